@@ -23,8 +23,7 @@ from streamsvm.service.datasets.registry import Datasets
 from streamsvm.service.jobs.progress.feed import JobFeed
 from streamsvm.service.processes.keeper import WorkerKeeper
 from streamsvm.service.records.database import Database
-from streamsvm.service.records.opening import open_store, tell_strays
-from streamsvm.service.records.soundness import Soundness
+from streamsvm.service.records.opening import Soundness, open_store, tell_strays
 from streamsvm.service.records.tokens import Tokens
 from streamsvm.service.room import Room
 from streamsvm.service.settings import Settings

@@ -24,7 +24,7 @@ USAGE, BAD_DATA, OUT_OF_RESOURCE, INTERRUPTED = 2, 3, 5, 130
 
 
 def command() -> NoReturn:
-    """Body of the process."""
+    """Run the command line and end the process with its exit code."""
     leave(main())
 
 
@@ -32,13 +32,13 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns its exit code."""
     words = spell_out(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["train"] and "--url" not in words and are_compiled():
-        fork_server()  # what training needs is loaded there while the command is loaded here
+        fork_server()  # it loads the libraries of training while this process loads the command
     parser = _parser(words)
     if not words:
         print(parser.format_help(), end="", file=sys.stderr)
         return USAGE
     options = parser.parse_args(words)
-    # As Ctrl-C does: unwind, so that nothing is left behind.
+    # These signals raise KeyboardInterrupt, as Ctrl-C does, so that context managers clean up.
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGHUP, _interrupt)
     try:
@@ -48,14 +48,14 @@ def main(arguments: list[str] | None = None) -> int:
     except ModelFormatError as error:
         return _complain(error.message, error.hint, BAD_DATA)
     except ServiceError as error:
-        # Of a reader or trainer that died; its log goes with the temporary directory.
+        # The log of a reader or trainer that died is in a temporary directory, so its tail is shown here.
         sys.stderr.write(error.at.get("log_tail", ""))
         code = OUT_OF_RESOURCE if error.code in (*PROCESS_FAILURES, "ingest_failed", "no_service") else USAGE
         return _complain(f"{error.message} [{error.code}]", error.hint, code)
     except StorageError as error:
         return _complain(f"{error.message} [{error.code}]", error.hint, USAGE)
     except BrokenPipeError:
-        # The reader of our output has seen enough.
+        # The program that reads our output has closed its end, as `head` does.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except sqlite3.Error as error:
@@ -73,11 +73,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser(words: list[str]) -> argparse.ArgumentParser:
-    """Knows the options of the command these words begin with; for the shell's completion, those of all."""
+    """Make the parser, with the options of the command in `words` only; for `completion`, of every command."""
     parser = _Root(prog="streamsvm", description="Linear support vector machines on data larger than memory.")
     parser.set_defaults(root=parser)
     parser.add_argument("--version", action=_Version, nargs=0)
-    kind = argparse.ArgumentParser  # not of the root's
+    kind = argparse.ArgumentParser  # commands must not inherit the help of _Root
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=kind)
     for name, help_ in COMMANDS.items():
         added = commands.add_parser(name, help=help_, description=help_)
@@ -87,7 +87,7 @@ def _parser(words: list[str]) -> argparse.ArgumentParser:
 
 
 class _Root(argparse.ArgumentParser):
-    """Its help shows the commands in groups, and fits a screen of 24 lines of 80 characters."""
+    """Shows the commands in groups; the help fits a screen of 24 lines and 80 columns."""
 
     def format_help(self) -> str:
         groups = []
@@ -99,7 +99,7 @@ class _Root(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """Looked up only if somebody asks."""
+    """Looks the version up only when it is asked for, which is slow."""
 
     def __call__(self, *_: object) -> NoReturn:
         print(f"streamsvm {version('streamsvm')}")

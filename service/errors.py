@@ -1,4 +1,4 @@
-"""What a user can do wrong, or meet: a stable code, a sentence, a hint. Translated to HTTP in `api.errors`."""
+"""The errors that users see: a stable code, a message, a hint. api/errors.py translates them to HTTP."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from streamsvm.storage.errors import NO_ROOM, ROOM_HINT
 
 
 class ServiceError(Exception):
-    """`code` is one of a fixed set, `at` a place in the input if there is one."""
+    """An error for a user; `at` says where in the input it is, such as {"row": 3}."""
 
     def __init__(self, code: str, message: str, hint: str = "", at: dict[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -16,27 +16,27 @@ class ServiceError(Exception):
         self.message = message
         self.hint = hint
         self.at = at or {}
-        # Seconds after which a service that was asked may be asked again.
+        # Seconds to wait before the same request is sent again; None: do not repeat it.
         self.retry_after: float | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.code, self.message, self.hint, self.at)
 
     def problem(self) -> dict[str, Any]:
-        """As JSON can say it."""
+        """The error as a JSON object."""
         return {"code": self.code, "detail": self.message, "hint": self.hint, "at": self.at}
 
     @classmethod
     def of(cls, problem: dict[str, Any]) -> "ServiceError":
-        """The error another process described."""
+        """Make the error of a `problem` that another process wrote."""
         return cls(problem["code"], problem["detail"], problem.get("hint", ""), problem.get("at"))
 
 
 class Crash(ServiceError):
-    """An attempt at a job came to an end that another one may not come to."""
+    """An attempt at a job failed in a way that another attempt may not."""
 
 
-# Of a reader or trainer.
+# Codes of a reader or trainer that died or fell silent.
 PROCESS_FAILURES = DIED, STALLED = "process_died", "process_stalled"
 
 
@@ -58,7 +58,7 @@ class ModelFormatError(Exception):
 
 @contextmanager
 def needing_space() -> Iterator[None]:
-    """A full disk is the ServiceError out_of_space."""
+    """Raise the OSError of a full disk as ServiceError out_of_space."""
     try:
         yield
     except OSError as error:

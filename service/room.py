@@ -1,4 +1,4 @@
-"""Disk for answers that are being made or sent: bounded for all and for each client, and given back at once."""
+"""Limits the disk space of answers that are being made or sent, for all clients together and for each of them."""
 
 import shutil
 import tempfile
@@ -10,16 +10,15 @@ from typing import Any
 from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.service.shares import share_of
 
-# Uploads, jobs and models have the rest of what is free.
-_FREE_SHARE = 4
+_FREE_SHARE = 4  # answers may fill a quarter of the free space; uploads, jobs and models need the rest
 _IN_MEMORY_BYTES = 1 << 16
-_HINT = "Ask for less at a time, or later; streamsvm predict needs no room."
+_HINT = "Ask for less at a time, or later; streamsvm predict needs no disk space."
 
 
 class Room:
-    """At most `most` bytes below a directory, and a quarter of what is free there; used by any thread.
+    """Space for files in a directory: at most `most` bytes, and a quarter of what is free. Any thread may use it.
 
-    free_bytes  of the directory's disk, now
+    free_bytes  a function that returns the free bytes of a directory's disk
     """
 
     def __init__(self, directory: Path, most: int, free_bytes: Callable[[Path], int] | None = None) -> None:
@@ -31,7 +30,7 @@ class Room:
 
     @property
     def in_use(self) -> int:
-        """Bytes of all files."""
+        """The bytes of all open files."""
         return sum(self._held.values())
 
     def file(self, client: str) -> "RoomFile":
@@ -39,15 +38,15 @@ class Room:
         return RoomFile(self, client)
 
     def take(self, client: str, count: int) -> None:
-        """So many bytes more for a client. Raises ServiceError answer_too_large, out_of_space."""
+        """Count `count` more bytes for a client. Raises ServiceError answer_too_large, out_of_space."""
         with self._lock:
-            own, held = self._held.get(client, 0) + count, self.in_use + count
+            of_client, of_all = self._held.get(client, 0) + count, self.in_use + count
             total = min(self._most, (self._free_bytes(self.directory) + self.in_use) // _FREE_SHARE)
-            if own > share_of(self._most):
+            if of_client > share_of(self._most):
                 raise _too_large(share_of(self._most))
-            if own > share_of(total) or held > total:
-                raise ServiceError("out_of_space", "answers take all of the disk that is for answers", _HINT)
-            self._held[client] = own
+            if of_client > share_of(total) or of_all > total:
+                raise ServiceError("out_of_space", "answers fill the disk space that is meant for them", _HINT)
+            self._held[client] = of_client
 
     def give_back(self, client: str, count: int) -> None:
         """Give back `count` bytes that the client took."""
@@ -58,7 +57,7 @@ class Room:
 
 
 class RoomFile:
-    """A binary file whose bytes count as its client's until it is closed."""
+    """A binary file whose bytes count for its client until it is closed."""
 
     def __init__(self, room: Room, client: str) -> None:
         self._room, self._client = room, client
@@ -68,15 +67,15 @@ class RoomFile:
 
     @property
     def _file(self) -> Any:
-        """Made when something is written, or asked for."""
+        """The file, which is made at its first use."""
         if self._opened is None:
             directory = str(self._room.directory)
             self._opened = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=directory)  # noqa: SIM115
         return self._opened
 
     def write(self, data: bytes) -> int:
-        """At the end. ServiceError answer_too_large, out_of_space."""
-        if self._is_closed:  # a thread may go on after the end of its request
+        """Write at the end. Raises ServiceError answer_too_large, out_of_space."""
+        if self._is_closed:  # a thread may still write after its request has ended
             raise ValueError("the file is closed")
         self._room.take(self._client, len(data))
         self._taken += len(data)
@@ -84,28 +83,28 @@ class RoomFile:
             return self._file.write(data)
 
     def writelines(self, pieces: Iterable[bytes]) -> None:
-        """One after the other, as `write`."""
+        """Write pieces one after the other. Raises as `write`."""
         for piece in pieces:
             self.write(piece)
 
     def read(self, count: int = -1) -> bytes:
-        """From where it is."""
+        """Read from the current position."""
         return self._file.read(count)
 
     def seek(self, place: int) -> int:
-        """ServiceError out_of_space: what was not on disk yet may have to go there."""
+        """Move to a position. Raises ServiceError out_of_space: buffered bytes may have to go to the disk."""
         with needing_space():
             return self._file.seek(place)
 
     def fileno(self) -> int:
-        """The descriptor of the file on disk, with all that was written."""
+        """The descriptor of the file, which now is on disk, with all written bytes."""
         with needing_space():
             number = self._file.fileno()
             self._file.flush()
         return number
 
     def close(self) -> None:
-        """The bytes are given back. It may be closed already."""
+        """Close the file, and give back its bytes; a second call does nothing."""
         self._is_closed = True
         if self._opened is not None:
             self._opened.close()

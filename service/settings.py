@@ -12,29 +12,29 @@ from typing import Any
 class Settings:
     """
     data_dir           everything durable is below it
-    cache_dir          where caches of running jobs are made; if they do not fit there, below data_dir
-    import_dir         files below it can be imported by name; None: none can
-    ray_address        of the Ray cluster for jobs on several machines: HOST:PORT, or auto; None: there is none
-    import_sources     prefixes of object stores, such as s3://bucket/; what is below can be imported; none: nothing can
+    cache_dir          directory of running jobs' caches; a cache that does not fit there goes below data_dir
+    import_dir         files below it can be imported by name; None: no file can
+    ray_address        HOST:PORT of the Ray cluster for jobs on several machines, or auto; None: there is no cluster
+    import_sources     prefixes of URLs that can be imported, such as s3://bucket/; empty: no URL can
     host               address to listen on; one beyond loopback needs a token
-    allowed_hosts      names under which the service is called, besides loopback ones and `host`
-    trusted_proxies    addresses and networks of proxies that say who asked and whether by https
-    max_upload_bytes   of a dataset's body as sent, and of its text once decompressed
-    max_predict_bytes  of a body of rows to be predicted, as sent, and of its text once decompressed
-    max_infer_bytes    of a body of tensors, and of the numbers in the answer to it
-    max_answer_bytes   of disk for answers that are being made or sent, all together
-    max_json_bytes     of a body of JSON
-    max_features       feature numbers of a dataset are below it
-    max_queued_jobs    jobs that wait at a time
-    max_uploads        at a time; each is read in by a process of its own
-    max_connections    open at a time; beyond, those that have sent no request yet are closed first
-    header_seconds     in which a client must have sent the head of a request
-    idle_seconds       that a connection stays open between two requests
-    body_seconds       that a client may keep a body or an answer waiting
-    least_bytes_per_second  of a body or an answer, beyond these seconds
-    shutdown_seconds   that running requests get when the service ends
-    max_crashes        so many without a newer checkpoint, or ten times as many in a pass, and a job counts as failed
-    stall_seconds      a reader or trainer silent for longer is killed
+    allowed_hosts      names that clients may use for the service, besides loopback names and `host`
+    trusted_proxies    addresses and networks of proxies, whose headers about the client are believed
+    max_upload_bytes   limit of a dataset's body as sent, and of its text after decompression
+    max_predict_bytes  limit of rows to predict as sent, and of their text after decompression
+    max_infer_bytes    limit of a body of tensors, and of the numbers in its answer
+    max_answer_bytes   disk for answers that are being made or sent, all together
+    max_json_bytes     limit of a body of JSON
+    max_features       feature numbers of a dataset are below this
+    max_queued_jobs    jobs that may be queued at a time
+    max_uploads        uploads at a time; a child process reads each of them in
+    max_connections    open connections; more close first those that have sent no request yet
+    header_seconds     in which a client must send the head of a request
+    idle_seconds       for which a connection stays open between two requests
+    body_seconds       for which a client may keep a body or an answer waiting
+    least_bytes_per_second  least rate of a body or an answer after body_seconds
+    shutdown_seconds   for which running requests may go on when the service ends
+    max_crashes        a job fails after so many crashes without a newer checkpoint, or ten times as many in a pass
+    stall_seconds      a reader or trainer that is silent for longer is killed
     """
 
     data_dir: Path
@@ -64,15 +64,15 @@ class Settings:
 
     @classmethod
     def from_environment(cls, data_dir: Path | None = None, host: str | None = None) -> "Settings":
-        """STREAMSVM_DATA_DIR, STREAMSVM_CACHE_DIR, STREAMSVM_MAX_UPLOAD_BYTES ...: the names above in upper case."""
-        given: dict[str, Any] = {"data_dir": Path("data")}
+        """Read each field from the variable STREAMSVM_ and its name in upper case; the arguments take precedence."""
+        values: dict[str, Any] = {"data_dir": Path("data")}
         for field in fields(cls):
             text = os.environ.get(f"STREAMSVM_{field.name.upper()}")
             if text is not None:
-                given[field.name] = _READERS[field.type](text)
-        given |= {name: value for name, value in (("data_dir", data_dir), ("host", host)) if value is not None}
-        given["data_dir"] = given["data_dir"].absolute()
-        return cls(**given)
+                values[field.name] = _READERS[field.type](text)
+        values |= {name: value for name, value in (("data_dir", data_dir), ("host", host)) if value is not None}
+        values["data_dir"] = values["data_dir"].absolute()
+        return cls(**values)
 
     @property
     def datasets(self) -> Path:
@@ -99,7 +99,7 @@ class Settings:
             return self.host == "localhost"
 
     def create_directories(self) -> None:
-        """Make what is missing below data_dir; what is made is for the user of this process alone."""
+        """Make data_dir, which only this process's user may enter, and the directories below it."""
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         for directory in (self.datasets, self.jobs, self.models):
             directory.mkdir(parents=True, exist_ok=True)
@@ -109,7 +109,7 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-# How the text of a variable becomes a value of the field's type.
+# type of a field -> a function that makes a value of it from the text of a variable.
 _READERS: dict[Any, Callable[[str], Any]] = {
     Path: Path, Path | None: Path, str: str, str | None: str, tuple[str, ...]: _names, int: int, float: float
 }  # fmt: skip

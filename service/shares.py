@@ -1,24 +1,24 @@
-"""Shares of something for clients: none has all of it, and those who wait have their turns."""
+"""Divides an amount among clients: no client gets all of it, and those that wait take turns."""
 
 import asyncio
 from collections import deque
 
 
 def share_of(total: int) -> int:
-    """The most that one client may have of `total`: never all, if there is more than one."""
+    """The most of `total` that one client may have: three quarters, at least 1."""
     return max(1, total * 3 // 4)
 
 
 class Shares:
-    """An amount of something, of which one client has at most `share_of` it. Used in one event loop.
+    """An amount of which one client has at most its share, `share_of(total)`. Used in one event loop.
 
-    `take` it or `wait` for it, then `give_back`; what is more than a share counts as one.
+    A client calls `take` or `wait`, then `give_back` with the same amount. An amount above the share counts as a share.
     """
 
     def __init__(self, total: int) -> None:
         self._total, self._each = total, share_of(total)
         self._held: dict[str, int] = {}
-        # The client whose turn is next is the first; of one client, who waits longest.
+        # client -> its waiting requests, the longest first; the first client is the next one to have a turn.
         self._waiting: dict[str, deque[tuple[int, asyncio.Future[None]]]] = {}
 
     @property
@@ -27,7 +27,7 @@ class Shares:
         return sum(self._held.values())
 
     def take(self, client: str, amount: int = 1) -> bool:
-        """Take it if it is there at once; return whether it was."""
+        """Take an amount if it is free now and nobody waits; returns whether it was taken."""
         amount = min(amount, self._each)
         if self._waiting or not self._has_room(client, amount) or not self._is_free(amount):
             return False
@@ -35,7 +35,7 @@ class Shares:
         return True
 
     async def wait(self, client: str, amount: int = 1) -> None:
-        """Wait until it is this client's turn, and take it."""
+        """Wait for this client's turn, and take an amount."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         mine = min(amount, self._each), turn
         self._waiting.setdefault(client, deque()).append(mine)
@@ -50,7 +50,7 @@ class Shares:
             raise
 
     def give_back(self, client: str, amount: int = 1) -> None:
-        """Give back what was taken, or waited for."""
+        """Give back an amount that `take` or `wait` took."""
         self._held[client] -= min(amount, self._each)
         if not self._held[client]:
             del self._held[client]
@@ -63,7 +63,7 @@ class Shares:
         self._deal()
 
     def _deal(self) -> None:
-        """Give what is free to those who wait, to each client in turn."""
+        """Give the free amount to waiting clients, one after the other."""
         while (client := self._next()) is not None:
             waiting = self._waiting.pop(client)
             amount, turn = waiting.popleft()
@@ -73,9 +73,12 @@ class Shares:
             turn.set_result(None)
 
     def _next(self) -> str | None:
-        """Whose turn it is, if there is enough for it. Nobody overtakes a client that has not had its share."""
+        """The client whose turn it is; None if nobody waits, or too little is free for that client.
+
+        Clients that have their share already are skipped; no other client is overtaken.
+        """
         for client, waiting in list(self._waiting.items()):
-            # One that is cancelled has yet to run, and to leave.
+            # A cancelled request is still in the queue until its task runs and calls `_leave`.
             while waiting and waiting[0][1].cancelled():
                 waiting.popleft()
             if not waiting:

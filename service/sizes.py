@@ -1,4 +1,4 @@
-"""Sizes as people write them: 256MiB, 4G, 1000000."""
+"""Reads and writes sizes as people do: 256MiB, 4G, 1000000."""
 
 import re
 
@@ -7,7 +7,7 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 
 
 def parse_size(text: str) -> int:
-    """Bytes; K, M, G, T are powers of 1000, Ki, Mi, Gi, Ti of 1024. Raises ValueError."""
+    """Read a number of bytes; K, M, G, T are powers of 1000, Ki, Mi, Gi, Ti of 1024. Raises ValueError."""
     match = _SIZE.fullmatch(text.strip())
     if not match:
         raise ValueError(f"{text!r} is not a size such as 256MiB")
@@ -16,7 +16,7 @@ def parse_size(text: str) -> int:
 
 
 def format_size(size: float) -> str:
-    """For people: 1.5 GiB."""
+    """Write a number of bytes for people, such as 1.5 GiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if round(size, 1) < 1024:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

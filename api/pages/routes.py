@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -77,7 +78,7 @@ def show_job(context: Context, request: Request, job_id: str) -> HTMLResponse:
         ended=not TRANSITIONS[record["state"]],
         may_go_on=not TRANSITIONS[record["state"]] and may_go_on(context.settings.jobs / job_id),
         log=log_tail(context.settings.jobs / job_id / "log"),
-        formats=_formats((lane["class"] for lane in lanes), record["spec"]),
+        formats=_formats((lane["class"] for lane in lanes), record["spec"], _is_listed(context, record["model_id"])),
         logged_in=logged_in,
     )
 
@@ -100,21 +101,27 @@ def show_model(context: Context, request: Request, model_id: str) -> HTMLRespons
         datasets=[record["name"] for record in context.store.datasets() if record["state"] == "ready"],
         most_labels=_MOST_LABELS,
         base=str(request.base_url),
-        formats=_formats(model["labels"], {**(model["spec"] or {}), "kernel": model["kernel"]}),
+        formats={name: MODEL_FORMATS[name] for name in model["formats"]},
         logged_in=logged_in,
     )
 
 
-def _formats(labels: Iterable[Any], spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The formats that can hold a model with these labels of a job with these fields.
+def _formats(classes: Iterable[Any], spec: Mapping[str, Any], is_listed: bool) -> dict[str, Any]:
+    """The formats that can hold a job's model, by the classes of its lanes and its fields; the usual one first.
 
-    A label that is None is ignored: a lane of regression, or of all classes in one problem, has no class.
+    A class that is None is ignored: a lane of regression, or of all classes in one problem, has no class.
     """
     maps = [name for name, _ in named_maps(spec.get("features", ()))]
-    told = [label for label in labels if label is not None]
-    return {
-        name: MODEL_FORMATS[name] for name in formats_for(told, spec.get("kernel") == "rbf", maps, spec.get("bias"))
-    }
+    labels = [label for label in classes if label is not None]
+    names = formats_for(labels, spec.get("kernel") == "rbf", maps, spec.get("bias"), is_listed)
+    return {name: MODEL_FORMATS[name] for name in names}
+
+
+def _is_listed(context: AppContext, model_id: str | None) -> bool:
+    """Whether a model has weights of listed features only; False if there is no model, or it cannot be read."""
+    with suppress(StorageError, OSError):
+        return model_id is not None and load_head(context.settings, model_id).is_listed
+    return False
 
 
 def _dataset(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
@@ -135,7 +142,7 @@ def _model(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
         result = job["result"] or {}
         own = (each["C"] for each in result.get("models", ()) if each["model_id"] == record["id"])
         labels = [lane["class"] for lane in result.get("lanes", ())]
-        formats = _formats(labels, job["spec"])
+        formats = _formats(labels, job["spec"], _is_listed(context, record["id"]))
         return {**record, "job": job, "C": next(own, job["spec"].get("C")), "formats": formats}
     except Exception:
         # A model with an unforeseen record does not hide the others.

@@ -21,7 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from streamsvm.api.errors import problem
 from streamsvm.api.requests.leaving import PRESENCE, Presence
 from streamsvm.service.processes.logs import request_id
-from streamsvm.service.records.ids import new_id
+from streamsvm.service.records.stamps import new_id
 from streamsvm.service.settings import Settings
 
 # What a connection is doing. Each ends in time or is overdue.

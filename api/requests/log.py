@@ -14,7 +14,7 @@ from streamsvm.api.errors import bug
 from streamsvm.api.requests.deadlines import ENDLESS
 from streamsvm.api.shortcuts import UNLOGGED
 from streamsvm.service.processes.logs import request_id
-from streamsvm.service.records.ids import new_id
+from streamsvm.service.records.stamps import new_id
 
 # What the log and the metrics call the status of a request whose client went away before the answer.
 GONE = 499

@@ -1,5 +1,8 @@
-"""The commands, by name, with what each does. Its module, of the same name, has `add_arguments(parser)` and
-`run(options)`, which returns the exit code; only that of the command in question is imported: some take a second."""
+"""The commands by name, with their help.
+
+A command's module has the same name and two functions: `add_arguments(parser)`, and `run(options)`, which returns the
+exit code. Only the module of the command that runs is imported: some take a second.
+"""
 
 COMMANDS = {
     "demo": "Try it all on generated text: train out of core, certify, predict.",
@@ -17,7 +20,7 @@ COMMANDS = {
     "completion": "Print the script that completes commands in a shell.",
 }
 
-# What the help shows together.
+# Groups in which the help shows the commands.
 GROUPS = {
     "On this machine, without a service": ("demo", "train", "predict"),
     "With a service (--url, or STREAMSVM_URL; `train --url` trains there)": ("data", "job", "model", "plot"),

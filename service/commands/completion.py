@@ -11,6 +11,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """For bash: streamsvm completion bash > ~/.local/share/bash-completion/completions/streamsvm"""
+    """Print the script. For bash: streamsvm completion bash > ~/.local/share/bash-completion/completions/streamsvm"""
     print(shtab.complete(options.root, options.shell))
     return 0

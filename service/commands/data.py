@@ -8,11 +8,9 @@ import shtab
 
 from streamsvm.reader.options import InputOptions, add_input_options, input_options
 from streamsvm.reader.sources.locations import is_url
-from streamsvm.service.commands.inputs import Given, file_or_url
-from streamsvm.service.commands.local import add_local_arguments
-from streamsvm.service.commands.remote import add_action, print_json, print_list
+from streamsvm.service.commands.inputs import Source, column_notes, file_or_url
+from streamsvm.service.commands.remote import add_action, add_local_arguments, print_json, print_list
 from streamsvm.service.commands.spelling import in_dashes
-from streamsvm.service.datasets.told import told_of_columns
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.from_text import number_or_all
 from streamsvm.service.remote.client import Client
@@ -24,14 +22,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm data`."""
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     adding = add_action(actions, "add", add)
-    adding.add_argument("name", help="of up to 64 of a-z, 0-9, _ and -")
+    adding.add_argument("name", help="up to 64 of a-z, 0-9, _ and -")
     source = adding.add_mutually_exclusive_group(required=True)
-    what = "plain or compressed; - for standard input; or a URL, which the service reads"
+    what = "a file, plain or compressed; - for standard input; or a URL, which the service reads"
     file = source.add_argument("file", nargs="?", type=file_or_url, help=what)
     file.complete = shtab.FILE  # type: ignore[attr-defined]
-    source.add_argument("--import", dest="import_", metavar="FILE", help="instead: one that the service has, or a URL")
-    told = "how many machines read a URL, each a part, and keep it: a number, or all"
-    adding.add_argument("--machines", type=number_or_all, help=told)
+    help_ = "in place of the file: a file of the service's import directory, or a URL"
+    source.add_argument("--import", dest="import_", metavar="FILE", help=help_)
+    help_ = "how many machines each read and keep a range of a URL's files: a number, or all"
+    adding.add_argument("--machines", type=number_or_all, help=help_)
     add_input_options(adding)
     add_action(actions, "ls", ls)
     add_action(actions, "rm", rm).add_argument("name")
@@ -42,62 +41,59 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what was asked."""
+    """Run the action."""
     return options.action(options)
 
 
 def upload(
-    client: Client, name: str, file: Given, options: InputOptions, on_machines: int | str | None = None
+    client: Client, name: str, file: Source, options: InputOptions, on_machines: int | str | None = None
 ) -> RemoteDataset:
-    """Read a file, - for standard input, into the service; what a URL names it reads itself, in the background."""
+    """Upload a file, or standard input for -; for a URL, have the service import it in the background."""
     if isinstance(file, str) and is_url(file):
-        return client.import_dataset(name, file, on_machines, **_given(options))
-    return client.add_dataset(name, sys.stdin.buffer if str(file) == "-" else file, **_given(options))
+        return client.import_dataset(name, file, on_machines, **_explicit(options))
+    return client.add_dataset(name, sys.stdin.buffer if str(file) == "-" else file, **_explicit(options))
 
 
 def add(options: argparse.Namespace) -> int:
-    """Upload a file, or have the service read one of its own in the background."""
-    client, given = Client(options.url), input_options(options)
+    """Upload a file, or have the service import a file or URL in the background."""
+    client, read_options = Client(options.url), input_options(options)
     if options.machines is not None and not is_url(options.import_ or str(options.file)):
         raise ServiceError(
-            "machines_range", "machines cannot read a file of this one", "Name a URL: s3://bucket/part-*."
+            "machines_range", "other machines cannot read a file of this one", "Name a URL: s3://bucket/part-*."
         )
     if options.import_ is None:
-        found = upload(client, options.name, options.file, given, options.machines).view
+        view = upload(client, options.name, options.file, read_options, options.machines).view
     else:
-        found = client.import_dataset(options.name, options.import_, options.machines, **_given(given)).view
+        view = client.import_dataset(options.name, options.import_, options.machines, **_explicit(read_options)).view
     if options.json:
-        print_json(found)
-    elif "rows" not in found:
-        print(f"{found['name']}: {found['state']}")
+        print_json(view)
+    elif "rows" not in view:
+        print(f"{view['name']}: {view['state']}")
     else:
-        print(f"{found['name']}: {found['rows']} rows, {found['features']} features, {found['non_zeros']} non-zeros")
-        for line in told_of_columns(found):
+        print(f"{view['name']}: {view['rows']} rows, {view['features']} features, {view['non_zeros']} non-zeros")
+        for line in column_notes(view):
             print(in_dashes(line), file=sys.stderr)
     return 0
 
 
 def ls(options: argparse.Namespace) -> int:
-    """List them."""
-    print_list(
-        Client(options.url).json("GET", "/v1/datasets"), options.json, NAME="name", STATE="state", CREATED="created_at"
-    )
-    return 0
+    """List datasets."""
+    return print_list(options, "/v1/datasets", NAME="name", STATE="state", CREATED="created_at")
 
 
 def rm(options: argparse.Namespace) -> int:
-    """Remove one that no job needs."""
+    """Delete a dataset that no job uses."""
     RemoteDataset(Client(options.url), options.name).delete()
     return 0
 
 
-def _given(options: InputOptions) -> dict[str, Any]:
+def _explicit(options: InputOptions) -> dict[str, Any]:
     return {option: getattr(options, option) for option in options.given}
 
 
 def verify(options: argparse.Namespace) -> int:
-    """Read every byte of one, in the data directory of a service on this machine, and say what is damaged."""
-    # Slow to import, and not needed by the others.
+    """Read every byte of a dataset in a data directory on this machine, and name what is damaged."""
+    # Imported here because they are slow, and only this action needs them.
     from streamsvm.service.commands.doctor import report  # noqa: PLC0415
     from streamsvm.service.records.doctor import examine_dataset  # noqa: PLC0415
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import shtab
 
 from streamsvm.service.commands.display import Picture, TerminalPicture
-from streamsvm.service.demo.data import generated, given
+from streamsvm.service.demo.data import generated, user_data
 from streamsvm.service.demo.running import running_service
 from streamsvm.service.demo.session import TOLERANCE, Session, compare, say, show_seconds, what_next
 from streamsvm.service.processes.kernels import compile_kernels, show_bar
@@ -20,18 +20,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm demo`."""
     data = parser.add_argument("--data", type=Path, help="LIBSVM text, plain or compressed (default: generate it)")
     data.complete = shtab.FILE  # type: ignore[attr-defined]
-    parser.add_argument("--size", type=parse_size, default="200MB", help="of what is generated (default: %(default)s)")
-    parser.add_argument("--port", type=int, default=0, help="of the service (default: a free one)")
+    parser.add_argument(
+        "--size", type=parse_size, default="200MB", help="size of the generated text (default: %(default)s)"
+    )
+    parser.add_argument("--port", type=int, default=0, help="port of the service (default: a free one)")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Everything it starts and writes is gone when it ends, however it ends."""
+    """Run the demo. All processes and files that it makes are removed, however it ends."""
     seconds = {"kernels": compile_kernels(show_bar(sys.stderr))}
     with tempfile.TemporaryDirectory(prefix="streamsvm-demo-") as name:
         directory, began = Path(name), time.perf_counter()
         if options.data:
             say(f"StreamSVM trains on {options.data} with a tenth of it in memory")
-            data = given(directory, options.data)
+            data = user_data(directory, options.data)
         else:
             say(f"StreamSVM trains on {options.size / 1e6:,.0f} MB of generated text with a tenth of it in memory")
             data = generated(directory, options.size)

@@ -1,4 +1,4 @@
-"""How training is shown while it goes on."""
+"""Shows a job's progress on a terminal, as plain lines or as JSON."""
 
 import json
 import shutil
@@ -11,11 +11,11 @@ from streamsvm.service.commands.gap_curve import WIDTH, GapCurve, picture
 from streamsvm.service.jobs.fields.kernel_values import warning_of
 from streamsvm.service.sizes import format_size
 
-_BESIDE_BARS, _FEWEST_BARS = 21, 20  # characters: labels on both sides; for fewer there is the line alone
+_BESIDE_BARS, _FEWEST_BARS = 21, 20  # characters of the labels beside the bars, and the narrowest picture
 
 
 class Display:
-    """One plain line a pass, on standard error."""
+    """Prints a line for each pass to standard error."""
 
     def __init__(self, tolerance: float | None) -> None:
         self._tolerance = tolerance
@@ -23,14 +23,14 @@ class Display:
         self._told: set[str] = set()
 
     def __call__(self, progress: dict[str, Any], history: list[dict[str, Any]]) -> None:
-        """Show the newest progress of a job that runs in this command."""
+        """Show the progress of a job that runs here, and the passes of its history that have not been shown."""
         for record in history[self._passes :]:
             self.show_pass(record)
         self._passes = len(history)
         self.show_progress(progress)
 
     def say(self, text: str) -> None:
-        """Print a line for a person."""
+        """Print a line for people."""
         print(text, file=sys.stderr)
 
     def show_pass(self, record: dict[str, Any]) -> None:
@@ -50,27 +50,27 @@ class Display:
         )
 
     def show_slowdowns(self, record: dict[str, Any]) -> None:
-        """Print each slower way taken since the last pass, once."""
+        """Show the slowdowns that a pass reports; each code is shown once."""
         for each in record.get("slowdowns", ()):
             if each["code"] not in self._told:
                 self._told.add(each["code"])
                 self.say(f"warning: {each['message']}. {each['hint']} [{each['code']}]")
 
     def show_progress(self, progress: dict[str, Any]) -> None:
-        """Show progress within a pass."""
+        """Show progress within a pass; the plain display shows none."""
 
     def show_folds(self, result: Mapping[str, Any]) -> None:
-        """Print the metrics of a cross-validation, if there was one."""
+        """Show the results of a cross-validation, if there was one."""
         for each in result.get("cv", ()):
-            said = ", ".join(
+            metrics = ", ".join(
                 f"{name} {short(mean, 4)} +- {short(each['std'][name], 2)}" for name, mean in each["mean"].items()
             )
-            self.say(f"C = {short(each['C'])}: {said}" + (", selected" if each["C"] == result["selected_C"] else ""))
+            self.say(f"C = {short(each['C'])}: {metrics}" + (", selected" if each["C"] == result["selected_C"] else ""))
             for line in _in_liblinears_words(each["all"]):
                 self.say(line)
 
     def finish(self, result: Mapping[str, Any], output: str | None) -> None:
-        """Print the result; the model is in the file."""
+        """Show a job's result, and the model's file if there is one."""
         certificate = result["certificate"]
         outcome = "converged" if result["converged"] else "not converged"
         self.say(f"{outcome} ({result['stop_reason']}) after {passes(result['passes'])}: {_reached(certificate)}")
@@ -89,7 +89,7 @@ def _reached(certificate: Mapping[str, Any]) -> str:
 
 
 class Picture(Display):
-    """A line for each pass, and at the end a picture of how M+ - M- fell."""
+    """Prints a line for each pass, and at the end a picture of M+ - M-."""
 
     def __init__(self, tolerance: float | None) -> None:
         super().__init__(tolerance)
@@ -105,17 +105,17 @@ class Picture(Display):
         super().finish(result, output)
 
     def picture(self, width: int = WIDTH) -> list[str]:
-        """Lines of the picture of M+ - M- so far."""
+        """Draw M+ - M- up to now."""
         is_utf = (sys.stderr.encoding or "").lower().startswith("utf")
         return picture(self.curve.values, self.curve.unit, self._tolerance, width, is_utf)
 
 
 class TerminalPicture(Picture):
-    """The picture as it grows, and below it a line with the latest figures; both are written over."""
+    """Draws the growing picture, with the latest figures in a line below it, over and over in the same place."""
 
     def __init__(self, tolerance: float | None) -> None:
         super().__init__(tolerance)
-        self._drawn = 0  # lines
+        self._drawn = 0  # lines on the terminal, to be erased
 
     def show_pass(self, record: dict[str, Any]) -> None:
         self.show_slowdowns(record)
@@ -137,13 +137,13 @@ class TerminalPicture(Picture):
         super().say(text)
 
     def _erased(self) -> str:
-        """The text that moves the cursor to the first line of the drawing and erases it."""
+        """The escape codes that erase the drawn lines and put the cursor where they began."""
         drawn, self._drawn = self._drawn, 0
         return f"\r\033[{drawn - 1}A\033[J" if drawn > 1 else "\r\033[K"
 
 
 class JsonLines(Display):
-    """Objects for machines, on standard output."""
+    """Prints JSON objects, one a line, to standard output."""
 
     def say(self, text: str) -> None:
         pass
@@ -160,13 +160,13 @@ class JsonLines(Display):
 
 
 def display(is_json: bool, tolerance: float | None) -> Display:
-    """The display for JSON, a terminal or a file."""
+    """Choose a display: JSON lines if asked for, a picture on a terminal, else plain lines."""
     kind = JsonLines if is_json else TerminalPicture if sys.stderr.isatty() else Display
     return kind(tolerance)
 
 
 def progress_line(progress: dict[str, Any], tolerance: float | None) -> str:
-    """Pass, block or sweep, M+ - M- against the tolerance, objective, rows a second, remaining time."""
+    """A line with pass, block or sweep, M+ - M- and the tolerance, dual objective, rows a second, remaining time."""
     place = (
         f"sweep {progress['sweep']}" if progress["sweep"] else f"block {progress['block']}/{progress['blocks'] or '?'}"
     )
@@ -183,7 +183,7 @@ def progress_line(progress: dict[str, Any], tolerance: float | None) -> str:
 
 
 def _in_liblinears_words(figures: Mapping[str, float | None]) -> list[str]:
-    """The lines that LIBLINEAR's -v prints, over the rows of all folds together."""
+    """The lines that LIBLINEAR's -v prints, for the metrics over the rows of all folds."""
     if "mse" in figures:
         correlation = short(figures["squared_correlation"], 6)
         return [
@@ -194,7 +194,7 @@ def _in_liblinears_words(figures: Mapping[str, float | None]) -> list[str]:
 
 
 def duration(seconds: float) -> str:
-    """Seconds for people: 45 s, 12:30, 3:05:00."""
+    """Write a duration for people: 45 s, 12:30, 3:05:00."""
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     if hours:
@@ -203,10 +203,10 @@ def duration(seconds: float) -> str:
 
 
 def passes(count: int) -> str:
-    """A number of passes in words."""
+    """Write a number of passes: 1 pass, 2 passes."""
     return "1 pass" if count == 1 else f"{count} passes"
 
 
 def short(number: float | None, digits: int = 3) -> str:
-    """A number for people, ? if there is none."""
+    """Write a number with a few digits; ? for None."""
     return "?" if number is None else f"{number:.{digits}g}"

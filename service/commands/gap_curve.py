@@ -1,30 +1,30 @@
-"""How M+ - M- falls, sweep by sweep, as a picture of text: a bar a sweep, its height the logarithm. Pure functions."""
+"""Draws M+ - M- as text: a bar for each sweep, whose height is the logarithm."""
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-WIDTH, HEIGHT = 60, 8  # of the bars, in characters
-_MARGIN = 8  # of the labels
+WIDTH, HEIGHT = 60, 8  # characters of the area of bars
+_MARGIN = 8  # characters of the labels on the left
 _MOST_DECADES = 12
 _BLOCKS, _ASCII = " ▁▂▃▄▅▆▇█", " ...::::#"
 _EIGHTHS = len(_BLOCKS) - 1
 
 
 class GapCurve:
-    """M+ - M- after each sweep of a lane, or pass where there are no sweeps, as far as it was seen.
+    """M+ - M- of one lane after each sweep, or each pass if the solver has no sweeps, collected from a job's progress.
 
-    values  one a sweep from the first on; of a sweep that nobody saw, that of the one before
+    values  one for each sweep from the first on; a sweep that no progress reported has the value of the one before
     """
 
     def __init__(self) -> None:
         self.values: list[float] = []
         self.unit = "sweep"
         self._lane: Any = None
-        self._sweep = self._before = 0  # the latest, and how many there were in earlier passes
+        self._sweep = self._before = 0  # the latest sweep of this pass, and the number of sweeps of earlier passes
 
     def note(self, progress: Mapping[str, Any]) -> None:
-        """What a job has to show; another lane begins a curve of its own."""
+        """Add a job's progress; progress of another lane begins a new curve."""
         if progress["lane"] != self._lane:
             self._lane = progress["lane"]
             self.values, self._sweep, self._before = [], 0, 0
@@ -44,7 +44,10 @@ class GapCurve:
 def picture(
     values: Sequence[float], unit: str, tolerance: float | None, width: int = WIDTH, blocks: bool = True
 ) -> list[str]:
-    """Lines of a picture of these values > 0, none of no values. A dotted line is the tolerance."""
+    """Draw values > 0; returns lines of text, none if there are no values. A dotted line marks the tolerance.
+
+    blocks  use Unicode block characters, else ASCII
+    """
     if not values:
         return []
     low, high = _decades(values, tolerance)
@@ -60,12 +63,12 @@ def picture(
             bar = f"{bar.replace(' ', '.').ljust(width, '.')} tolerance"
         lines.append(f"{_label(low, high, row, rows):>{_MARGIN}} |{bar.rstrip()}")
     each = len(values) / len(bars)
-    said = f"{unit} 1 to {len(values)}" + ("" if each <= 1 else f", {each:.3g} a bar")
-    return [*lines, f"{_number(low):>{_MARGIN}} +{'-' * width}", f"{'':{_MARGIN}}  {said}"]
+    caption = f"{unit} 1 to {len(values)}" + ("" if each <= 1 else f", {each:.3g} a bar")
+    return [*lines, f"{_number(low):>{_MARGIN}} +{'-' * width}", f"{'':{_MARGIN}}  {caption}"]
 
 
 def _decades(values: Sequence[float], tolerance: float | None) -> tuple[int, int]:
-    """Powers of ten around all of it."""
+    """The powers of ten (low, high) that enclose the values and the tolerance, at most _MOST_DECADES apart."""
     high = math.ceil(math.log10(max(values)) - 1e-9)
     low = math.floor(math.log10(min(values)) - 1e-9)
     if tolerance is not None:
@@ -74,7 +77,7 @@ def _decades(values: Sequence[float], tolerance: float | None) -> tuple[int, int
 
 
 def _columns(values: Sequence[float], width: int) -> list[float]:
-    """A bar for each value, up to four wide; of too many the last of each few."""
+    """The value at each column of the picture: a bar is up to four wide; of too many values, every few share one."""
     if len(values) <= width:
         wide = min(4, width // len(values))
         return [value for value in values for _ in range(wide)]
@@ -82,7 +85,7 @@ def _columns(values: Sequence[float], width: int) -> list[float]:
 
 
 def _label(low: int, high: int, row: int, rows: int) -> str:
-    """What the upper edge of a row stands for, where a decade ends."""
+    """The power of ten at the upper edge of a row, "" if no decade ends there."""
     each = rows // (high - low)
     return _number(low + (row + 1) // each) if (row + 1) % each == 0 else ""
 

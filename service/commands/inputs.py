@@ -1,29 +1,45 @@
-"""The input of a command: a path, - for standard input, a URL, or a pattern of several files."""
+"""The data that commands read (a path, - for standard input, a URL or a pattern), and notes about their columns."""
 
 import re
 from pathlib import Path
+from typing import Any
 
 from streamsvm.reader.sources.locations import is_pattern, is_url, located
 
-Given = Path | str
+Source = Path | str  # a path, or the text of a URL or pattern
 
 
-def file_or_url(text: str) -> Given:
-    """A path; a URL, or a pattern of several files, stays a text."""
+def file_or_url(text: str) -> Source:
+    """Convert an argument: the path of one file on this machine, or the unchanged text of a URL or pattern."""
     if is_url(text):
-        # The reader tells what is wrong with it.
+        # A bad URL is reported when it is read.
         is_one = text.lower().startswith("file:///") and not is_pattern(text)
         return Path(located(text).path) if is_one else text
     return text if is_pattern(text) and not Path(text).exists() else Path(text)
 
 
-def plain_name(given: Given) -> str:
-    """The last part of a path or URL, without the signs of a pattern."""
-    name = given.name if isinstance(given, Path) else re.sub(r"\*|\[[^]]*\]", "", given.rstrip("/").rpartition("/")[2])
+def plain_name(source: Source) -> str:
+    """The last part of a path or URL, without the special characters of a pattern."""
+    last = source.name if isinstance(source, Path) else source.rstrip("/").rpartition("/")[2]
+    name = last if isinstance(source, Path) else re.sub(r"\*|\[[^]]*\]", "", last)
     return name.strip("-_") or "data"
 
 
-def dataset_name(given: Given) -> str:
-    """The name of a file, without endings, as a dataset's name."""
-    name = re.sub(r"[^a-z0-9_-]+", "-", plain_name(given).split(".")[0].lower()).strip("-_")
+def dataset_name(source: Source) -> str:
+    """Make a dataset's name of a file's name, without its endings."""
+    name = re.sub(r"[^a-z0-9_-]+", "-", plain_name(source).split(".")[0].lower()).strip("-_")
     return name[:64] or "data"
+
+
+def column_notes(view: dict[str, Any]) -> list[str]:
+    """Lines for people about a dataset's columns and warnings, from its view."""
+    input_, lines = view.get("input") or {}, []
+    if "header" in input_:
+        label = f", labels in {_column(input_, 'label_column')}" if "label_column" in input_ else ""
+        left_out = f", {len(input_['dropped'])} left out" if input_.get("dropped") else ""
+        lines.append(f"header: {input_['header']}; {input_['n_columns']:,} columns{label}{left_out}")
+    return [*lines, *(f"{warning['code']}: {warning['message']}" for warning in view.get("warnings") or ())]
+
+
+def _column(input_: dict[str, Any], option: str) -> str:
+    return repr(input_[option]) if input_["has_names"] else f"column {input_[option]}"

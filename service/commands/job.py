@@ -23,26 +23,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_end_arguments(parser: argparse.ArgumentParser) -> None:
-    """Fields of a job that may change when it goes on."""
-    parser.add_argument("--max-passes", type=int, help="in all, those before included (default: as before)")
-    parser.add_argument("--max-seconds", type=float, help="in all (default: as before)")
+    """Add the options of `job resume`, which say when the new job ends."""
+    parser.add_argument("--max-passes", type=int, help="passes, with those of the old job (default: as before)")
+    parser.add_argument("--max-seconds", type=float, help="seconds, with those of the old job (default: as before)")
     parser.add_argument("--tolerance", type=float, help="stop at M+ - M- of this (default: as before)")
     parser.add_argument("--relative-gap", type=float, help="stop at this certified relative gap (default: as before)")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what was asked."""
+    """Run the action."""
     return options.action(options)
 
 
 def ls(options: argparse.Namespace) -> int:
-    """List them, the newest first."""
-    found = [job.view for job in Client(options.url).jobs(options.state)]
+    """List jobs, the newest first."""
+    jobs = [job.view for job in Client(options.url).jobs(options.state)]
     if options.json:
-        print_json({"jobs": found})
+        print_json({"jobs": jobs})
         return 0
     rows = [["JOB", "STATE", "DATASET", "PASS", "M+ - M-", "CREATED"]]
-    for job in found:
+    for job in jobs:
         progress = job["progress"] or {"pass": "", "gap": None}
         figures = [str(progress["pass"]), short(progress["gap"])]
         rows.append([job["id"], job["state"], job["spec"]["dataset"], *figures, job["created_at"]])
@@ -51,13 +51,13 @@ def ls(options: argparse.Namespace) -> int:
 
 
 def show(options: argparse.Namespace) -> int:
-    """Show one."""
+    """Show a job."""
     _show(_job(options).refresh().view, options.json)
     return 0
 
 
 def watch_job(options: argparse.Namespace) -> int:
-    """Show one while it runs. The exit code is that of `train`."""
+    """Show a job while it runs. The exit code is that of `train`."""
     watched = _job(options).refresh()
     lines = display(options.json, watched.view["spec"]["tolerance"])
     job = watch(watched, lines)
@@ -69,27 +69,27 @@ def watch_job(options: argparse.Namespace) -> int:
 
 
 def stop(options: argparse.Namespace) -> int:
-    """End one after its running pass; the model so far stays."""
+    """Ask a job to end soon, with the model that it has by then."""
     _show(_job(options).stop().view, options.json)
     return 0
 
 
 def cancel(options: argparse.Namespace) -> int:
-    """End one at once, without a model."""
+    """Ask a job to end at once, without a model."""
     _show(_job(options).cancel().view, options.json)
     return 0
 
 
 def resume(options: argparse.Namespace) -> int:
-    """Go on where one that has ended left off, as a new job with a farther end."""
-    given = {name: getattr(options, name) for name in ("max_passes", "max_seconds", "tolerance", "relative_gap")}
-    changes = {name: value for name, value in given.items() if value is not None}
+    """Continue a job that has ended, as a new job that ends later."""
+    names = ("max_passes", "max_seconds", "tolerance", "relative_gap")
+    changes = {name: value for name in names if (value := getattr(options, name)) is not None}
     _show(_job(options).resume(**changes).view, options.json)
     return 0
 
 
 def rm(options: argparse.Namespace) -> int:
-    """Forget one that has ended; its model stays."""
+    """Delete the record of a job that has ended; its model stays."""
     _job(options).delete()
     return 0
 

@@ -8,6 +8,7 @@ from urllib.parse import quote
 import shtab
 
 from streamsvm.service.commands.remote import add_action, print_json, print_list, print_table
+from streamsvm.service.models.names import SUFFIXES
 from streamsvm.service.remote.client import Client
 from streamsvm.service.remote.objects import RemoteModel
 
@@ -25,37 +26,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Do what was asked."""
+    """Run the action."""
     return options.action(options)
 
 
 def get(options: argparse.Namespace) -> int:
-    """Download one; with --json only what it is."""
-    model = RemoteModel(Client(options.url), options.model)
+    """Download a model; with --json, print its description instead."""
+    model = RemoteModel(Client(options.url), options.model).refresh()
     if options.json:
-        print_json(model.refresh().view)
+        print_json(model.view)
         return 0
-    output = options.output or Path(f"{quote(model.id, safe='')}.model")
+    output = options.output or Path(f"{quote(model.id, safe='')}{SUFFIXES[model.view['formats'][0]]}")
     model.download(output)
     print(f"wrote {output}")
     return 0
 
 
 def ls(options: argparse.Namespace) -> int:
-    """List them, the newest first."""
-    print_list(
-        Client(options.url).json("GET", "/v1/models"), options.json, MODEL="id", JOB="job_id", CREATED="created_at"
-    )
-    return 0
+    """List models, the newest first."""
+    return print_list(options, "/v1/models", MODEL="id", JOB="job_id", CREATED="created_at")
 
 
 def show(options: argparse.Namespace) -> int:
-    """Say what one is: its labels and certificate, and, if it is of documents, its heaviest words."""
+    """Describe a model: its labels, its certificate and, for documents, its heaviest words."""
     view = _view(options)
     if options.json:
         print_json(view)
         return 0
-    rows = [[name, _said(view[name])] for name in _SHOWN if view.get(name) not in (None, [], ())]
+    rows = [[name, _text(view[name])] for name in _SHOWN if view.get(name) not in (None, [], ())]
     print_table([["labels", ", ".join(map(_label, view["labels"]))], *rows])
     for each in view.get("heaviest") or ():
         for sign in ("positive", "negative"):
@@ -70,7 +68,7 @@ def _view(options: argparse.Namespace) -> dict[str, Any]:
     path = Path(options.model)
     if not path.is_file():
         return RemoteModel(Client(options.url), options.model).refresh().view
-    # Slow to import, and not needed by the others.
+    # Imported here because they are slow, and only this action needs them.
     from streamsvm.service.models.exports import MODEL_FORMATS  # noqa: PLC0415
     from streamsvm.service.models.names import stored_format  # noqa: PLC0415
     from streamsvm.service.models.views import model_view  # noqa: PLC0415
@@ -80,7 +78,7 @@ def _view(options: argparse.Namespace) -> dict[str, Any]:
         return model_view({}, head_of(MODEL_FORMATS[stored_format(path)].read(file)))
 
 
-def _said(value: Any) -> str:
+def _text(value: Any) -> str:
     return ", ".join(f"{name} {each}" for name, each in value.items()) if isinstance(value, dict) else str(value)
 
 

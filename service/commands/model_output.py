@@ -1,4 +1,4 @@
-"""Checks of the output file before training: a format that cannot hold the model is refused, losses are told."""
+"""Checks, before training, that the output file's format can hold the model, and says what it will leave out."""
 
 import errno
 import os
@@ -19,9 +19,10 @@ _BY_ENDING = ("npz", "json", "onnx")
 
 
 def check_output(output: Path, spec: JobSpec, is_here: bool) -> None:
-    """Refuse a file that the job's fields rule out. OSError, ServiceError unknown_format or not_exportable.
+    """Refuse an output file that cannot be written, or whose format cannot hold a model of a job with these fields.
 
-    is_here  this program writes the file, not a service
+    is_here  this program writes the model's format, not a service
+    Raises OSError, or ServiceError unknown_format, not_exportable.
     """
     if not output.absolute().parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such directory", str(output.parent))
@@ -36,20 +37,20 @@ def check_output(output: Path, spec: JobSpec, is_here: bool) -> None:
 
 
 def check_plan(output: Path, plan: JobPlan) -> None:
-    """Refuse a format that the labels or the number of features rule out. ServiceError not_exportable."""
+    """Refuse a format that cannot hold the labels or weights of the planned job. ServiceError not_exportable."""
     labels = plan.model_labels
     _check(output, plan.spec, labels, plan.width * (len(labels) if len(labels) > 2 else 1))
 
 
 def check_dataset(output: Path, spec: JobSpec, dataset: Mapping[str, Any]) -> None:
-    """Refuse a format that the labels of a service's dataset rule out. ServiceError not_exportable."""
+    """Refuse a format that cannot hold the labels of a service's dataset. ServiceError not_exportable."""
     labels = list(dataset.get("label_counts") or ())
     is_number = dataset.get("label_type") == "number"
     _check(output, spec, [] if spec.loss in REGRESSION else [float(label) if is_number else label for label in labels])
 
 
 def _check(output: Path, spec: JobSpec, labels: Labels, n_weights: int = 0) -> None:
-    """Refuse a format that cannot hold the model of the job. Raises ServiceError not_exportable."""
+    """Raise ServiceError not_exportable if the format cannot hold the job's model."""
     if not spec.refit:
         return
     has_kernel, maps = spec.kernel == "rbf", [name for name, _ in named_maps(spec.features)]
@@ -60,18 +61,18 @@ def _check(output: Path, spec: JobSpec, labels: Labels, n_weights: int = 0) -> N
 
 
 def left_out(output: Path, plan: JobPlan) -> Iterator[str]:
-    """A sentence for each thing that the format leaves out."""
+    """Yield sentences about what the file leaves out."""
     format_ = format_of(output, plan.spec.kernel == "rbf")
     if format_ not in ("liblinear", "libsvm"):
         return
     if plan.manifest.input is None and plan.manifest.index_base == 0 and format_ == "liblinear":
-        yield "features count from 0 here: add one to the indices of a file before LIBLINEAR's own predict reads it"
+        yield "features are numbered from 0: add one to the indices of a file before LIBLINEAR's own predict reads it"
     if plan.spec.probability and format_ == "liblinear":
         yield "LIBLINEAR's text has no place for probabilities: .npz, .json and .onnx have"
 
 
 def output_files(output: Path, values: Sequence[float]) -> list[Path]:
-    """A file for the model of each C: the output itself, or with several C the output with C in its name."""
+    """The output file of each value of C: `output` itself if there is one value, else NAME.C=VALUE.ENDING."""
     if len(values) == 1:
         return [output]
     return [output.with_name(f"{output.stem}.C={C:g}{output.suffix}") for C in values]

@@ -18,13 +18,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output = parser.add_argument("-o", "--output", type=Path, default=Path("gap.png"), help="(default: %(default)s)")
     output.complete = shtab.FILE  # type: ignore[attr-defined]
     parser.add_argument(
-        "--metric", help="of the curve of a cross-validation (default: the one by which C was selected)"
+        "--metric", help="the metric to plot of a cross-validation (default: the one by which C was selected)"
     )
     add_service_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Draw M+ - M- of each lane, or with the certified relative gap of one; with folds, a metric against C, too."""
+    """Plot M+ - M- of each lane (of one lane, the certified relative gap, too) and, with folds, a metric against C."""
     client, path = Client(options.url), f"/v1/jobs/{quote(options.job, safe='')}"
     job, passes = client.json("GET", path), client.json("GET", f"{path}/history")["passes"]
     if not passes:

@@ -16,22 +16,22 @@ from streamsvm.reader.options import InputOptions, index_base
 from streamsvm.reader.parsers.tables.column_match import Match, shown
 from streamsvm.reader.sources.fetch import read_range
 from streamsvm.reader.sources.files import list_files
-from streamsvm.service.commands.inputs import Given, file_or_url
+from streamsvm.service.commands.inputs import Source, file_or_url
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
-from streamsvm.service.models.labels import shown_label
 from streamsvm.service.models.names import stored_format
+from streamsvm.service.models.predicting.prediction import shown_label
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.service.models.predicting.rows_read import FORMATS, format_of_name
 from streamsvm.storage.files.durable import whole_file
 from streamsvm.storage.rows.csr import Array
 
-_FORMAT = "of the file (default: by its name, or else text for a model of documents, libsvm for others)"
-_INDEX_BASE = "of LIBSVM text: number of the first feature (default: as in the data of the model)"
+_FORMAT = "format of the file (default: by its name; else text for a model of documents, libsvm for others)"
+_INDEX_BASE = "number of the first feature of LIBSVM text (default: as in the model's training data)"
 _LABEL_COLUMN = (
-    "of CSV: name or number of the column with labels (default: as trained, or label, y, target, class); "
-    "of documents 1: label TAB text (default: none)"
+    "name or number of the column with labels of CSV (default: as in training, or label, y, target, class); "
+    "for documents 1: lines are label TAB text (default: none)"
 )
-_HEADER = "whether CSV names its columns (default: auto); no: they stand as in training"
+_HEADER = "whether CSV has a line with names of columns (default: auto); no: columns are in the order of training"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,12 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--label-column", help=_LABEL_COLUMN)
     parser.add_argument("--header", choices=("auto", "yes", "no"), default="auto", help=_HEADER)
     parser.add_argument(
-        "--text-column", help="of CSV: name or number of the column with documents (default: as trained)"
+        "--text-column", help="name or number of the column of CSV with documents (default: as in training)"
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print a label or number a line, and to standard error how well they are as the file says."""
+    """Print a label or number a line; if the file has labels, print the accuracy or error to standard error."""
     with options.model.open("rb") as file:
         predictor = Predictor(MODEL_FORMATS[stored_format(options.model)].read(file))
     if options.probabilities and not predictor.has_probabilities:
@@ -65,30 +65,30 @@ def run(options: argparse.Namespace) -> int:
         _opened(options.file) as chunks,
         _writing(options.output) as write,
     ):
-        said_of_input = InputOptions(
+        input_options = InputOptions(
             options.format or format_of_name(Path(options.file), predictor.text_format),
             index_base=index_base(options.index_base),
             label_column=options.label_column,
             text_column=options.text_column,
             header=options.header,
         )
-        for prediction in predictor.predict_text(chunks, options=said_of_input):
+        for prediction in predictor.predict_text(chunks, options=input_options):
             write(_lines(predictor, prediction, options))
             errors.add(prediction)
             unknown += prediction.unknown_features
             match = prediction.match
-    for line in _columns_said(match):
+    for line in _column_notes(match):
         print(line, file=sys.stderr)
     if unknown:
         print(f"values of features that the model does not have, passed over: {unknown:,}", file=sys.stderr)
-    if said := errors.said(predictor):
-        print(said, file=sys.stderr)
+    if summary := errors.summary(predictor):
+        print(summary, file=sys.stderr)
     return 0
 
 
 @contextmanager
 def _writing(output: Path | None) -> Iterator[Callable[[Iterable[str]], None]]:
-    """A function that writes lines to the file, or to standard output."""
+    """Open the output file, or standard output; yields a function that writes lines to it."""
     if output is None:
         yield sys.stdout.writelines
     else:
@@ -97,30 +97,30 @@ def _writing(output: Path | None) -> Iterator[Callable[[Iterable[str]], None]]:
 
 
 @contextmanager
-def _opened(file: Given) -> Iterator[Iterator[bytes]]:
-    """What it holds."""
+def _opened(file: Source) -> Iterator[Iterator[bytes]]:
+    """Open a file, standard input or a URL; yields its bytes in chunks."""
     if isinstance(file, str):
-        found = list_files([file])
-        if len(found) > 1:
-            raise InputError("several_files", f"{file} stands for {len(found)} files")
-        yield read_range(found[0])
+        files = list_files([file])
+        if len(files) > 1:
+            raise InputError("several_files", f"{file} stands for {len(files)} files")
+        yield read_range(files[0])
     else:
         with sys.stdin.buffer if str(file) == "-" else file.open("rb") as source:
             yield read_chunks(source)
 
 
-def _columns_said(match: Match | None) -> Iterator[str]:
-    """Lines that say how a table's columns were found."""
+def _column_notes(match: Match | None) -> Iterator[str]:
+    """Lines about columns that were left out, or matched by place."""
     if match is None:
         return
     if match.unknown:
         yield f"columns that the model does not have, left out: {len(match.unknown):,} ({shown(match.unknown)})"
     if match.passed_names:
-        yield "columns were taken by their places, for the model holds no names of columns"
+        yield "columns were matched by their places, because the model has no names of columns"
 
 
 def _lines(predictor: Predictor, prediction: Prediction, options: argparse.Namespace) -> Iterator[str]:
-    """Of each row its label, then the numbers that are asked for, in the order of the model's labels."""
+    """A line for each row: its label, then the numbers that are asked for, in the order of the model's labels."""
     columns = [[[shown_label(label)] for label in prediction.labels.tolist()]]
     if options.decision_values:
         columns.append(_texts(prediction.decision_values))
@@ -130,7 +130,7 @@ def _lines(predictor: Predictor, prediction: Prediction, options: argparse.Names
 
 
 def _texts(values: Any) -> list[list[str]]:
-    """A list for each of the rows of (n_rows,) or (n_rows, n) numbers."""
+    """Write numbers (n_rows,) or (n_rows, n) as a list of texts for each row."""
     return [[f"{value:.17g}" for value in row] for row in values.reshape(len(values), -1).tolist()]
 
 
@@ -139,7 +139,7 @@ def _are_missing(labels: Array) -> Array:
 
 
 class _Errors:
-    """How well the labels agree with those that stood in the file."""
+    """Compares the predictions with the labels in the file."""
 
     def __init__(self) -> None:
         self._rows = self._right = 0
@@ -154,8 +154,8 @@ class _Errors:
         if labels.dtype.kind == "f":
             self._squares += float(((labels - expected) ** 2).sum())
 
-    def said(self, predictor: Predictor) -> str | None:
-        """None where the file has no labels of the model's kind."""
+    def summary(self, predictor: Predictor) -> str | None:
+        """The accuracy or mean squared error; None if the file has no labels of the model's type."""
         if not self._rows:
             return None
         if predictor.is_regression:

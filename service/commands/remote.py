@@ -1,30 +1,36 @@
-"""What the commands that talk to a service share: where it is, watching a job, and what came of it."""
+"""Options and output that commands share: the service's address, the data directory, tables, watching a job."""
 
 import argparse
 import json
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from streamsvm.service.commands.display import Display
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.remote.client import DEFAULT_URL, URL_VARIABLE
+from streamsvm.service.remote.client import DEFAULT_URL, URL_VARIABLE, Client
 from streamsvm.service.remote.objects import RemoteJob
 
 CONVERGED, NOT_CONVERGED, INTERRUPTED = 0, 4, 130
 
 
 def add_service_arguments(parser: argparse.ArgumentParser) -> None:
-    """Where the service is, and whether a machine reads the answer."""
+    """Add the options --url and --json of commands that talk to a service."""
     default = os.environ.get(URL_VARIABLE, DEFAULT_URL)
-    parser.add_argument("--url", default=default, help=f"of the service (default: {URL_VARIABLE}, or {DEFAULT_URL})")
-    parser.add_argument("--json", action="store_true", help="print what the service answers")
+    help_ = f"address of the service (default: {URL_VARIABLE}, or {DEFAULT_URL})"
+    parser.add_argument("--url", default=default, help=help_)
+    parser.add_argument("--json", action="store_true", help="print the service's answer")
 
 
-def add_action(
-    actions: Any, name: str, action: Callable[[argparse.Namespace], int]
-) -> argparse.ArgumentParser:  # fmt: skip
-    """A subcommand that talks to a service, described by the docstring of what it does."""
+def add_local_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options --data-dir and --json of commands that read a data directory."""
+    parser.add_argument("--data-dir", type=Path, help="data directory of the service (default: ./data)")
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
+
+
+def add_action(actions: Any, name: str, action: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
+    """Add a subcommand that talks to a service; the docstring of its function is its help."""
     parser = actions.add_parser(name, help=action.__doc__, description=action.__doc__)
     parser.set_defaults(action=action)
     add_service_arguments(parser)
@@ -32,28 +38,30 @@ def add_action(
 
 
 def print_table(rows: list[list[str]]) -> None:
-    """Columns, the first row being their names."""
+    """Print rows in columns; the first row has their names."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def print_list(found: dict[str, Any], is_json: bool, **columns: str) -> None:
-    """The one list in an answer: of each thing the fields `columns` under their names."""
-    if is_json:
-        print_json(found)
+def print_list(options: argparse.Namespace, path: str, **columns: str) -> int:
+    """Get a list from the service and print it, with the fields `columns` under their names; returns exit code 0."""
+    answer = Client(options.url).json("GET", path)
+    if options.json:
+        print_json(answer)
     else:
-        (things,) = found.values()
+        (things,) = answer.values()
         print_table([[*columns], *([thing[field] for field in columns.values()] for thing in things)])
+    return 0
 
 
 def print_json(answer: Any) -> None:
-    """For machines."""
+    """Print JSON, indented."""
     print(json.dumps(answer, indent=1))
 
 
 def watch(job: RemoteJob, show: Display) -> dict[str, Any]:
-    """Show a job until it ends, also over a restart of the service; returns it."""
+    """Show a job until it ends, even if the service restarts; returns its view."""
     for kind, data in job.watch():
         if kind == "pass":
             show.show_pass(data)
@@ -63,7 +71,7 @@ def watch(job: RemoteJob, show: Display) -> dict[str, Any]:
 
 
 def exit_code(job: dict[str, Any]) -> int:
-    """Of a job that has ended; raises what it failed of."""
+    """The exit code of a job that has ended; raises the ServiceError of a failed one."""
     if job["failure"]:
         failure = job["failure"]
         at = {"log_tail": failure.get("log_tail", "")}

@@ -11,11 +11,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=8000, help="port to listen on (default: %(default)s)")
     parser.add_argument("--host", help="address to listen on; one beyond loopback needs a token (default: 127.0.0.1)")
     parser.add_argument("--data-dir", type=Path, help="everything durable is below it (default: ./data)")
-    parser.add_argument("--no-worker", action="store_true", help="start none: streamsvm worker runs elsewhere")
+    parser.add_argument("--no-worker", action="store_true", help="start no worker: streamsvm worker runs elsewhere")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Become the api process, which starts the worker unless it is told not to. Does not return."""
+    """Replace this process by the API process, which starts the worker unless --no-worker says not to."""
     arguments = ["--port", str(options.port)]
     if options.host is not None:
         arguments += ["--host", options.host]

@@ -14,11 +14,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     new = actions.add_parser("new", help="Print a new token; it is not shown again.")
     new.add_argument("--scope", choices=SCOPES, default="submit", help="each allows the ones before (default: submit)")
-    revoke = actions.add_parser("revoke", help="Make a token worthless.")
+    revoke = actions.add_parser("revoke", help="Delete a token.")
     for action in (new, revoke):
-        action.add_argument("name", help="what it is for, such as the user's name")
+        action.add_argument("name", help="name of the token, such as its user's")
     for action in (new, revoke, actions.add_parser("ls", help="List the tokens.")):
-        action.add_argument("--data-dir", type=Path, help="of the service (default: ./data)")
+        action.add_argument("--data-dir", type=Path, help="data directory of the service (default: ./data)")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -12,12 +12,11 @@ from streamsvm.reader.options import add_input_options, input_options
 from streamsvm.service.cluster.nodes.connecting import check_ray
 from streamsvm.service.commands.data import upload
 from streamsvm.service.commands.display import Display, display
-from streamsvm.service.commands.inputs import dataset_name, file_or_url, plain_name
+from streamsvm.service.commands.inputs import column_notes, dataset_name, file_or_url, plain_name
 from streamsvm.service.commands.job_fields import add_fields, given_fields
 from streamsvm.service.commands.model_output import check_dataset, check_output, check_plan, left_out, output_files
 from streamsvm.service.commands.remote import CONVERGED, NOT_CONVERGED, exit_code, watch
 from streamsvm.service.commands.spelling import in_dashes
-from streamsvm.service.datasets.told import told_of_columns
 from streamsvm.service.datasets.views import SCALES_DIFFER, columns_view
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import named_maps, scaling_note
@@ -79,7 +78,7 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
     def check(plan: JobPlan, dataset: Path) -> None:
         check_plan(output, plan)
         if not plans:
-            for line in told_of_columns(_view(plan, dataset)):
+            for line in column_notes(_view(plan, dataset)):
                 show.say(in_dashes(line))
             list(map(show.say, left_out(output, plan)))
         plans.append(plan)
@@ -115,7 +114,7 @@ def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Pa
         added = upload(client, name, options.file, input_options(options), options.machines)
         if not isinstance(options.file, Path):
             added.wait()
-        for line in told_of_columns(added.view):
+        for line in column_notes(added.view):
             show.say(in_dashes(line))
     check_dataset(output, parse_spec(fields), client.dataset(name).view)
     submitted = client.submit(**{**fields, "dataset": name})

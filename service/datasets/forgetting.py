@@ -1,7 +1,7 @@
-"""Removes the files of a dataset, wherever they are.
+"""Removes the files of a dataset here and on the machines that keep parts of it.
 
-What machines have of it may have to wait for a node that is down: its directory stays as `.UID.gone`, and is tried
-again when the service starts and when another dataset goes, for a month.
+A node that is down cannot remove its part. So the dataset's directory is renamed to `.UID.gone`, and removal is tried
+again when the service starts and when another dataset is deleted, for a month.
 """
 
 import shutil
@@ -24,7 +24,7 @@ _one_at_a_time = threading.Lock()
 
 
 def forget(directory: Path, settings: Settings, waits: bool = False) -> None:
-    """What is here at once; what machines have of it in the background, unless one `waits`, as far as they answer."""
+    """Remove a dataset's files: those here at once, those of other machines in the background unless `waits`."""
     try:
         manifest = read_manifest(directory)
     except (StorageError, OSError):
@@ -33,7 +33,7 @@ def forget(directory: Path, settings: Settings, waits: bool = False) -> None:
         remove(directory)
         return
     gone = directory.rename(directory.with_name(f".{manifest.uid}{_GONE}"))
-    gone.touch()  # the month begins
+    gone.touch()  # the month counts from this time
     unmark(directory)
     thread = forget_parts(directory.parent, settings)
     if waits:
@@ -41,12 +41,12 @@ def forget(directory: Path, settings: Settings, waits: bool = False) -> None:
 
 
 def is_gone(directory: Path) -> bool:
-    """Whether it is only there for what machines may still have of it."""
+    """Whether the directory stands for a deleted dataset of which other machines may still have parts."""
     return directory.name.endswith(_GONE)
 
 
 def forget_parts(datasets: Path, settings: Settings) -> threading.Thread:
-    """Have the machines forget their parts of all datasets of this directory that are gone, in the background."""
+    """Start a thread that has the machines remove their parts of all deleted datasets of this directory."""
     thread = threading.Thread(target=_forget_parts, args=(datasets, settings), name="forgetting", daemon=True)
     thread.start()
     return thread

@@ -1,6 +1,6 @@
-"""Files of the import directory, or of object stores, read in one after the other in the background.
+"""Imports files of the import directory or of object stores, one after the other in the background.
 
-What is to be read in stands in the store: after a restart of the process, an import that was under way begins anew.
+The store holds the imports to do: after a restart of the process, an unfinished import begins again.
 """
 
 import errno
@@ -34,7 +34,7 @@ _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def open_import(directory: Path | None, name: str) -> IO[bytes]:
-    """The regular file `name` below the import directory, without following a link on the way.
+    """Open the regular file `name` below the import directory, without following a link.
 
     Raises ServiceError: import_disabled, import_invalid, unknown_file.
     """
@@ -48,7 +48,7 @@ def open_import(directory: Path | None, name: str) -> IO[bytes]:
         for folder in folders:
             place, before = os.open(folder, _FLAGS | os.O_DIRECTORY, dir_fd=place), place
             os.close(before)
-        # Opening a pipe would wait for its other end.
+        # Without O_NONBLOCK, opening a named pipe would wait for its other end.
         file = os.fdopen(os.open(last, _FLAGS | os.O_NONBLOCK, dir_fd=place), "rb")
     except OSError as error:
         if error.errno == errno.ELOOP:
@@ -63,10 +63,9 @@ def open_import(directory: Path | None, name: str) -> IO[bytes]:
 
 
 def check_source(prefixes: Sequence[str], url: str) -> None:
-    """Whether a URL, or all that a pattern stands for, may be imported: it lies below one of these prefixes.
+    """Check that a URL, or all that a pattern matches, lies below one of these prefixes; asks nothing of the store.
 
-    Raises ServiceError: import_forbidden, not_installed, and what `reader.sources.locations` refuses. Nothing is asked
-    of the store, which is where the environment of the service says.
+    Raises ServiceError import_forbidden, not_installed, and for what `reader.sources.locations` refuses.
     """
     try:
         location = located(url)
@@ -81,12 +80,12 @@ def check_source(prefixes: Sequence[str], url: str) -> None:
 
 def _invalid() -> ServiceError:
     return ServiceError(
-        "import_invalid", "this names no file of the import directory", "Give a path below it, without links."
+        "import_invalid", "this names no file of the import directory", "Give a path below it that has no links."
     )
 
 
 class Importer:
-    """`wake` it when there is something in the store; a thread works until nothing is left."""
+    """Works in a thread until the store has no import to do; `wake` it when there is one."""
 
     def __init__(self, settings: Settings, store: Store, pauses: tuple[float, float] = (1.0, 30.0)) -> None:
         self._settings = settings
@@ -95,20 +94,20 @@ class Importer:
         self._outcome: _Outcome | None = None
 
     def wake(self) -> None:
-        """Begin, unless it is at work."""
+        """Start the thread unless it runs."""
         self.background.wake()
 
     def _next(self) -> bool:
-        """Write down what the last import came to, if that could not be done, and see to the next one."""
-        self._write_down()
+        """Record the last import's outcome if that failed before, and do the next import; False if there is none."""
+        self._record()
         record = self._store.next_import()
         if record is None:
             return False
         self._outcome = _Outcome(record["id"], self._import(record))
-        self._write_down()
+        self._record()
         return True
 
-    def _write_down(self) -> None:
+    def _record(self) -> None:
         if self._outcome is None:
             return
         dataset_id, problem = self._outcome
@@ -123,7 +122,7 @@ class Importer:
         self._outcome = None
 
     def _import(self, record: dict[str, Any]) -> dict[str, Any] | None:
-        """Import it; return the fault, None if the dataset is complete, or deleted meanwhile. Raises sqlite3.Error."""
+        """Do an import; return its fault, None if the dataset is complete or was deleted. Raises sqlite3.Error."""
         dataset_id, source = record["id"], record["source"]
         directory = self._settings.datasets / dataset_id
         try:
@@ -134,22 +133,22 @@ class Importer:
                     file, directory, self._settings, InputOptions(**source["options"]), machines=source.get("machines")
                 ) as ingesting,
             ):
-                # Deleted meanwhile: leaving the context ends it.
+                # If the dataset is deleted meanwhile, leaving the context ends the child process.
                 while self._store.dataset_state(dataset_id) and not ingesting.is_done():
                     time.sleep(_POLL_SECONDS)
             return None
         except (InputError, ServiceError) as error:
-            found = error.problem()
+            problem = error.problem()
         except OSError as error:
-            found = _no_room() if error.errno in NO_ROOM else ingest_failed().problem()
+            problem = _no_room() if error.errno in NO_ROOM else ingest_failed().problem()
         except sqlite3.Error:
             self._give_up(directory)
             raise
         except Exception:
             _log.exception("an import ended in an error that nobody foresaw")
-            found = ingest_failed().problem()
+            problem = ingest_failed().problem()
         self._give_up(directory)
-        return found
+        return problem
 
     def _give_up(self, directory: Path) -> None:
         forget(directory, self._settings)
@@ -163,7 +162,7 @@ class Importer:
 
 
 class _Outcome(NamedTuple):
-    """The outcome of an import that has ended: what was wrong, if anything was."""
+    """The outcome of an import that has ended; `problem` is None if nothing was wrong."""
 
     dataset_id: str
     problem: dict[str, Any] | None

@@ -1,4 +1,4 @@
-"""The process that reads a dataset in."""
+"""Starts the process that reads a dataset in, and translates its errors."""
 
 import json
 import os
@@ -21,7 +21,7 @@ SPREAD = "streamsvm.service.cluster.dataset.spread"
 
 
 def ingest_command(directory: Path, settings: Settings, options: InputOptions) -> list[str]:
-    """Reads standard input, makes the dataset `directory`, and prints what `failure` understands."""
+    """The command that reads standard input into the dataset `directory`; `failure` reads what it prints."""
     return [sys.executable, "-m", "streamsvm.reader.ingest.run", *_arguments(directory, settings, options)]
 
 
@@ -31,29 +31,30 @@ def _arguments(directory: Path, settings: Settings, options: InputOptions, urls:
 
 
 def failure(code: int, output: bytes) -> InputError | ServiceError:
-    """Why the process ended with this exit code, not 0, and this output."""
+    """The error of a process that ended with this exit code, not 0, and this output."""
     if code == 1 and output.startswith(b'{"problem"'):
         return InputError.of(json.loads(output)["problem"])
     return ingest_failed()
 
 
 def ingest_failed() -> ServiceError:
-    """It was not the input."""
+    """The error of a process that failed for another reason than its input."""
     return ServiceError("ingest_failed", "reading in the data failed", "The service's log says more.")
 
 
 def _opened(source: IO[bytes] | Sequence[str]) -> AbstractContextManager[IO[bytes]]:
-    """Its standard input, which stays open if it was."""
+    """The child's standard input; a file that the caller opened stays open."""
     return Path(os.devnull).open("rb") if isinstance(source, Sequence) else nullcontext(source)
 
 
 class Ingesting:
-    """Reads a file in; leaving the context ends it. Errors are an InputError for a bad input, or a ServiceError.
+    """A child process that reads a file in; leaving the context kills it. Raises InputError or ServiceError.
 
-    source   an open file, or URLs and patterns of files, see reader.sources
-    forks    by the fork server of this thread
-    appends  the rows to the dataset that is there
-    machines that read URLs, each a part, and keep it, see `service.cluster.dataset.spread`; None: this one alone
+    source    an open file, or URLs and patterns of files, see reader.sources
+    forks     start the child by this thread's fork server
+    appends   add the rows to the existing dataset
+    machines  how many machines ("all": every one) each read and keep a range of the URLs' files, see
+              `service.cluster.dataset.spread`; None: this machine reads all
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Ingesting:
                     stdin=file,
                     stdout=output,
                     env=child_environment(),
-                    # A Ctrl-C is for this process, which then ends its child itself.
+                    # A Ctrl-C must reach this process only, which then ends its child.
                     start_new_session=True,
                 )
 
@@ -98,7 +99,7 @@ class Ingesting:
         return code == 0
 
     def wait(self) -> None:
-        """Until the dataset is complete; raises what went wrong."""
+        """Wait until the dataset is complete; raises what went wrong."""
         self._child.wait()
         self.is_done()
 

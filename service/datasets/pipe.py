@@ -1,4 +1,4 @@
-"""A pipe to a process, written to beside the event loop: one piece while the next one arrives."""
+"""Writes to a process through a pipe, in a thread: one piece is written while the next one arrives."""
 
 import asyncio
 import fcntl
@@ -6,18 +6,18 @@ import os
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
-_PIPE_BYTES = 1 << 20  # an unprivileged process may make a pipe as large (pipe-max-size), but for the last of many
-_PIECE_BYTES = 1 << 18  # still in the processor's cache when it is written
+_PIPE_BYTES = 1 << 20  # the default limit for an unprivileged process (pipe-max-size)
+_PIECE_BYTES = 1 << 18  # small enough to be in the processor's cache when it is written
 _MOST_PARTS = 512  # IOV_MAX is 1024
 
 
 class PipeWriter:
-    """`feed` what arrives, then `close`. `reading` is the end for the process, to be closed once that has it."""
+    """`feed` chunks, then `close`. `reading` is the process's end; close it here once the process has been started."""
 
     def __init__(self) -> None:
         self.reading, self._writing = os.pipe()
-        # With 64 KiB the process waits for this one 16 times a megabyte, on busy cores for milliseconds each. It stays
-        # small if the user's pipes hold all that they may.
+        # With the usual 64 KiB the process would wait 16 times a megabyte, on busy cores for milliseconds each. The
+        # call fails, and the pipe stays small, if this user's pipes are at their limit together.
         with suppress(OSError):
             fcntl.fcntl(self._writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self._parts: list[bytes] = []
@@ -26,14 +26,14 @@ class PipeWriter:
         self._under_way: Future[None] | None = None
 
     async def feed(self, chunk: bytes) -> None:
-        """Write it soon; waits while a piece is being written and another one is here. Raises BrokenPipeError."""
+        """Queue a chunk; waits while one piece is being written and another is full. Raises BrokenPipeError."""
         self._parts.append(chunk)
         self._size += len(chunk)
         if self._size >= _PIECE_BYTES or len(self._parts) >= _MOST_PARTS:
             await self._flush()
 
     async def close(self) -> None:
-        """Write what is left; the process then finds the end. Raises BrokenPipeError."""
+        """Write the remaining chunks and end the process's input. Raises BrokenPipeError."""
         try:
             await self._flush()
             await self._written()
@@ -41,7 +41,7 @@ class PipeWriter:
             self.abandon()
 
     def abandon(self) -> None:
-        """Close now, or as soon as a write has ended, which it does when nobody reads any more."""
+        """Close the pipe now, or when the running write ends; it fails when the process stops reading."""
         if self._under_way is None or self._under_way.done():
             self._close()
         else:
@@ -59,7 +59,7 @@ class PipeWriter:
         self._under_way = self._thread.submit(_write, self._writing, parts)
 
     async def _written(self) -> None:
-        """Until the last piece is in the pipe."""
+        """Wait until the last piece is in the pipe."""
         if self._under_way is not None:
             await asyncio.wrap_future(self._under_way)
 

@@ -1,4 +1,4 @@
-"""Datasets by name: read in by a child process while they arrive, published whole or not at all."""
+"""The service's datasets by name: uploads, imports, changes and deletions, each done whole or not at all."""
 
 import asyncio
 import os
@@ -33,15 +33,17 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
 
 
 def check_name(name: str) -> None:
-    """Raises ServiceError `name_invalid`."""
+    """Raise ServiceError `name_invalid` unless the text can be a dataset's name."""
     if not _NAME.fullmatch(name):
         raise ServiceError(
-            "name_invalid", "this cannot be a dataset's name", "Up to 64 of a-z, 0-9, _ and -, the first no _ or -."
+            "name_invalid",
+            "this cannot be a dataset's name",
+            "Up to 64 of a-z, 0-9, _ and -; the first is a letter or digit.",
         )
 
 
 class Datasets:
-    """Names on top of the directories that hold the blocks."""
+    """The datasets of a data directory; their records are in the store, their blocks below `settings.datasets`."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings
@@ -50,12 +52,12 @@ class Datasets:
         self._uploads = Uploads(settings.max_uploads)
 
     def recover(self) -> None:
-        """What a process before this one did not finish: uploads are forgotten, imports begin anew."""
+        """Clean up after the process before this one: remove unfinished uploads and changes, begin imports again."""
         for record in self._store.datasets():
             if record["state"] == "ingesting":
                 self._recover(record)
             elif record["state"] == "changing":
-                # Either all of the change is there or nothing.
+                # The manifest has all of the change or nothing of it.
                 undo_change(self.directory(record["id"]))
                 self._store.later(partial(self._store.set_dataset_ready, record["id"]))
         recorded = {record["id"] for record in self._store.datasets()}
@@ -67,24 +69,24 @@ class Datasets:
     def _recover(self, record: dict[str, Any]) -> None:
         directory = self.directory(record["id"])
         if (directory / MANIFEST).exists() and not is_marked(directory):
-            # The store is an older copy: the dataset was complete, and whoever sent it has been told so.
+            # The dataset is complete and its client knows: the store must be an older copy.
             self._store.later(partial(self._store.set_dataset_ready, record["id"]))
             return
-        # Published but not yet recorded is no loss: it was never acknowledged.
+        # No client was told that this dataset exists, complete or not.
         self._forget(directory)
         if record["source"] is None:
             self._store.later(partial(self._store.drop_dataset, record["id"]))
 
     def missing_threads(self) -> list[str]:
-        """Names of those that do not run and have something to do. One that is missing is begun anew."""
-        found = {"importer": self._importer.background, "writing-later": self._store.later.background}
-        return [name for name, background in found.items() if not background.is_there()]
+        """Names of threads that have work but do not run; each is started again."""
+        threads = {"importer": self._importer.background, "writing-later": self._store.later.background}
+        return [name for name, background in threads.items() if not background.is_there()]
 
     def _forget(self, directory: Path) -> None:
         forget(directory, self._settings)
 
     async def upload(self, name: str, options: InputOptions, owner: str, chunks: AsyncIterator[bytes]) -> None:
-        """Reserve the name and read chunks in, in a slot of the owner's. Raises what `Uploads.run` raises."""
+        """Reserve the name and read chunks in, in a slot of the owner. Raises what `Uploads.run` raises."""
         check_name(name)
 
         def begin() -> NewDataset:
@@ -93,7 +95,7 @@ class Datasets:
         await self._uploads.run(owner, begin, options, chunks)
 
     async def append(self, name: str, options: InputOptions, owner: str, chunks: AsyncIterator[bytes]) -> None:
-        """Add the rows of chunks to a dataset no job uses, in a slot of the owner's. Raises as `upload` does."""
+        """Add the rows in chunks to a dataset that no job uses, in a slot of the owner. Raises as `upload` does."""
 
         def begin() -> MoreRows:
             self.with_rows(name)
@@ -102,7 +104,7 @@ class Datasets:
         await self._uploads.run(owner, begin, options, chunks)
 
     def remove_block(self, name: str, number: int) -> None:
-        """Remove a block of a dataset no job uses. Raises UnknownBlock, LastBlock."""
+        """Remove a block of a dataset that no job uses. Raises UnknownBlock, LastBlock."""
         self.with_rows(name)
         record = self._store.begin_change(name)
         try:
@@ -113,10 +115,10 @@ class Datasets:
     def begin_import(
         self, name: str, file: str, options: InputOptions, machines: int | str | None = None
     ) -> dict[str, Any]:
-        """Reserve the name and have a file of the import directory read in, in its turn; the dataset's view.
+        """Reserve the name and queue an import; returns the dataset's view.
 
-        Or files of an object store: `file` is a URL or a pattern. How large they are is found out in their turn.
-        machines: of a Ray cluster, that read a part of such files each, and keep it; "all" there are.
+        file      a path below the import directory; or a URL or pattern of files in an object store
+        machines  how many machines of the Ray cluster, or "all", each read and keep a range of the object store's files
         """
         check_name(name)
         source: dict[str, Any] = {"import": file, "options": asdict(options)}
@@ -127,17 +129,19 @@ class Datasets:
             check_source(self._settings.import_sources, file)
         elif machines is not None:
             raise ServiceError(
-                "machines_range", "machines cannot read a file of this one", "Import a URL such as s3://bucket/part-*."
+                "machines_range",
+                "other machines cannot read a file of this one",
+                "Import a URL such as s3://bucket/part-*.",
             )
         else:
-            with open_import(self._settings.import_dir, file) as found:
-                source["bytes"] = os.fstat(found.fileno()).st_size
+            with open_import(self._settings.import_dir, file) as opened:
+                source["bytes"] = os.fstat(opened.fileno()).st_size
         self._store.add_dataset(name, source)
         self._importer.wake()
         return self.view(name)
 
     def view(self, name: str) -> dict[str, Any]:
-        """A dataset as it is shown."""
+        """The view of a dataset in any state, see `dataset_view`."""
         record = self._store.dataset(name)
         if record["state"] in ("ready", "changing"):
             directory = self.directory(record["id"])
@@ -145,12 +149,12 @@ class Datasets:
         return self._unready_view(record)
 
     def sample(self, name: str) -> list[dict[str, Any]]:
-        """Some rows of a dataset that is ready, see `sample`."""
+        """Describe some rows of a ready dataset, see `sample`."""
         record, _ = self.with_rows(name)
         return sample(Dataset(self.directory(record["id"])))
 
     def views(self) -> list[dict[str, Any]]:
-        """All, by name; of those that are ready, no more than that."""
+        """Views of all datasets by name, short ones: they say that a dataset is ready, and not what is in it."""
         return [self._unready_view(record) for record in self._store.datasets()]
 
     def _unready_view(self, record: dict[str, Any]) -> dict[str, Any]:
@@ -158,33 +162,33 @@ class Datasets:
         return dataset_view(record, None, progress)
 
     def manifest(self, name: str) -> tuple[dict[str, Any], Manifest]:
-        """Record and manifest of a dataset that is ready."""
+        """Record and manifest of a ready dataset. ServiceError not_ready."""
         record = self._store.dataset(name)
         if record["state"] != "ready":
             raise ServiceError("not_ready", f"dataset {name} is not ready: {record['state']}")
         return record, read_manifest(self.directory(record["id"]))
 
     def with_rows(self, name: str) -> tuple[dict[str, Any], Manifest]:
-        """The same of one whose rows are on this machine. ServiceError dataset_spread."""
+        """Record and manifest of a ready dataset whose rows are on this machine. ServiceError dataset_spread."""
         record, manifest = self.manifest(name)
         check_here(manifest)
         return record, manifest
 
     async def delete(self, name: str) -> None:
-        """Forget a dataset and remove its files. What is being uploaded into it is given up."""
+        """Delete a dataset's record and files; an upload into it is given up."""
         record = self._store.dataset(name)
         await self._uploads.give_up(record["id"])
         await asyncio.to_thread(self._delete, record["id"])
 
     def _delete(self, dataset_id: str) -> None:
-        # Of an upload that was given up nothing is left.
+        # An upload that was given up has removed its record and files itself.
         if self._store.dataset_state(dataset_id) is not None:
             directory = self.directory(dataset_id)
-            # Of an import that is under way, the importer removes the files.
+            # If the dataset is being imported, the importer removes files that it writes after this.
             with unrecording(directory):
                 self._store.delete_dataset(dataset_id)
             forget(directory, self._settings)
 
     def directory(self, dataset_id: str) -> Path:
-        """Where its files are."""
+        """The directory of a dataset's files."""
         return self._settings.datasets / dataset_id

@@ -1,4 +1,4 @@
-"""The first rows of a dataset's first block, as they are stored."""
+"""Shows the first rows of a dataset's first block as they are stored."""
 
 import itertools
 from typing import Any
@@ -16,9 +16,9 @@ MOST_LETTERS = 1000
 
 
 def sample(dataset: Dataset) -> list[dict[str, Any]]:
-    """Of each row `label`, and of a string `string`, of others `non_zeros` and the first of its `features`.
+    """Describe up to MOST_ROWS rows: `label`; then `string` and `letters`, or `non_zeros` and the first `features`.
 
-    A feature has its number in the input, its `name`, null if it is not known, and its value. Raises DatasetCorrupt.
+    A feature is its number in the input, its `name` (None if it has none) and its `value`. Raises DatasetCorrupt.
     """
     manifest = dataset.manifest
     rows = dataset.piece(dataset.pieces(0)[0]).rows

@@ -1,4 +1,4 @@
-"""Uploads that are under way, each in a slot of its owner's, which is free again in every way out."""
+"""Runs uploads, each in a slot that becomes free however the upload ends."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -11,9 +11,9 @@ from streamsvm.service.shares import share_of
 
 
 class Uploads:
-    """At most so many at a time, and a share of them for each owner. Used in one event loop.
+    """At most `most` uploads at a time, and at most a share of them for each owner. Used in one event loop.
 
-    One that comes too slowly makes room for another that could not begin else.
+    If an upload finds no slot, it ends one that comes too slowly and takes its slot.
     """
 
     def __init__(self, most: int) -> None:
@@ -44,7 +44,7 @@ class Uploads:
         task.result()
 
     async def give_up(self, dataset_id: str) -> bool:
-        """End the upload into this dataset, if there is one; whether there was. Nothing of it is left afterwards."""
+        """End the upload into this dataset and remove all of it; returns whether there was one."""
         if dataset_id not in self._under_way:
             return False
         await _ended(self._under_way[dataset_id][2])
@@ -60,13 +60,16 @@ class Uploads:
         return None
 
     async def _make_room(self, refusal: ServiceError, owner: str) -> None:
-        """End an upload that is late, the owner's own if there is one; else raise the refusal."""
+        """End an upload that is late, the owner's first; raise the refusal if there is none to end.
+
+        An owner whose share is used up can only end an upload of their own.
+        """
         late = [each for each in self._under_way.values() if each[1].is_late()]
-        own = [each for each in late if each[0] == owner]
+        of_owner = [each for each in late if each[0] == owner]
         has_share = [each for each, *_ in self._under_way.values()].count(owner) >= share_of(self._most)
-        if not (own if has_share else late):
+        if not (of_owner if has_share else late):
             raise refusal
-        _, upload, task = (own or late)[0]
+        _, upload, task = (of_owner or late)[0]
         self._too_slow.add(upload)
         await _ended(task)
 

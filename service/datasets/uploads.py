@@ -1,4 +1,4 @@
-"""Bodies of requests that are read in by a child process while they arrive: all of it takes effect, or nothing."""
+"""Uploads: a child process reads a request's body in while it arrives. All of the body takes effect, or nothing."""
 
 import asyncio
 import os
@@ -22,14 +22,14 @@ from streamsvm.storage.blocks.dataset import staged_path
 from streamsvm.storage.errors import StorageError
 from streamsvm.storage.machine.child import child_environment
 
-# An upload that has been waited for so much longer than it may take gives its slot to others who ask.
+# An upload this much behind its least rate may be ended for another one.
 _LATE_SECONDS = 5.0
 
 
 class Upload:
-    """A body that `read` makes rows of. Subclasses say how that is recorded, and what goes if it is given up."""
+    """One upload. Subclasses say how its success is recorded, and what is removed if it is given up."""
 
-    arguments: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()  # of the child process, besides those of every upload
 
     def __init__(self, settings: Settings, store: Store, dataset_id: str) -> None:
         self.dataset_id = dataset_id
@@ -41,15 +41,15 @@ class Upload:
         self._waits_since: float | None = None
 
     def is_late(self) -> bool:
-        """Whether it has come more slowly than least_bytes_per_second, from its beginning on, for some seconds."""
+        """Whether the time spent waiting for the client exceeds what its bytes may take by _LATE_SECONDS."""
         waiting = 0.0 if self._waits_since is None else time.monotonic() - self._waits_since
-        bought = self._received / self._settings.least_bytes_per_second
-        return self._waited + waiting > bought + _LATE_SECONDS
+        allowed = self._received / self._settings.least_bytes_per_second
+        return self._waited + waiting > allowed + _LATE_SECONDS
 
     async def read(self, options: InputOptions, chunks: AsyncIterator[bytes]) -> None:
-        """Read chunks in as they arrive; it is recorded what was made of them, or nothing of them stays.
+        """Read chunks in as they arrive, and record the rows; after an error, remove all that was made of them.
 
-        Raises a ServiceError that says what was wrong, and what `chunks` raises.
+        Raises ServiceError for what was wrong with the input, and what `chunks` raises.
         """
         try:
             await self._start(options)
@@ -68,7 +68,7 @@ class Upload:
         return chunk
 
     async def _start(self, options: InputOptions) -> None:
-        """Start the process that reads in."""
+        """Start the child process."""
         self._pipe = PipeWriter()
         try:
             self._child = await asyncio.create_subprocess_exec(
@@ -80,10 +80,10 @@ class Upload:
             os.close(self._pipe.reading)
 
     async def _feed(self, chunk: bytes) -> bool:
-        """Pass a chunk on, waiting while too much is on its way. False: no more is wanted, `_finish` says why.
+        """Send a chunk to the child, waiting while the pipe is full. False if the child has ended: `_finish` says why.
 
-        Raises ServiceError ingest_failed if the process has taken nothing for too long. (Its client may have left: that
-        is seen only when what it has sent before is read.)
+        Raises ServiceError ingest_failed if the child has read nothing for stall_seconds. (A client that leaves
+        meanwhile is noticed only when the chunks that it sent before are read.)
         """
         assert self._pipe is not None
         try:
@@ -96,7 +96,7 @@ class Upload:
         return True
 
     async def _finish(self) -> None:
-        """End of input: it is recorded what was made of it, or a ServiceError says what was wrong."""
+        """End the input, wait for the child and record the rows; raises ServiceError for what was wrong."""
         assert self._pipe is not None and self._child is not None
         with suppress(BrokenPipeError):
             await self._pipe.close()
@@ -106,21 +106,22 @@ class Upload:
         self._record()
 
     def _record(self) -> None:
-        """Write down that what was sent is there; raises if it is not, after all."""
+        """Record that the rows are on disk; raises ServiceError if they are no longer wanted."""
         raise NotImplementedError
 
     async def _abandon(self) -> None:
-        """Give up: nothing of the upload stays."""
+        """Kill the child and remove all of the upload."""
         if self._child is not None and self._child.returncode is None:
             with suppress(ProcessLookupError):
                 self._child.kill()
             await self._child.wait()
         if self._pipe is not None:
             self._pipe.abandon()
-        # Beside the event loop: there may be many files.
+        # In a thread, for removing many files takes time.
         await asyncio.to_thread(self._drop)
 
     def _drop(self) -> None:
+        """Remove the files and the record of an upload that is given up."""
         raise NotImplementedError
 
     @property
@@ -129,10 +130,11 @@ class Upload:
 
 
 class NewDataset(Upload):
-    """A body that becomes a dataset."""
+    """An upload that makes a new dataset."""
 
     async def _start(self, options: InputOptions) -> None:
-        # Its child may complete it, and nobody be there any more who says so to the client.
+        # If the service dies now, the child may still complete a dataset that no client was told of: the mark has it
+        # removed at the next start.
         await asyncio.to_thread(mark, self._directory)
         await super()._start(options)
 
@@ -148,12 +150,12 @@ class NewDataset(Upload):
 
 
 class MoreRows(Upload):
-    """A body whose rows are added to a dataset, which is marked as changing."""
+    """An upload that adds rows to a dataset whose state is `changing`."""
 
     arguments = ("--append",)
 
     def _record(self) -> None:
-        # The dataset has the rows already: told that it has not, who sent them would send them again.
+        # The rows are in the dataset: an error now would make the client send them again. So the record may come later.
         self._end_change()
 
     def _drop(self) -> None:
@@ -165,7 +167,7 @@ class MoreRows(Upload):
 
 
 async def _undisturbed(work: Coroutine[Any, Any, None]) -> None:
-    """Do it to the end, whoever cancels meanwhile what is given up already."""
+    """Finish the work even if the caller is cancelled meanwhile."""
     task = asyncio.ensure_future(work)
     while not task.done():
         with suppress(asyncio.CancelledError):
@@ -173,18 +175,18 @@ async def _undisturbed(work: Coroutine[Any, Any, None]) -> None:
 
 
 def too_slow() -> ServiceError:
-    """Somebody else needs the slot of an upload that does not get on."""
+    """The error of an upload that was ended for another one because it came too slowly."""
     return ServiceError("too_slow", "the upload came too slowly, and another one waited", "Send it again, faster.")
 
 
 def given_up() -> ServiceError:
-    """Somebody has deleted the dataset of an upload."""
+    """The error of an upload whose dataset was deleted meanwhile."""
     return ServiceError("given_up", "the upload was given up", "Its dataset was deleted meanwhile.")
 
 
 def undo_change(directory: Path) -> None:
-    """Files of a change of this dataset that came to no end."""
+    """Remove the files of an unfinished change of the dataset in this directory."""
     shutil.rmtree(appending_path(directory), ignore_errors=True)
-    # A damaged manifest is told when the dataset is used.
+    # A damaged manifest is reported when the dataset is used.
     with suppress(StorageError):
         remove_unlisted_blocks(directory)

@@ -1,4 +1,4 @@
-"""How a dataset is shown: a plain dictionary, as the interface documents it."""
+"""The view of a dataset: a plain dictionary, documented in api/README.md."""
 
 from pathlib import Path
 from typing import Any
@@ -7,7 +7,7 @@ from streamsvm.storage.blocks.block import BlockInfo
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.blocks.profile import Profile, read_profile
 
-MOST_NAMES = 1000  # of columns that are shown
+MOST_NAMES = 1000  # names of columns in a view
 SCALES_DIFFER = "scales_differ"
 
 
@@ -17,7 +17,7 @@ def dataset_view(
     progress: dict[str, Any] | None = None,
     profile: Profile | None = None,
 ) -> dict[str, Any]:
-    """A dataset; without a manifest what is known of one that is not ready, and how far it has been read in."""
+    """Describe a dataset; without a manifest, only its record and how far it has been read in."""
     source = record["source"] or {}
     shown = {
         **{key: record[key] for key in ("name", "state", "created_at", "failure")},
@@ -57,7 +57,7 @@ def dataset_view(
 
 
 def input_view(input: dict[str, Any]) -> dict[str, Any]:
-    """Show what rows are made of: the first MOST_NAMES of lists of columns, how many categories each column has."""
+    """Describe a manifest's `input`, with at most MOST_NAMES columns, and counts in place of the categories."""
     shown = {name: value for name, value in input.items() if name != "dictionary"}
     for name in ("columns", "places", "dropped"):
         if name in shown:
@@ -79,24 +79,24 @@ def columns_view(manifest: Manifest, directory: Path) -> dict[str, Any]:
 
 
 def _warnings(profile: Profile | None, manifest: Manifest) -> list[dict[str, str]]:
-    told = [] if profile is None else list(profile.warnings)
+    warnings = [] if profile is None else list(profile.warnings)
     if profile is None or not profile.scales:
-        return told
-    # Slow to import, and many who show things never get here.
+        return warnings
+    # Imported here because it is slow, and few commands need it.
     from streamsvm.reader.parsers.tables.mixed import feature_names  # noqa: PLC0415
 
-    named = {feature for feature, _ in profile.scales}
-    names = feature_names(manifest.input, named, manifest.index_base) if manifest.input else {}
+    numbers = {feature for feature, _ in profile.scales}
+    names = feature_names(manifest.input, numbers, manifest.index_base) if manifest.input else {}
     sizes = ", ".join(f"{names.get(feature, feature)} ({size:.3g})" for feature, size in profile.scales)
     message = (
         f"features are on scales far apart, which makes training slow; their sizes, the largest and smallest: {sizes}. "
         'Ask for "features": ["scale"]'
     )
-    return [*told, {"code": SCALES_DIFFER, "message": message}]
+    return [*warnings, {"code": SCALES_DIFFER, "message": message}]
 
 
 def profile_view(profile: Profile) -> dict[str, Any]:
-    """What rows look like: how many have how many non-zeros, the longest ones, and the features most of them have."""
+    """Describe the rows: a histogram of their non-zeros, the longest rows, and the most frequent features."""
     bounds = [(1 << k >> 1, max(0, (1 << k) - 1)) for k in range(len(profile.lengths))]
     return {
         "rows": profile.rows,
@@ -110,7 +110,7 @@ def profile_view(profile: Profile) -> dict[str, Any]:
 
 
 def _labels(manifest: Manifest) -> dict[str, Any]:
-    """By name in alphabetical order, by number in the order in which they came."""
+    """Describe the labels: texts in alphabetical order, numbers in the order in which they first occurred."""
     counts = {manifest.label_text(label): rows for label, rows in manifest.labels.items()}
     if manifest.label_names:
         return {"label_type": "string", "label_range": None, "label_counts": dict(sorted(counts.items()))}
@@ -120,10 +120,10 @@ def _labels(manifest: Manifest) -> dict[str, Any]:
 def _weights(manifest: Manifest) -> dict[str, Any] | None:
     if manifest.weights is None:
         return None
-    found = manifest.weights
-    return {"sum": found.total, "min": found.least, "max": found.largest, "zero_rows": found.zeros}
+    weights = manifest.weights
+    return {"sum": weights.total, "min": weights.least, "max": weights.largest, "zero_rows": weights.zeros}
 
 
 def block_view(block: BlockInfo) -> dict[str, int]:
-    """A block of a dataset."""
+    """Describe a block of a dataset."""
     return {"block": block.number, "rows": block.rows, "non_zeros": block.nnz, "stored_bytes": block.bytes}

@@ -1,4 +1,4 @@
-"""The demo's data: generated, or a user's file; and the rows it predicts in the end."""
+"""The demo's data, generated or from a user's file, and the rows that it predicts."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,8 +19,8 @@ class DemoData:
     """
     train        LIBSVM text, plain or compressed
     test         plain LIBSVM text of the rows to predict
-    description  what `test` is
-    remark       what to expect of the accuracy
+    description  of `test`, as the demo prints it
+    remark       which accuracy to expect
     """
 
     train: Path
@@ -30,21 +30,21 @@ class DemoData:
 
 
 def generated(directory: Path, size_bytes: int) -> DemoData:
-    """Text-like data, the same on every machine, and other rows to test with."""
+    """Generate text-like data of about this size, and other rows to test with; the same on every machine."""
     corpus = Corpus()
     data = DemoData(
         directory / "train.svm",
         directory / "test.svm",
         "rows it has not seen",
-        f"{FLIPPED:.0%} of the labels were turned over at random",
+        f"{FLIPPED:.0%} of the labels were flipped at random",
     )
     write_text(data.train, corpus, TRAINING, size=size_bytes)
     write_text(data.test, corpus, TEST, rows=TEST_ROWS)
     return data
 
 
-def given(directory: Path, file: Path) -> DemoData:
-    """A user's file; nothing is held out of it."""
+def user_data(directory: Path, file: Path) -> DemoData:
+    """A user's file; its first rows, which are trained on, too, are the ones to predict."""
     data = DemoData(file, directory / "test.svm", "first rows of the training file", "nothing was held out")
     with file.open("rb") as source, data.test.open("wb") as test:
         test.writelines(islice(_lines(source), TEST_ROWS))
@@ -52,14 +52,14 @@ def given(directory: Path, file: Path) -> DemoData:
 
 
 def first_row(text: Path) -> dict[str, float]:
-    """Features of the first row of LIBSVM text, as the service takes them in JSON."""
+    """The first three features of the first row of LIBSVM text, as the service takes rows in JSON."""
     with text.open() as file:
         pairs = (word.split(":") for line in file for word in line.partition("#")[0].split()[1:])
         return {index: float(value) for index, value in islice(pairs, 3)}
 
 
 def _lines(source: IO[bytes]) -> Iterator[bytes]:
-    """Lines of LIBSVM text, whatever its compression."""
+    """Lines of LIBSVM text, plain or compressed."""
     rest = b""
     for piece in decompressed(read_chunks(source), Limits()):
         *lines, rest = (rest + bytes(piece)).split(b"\n")

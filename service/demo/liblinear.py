@@ -1,4 +1,4 @@
-"""LIBLINEAR on the demo's file, where it is installed: its own time, memory and objective beside ours."""
+"""Trains LIBLINEAR on the demo's file, if it is installed, and measures its time, memory and objective."""
 
 import re
 import shutil
@@ -21,8 +21,8 @@ train(y, x, " ".join(sys.argv[1:-2]))
 """
 
 
-class Found(NamedTuple):
-    """From its first byte read to its end; the dual objective, larger is better; bytes."""
+class Measured(NamedTuple):
+    """seconds: of the whole process; objective: of the dual, larger is better; peak_bytes: of memory."""
 
     seconds: float
     objective: float
@@ -30,14 +30,14 @@ class Found(NamedTuple):
 
 
 def command() -> list[str] | None:
-    """What starts `train`, or None."""
+    """The command that starts LIBLINEAR's `train`; None if it is not installed."""
     if program := shutil.which("liblinear-train"):
         return [program]
     return [sys.executable, "-c", _PACKAGE] if find_spec("liblinear") else None
 
 
-def measure(starts: list[str], file: Path, C: float, tolerance: float, model: Path) -> Found | str:
-    """The same problem, its hinge loss's dual (-s 3), to the same M+ - M-; or why there is nothing to tell."""
+def measure(starts: list[str], file: Path, C: float, tolerance: float, model: Path) -> Measured | str:
+    """Train on the dual of hinge loss (-s 3) to M+ - M- <= tolerance; if there is no result, returns why."""
     began = time.monotonic()
     line = [*starts, "-s", "3", "-c", f"{C:g}", "-e", f"{tolerance:g}", str(file), str(model)]
     with (
@@ -45,15 +45,15 @@ def measure(starts: list[str], file: Path, C: float, tolerance: float, model: Pa
         PeakMemory(process.pid) as memory,
     ):
         try:
-            said, _ = process.communicate(timeout=MOST_SECONDS)
+            output, _ = process.communicate(timeout=MOST_SECONDS)
         except subprocess.TimeoutExpired:
             return f"not done after {MOST_SECONDS} s"
         finally:
             process.kill()
     seconds = time.monotonic() - began
     if process.returncode:
-        return f"it could not: {(said.strip() or 'it did not say why').splitlines()[-1]}"
-    found = _OBJECTIVE.findall(said)
-    if len(found) != 1:
+        return f"it could not: {(output.strip() or 'it did not say why').splitlines()[-1]}"
+    objectives = _OBJECTIVE.findall(output)
+    if len(objectives) != 1:
         return "is compared on two classes only"
-    return Found(seconds, -float(found[0]), memory.own)
+    return Measured(seconds, -float(objectives[0]), memory.own)

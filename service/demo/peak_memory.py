@@ -1,11 +1,11 @@
-"""The peak memory of processes, read while they live."""
+"""Measures the peak memory of a process and its descendants while they run."""
 
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-# What a command line has in it -> what the process is called.
+# Part of a process's command line -> its role.
 ROLES = {
     "-m streamsvm.api": "api",
     "streamsvm.service.processes.worker": "worker",
@@ -17,9 +17,9 @@ _PERIOD_SECONDS = 0.05
 
 
 class PeakMemory:
-    """`peaks`: role -> bytes, of a process and all that descend from it; `own`: of itself, whatever it is.
+    """Watches a process in a thread. `peaks`: role -> bytes, of it and its descendants; `own`: bytes of the process.
 
-    From /proc: in getrusage a process starts with the peak of its parent.
+    It reads /proc: getrusage would count a parent's peak as the child's.
     """
 
     def __init__(self, pid: int) -> None:
@@ -52,7 +52,7 @@ class PeakMemory:
 
 
 def _descendants(pid: int) -> Iterator[int]:
-    """The process, its children, theirs."""
+    """The process, its children, their children, and so on."""
     yield pid
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -61,7 +61,7 @@ def _descendants(pid: int) -> Iterator[int]:
 
 
 def _high_water(pid: int) -> int:
-    """VmHWM in bytes; 0 of a process that is gone, or about to be."""
+    """The process's peak memory (VmHWM) in bytes; 0 if it has ended."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):

@@ -1,4 +1,4 @@
-"""The demo's service: started for it, and gone with it."""
+"""Runs a service for the demo, and removes it afterwards."""
 
 import contextlib
 import os
@@ -24,7 +24,10 @@ _END_SECONDS = 15
 
 @contextlib.contextmanager
 def running_service(directory: Path, port: int) -> Iterator[tuple[Client, PeakMemory]]:
-    """`streamsvm serve` on `port` (0: a free one), data below `directory`, caches in a folder where they would be."""
+    """Run `streamsvm serve` on `port` (0: a free one); yields a client, and the memory of the service's processes.
+
+    Data are below `directory`. Caches are in a new folder of the usual place for caches.
+    """
     port = port or free_port()
     default = Settings.from_environment(directory).cache_dir
     cache = Path(tempfile.mkdtemp(prefix="streamsvm-demo-", dir=default if default.is_dir() else directory))
@@ -42,7 +45,7 @@ def running_service(directory: Path, port: int) -> Iterator[tuple[Client, PeakMe
     environment = {**os.environ, "STREAMSVM_CACHE_DIR": str(cache), "TMPDIR": str(cache)}
     try:
         with log.open("wb") as output:
-            # Not ended by a Ctrl-C that is meant for the demo, which ends it itself.
+            # In its own session, so that a Ctrl-C reaches the demo only, which then ends the service.
             serve = subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True)
         client = Client(f"http://127.0.0.1:{port}")
         try:
@@ -60,7 +63,7 @@ def running_service(directory: Path, port: int) -> Iterator[tuple[Client, PeakMe
 
 
 def _wait_until_it_answers(client: Client, serve: "subprocess.Popen[bytes]") -> None:
-    """Raises ServiceError no_service if it ends, or does not begin."""
+    """Wait for the service's first answer; ServiceError no_service if it ends before, or takes too long."""
     give_up = time.monotonic() + _START_SECONDS
     while serve.poll() is None and time.monotonic() < give_up:
         with contextlib.suppress(ServiceError):
@@ -71,7 +74,7 @@ def _wait_until_it_answers(client: Client, serve: "subprocess.Popen[bytes]") -> 
 
 
 def _end(serve: "subprocess.Popen[bytes]") -> None:
-    """As Ctrl-C in its terminal would; its processes die with it."""
+    """End the service with SIGINT, as Ctrl-C does, or kill it; its child processes end with it."""
     serve.send_signal(signal.SIGINT)
     try:
         serve.wait(_END_SECONDS)
@@ -81,7 +84,7 @@ def _end(serve: "subprocess.Popen[bytes]") -> None:
 
 
 def free_port() -> int:
-    """A port nobody listens on."""
+    """A port on which nobody listens."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
         return port

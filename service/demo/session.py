@@ -1,4 +1,4 @@
-"""The demo's session with the service, as any client would have it, told line by line."""
+"""The demo's session with the service, as any client could have it; prints what it does."""
 
 import re
 import time
@@ -24,12 +24,12 @@ _MIB = 1 << 20
 
 
 def say(line: str) -> None:
-    """Print, at once."""
+    """Print a line at once."""
     print(line, flush=True)
 
 
 class Session:
-    """Upload, train, certify, download, predict. `seconds`: what each of it took."""
+    """Uploads, trains, certifies, downloads, predicts. `seconds`: phase -> how long it took."""
 
     def __init__(self, client: Client, data: DemoData, show: Picture) -> None:
         self._client = client
@@ -40,7 +40,7 @@ class Session:
         self.job: dict[str, Any] = {}
 
     def run(self) -> None:
-        """All of it."""
+        """Do all phases, one after the other."""
         self.dataset = self._timed("upload", self._upload)
         job_id = self._submit()
         self.job = self._timed("train and certify", lambda: self._watch(job_id))
@@ -66,7 +66,7 @@ class Session:
         except ServiceError as error:
             if error.code != "cache_too_small":
                 raise
-            # Long rows in little data: a tenth does not hold enough of them.
+            # If rows are long and few, a tenth of the data is less than the smallest cache.
             job["cache_bytes"] = int(re.findall(r"\d+", error.hint)[-1])
             submitted = self._client.json("POST", "/v1/jobs", job)
         share = job["cache_bytes"] / decoded
@@ -79,7 +79,7 @@ class Session:
     def _watch(self, job_id: str) -> dict[str, Any]:
         shown = 0
         while True:
-            # In this order: the passes of a job that has ended are all there.
+            # The job is asked for before its passes: if it has ended, the passes are complete.
             job: dict[str, Any] = self._client.json("GET", f"/v1/jobs/{job_id}")
             passes = self._client.json("GET", f"/v1/jobs/{job_id}/history")["passes"]
             for record in passes[shown:]:
@@ -111,8 +111,8 @@ class Session:
             self._client.download(f"{model}/file?format=liblinear", file)
         say(f"\nGET {model}/file?format=liblinear: {format_size(target.stat().st_size)}")
         row = first_row(self._data.test)
-        (found,) = self._client.json("POST", f"{model}/predict", {"rows": [row]})["predictions"]
-        say(f"POST {model}/predict {_short(row)}: label {found['label']:g}")
+        (prediction,) = self._client.json("POST", f"{model}/predict", {"rows": [row]})["predictions"]
+        say(f"POST {model}/predict {_short(row)}: label {prediction['label']:g}")
         with self._data.test.open("rb") as file:
             self._client.upload("/v1/datasets/test", file)
         figures = self._client.json("POST", f"{model}/evaluate", {"dataset": "test"})
@@ -127,7 +127,7 @@ class Session:
 
 
 def compare(session: Session, memory: PeakMemory, data: DemoData) -> None:
-    """Ours, and LIBLINEAR beside it."""
+    """Print time, memory and objective of StreamSVM, and of LIBLINEAR on the same file if it is installed."""
     result = session.job["result"]
     seconds = session.seconds["upload"] + session.seconds["train and certify"]
     peak = max(memory.peaks["reader"] + memory.peaks["trainer"], memory.peaks["ingest"])
@@ -137,17 +137,17 @@ def compare(session: Session, memory: PeakMemory, data: DemoData) -> None:
     if starts is None:
         say("  LIBLINEAR   is not installed: apt install liblinear-tools shows its time here, too")
         return
-    found = liblinear.measure(starts, data.train, C, TOLERANCE, data.test.with_name("liblinear.model"))
-    if isinstance(found, str):
-        say(f"  LIBLINEAR   {found}")
+    measured = liblinear.measure(starts, data.train, C, TOLERANCE, data.test.with_name("liblinear.model"))
+    if isinstance(measured, str):
+        say(f"  LIBLINEAR   {measured}")
         return
-    say(_line("LIBLINEAR", found.seconds, found.peak_bytes, found.objective))
+    say(_line("LIBLINEAR", measured.seconds, measured.peak_bytes, measured.objective))
     say("  Both read the same text and stop at the same M+ - M-. StreamSVM's memory is its reader's and its trainer's")
     say("  (about 100 MiB of each are Python and its libraries); it does not grow with the rows. LIBLINEAR's does.")
 
 
 def show_seconds(seconds: Mapping[str, float]) -> None:
-    """Where the time went."""
+    """Print how long each phase took."""
     say("\n  seconds     " + ", ".join(f"{phase} {took:.1f}" for phase, took in seconds.items()))
 
 
@@ -160,7 +160,7 @@ def _short(row: Mapping[str, float]) -> str:
 
 
 def what_next(program: Path) -> None:
-    """For whom it has worked."""
+    """Print the commands to try next."""
     say("\nWhat to do next:")
     say(f"  {program} train FILE -o my.model    your own LIBSVM text, CSV, Parquet or npz, without a server")
     say(f"  {program} serve                     the service, with its pages on http://localhost:8000")

@@ -1,8 +1,8 @@
-"""LIBSVM text for the demo: rows like bags of words, the same on every machine.
+"""Generates LIBSVM text for the demo: rows like bags of words, the same on every machine.
 
-The model. Word r of V is drawn with probability proportional to 1 / (r + 1) (Zipf). Some of the words speak for one of
-two classes; a row of the other class mostly avoids them. A row is the set of its words, scaled to unit length, so that
-all of its values are the same number: numpy draws the rows and `bytes.join` writes them, without a compiled kernel.
+Word r of V is drawn with probability proportional to 1 / (r + 1) (Zipf). Some words belong to one of the two classes,
+and rows of the other class mostly avoid them. A row is the set of its words, scaled to unit length, so that all its
+values are equal: numpy draws the rows and `bytes.join` writes them, without a compiled kernel.
 """
 
 from collections.abc import Iterator
@@ -12,30 +12,30 @@ import numpy as np
 
 from streamsvm.storage.rows.csr import Array
 
-FLIPPED = 0.1  # share of the labels turned over
+FLIPPED = 0.1  # share of the labels that are flipped
 _WORDS = 1 << 18
-_ROW_WORDS, _ROW_SIGMA = 200.0, 0.6  # drawn a row: median, and spread of its logarithm
+_ROW_WORDS, _ROW_SIGMA = 200.0, 0.6  # words drawn for a row: median, and standard deviation of the logarithm
 _LONGEST = 2000
-_SPEAKING = slice(50, 30_000)  # stop words and rarities say nothing
-_SPEAKING_SHARE, _AVOIDANCE = 0.2, 0.6
+_CLASS_WORDS = slice(50, 30_000)  # ranks of words that may belong to a class: neither stop words nor rare ones
+_CLASS_SHARE, _AVOIDANCE = 0.2, 0.6
 _CHUNK_ROWS = 1000
 TRAINING, TEST = 0, 1
 
 
 class Corpus:
-    """Words and what they say: one seed, one corpus."""
+    """Words and their classes; the seed decides all of it."""
 
     def __init__(self, seed: int = 0) -> None:
         self._seed = seed
         rng = np.random.default_rng(seed)
-        self._says = np.zeros(_WORDS, np.int8)  # +1 or -1: for which class a word speaks, by rank
-        said = rng.choice((-1, 0, 1), _WORDS, p=(_SPEAKING_SHARE / 2, 1 - _SPEAKING_SHARE, _SPEAKING_SHARE / 2))
-        self._says[_SPEAKING] = said[_SPEAKING]
-        self._feature = rng.permutation(_WORDS).astype(np.int64)  # number of a word, less 1, by rank
+        self._class = np.zeros(_WORDS, np.int8)  # by rank: the class of a word, +1 or -1, or 0
+        drawn = rng.choice((-1, 0, 1), _WORDS, p=(_CLASS_SHARE / 2, 1 - _CLASS_SHARE, _CLASS_SHARE / 2))
+        self._class[_CLASS_WORDS] = drawn[_CLASS_WORDS]
+        self._feature = rng.permutation(_WORDS).astype(np.int64)  # by rank: the number of a word, less 1
         self._names = [b"%d:" % (feature + 1) for feature in range(_WORDS)]
 
     def chunks(self, part: int) -> Iterator[bytes]:
-        """Rows without end, some a time; `part`: TRAINING, or TEST, which are other rows."""
+        """Yield rows without end, _CHUNK_ROWS at a time; the rows of part TRAINING differ from those of TEST."""
         number = 0
         while True:
             yield self._chunk(np.random.default_rng((self._seed, part, number)))
@@ -56,29 +56,28 @@ class Corpus:
         return b"".join(lines)
 
     def _draw(self, rng: np.random.Generator, classes: Array, lengths: Array) -> tuple[list[int], Array]:
-        """Features of the rows one after the other, each row's ascending and different, and where each row ends."""
+        """Draw rows; returns their features, row by row, ascending and distinct, and where each row ends."""
         row = np.repeat(np.arange(len(lengths)), lengths)
         words = _ranks(rng, len(row))
-        against = self._says[words] * classes[row] < 0
-        avoided = against & (rng.random(len(row)) < _AVOIDANCE)
-        kept = ~avoided
-        # A row of nothing but words to avoid has none left; word 0 says nothing.
+        of_other_class = self._class[words] * classes[row] < 0
+        is_used = ~(of_other_class & (rng.random(len(row)) < _AVOIDANCE))
+        # Every row has word 0, which belongs to no class, so that no row is empty.
         firsts = np.cumsum(lengths) - lengths
-        words[firsts], kept[firsts] = 0, True
-        places = np.sort(row[kept] * _WORDS + self._feature[words[kept]])
+        words[firsts], is_used[firsts] = 0, True
+        places = np.sort(row[is_used] * _WORDS + self._feature[words[is_used]])
         places = places[np.diff(places, prepend=-1) > 0]  # np.unique takes ten times as long
         ends = np.searchsorted(places, np.arange(1, len(lengths) + 1) * _WORDS)
         return (places % _WORDS).tolist(), ends
 
 
 def _ranks(rng: np.random.Generator, count: int) -> Array:
-    """(count,) int64 below _WORDS: r with probability log((r + 2) / (r + 1)) / log(_WORDS + 1)."""
+    """Draw (count,) int64 below _WORDS: r with probability log((r + 2) / (r + 1)) / log(_WORDS + 1)."""
     drawn: Array = np.exp(rng.random(count) * np.log(_WORDS + 1.0)).astype(np.int64) - 1
     return np.minimum(drawn, _WORDS - 1)
 
 
 def write_text(path: Path, corpus: Corpus, part: int, size: int | None = None, rows: int | None = None) -> None:
-    """At least so many bytes, or exactly so many rows."""
+    """Write at least `size` bytes, or exactly `rows` rows, to a file."""
     with path.open("wb") as file:
         for chunk in corpus.chunks(part):
             if rows is not None:

@@ -1,1 +1,1 @@
-"""Trained models: kept, exported, asked for predictions, evaluated."""
+"""Trained models: stores, exports, evaluates them and predicts with them."""

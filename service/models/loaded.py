@@ -1,4 +1,4 @@
-"""Models in memory, ready to be applied: the last few that were asked for."""
+"""Keeps the predictors of the most recently used models in memory."""
 
 from threading import Lock
 
@@ -8,11 +8,11 @@ from streamsvm.service.settings import Settings
 
 _MOST = 4
 _lock = Lock()
-_predictors: dict[tuple[Settings, str], Predictor] = {}  # the last one asked for is the last
+_predictors: dict[tuple[Settings, str], Predictor] = {}  # the least recently used comes first
 
 
 def load_predictor(settings: Settings, model_id: str) -> Predictor:
-    """The predictor of a recorded model, which never changes; read from disk unless it is in memory."""
+    """Return a recorded model's predictor; read it from disk if it is not in memory. Recorded models never change."""
     predictor = loaded_predictor(settings, model_id) or Predictor(load_model(settings, model_id))
     with _lock:
         _predictors[settings, model_id] = predictor
@@ -22,7 +22,7 @@ def load_predictor(settings: Settings, model_id: str) -> Predictor:
 
 
 def loaded_predictor(settings: Settings, model_id: str) -> Predictor | None:
-    """The predictor of a model that is in memory, and whose files have not been deleted."""
+    """Return the predictor if it is in memory and the model's files have not been deleted, else None."""
     key = settings, model_id
     with _lock:
         predictor = _predictors.pop(key, None)

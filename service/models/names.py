@@ -1,4 +1,4 @@
-"""What files of models are called. Apart from the formats themselves, which are slow to import."""
+"""Names of model files, and which format can hold a model; the formats' own modules are slow to import."""
 
 import os
 from collections.abc import Collection
@@ -6,10 +6,10 @@ from pathlib import Path, PurePath
 
 from streamsvm.service.errors import ServiceError
 
-# format -> how the names of its files end. LIBLINEAR and LIBSVM both call their texts so.
+# format -> ending of its files, in the order in which formats are offered. LIBLINEAR and LIBSVM share one.
 SUFFIXES = {"liblinear": ".model", "libsvm": ".model", "npz": ".npz", "json": ".json", "onnx": ".onnx"}
-_CARRYING = ("npz", "json")  # feature maps
-FOLDED = ("scale", "bias")  # maps that become part of the weights where a format has no place for maps
+_HOLDS_MAPS = ("npz", "json")
+FOLDED = ("scale", "bias")  # maps that other formats hold as part of the weights
 TEXTS = ("liblinear", "libsvm")
 _PROGRAMS = {"liblinear": "LIBLINEAR", "libsvm": "LIBSVM"}
 _ENDINGS_OF_TEXTS = ("", SUFFIXES["liblinear"], ".txt")
@@ -18,9 +18,9 @@ MOST_ONNX_WEIGHTS = (1 << 27) + 1
 
 
 def format_of(path: str | os.PathLike[str], has_kernel: bool = False) -> str:
-    """The format in which a model goes into a file of this name, by its ending.
+    """The format of a model file to be written, by the ending of its name.
 
-    If it is none of theirs, the text of LIBLINEAR, or that of LIBSVM for a kernel machine.
+    Any other ending means text: LIBSVM's for a kernel machine, else LIBLINEAR's.
     """
     ending = PurePath(path).suffix.lower()
     text = TEXTS[has_kernel]
@@ -28,32 +28,45 @@ def format_of(path: str | os.PathLike[str], has_kernel: bool = False) -> str:
 
 
 def check_ending(path: str | os.PathLike[str]) -> None:
-    """ServiceError unknown_format for the name of a file to be written that ends as those of no format."""
+    """Raise ServiceError unknown_format if no format has the ending of this file name."""
     ending = PurePath(path).suffix.lower()
     if ending not in (*_ENDINGS_OF_TEXTS, *SUFFIXES.values()):
-        known = ", ".join(sorted(set(SUFFIXES.values())))
-        raise ServiceError("unknown_format", f"no format of models ends in {ending}", f"Endings are {known}.")
+        endings = ", ".join(sorted(set(SUFFIXES.values())))
+        raise ServiceError("unknown_format", f"no format of models ends in {ending}", f"Endings are {endings}.")
 
 
 def stored_format(path: str | os.PathLike[str]) -> str:
-    """The format of a file that there is, by its ending; a text's by how it begins."""
-    found = format_of(path)
-    if found != "liblinear":
-        return found
+    """The format of an existing model file: by its ending, or, of a text, by its first bytes."""
+    format_ = format_of(path)
+    if format_ != "liblinear":
+        return format_
     with Path(path).open("rb") as file:
-        return "libsvm" if file.read(len(_LIBSVM)) == _LIBSVM else found
+        return "libsvm" if file.read(len(_LIBSVM)) == _LIBSVM else format_
 
 
 def is_c_int(label: float) -> bool:
-    """Whether the texts have room for it."""
+    """Whether a label is a 32-bit integer, as the texts of LIBLINEAR and LIBSVM require."""
     return float(label).is_integer() and -(2**31) <= label < 2**31
 
 
+def usual_format(has_kernel: bool, is_listed: bool) -> str:
+    """The format of a download that names none: a text, or npz if the model lists its features.
+
+    A text has a line for every possible feature number, however few of them the model lists.
+    """
+    return "npz" if is_listed else TEXTS[has_kernel]
+
+
 def formats_for(
-    labels: Collection[float | str], has_kernel: bool, maps: Collection[str] = (), bias: float | None = None
+    labels: Collection[float | str],
+    has_kernel: bool,
+    maps: Collection[str] = (),
+    bias: float | None = None,
+    is_listed: bool = False,
 ) -> list[str]:
-    """The formats that can hold a model, see `refusal`."""
-    return [name for name in SUFFIXES if refusal(name, labels, has_kernel, maps, bias) is None]
+    """The formats that can hold a model (see `refusal`), in the order of SUFFIXES but the usual one first."""
+    formats = [name for name in SUFFIXES if refusal(name, labels, has_kernel, maps, bias) is None]
+    return sorted(formats, key=lambda name: name != usual_format(has_kernel, is_listed))
 
 
 def refusal(
@@ -64,14 +77,15 @@ def refusal(
     bias: float | None = None,
     n_weights: int = 0,
 ) -> str | None:
-    """Why the format cannot say a model, asked before there is one; None if it can.
+    """Say why a format cannot hold a model, before or after training; None if it can.
 
-    labels  its own, none in regression
-    maps    names of the feature maps it carries
-    bias    value of its constant feature
+    labels     the model's, none in regression
+    maps       names of its feature maps
+    bias       value of its constant feature
+    n_weights  number of its weights, 0 if it is not known yet
     """
-    if name not in _CARRYING and not set(maps) <= set(FOLDED):
-        return f"the model carries feature maps ({', '.join(maps)}), for which this format has no place"
+    if name not in _HOLDS_MAPS and not set(maps) <= set(FOLDED):
+        return f"the model has feature maps ({', '.join(maps)}), for which this format has no place"
     if name == "onnx" and n_weights > MOST_ONNX_WEIGHTS:
         return f"an ONNX file holds at most {MOST_ONNX_WEIGHTS} weights, the model has {n_weights}"
     return _refusal_of_text(_PROGRAMS[name], labels, has_kernel, bias) if name in TEXTS else None
@@ -79,13 +93,13 @@ def refusal(
 
 def _refusal_of_text(program: str, labels: Collection[float | str], has_kernel: bool, bias: float | None) -> str | None:
     if has_kernel != (program == "LIBSVM"):
-        return f"{program}'s text is of {'linear models' if has_kernel else 'kernel machines'}"
+        return f"{program}'s text holds {'linear models' if has_kernel else 'kernel machines'} only"
     if any(isinstance(label, str) for label in labels):
         return f"labels of the data are strings, for which {program}'s text has no place"
     if has_kernel and len(set(labels)) > 2:
-        return f"labels of the data are more than two, for which {program}'s text has no place"
-    if strange := [label for label in labels if not is_c_int(float(label))]:
-        return f"{program}'s labels are 32-bit integers, {strange[0]!r} is not"
+        return f"the data have more than two labels, for which {program}'s text has no place"
+    if others := [label for label in labels if not is_c_int(float(label))]:
+        return f"{program}'s labels are 32-bit integers, {others[0]!r} is not"
     if not has_kernel and bias is not None and bias < 0:
-        return f"LIBLINEAR takes the bias {bias!r} for none"
+        return f"LIBLINEAR reads the negative bias {bias!r} as no bias"
     return None

@@ -1,15 +1,17 @@
-"""How a model is shown: a plain dictionary, as the interface documents it."""
+"""The view of a model: a plain dictionary, documented in api/README.md."""
 
 from typing import Any
 
 from streamsvm.service.datasets.views import input_view
+from streamsvm.service.models.names import formats_for
 from streamsvm.storage.models.model_head import ModelHead
 
 _ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate", "heaviest")
 
 
 def model_view(record: dict[str, Any], model: ModelHead) -> dict[str, Any]:
-    """A model and where it comes from."""
+    """Describe a model: its record, its head, and the formats that can hold it, the default of a download first."""
+    has_kernel, maps = model.n_vectors is not None, [each["name"] for each in model.maps]
     return {
         **record,
         "features": model.n_features,
@@ -17,10 +19,11 @@ def model_view(record: dict[str, Any], model: ModelHead) -> dict[str, Any]:
         "index_base": model.index_base,
         "bias": model.bias,
         "maps": list(model.maps),
-        "kernel": "linear" if model.n_vectors is None else "rbf",
+        "kernel": "rbf" if has_kernel else "linear",
         "gamma": model.gamma,
         "support_vectors": model.n_vectors,
         "probability": model.probability,
+        "formats": formats_for(model.labels, has_kernel, maps, model.bias, model.is_listed),
         "input": model.about.get("input") and input_view(model.about["input"]),
         **{key: model.about.get(key) for key in _ABOUT},
     }

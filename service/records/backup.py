@@ -1,8 +1,9 @@
-"""Copies a data directory while a service runs on it: what is on record, as of one moment, and the files of that.
+"""Copies a data directory while a service runs on it: the records of one moment, and their files.
 
-The store is copied first. What it has on record was whole by then and is never written to again, but for datasets whose
-rows change, which are copied once more then, and jobs that run, which go on from what they had. What is deleted before
-it has been copied leaves the copy of the store, too. Starting a service on the copy is all it takes to restore it.
+The store is copied first. The files of recorded models and datasets are complete by then and do not change, with two
+exceptions: a dataset whose rows change during the copy is copied again, and a running job is copied as far as it has
+come. If a dataset or model is deleted before its files have been copied, its record is deleted from the copy, too. To
+restore, start a service on the copy.
 """
 
 import os
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from streamsvm.service.errors import ServiceError, needing_space
-from streamsvm.service.records.opening import ID_FILE, KINDS, MISSING, RESTORE, check_store, is_blank, read_known
+from streamsvm.service.records.opening import ID_FILE, KINDS, MISSING, RESTORE, check_store, is_blank, read_contents
 from streamsvm.service.records.tokens import TOKENS_NEEDED
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.dataset import block_path
@@ -29,19 +30,19 @@ _PASSED_OVER = (decoded_row_cache.FILE, decoded_row_cache.INDEX, decoded_row_cac
 
 @dataclass
 class BackedUp:
-    """How many of each kind are in the copy, and what is on record and has no files, as paths below the directory."""
+    """counts: how many of each kind were copied; missing: paths, below the directory, of records without files."""
 
     counts: dict[str, int] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
 
 
 def back_up(settings: Settings, target: Path) -> BackedUp:
-    """Make the directory `target`, whole or not at all. A file of blocks or of a model is linked on the same disk.
+    """Copy to the new directory `target`, whole or not at all. On the same disk, blocks and models are hard-linked.
 
     Raises ServiceError target_exists, out_of_space, store_missing, store_corrupt, store_foreign.
     """
     if target.exists():
-        raise ServiceError("target_exists", f"{target} is there already", "Name a directory that is to be made.")
+        raise ServiceError("target_exists", f"{target} exists already", "Name a directory that does not exist yet.")
     if is_blank(settings.database):
         raise ServiceError(MISSING, f"{settings.database} is missing or empty", RESTORE)
     check_store(settings)
@@ -51,9 +52,9 @@ def back_up(settings: Settings, target: Path) -> BackedUp:
     staged.mkdir(parents=True, mode=0o700)
     try:
         with needing_space():
-            found = _copy(settings, staged)
+            copied = _copy(settings, staged)
             publish(staged, target)
-        return found
+        return copied
     except BaseException:
         shutil.rmtree(staged, ignore_errors=True)
         raise
@@ -66,26 +67,26 @@ def _copy(settings: Settings, target: Path) -> BackedUp:
     for name in (ID_FILE, TOKENS_NEEDED):
         if (settings.data_dir / name).exists():
             shutil.copyfile(settings.data_dir / name, target / name)
-    found = BackedUp()
+    result = BackedUp()
     with closing(sqlite3.connect(copied.database)) as store:
         for kind in KINDS:
             ids = [row[0] for row in store.execute(f"SELECT id FROM {kind} WHERE {_HAVE_FILES[kind]}")]
             gone = [each for each in ids if not _carry(settings.data_dir / kind / each, target / kind / each, kind)]
-            still = read_known(settings.database).recorded
-            deleted = [each for each in gone if each not in still]
+            recorded = read_contents(settings.database).recorded
+            deleted = [each for each in gone if each not in recorded]
             store.executemany(f"DELETE FROM {kind} WHERE id = ?", [(each,) for each in deleted])
-            found.counts[kind] = len(ids) - len(deleted)
-            found.missing += [f"{kind}/{each}" for each in gone if each in still and kind != "jobs"]
+            result.counts[kind] = len(ids) - len(deleted)
+            result.missing += [f"{kind}/{each}" for each in gone if each in recorded and kind != "jobs"]
         store.commit()
-    return found
+    return result
 
 
-# Of each kind those that must have them; a job that never ran has none.
+# kind -> condition on the records whose files are copied; a job that never ran has no files.
 _HAVE_FILES = {"datasets": "state IN ('ready', 'changing')", "models": "TRUE", "jobs": "TRUE"}
 
 
 def _copy_store(database: Path, target: Path) -> None:
-    """Copy the store as it is at one moment, whoever writes meanwhile."""
+    """Copy the store as of one moment, even if others write to it meanwhile."""
     with (
         closing(sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=30)) as source,
         closing(sqlite3.connect(target)) as copied,
@@ -95,7 +96,7 @@ def _copy_store(database: Path, target: Path) -> None:
 
 
 def _carry(source: Path, target: Path, kind: str) -> bool:
-    """Copy a directory; whether it is there. It is begun anew if it changes meanwhile."""
+    """Copy a directory, again if it changes meanwhile; returns whether it exists."""
     for _ in range(_TRIES):
         with suppress(FileNotFoundError, StorageError):
             before = _manifest(source)
@@ -106,11 +107,12 @@ def _carry(source: Path, target: Path, kind: str) -> bool:
         if not source.exists():
             break
     if kind == "jobs":
-        return source.exists()  # it begins anew
+        return source.exists()  # without files, the job begins again
     return _copy_damaged(source, target)
 
 
 def _copy_damaged(source: Path, target: Path) -> bool:
+    """Copy all files of a directory that cannot be read as a dataset or model; returns whether it exists."""
     with suppress(FileNotFoundError):
         _copy_files(source, target, lambda _: True, is_fixed=False)
         return True
@@ -124,7 +126,7 @@ def _manifest(directory: Path) -> bytes:
 
 
 def _wanted(source: Path, kind: str) -> Callable[[Path], bool]:
-    """Which files of a directory belong to it: of a dataset no blocks that are still being added."""
+    """A test for files to copy: blocks of a dataset that its manifest does not list (yet) are left out."""
     if kind != "datasets":
         return lambda _: True
     listed = {block_path(source, block.number) for block in read_manifest(source).blocks}
@@ -132,7 +134,7 @@ def _wanted(source: Path, kind: str) -> Callable[[Path], bool]:
 
 
 def _copy_files(source: Path, target: Path, is_wanted: Callable[[Path], bool], is_fixed: bool) -> None:
-    """All but hidden files, links and rows kept for the next job; raises FileNotFoundError if one goes meanwhile."""
+    """Copy a directory without hidden files, links and cached decoded rows; FileNotFoundError if a file disappears."""
     if not source.is_dir():
         raise FileNotFoundError(source)
     target.mkdir(parents=True)
@@ -147,7 +149,7 @@ def _copy_files(source: Path, target: Path, is_wanted: Callable[[Path], bool], i
 
 
 def _copy_file(source: Path, target: Path, is_fixed: bool) -> None:
-    """is_fixed: it is never written to, so that one on the same disk may be the same file."""
+    """Copy a file, or, if it `is_fixed` (nobody writes to it) and on the same disk, hard-link it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if is_fixed:
         with suppress(OSError):

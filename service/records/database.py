@@ -1,4 +1,4 @@
-"""The one SQLite file of a data directory. A connection an operation; every write is one transaction."""
+"""The one SQLite file of a data directory. Each operation opens a connection; every write is one transaction."""
 
 import os
 import sqlite3
@@ -9,21 +9,21 @@ from typing import Any
 
 # WAL loses data in a rare race before these versions (https://sqlite.org/wal.html, section 11).
 _WAL_FIXED = ((3, 51, 3), (3, 50, 7), (3, 44, 6))
-# Codes of a file that is no sound database.
+# SQLite's codes for a damaged file.
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def journal_mode(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> str:
-    """WAL where this SQLite has the fix, else PERSIST: the room of the last journal is there on a full disk, too."""
+    """WAL if this SQLite has the fix, else PERSIST, which keeps the journal's space and so can write on a full disk."""
     newest, *branches = _WAL_FIXED
     is_fixed = version >= newest or any(version[:2] == fixed[:2] and version >= fixed for fixed in branches)
     return "WAL" if is_fixed else "PERSIST"
 
 
 class Database:
-    """Reads and writes, from any thread or process; sqlite3.Error for what the disk did.
+    """Reads and writes, from any thread or process; raises sqlite3.Error if the disk fails.
 
-    The file is made here, and never later: one that was moved away is not followed by an empty one.
+    Only the constructor makes the file: if it is moved away later, operations fail instead of making an empty one.
     """
 
     def __init__(self, path: Path) -> None:
@@ -34,37 +34,37 @@ class Database:
         self._written = (str(path), f"{path}-wal")
 
     def rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
-        """What a query finds."""
+        """The rows that a query finds."""
         with closing(self._connect()) as connection:
             return connection.execute(query, values).fetchall()
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """A transaction, durable when the block is left; undone if it raises."""
+        """A transaction: durable at the end of the block, rolled back if the block raises."""
         with closing(self._connect()) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
-                # A full disk has undone it already.
+                # On a full disk SQLite has rolled back already.
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
 
     def change(self) -> tuple[int, ...]:
-        """A mark that differs after every write, whoever made it. Costs next to nothing."""
+        """Times and sizes of the files: they differ after every write of any process, and cost next to nothing."""
         marks = []
         for path in self._written:
             with suppress(FileNotFoundError):
-                found = os.stat(path)  # noqa: PTH116 - many times a second
-                marks += [found.st_mtime_ns, found.st_size]
+                stat = os.stat(path)  # noqa: PTH116 - many times a second
+                marks += [stat.st_mtime_ns, stat.st_size]
         return tuple(marks)
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._uri, uri=True, timeout=30, isolation_level=None)
         connection.row_factory = sqlite3.Row
-        # A text that is damaged costs its own record, not every list.
+        # A damaged text must spoil its own record only, not every list that contains it.
         connection.text_factory = lambda text: text.decode(errors="replace")
         connection.execute(f"PRAGMA journal_mode = {journal_mode()}")
         connection.execute("PRAGMA synchronous = FULL")

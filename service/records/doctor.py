@@ -1,4 +1,4 @@
-"""Looks over all that is durable in a data directory and changes nothing; a service may run on it meanwhile."""
+"""Examines everything durable in a data directory without changing it; a service may run on it meanwhile."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -20,12 +20,11 @@ STRAY = "stray"
 
 @dataclass(frozen=True)
 class Finding:
-    """A fault of one thing.
+    """A fault of a dataset, model, job, checkpoint or of the store.
 
-    kind    store, dataset, model or checkpoint
-    name    of the dataset, or its id below the data directory
-    code    that of the error, or `stray` for what belongs to nothing that is on record: the service leaves it alone,
-            but for what is half-written
+    kind    store, dataset, model, job or checkpoint
+    name    the dataset's name; of the others, a path below the directory of their kind
+    code    the error's, or `stray`: the files have no record. The service leaves them alone, except half-written ones
     """
 
     kind: str
@@ -35,12 +34,12 @@ class Finding:
 
     @property
     def is_damage(self) -> bool:
-        """Whether something that was written is not there as it was."""
+        """Whether something that was written is damaged or missing."""
         return self.code != STRAY
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
-    """All that is wrong, as it is found. Raises ServiceError `no_data_dir` where there is none."""
+    """Yield all faults of a data directory. Raises ServiceError `no_data_dir` if there is none."""
     _refuse_none(settings)
     try:
         check_store(settings)
@@ -59,7 +58,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
 
 
 def examine_dataset(settings: Settings, name: str) -> Iterator[Finding]:
-    """All that is wrong with a dataset. Raises ServiceError `unknown_dataset`, `not_ready`."""
+    """Yield all faults of a dataset. Raises ServiceError `unknown_dataset`, `not_ready`."""
     _refuse_none(settings)
     check_store(settings)
     record = Store(settings.database).dataset(name)
@@ -75,10 +74,10 @@ def _refuse_none(settings: Settings) -> None:
 
 def _open(settings: Settings) -> Store:
     with sqlite3.connect(f"file:{settings.database}?mode=ro", uri=True) as connection:
-        (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+        (verdict,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     connection.close()
-    if found != "ok":
-        raise sqlite3.DatabaseError(found)
+    if verdict != "ok":
+        raise sqlite3.DatabaseError(verdict)
     return Store(settings.database)
 
 
@@ -92,10 +91,8 @@ def _datasets(settings: Settings, store: Store) -> Iterator[Finding]:
 
 def _faults(settings: Settings, dataset_id: str, name: str) -> Iterator[Finding]:
     directory = settings.datasets / dataset_id
-    found = [_finding("dataset", name, error) for error in faults(directory)]
-    if not found:
-        found = [_stray("dataset", path.relative_to(settings.datasets)) for path in strays(directory)]
-    yield from found
+    findings = [_finding("dataset", name, error) for error in faults(directory)]
+    yield from findings or (_stray("dataset", path.relative_to(settings.datasets)) for path in strays(directory))
 
 
 def _models(settings: Settings, store: Store) -> Iterator[Finding]:
@@ -126,7 +123,7 @@ def _strays(directory: Path, recorded: set[str], kind: str) -> Iterator[Finding]
 
 
 def _stray(kind: str, path: Path) -> Finding:
-    return Finding(kind, str(path), STRAY, "belongs to nothing that is on record")
+    return Finding(kind, str(path), STRAY, "belongs to nothing that is recorded")
 
 
 def _finding(kind: str, name: str, error: Exception) -> Finding:

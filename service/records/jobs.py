@@ -9,8 +9,7 @@ from typing import Any
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.progress.states import REQUESTS, TRANSITIONS, check_transition
-from streamsvm.service.records.clock import now
-from streamsvm.service.records.ids import new_id
+from streamsvm.service.records.stamps import new_id, now
 from streamsvm.service.records.table import JSON_COLUMNS, Records, unpack
 
 PAGE_BYTES = 4 << 20
@@ -19,12 +18,16 @@ NOTHING: Mapping[str, Any] = {}
 
 
 class JobRecords(Records):
-    """What is asked of jobs, and what becomes of them; each change of state is checked and kept."""
+    """The jobs' fields, states and results. Each change of state is checked, and listed in the job's `transitions`."""
 
     def add_job(
         self, dataset_id: str, spec: dict[str, Any], max_queued: int = sys.maxsize, continues: str | None = None
     ) -> str:
-        """Queue a job on a dataset that is there, or is being read in; returns its id. Raises `queue_full`."""
+        """Queue a job on a dataset that is ready or being read in; returns its id.
+
+        continues  the id of the job that it resumes
+        Raises `queue_full`, `unknown_dataset`.
+        """
         job_id = new_id("job")
         first = json.dumps([{"state": "queued", "at": now()}])
         with self._database.write() as connection:
@@ -37,52 +40,50 @@ class JobRecords(Records):
                 (job_id, json.dumps(spec), now(), first, continues, dataset_id),
             )
             if not added.rowcount:
-                raise ServiceError("unknown_dataset", "there is no such dataset any more that could be trained on")
+                raise ServiceError("unknown_dataset", "there is no such dataset to train on any more")
         return job_id
 
     def job(self, job_id: str) -> dict[str, Any]:
-        """The record."""
+        """The record of a job. Raises `unknown_job`."""
         return self._one("SELECT * FROM jobs WHERE id = ?", job_id, "job")
 
     def jobs(self, state: str | None = None, before: str | None = None, most: int = -1) -> list[dict[str, Any]]:
-        """All, or those in a state, or `most` of those submitted before the job with that id; the newest first."""
+        """Records of jobs, the newest first: at most `most`, in a state, submitted before the job `before`."""
         return self._all(
             "SELECT * FROM jobs WHERE state = ifnull(?, state) AND (? IS NULL OR id < ?) ORDER BY id DESC LIMIT ?",
             state, before, before, most,
         )  # fmt: skip
 
     def job_states(self) -> dict[str, str]:
-        """State by id, of all jobs: little of each, for there may be many."""
+        """The state of each job by id, without the rest of the records, which may be many."""
         return {row["id"]: row["state"] for row in self._database.rows("SELECT id, state FROM jobs")}
 
     def jobs_queued_again(self) -> list[dict[str, Any]]:
-        """The jobs that have run before and are to run once more."""
+        """Records of queued jobs that have run before."""
         return self._all("SELECT * FROM jobs WHERE state = 'queued' AND started_at IS NOT NULL")
 
     def page_of_jobs(
         self, state: str | None, before: str | None, most: int, most_bytes: int = PAGE_BYTES
     ) -> tuple[list[dict[str, Any]], bool]:
-        """The first of `jobs`, as many as hold `most_bytes` together, but one at least; whether there are more."""
-        found = self._all(
+        """The first of `jobs`, at most `most` and about `most_bytes`, but at least one; and whether there are more."""
+        sizes = self._all(
             f"SELECT id, {_SIZE} AS size FROM jobs WHERE state = ifnull(?, state) AND (? IS NULL OR id < ?) "
             "ORDER BY id DESC LIMIT ?",
             state, before, before, most + 1,
         )  # fmt: skip
-        sums = accumulate(each["size"] for each in found[:most])
-        kept = [each["id"] for each, size in zip(found, sums, strict=False) if size <= most_bytes] or [
-            each["id"] for each in found[:1]
-        ]
-        chosen = json.dumps(kept)
-        records = self._all("SELECT * FROM jobs WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id DESC", chosen)
-        return records, len(kept) < len(found)
+        sums = accumulate(each["size"] for each in sizes[:most])
+        ids = [each["id"] for each, size in zip(sizes, sums, strict=False) if size <= most_bytes]
+        ids = ids or [each["id"] for each in sizes[:1]]
+        query = "SELECT * FROM jobs WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id DESC"
+        return self._all(query, json.dumps(ids)), len(ids) < len(sizes)
 
     def request(self, job_id: str, what: str) -> None:
-        """Ask for an end, `stop` or `cancel`: of a running job its worker sees to it, a queued one is cancelled now."""
+        """Request `stop` or `cancel`: the worker carries it out on a running job; a queued one is ended at once."""
         with self._database.write() as connection:
             row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job_id,)).fetchone()
             if row is None:
                 raise ServiceError("unknown_job", "there is no such job")
-            # What is to be cancelled can no longer be stopped.
+            # After a request to cancel, the job counts as cancelled, and can no longer be stopped.
             check_transition("cancelled" if row["requested"] == "cancel" else row["state"], REQUESTS[what])
             if row["state"] == "running":
                 connection.execute("UPDATE jobs SET requested = ? WHERE id = ?", (what, job_id))
@@ -91,7 +92,7 @@ class JobRecords(Records):
                 connection.execute("UPDATE jobs SET finished_at = ? WHERE id = ?", (now(), job_id))
 
     def delete_job(self, job_id: str) -> None:
-        """Forget a job that has ended; its model stays."""
+        """Delete the record of a job that has ended; its models stay."""
         state = self.job(job_id)["state"]
         if TRANSITIONS[state]:
             raise ServiceError("not_possible", f"a job that is {state} cannot be deleted", "Cancel it first.")
@@ -99,9 +100,9 @@ class JobRecords(Records):
             connection.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
 
     def claim_job(self, passed_over: Sequence[str] = ()) -> dict[str, Any] | None:
-        """Take the oldest queued job but those: it is running from now on. None if there is none.
+        """Set the oldest queued job, except those `passed_over`, to running; returns its record, None if there is none.
 
-        A job that has followed a dataset that is being read in, and did not end, waits until that is done.
+        A job that has run before and whose dataset is still being read in stays queued.
         """
         with self._database.write() as connection:
             row = connection.execute(
@@ -120,35 +121,39 @@ class JobRecords(Records):
         return self.job(row["id"])
 
     def count_crash(self, job_id: str) -> int:
-        """Count a crash of a running job; return how many there are since it last got any further."""
+        """Count a crash of a running job; returns the crashes since its last progress."""
         with self._database.write() as connection:
             connection.execute("UPDATE jobs SET crashes = crashes + 1 WHERE id = ?", (job_id,))
             return connection.execute("SELECT crashes FROM jobs WHERE id = ?", (job_id,)).fetchone()[0]
 
     def requeue_job(self, job_id: str, crashes: Mapping[str, int] = NOTHING, **because: Any) -> None:
-        """Queue a running job once more: another attempt will take it. `because` is shown with the transition."""
+        """Queue a running job again, for another attempt; `because` is added to the transition.
+
+        crashes  columns to set: `crashes`, `crash_checkpoint`
+        """
         self._finish(job_id, "queued", dict(crashes), because)
 
     def explain_job(self, job_id: str, **because: Any) -> None:
-        """Show something with the last transition of a job."""
+        """Add facts to the last transition of a job."""
         with self._database.write() as connection:
-            found = connection.execute("SELECT transitions FROM jobs WHERE id = ?", (job_id,)).fetchone()
-            *before, last = unpack("transitions", found["transitions"]) or [{}]
+            row = connection.execute("SELECT transitions FROM jobs WHERE id = ?", (job_id,)).fetchone()
+            *before, last = unpack("transitions", row["transitions"]) or [{}]
             packed = json.dumps([*before, {**last, **because}])
             connection.execute("UPDATE jobs SET transitions = ? WHERE id = ?", (packed, job_id))
 
     def hand_back_job(self, job_id: str) -> None:
-        """Queue a running job whose worker has to end: the attempt does not count."""
+        """Queue a running job whose worker has to end; the attempt is not counted."""
         self._finish(job_id, "queued", {"attempt": self.job(job_id)["attempt"] - 1})
 
     def finish_job(self, job_id: str, state: str, models: Sequence[str] = (), **columns: Any) -> str:
-        """End a job, with any of progress, result, failure, model_id. That model and `models` are on record then.
+        """End a job, and record the models with the ids `models` and `model_id`.
 
-        Returns the state it is in: `cancelled` if someone asked for that, whatever came out.
+        columns  any of progress, result, failure, model_id
+        Returns the new state: `cancelled` if someone has requested that, whatever the outcome.
         """
         chosen = columns.get("model_id")
-        made = {*models, chosen} if chosen else {*models}
-        return self._finish(job_id, state, {**columns, "finished_at": now()}, models=made)
+        ids = {*models, chosen} if chosen else {*models}
+        return self._finish(job_id, state, {**columns, "finished_at": now()}, models=ids)
 
     def _finish(
         self,
@@ -166,8 +171,8 @@ class JobRecords(Records):
             for name, value in columns.items():
                 packed = json.dumps(value) if name in JSON_COLUMNS else value
                 connection.execute(f"UPDATE jobs SET {name} = ? WHERE id = ?", (packed, job_id))
-            made = [(model_id, job_id, now()) for model_id in models]
-            connection.executemany("INSERT INTO models VALUES (?, ?, ?)", made)
+            rows = [(model_id, job_id, now()) for model_id in models]
+            connection.executemany("INSERT INTO models VALUES (?, ?, ?)", rows)
         return state
 
 

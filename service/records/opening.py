@@ -1,8 +1,8 @@
-"""Opens the store of a data directory, if that is the one that knows what is in it.
+"""Opens the store of a data directory, after checking that it belongs to that directory.
 
-A new store beside data would say that there are none, need no token, and give away names that are taken. So a directory
-and its store have the same id, `streamsvm.id` and the table `directory`, from the first start on. Those of an older
-version have none: there the store has to know something of what is in the directory.
+A new, empty store beside existing data would hide them, need no token, and give away names that are taken. So from the
+first start on, a directory and its store have the same id, in the file `streamsvm.id` and the table `directory`.
+Directories of older versions have no id: there the store must have a record of something that is in the directory.
 """
 
 import errno
@@ -10,7 +10,9 @@ import logging
 import os
 import re
 import sqlite3
+import time
 import uuid
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,16 +35,17 @@ ID_FILE = "streamsvm.id"
 KINDS = ("datasets", "models", "jobs")
 _ID = re.compile(rb"[0-9a-f]{32}")
 _ENDINGS = ("-wal", "-shm", "-journal")
+_RECHECK_SECONDS = 30.0
 _log = logging.getLogger("streamsvm.store")
 
 
 @dataclass(frozen=True)
-class Known:
-    """The contents of a store.
+class StoreContents:
+    """The ids in a store.
 
-    id        of its directory, None if it has been used by older versions only
-    recorded  ids of datasets, models and jobs
-    lasting   those of them that must have files: datasets that are ready, and models
+    id        the directory's, None if only older versions have used the store
+    recorded  those of all datasets, models and jobs
+    lasting   those of ready datasets and of models, which must have files
     """
 
     id: str | None
@@ -51,10 +54,10 @@ class Known:
 
 
 def open_store(settings: Settings) -> Store:
-    """The store, a new one in a new directory.
+    """Open the store; in a new directory, make one.
 
-    Raises ServiceError store_missing, store_foreign, store_corrupt, data_dir_unusable, unknown_version; nothing is
-    changed then.
+    Raises ServiceError store_missing, store_foreign, store_corrupt, data_dir_unusable, unknown_version, and then has
+    changed nothing.
     """
     try:
         settings.create_directories()
@@ -70,79 +73,78 @@ def open_store(settings: Settings) -> Store:
 
 def check_store(settings: Settings) -> None:
     """Raise ServiceError store_missing, store_foreign or store_corrupt if this store must not be used."""
-    # The store is looked at last: another process may be making it.
-    directory_id, there = read_id(settings), content(settings)
+    # The store is read last: if another process is making it just now, it has all that was seen before.
+    directory_id, ids = read_id(settings), content(settings)
     _check_files(settings.database)
     if is_blank(settings.database):
-        if directory_id or there:
-            told = f"there are {len(there)} datasets, models and jobs" if there else "the directory has been used"
-            raise ServiceError(MISSING, f"{settings.database} is missing or empty, but {told}", RESTORE)
+        if directory_id or ids:
+            why = f"there are {len(ids)} datasets, models and jobs" if ids else "the directory has been used"
+            raise ServiceError(MISSING, f"{settings.database} is missing or empty, but {why}", RESTORE)
         return
     check_sound(settings.database)
-    known = read_known(settings.database)
-    if is_foreign(known, directory_id, there):
+    if is_foreign(read_contents(settings.database), directory_id, ids):
         raise ServiceError(FOREIGN, f"{settings.database} is not the store of what is in {settings.data_dir}", RESTORE)
 
 
 def _check_files(database: Path) -> None:
-    """Raise ServiceError store_corrupt if there is something in place of the store's files."""
+    """Raise ServiceError store_corrupt if one of the store's files is no regular file."""
     for path in (database, *(database.with_name(f"{database.name}{ending}") for ending in _ENDINGS)):
         if path.exists() and not path.is_file():
             raise ServiceError(CORRUPT, f"{path} is damaged: it is no file", RESTORE)
 
 
-def is_foreign(known: Known, directory_id: str | None, there: frozenset[str]) -> bool:
-    """Whether a store is another directory's, which has that id, and these datasets, models and jobs."""
-    if known.id and directory_id:
-        return known.id != directory_id
-    if known.recorded & there:
+def is_foreign(store: StoreContents, directory_id: str | None, ids: frozenset[str]) -> bool:
+    """Whether a store belongs to another directory than that of `directory_id`, which has files of these `ids`."""
+    if store.id and directory_id:
+        return store.id != directory_id
+    if store.recorded & ids:
         return False
-    return bool(there or known.lasting or (directory_id and not known.id))
+    return bool(ids or store.lasting or (directory_id and not store.id))
 
 
 def is_blank(database: Path) -> bool:
-    """Whether there is no store."""
+    """Whether the store is missing or an empty file."""
     return not database.exists() or database.stat().st_size == 0
 
 
 def read_id(settings: Settings) -> str | None:
-    """The id of the data directory, None if it has none, or what is there is none."""
+    """Read the id of the data directory; None if it has no file of it, or the file contains no id."""
     try:
-        found = (settings.data_dir / ID_FILE).read_bytes().strip()
+        text = (settings.data_dir / ID_FILE).read_bytes().strip()
     except FileNotFoundError:
         return None
-    return found.decode() if _ID.fullmatch(found) else None
+    return text.decode() if _ID.fullmatch(text) else None
 
 
 def content(settings: Settings) -> frozenset[str]:
-    """Ids of datasets, models and jobs that have files, on record or not."""
+    """Ids of datasets, models and jobs that have files, recorded or not."""
     return frozenset(path.name for kind in KINDS for path in strays(settings.data_dir / kind, ()))
 
 
 def check_sound(database: Path) -> None:
-    """Raise ServiceError store_corrupt if it is damaged: all of it is looked at."""
+    """Read the whole store; raise ServiceError store_corrupt if SQLite finds it damaged."""
     try:
         with closing(sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=30)) as connection:
-            (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.DatabaseError as error:
         if (error.sqlite_errorcode & 0xFF) not in DAMAGED:
             raise
-        found = str(error)
-    if found != "ok":
-        raise ServiceError(CORRUPT, f"{database} is damaged: {' '.join(found.split())}", RESTORE)
+        verdict = str(error)
+    if verdict != "ok":
+        raise ServiceError(CORRUPT, f"{database} is damaged: {' '.join(verdict.split())}", RESTORE)
 
 
-def read_known(database: Path) -> Known:
-    """Nothing is changed, whatever version it has. Raises ServiceError store_corrupt if its tables are others."""
+def read_contents(database: Path) -> StoreContents:
+    """Read the ids in a store of any version, without changing it. ServiceError store_corrupt if tables are missing."""
     try:
-        return _read_known(database)
+        return _read_contents(database)
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
             raise
         raise ServiceError(CORRUPT, f"{database} is no store of this program: {error}", RESTORE) from error
 
 
-def _read_known(database: Path) -> Known:
+def _read_contents(database: Path) -> StoreContents:
     with closing(sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=30)) as connection:
         is_new = connection.execute("PRAGMA user_version").fetchone()[0] == 0
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -150,42 +152,67 @@ def _read_known(database: Path) -> Known:
         def ids(table: str, which: str = "TRUE") -> list[str]:
             if table not in tables and (is_new or table == _ID_TABLE):
                 return []
-            found = connection.execute(f"SELECT id FROM {table} WHERE {which}")
-            return [found_id for (found_id,) in found]
+            return [row_id for (row_id,) in connection.execute(f"SELECT id FROM {table} WHERE {which}")]
 
         lasting = (*ids("models"), *ids("datasets", "state IN ('ready', 'changing')"))
         recorded = (*lasting, *ids("datasets"), *ids("jobs"))
-        return Known(next(iter(ids(_ID_TABLE)), None), frozenset(recorded), frozenset(lasting))
+        return StoreContents(next(iter(ids(_ID_TABLE)), None), frozenset(recorded), frozenset(lasting))
 
 
 def unusable(data_dir: Path, error: Exception) -> ServiceError:
-    """A file system that is full, or may not be written to."""
-    reason, named = getattr(error, "strerror", None) or str(error), getattr(error, "filename", None)
-    where = f"{named}: " if named and Path(os.fsdecode(named)) != data_dir else ""
-    hint = "It has to be a directory on a disk of this machine, with room, that this user may write to."
+    """The error of a data directory that is full, or cannot be written to."""
+    reason, path = getattr(error, "strerror", None) or str(error), getattr(error, "filename", None)
+    where = f"{path}: " if path and Path(os.fsdecode(path)) != data_dir else ""
+    hint = "It has to be a directory on a disk of this machine, with free space, that this user may write to."
     return ServiceError("data_dir_unusable", f"the data directory {data_dir} cannot be used: {where}{reason}", hint)
 
 
 def give_id(settings: Settings) -> None:
-    """See that a directory and its store have the same id."""
+    """Give a directory and its store the same id, unless they have one."""
     database = Database(settings.database)
     with database.write() as connection:
         connection.execute(_SCHEMA)
-        found = connection.execute("SELECT id FROM directory").fetchone()
-        own = found["id"] if found else read_id(settings) or uuid.uuid4().hex
-        if not found:
-            connection.execute("INSERT INTO directory VALUES (?)", (own,))
-    with database.write():  # one process at a time, and after the store has it
+        row = connection.execute("SELECT id FROM directory").fetchone()
+        directory_id = row["id"] if row else read_id(settings) or uuid.uuid4().hex
+        if not row:
+            connection.execute("INSERT INTO directory VALUES (?)", (directory_id,))
+    with database.write():  # the lock lets one process at a time write the file, after the store has the id
         if read_id(settings) is None:
-            write_file(settings.data_dir / ID_FILE, [f"{own}\n".encode()])
+            write_file(settings.data_dir / ID_FILE, [f"{directory_id}\n".encode()])
 
 
 def tell_strays(settings: Settings) -> None:
-    """Say in the log what is on no record and stays."""
-    recorded = read_known(settings.database).recorded
-    found = [f"{kind}/{path.name}" for kind in KINDS for path in strays(settings.data_dir / kind, recorded)]
-    if found:
-        some = ", ".join(found[:5])
+    """Name in the log the directories of datasets, models and jobs that have no record."""
+    recorded = read_contents(settings.database).recorded
+    paths = [f"{kind}/{path.name}" for kind in KINDS for path in strays(settings.data_dir / kind, recorded)]
+    if paths:
+        some = ", ".join(paths[:5])
         _log.warning(
-            "%d datasets, models or jobs are on no record and stay: %s; streamsvm doctor names all", len(found), some
+            "%d datasets, models or jobs have no record and stay: %s; streamsvm doctor names all", len(paths), some
         )
+
+
+class Soundness:
+    """Checks the store of a data directory; the whole of it is read at most once in `seconds` of the clock."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        seconds: float = _RECHECK_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._path = settings.database
+        self._store = store
+        self._seconds = seconds
+        self._clock = clock
+        self._next = clock() + seconds  # opening the store has just read it
+
+    def check(self) -> None:
+        """Raise ServiceError store_missing or store_corrupt, or sqlite3.Error, if records cannot be read."""
+        if is_blank(self._path):
+            raise ServiceError(MISSING, f"{self._path} is missing or empty", RESTORE)
+        if self._clock() >= self._next:
+            check_sound(self._path)
+            self._next = self._clock() + self._seconds
+        self._store.dataset_state("")

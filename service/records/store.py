@@ -5,22 +5,22 @@ import sqlite3
 from typing import Any
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.records.clock import now
-from streamsvm.service.records.ids import new_id
 from streamsvm.service.records.jobs import JobRecords
+from streamsvm.service.records.stamps import new_id, now
 
 DATASET_STATES = ("ingesting", "ready", "changing", "failed")
 
 
 class Store(JobRecords):
-    """Those of jobs, see JobRecords, and of datasets and models."""
+    """The store of a data directory: the records of datasets and models, besides those of JobRecords."""
 
     # datasets
 
     def add_dataset(self, name: str, source: dict[str, Any] | None = None) -> str:
-        """Reserve a name; the dataset is `ingesting`, an import if it has a source. Returns its id.
+        """Reserve a name for a dataset, which is `ingesting`; returns its id.
 
-        The name of one that has failed is free. Raises `dataset_exists`.
+        source  of an import: file, options and so on; None: it is an upload
+        The name of a dataset that has failed is free. Raises `dataset_exists`.
         """
         dataset_id = new_id("ds")
         packed = None if source is None else json.dumps(source)
@@ -38,38 +38,41 @@ class Store(JobRecords):
         return dataset_id
 
     def set_dataset_ready(self, dataset_id: str) -> bool:
-        """Its files are published. Whether it is still wanted."""
+        """Note that a dataset's files are complete; returns False if the dataset has been deleted."""
         with self._database.write() as connection:
             changed = connection.execute("UPDATE datasets SET state = 'ready' WHERE id = ?", (dataset_id,))
             return changed.rowcount > 0
 
     def fail_dataset(self, dataset_id: str, failure: dict[str, Any]) -> None:
-        """It could not be imported; jobs that waited for it fail."""
+        """Note why a dataset could not be imported; the worker then fails jobs that wait for it."""
         with self._database.write() as connection:
             connection.execute(
                 "UPDATE datasets SET state = 'failed', failure = ? WHERE id = ?", (json.dumps(failure), dataset_id)
             )
 
     def next_import(self) -> dict[str, Any] | None:
-        """The oldest that is to be imported."""
-        found = self._all("SELECT * FROM datasets WHERE state = 'ingesting' AND source IS NOT NULL ORDER BY id LIMIT 1")
-        return found[0] if found else None
+        """The record of the oldest import to do, None if there is none."""
+        rows = self._all("SELECT * FROM datasets WHERE state = 'ingesting' AND source IS NOT NULL ORDER BY id LIMIT 1")
+        return rows[0] if rows else None
 
     def dataset(self, name: str) -> dict[str, Any]:
-        """The record, by name."""
+        """The record of a dataset, by name. Raises `unknown_dataset`."""
         return self._one("SELECT * FROM datasets WHERE name = ?", name, "dataset")
 
     def dataset_state(self, dataset_id: str) -> str | None:
-        """`ingesting`, `ready`, `changing` or `failed`; None if it is gone."""
-        found = self._all("SELECT state FROM datasets WHERE id = ?", dataset_id)
-        return found[0]["state"] if found else None
+        """The state of a dataset, one of DATASET_STATES; None if it has been deleted."""
+        rows = self._all("SELECT state FROM datasets WHERE id = ?", dataset_id)
+        return rows[0]["state"] if rows else None
 
     def datasets(self) -> list[dict[str, Any]]:
-        """All, by name."""
+        """All records of datasets, by name."""
         return self._all("SELECT * FROM datasets ORDER BY name")
 
     def delete_dataset(self, dataset_id: str) -> None:
-        """Forget it, also while it is read in; refused while a job that has not ended uses it, or it changes."""
+        """Delete the record of a dataset, even while it is being read in.
+
+        Raises `dataset_in_use` if a job that has not ended uses it, `not_ready` while it is changing.
+        """
         with self._database.write() as connection:
             _check_unused(connection, dataset_id)
             gone = connection.execute("DELETE FROM datasets WHERE id = ? AND state != 'changing'", (dataset_id,))
@@ -77,7 +80,10 @@ class Store(JobRecords):
                 raise ServiceError("not_ready", "the dataset is being changed")
 
     def begin_change(self, name: str) -> dict[str, Any]:
-        """Rows of a ready dataset that no job uses are to change: it is `changing` until it is set ready again."""
+        """Set a ready dataset that no job uses to `changing`, until `set_dataset_ready`; returns its record.
+
+        Raises `unknown_dataset`, `dataset_in_use`, `not_ready`.
+        """
         record = self.dataset(name)
         with self._database.write() as connection:
             _check_unused(connection, record["id"])
@@ -88,32 +94,33 @@ class Store(JobRecords):
                 raise ServiceError("not_ready", f"dataset {name} is not ready")
         return record
 
-    def adopt_dataset(self, dataset_id: str, name: str, made: str) -> None:
-        """Put one that has files and was on no record on record; it was made at that time."""
+    def adopt_dataset(self, dataset_id: str, name: str, created_at: str) -> None:
+        """Record a dataset that has files but no record; `created_at` is the time when it was made."""
         with self._database.write() as connection:
             connection.execute(
-                "INSERT INTO datasets (id, name, state, created_at) VALUES (?, ?, 'ready', ?)", (dataset_id, name, made)
+                "INSERT INTO datasets (id, name, state, created_at) VALUES (?, ?, 'ready', ?)",
+                (dataset_id, name, created_at),
             )
 
     def drop_dataset(self, dataset_id: str) -> None:
-        """Forget one that could not be read in; jobs that waited for it fail."""
+        """Delete the record of a dataset that could not be read in; the worker then fails jobs that wait for it."""
         with self._database.write() as connection:
             connection.execute("DELETE FROM datasets WHERE id = ?", (dataset_id,))
 
     # models
 
     def model(self, model_id: str) -> dict[str, Any]:
-        """The record."""
+        """The record of a model. Raises `unknown_model`."""
         return self._one("SELECT * FROM models WHERE id = ?", model_id, "model")
 
     def models(self) -> list[dict[str, Any]]:
-        """All, the newest first."""
+        """All records of models, the newest first."""
         return self._all("SELECT * FROM models ORDER BY id DESC")
 
-    def adopt_model(self, model_id: str, made: str) -> None:
-        """Put one that has files and was on no record on record, without a job; it was made at that time."""
+    def adopt_model(self, model_id: str, created_at: str) -> None:
+        """Record a model that has files but no record, without a job; `created_at` is the time when it was made."""
         with self._database.write() as connection:
-            connection.execute("INSERT INTO models VALUES (?, '', ?)", (model_id, made))
+            connection.execute("INSERT INTO models VALUES (?, '', ?)", (model_id, created_at))
 
     def delete_model(self, model_id: str) -> None:
         """Forget it; the job that made it stays."""

@@ -1,6 +1,6 @@
-"""Datasets, models and jobs that have files and are on no record: take them over, or put them aside.
+"""Finds datasets, models and jobs that have files but no record; records them, or moves them aside, on request.
 
-Both are done on request only, and remove nothing.
+Nothing here removes files.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.processes.lock import lock, unlock
-from streamsvm.service.records.clock import shown
-from streamsvm.service.records.opening import KINDS, check_sound, give_id, is_blank, open_store, read_known
+from streamsvm.service.records.opening import KINDS, check_sound, give_id, is_blank, open_store, read_contents
+from streamsvm.service.records.stamps import rfc3339
 from streamsvm.service.records.store import Store
 from streamsvm.service.records.unrecorded import strays
 from streamsvm.service.settings import Settings
@@ -23,15 +23,18 @@ ASIDE = "aside"
 
 
 def stray_paths(settings: Settings) -> list[Path]:
-    """All that are on no record, as paths below the data directory."""
+    """The directories without a record, as paths below the data directory."""
     database = settings.database
-    recorded = frozenset() if is_blank(database) else read_known(database).recorded
-    found = [path for kind in KINDS for path in strays(settings.data_dir / kind, recorded)]
-    return [path.relative_to(settings.data_dir) for path in found]
+    recorded = frozenset() if is_blank(database) else read_contents(database).recorded
+    paths = [path for kind in KINDS for path in strays(settings.data_dir / kind, recorded)]
+    return [path.relative_to(settings.data_dir) for path in paths]
 
 
 def put_aside(settings: Settings) -> list[Path]:
-    """Move them below `aside`; where they are now. Raises ServiceError already_running, and what `open_store` does."""
+    """Move the directories without a record below `aside`; returns their new paths.
+
+    Raises ServiceError already_running, and what `open_store` raises.
+    """
     with _alone(settings):
         open_store(settings)
         moved = []
@@ -44,24 +47,20 @@ def put_aside(settings: Settings) -> list[Path]:
 
 
 def adopt(settings: Settings) -> list[Path]:
-    """Put models and datasets that are whole on record, in a new store if there is none; those that are now.
+    """Record whole models and datasets that have no record, in a new store if there is none; returns their paths.
 
-    A dataset gets the name by which a model knows it, else its id. Of jobs, what they were asked is in the store alone.
-    Raises ServiceError already_running, and what `open_store` does where there is a store.
+    A dataset gets the name that a model has for it, else its id. Jobs cannot be recorded: their fields were in the
+    store only. Raises ServiceError already_running, and, if there is a store, what `open_store` raises.
     """
     with _alone(settings):
         store = _store(settings)
         names: dict[str, str] = {}
-        found = stray_paths(settings)
-        for model in _models(settings):
+        paths = stray_paths(settings)
+        for model in strays(settings.models, ()):
             with suppress(StorageError, OSError, KeyError, TypeError):
-                told = read_about(model)["dataset"]
-                names[told["uid"]] = told["name"]
-        return [path for path in found if _TAKE[path.parts[0]](store, settings.data_dir / path, names)]
-
-
-def _models(settings: Settings) -> list[Path]:
-    return strays(settings.models, ())
+                dataset = read_about(model)["dataset"]
+                names[dataset["uid"]] = dataset["name"]
+        return [path for path in paths if _TAKE[path.parts[0]](store, settings.data_dir / path, names)]
 
 
 def _store(settings: Settings) -> Store:
@@ -91,7 +90,7 @@ def _take_dataset(store: Store, directory: Path, names: dict[str, str]) -> bool:
 
 
 def _made(directory: Path) -> str:
-    return shown(datetime.fromtimestamp(directory.stat().st_mtime, UTC))
+    return rfc3339(datetime.fromtimestamp(directory.stat().st_mtime, UTC))
 
 
 _TAKE: dict[str, Callable[[Store, Path, dict[str, str]], bool]] = {
@@ -103,7 +102,7 @@ _TAKE: dict[str, Callable[[Store, Path, dict[str, str]], bool]] = {
 
 @contextmanager
 def _alone(settings: Settings) -> Iterator[None]:
-    """No service, and no worker, runs on the directory."""
+    """Hold the locks of the data directory, so that no service and no worker runs on it."""
     held: list[int] = []
     try:
         for kind in ("api", "worker"):

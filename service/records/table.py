@@ -1,6 +1,6 @@
-"""What the records of datasets, jobs and models have in common: one SQLite file, columns of JSON, a key each.
+"""The base of the records of datasets, jobs and models: their tables, and columns of JSON.
 
-Every write is one transaction. Progress is not kept here: a durable write costs too much for that.
+A running job's progress is not in the records: durable writes would be too slow for it.
 """
 
 import json
@@ -11,29 +11,49 @@ from typing import Any
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.processes.background import Later
 from streamsvm.service.records.database import Database
-from streamsvm.service.records.schema import migrate
 
-# Columns of JSON, and what stands for one that cannot be read.
+# Columns of JSON -> the value that replaces unreadable JSON.
 JSON_COLUMNS: dict[str, Any] = {
     "spec": {}, "transitions": [], "progress": None, "result": None, "failure": None, "source": None,
 }  # fmt: skip
 
+# SQL that turns each version of the schema into the next.
+_MIGRATIONS = (
+    """
+CREATE TABLE datasets (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, state TEXT NOT NULL, created_at TEXT NOT NULL);
+CREATE TABLE jobs (
+    id TEXT PRIMARY KEY, dataset_id TEXT NOT NULL, spec TEXT NOT NULL, state TEXT NOT NULL,
+    attempt INTEGER NOT NULL DEFAULT 0, created_at TEXT NOT NULL, started_at TEXT, finished_at TEXT,
+    transitions TEXT NOT NULL, progress TEXT, result TEXT, failure TEXT, model_id TEXT);
+CREATE INDEX jobs_by_state ON jobs (state);
+CREATE TABLE models (
+    id TEXT PRIMARY KEY, job_id TEXT NOT NULL, created_at TEXT NOT NULL);
+""",
+    "ALTER TABLE jobs ADD COLUMN requested TEXT;",
+    # source: what is imported into it; failure: why it could not be.
+    "ALTER TABLE datasets ADD COLUMN source TEXT; ALTER TABLE datasets ADD COLUMN failure TEXT;",
+    # continues: the job it goes on from; crashes without a newer checkpoint than that number.
+    "ALTER TABLE jobs ADD COLUMN continues TEXT; ALTER TABLE jobs ADD COLUMN crashes INTEGER NOT NULL DEFAULT 0;"
+    "ALTER TABLE jobs ADD COLUMN crash_checkpoint INTEGER NOT NULL DEFAULT -1;",
+)
+
 
 class Records:
-    """All operations raise ServiceError for what a user did wrong, sqlite3.Error for what the disk did."""
+    """All operations raise ServiceError for a user's mistake, sqlite3.Error if the disk fails."""
 
     def __init__(self, path: Path) -> None:
         self._database = Database(path)
         self.later = Later()
         with self._database.write() as connection:
-            migrate(connection)
+            _migrate(connection)
 
     def change(self) -> tuple[int, ...]:
-        """A mark that is another one after every write, whoever made it. Costs next to nothing."""
+        """A value that differs after every write of any process, see `Database.change`."""
         return self._database.change()
 
     def count_by_state(self, table: str) -> dict[str, int]:
-        """How many datasets, or jobs, are in each state."""
+        """The number of datasets, or jobs, in each state."""
         return {row["state"]: row["n"] for row in self._all(f"SELECT state, count(*) AS n FROM {table} GROUP BY state")}
 
     def _one(self, query: str, key: str, kind: str) -> dict[str, Any]:
@@ -55,9 +75,22 @@ def _unpack(row: sqlite3.Row) -> dict[str, Any]:
 
 
 def unpack(name: str, packed: str) -> Any:
-    """The value of such a column, numbers that are not finite as None. Damage is no error: it costs its record."""
+    """Read a column of JSON; numbers that are not finite become None, and damaged JSON the value in JSON_COLUMNS."""
     try:
         value = json.loads(packed, parse_constant=lambda _: None)
     except ValueError:
         return JSON_COLUMNS[name]
     return value if value is None or isinstance(value, list if name == "transitions" else dict) else JSON_COLUMNS[name]
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Bring a new or older store to this version. Raises ServiceError `unknown_version` for a newer one."""
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if not 0 <= version <= len(_MIGRATIONS):
+        message = f"the store has version {version}, this program {len(_MIGRATIONS)}"
+        raise ServiceError("unknown_version", message, "Start the version of StreamSVM that wrote it, or a newer one.")
+    if version == len(_MIGRATIONS):
+        return  # without a write, so that a store on a full disk can be opened
+    for statement in "".join(_MIGRATIONS[version:]).split(";"):
+        connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")

@@ -1,4 +1,4 @@
-"""Tokens: who may use the service beyond this machine's own users. Only their hashes are kept."""
+"""Tokens, which let others than this machine's users use the service. The database has their hashes only."""
 
 import hashlib
 import re
@@ -7,11 +7,11 @@ import sqlite3
 from typing import Any, NamedTuple
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.records.clock import now
 from streamsvm.service.records.database import Database
+from streamsvm.service.records.stamps import now
 from streamsvm.storage.files.durable import write_file
 
-# Each allows what the ones before it do.
+# Each scope allows all that the ones before it allow.
 SCOPES = ("read", "submit", "admin")
 
 _SCHEMA = """CREATE TABLE IF NOT EXISTS tokens (
@@ -19,14 +19,14 @@ _SCHEMA = """CREATE TABLE IF NOT EXISTS tokens (
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}", re.ASCII)
 
 
-# To whom it concerns that there is none, though one is needed.
+# The hint when a token is needed and none exists.
 NO_TOKENS = "There is none. On the machine of the service: streamsvm token new NAME --scope admin --data-dir DIRECTORY"
 TOKENS_NEEDED = "tokens-needed"
 _MARK_TEXT = b"There have been tokens: without one nobody gets in, also after the last one was revoked.\n"
 
 
 class Token(NamedTuple):
-    """Whose it is, and what it allows: one of SCOPES."""
+    """The owner's name, and one of SCOPES."""
 
     name: str
     scope: str
@@ -35,8 +35,8 @@ class Token(NamedTuple):
 class Tokens:
     """The tokens of a data directory, by name.
 
-    A file beside the records says that there have been tokens. It stays when the last one is revoked, or the records
-    are lost; whoever runs the service may remove it.
+    The file TOKENS_NEEDED beside the database says that tokens have existed, and so that one is needed. It stays when
+    the last token is revoked or the database is lost; the operator may remove it.
     """
 
     def __init__(self, database: Database) -> None:
@@ -44,12 +44,12 @@ class Tokens:
         self._mark = database.directory / TOKENS_NEEDED
         with database.write() as connection:
             connection.execute(_SCHEMA)
-        # Of a data directory of a version that made no mark.
+        # Older versions did not write the file.
         if self.list():
             self._need()
 
     def are_needed(self) -> bool:
-        """Whether there are tokens, or have been."""
+        """Whether a token is needed: there are tokens, or there have been."""
         return self._mark.exists()
 
     def new(self, name: str, scope: str) -> str:
@@ -70,13 +70,13 @@ class Tokens:
         return [dict(row) for row in self._database.rows("SELECT name, scope, created_at FROM tokens ORDER BY name")]
 
     def revoke(self, name: str) -> None:
-        """It is worth nothing from now on, to a running service within a second. Raises `unknown_token`."""
+        """Delete a token; a running service refuses it within a second. Raises `unknown_token`."""
         with self._database.write() as connection:
             if not connection.execute("DELETE FROM tokens WHERE name = ?", (name,)).rowcount:
                 raise ServiceError("unknown_token", "there is no such token")
 
     def table(self) -> tuple[dict[str, Token], bool]:
-        """Hash of a token -> the token; and whether one is needed."""
+        """All tokens by their hashes, and whether a token is needed."""
         rows = self._database.rows("SELECT hash, name, scope FROM tokens")
         return {row["hash"]: Token(row["name"], row["scope"]) for row in rows}, self.are_needed()
 
@@ -86,10 +86,10 @@ class Tokens:
 
 
 def hash_of(token: str) -> str:
-    """What is kept of a token. It has 256 random bits: no salt and no slow hash make it harder to guess."""
+    """The hash that is stored. A token has 256 random bits, so that a salt or a slow hash would not add security."""
     return hashlib.sha256(token.encode(errors="surrogateescape")).hexdigest()
 
 
 def allows(scope: str, needed: str) -> bool:
-    """Whether a token of this scope may do what needs that one."""
+    """Whether a token of this scope may do what needs the scope `needed`."""
     return SCOPES.index(scope) >= SCOPES.index(needed)

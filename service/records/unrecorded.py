@@ -1,7 +1,8 @@
-"""Directories that may go because they are on no record: those that are marked, and no others.
+"""Marks directories that may be removed if they have no record; no other directory is ever removed.
 
-That a record is missing is no reason to remove anything: the store may be an older copy, or another's. So who makes a
-directory before its record, or removes the record before the directory, leaves a file `.NAME.unrecorded` beside it.
+A missing record alone is no reason to remove files: the store may be an older copy, or another directory's. So code
+that makes a directory before its record, or deletes a record before the directory, puts a file `.NAME.unrecorded`
+beside the directory.
 """
 
 import shutil
@@ -15,14 +16,14 @@ _ENDING = ".unrecorded"
 
 
 def mark(directory: Path) -> None:
-    """Mark it, to be removed when the service starts unless it is on record then."""
+    """Mark a directory: the next start of the service removes it unless it is recorded by then."""
     write_file(_mark_of(directory), [])
 
 
 @contextmanager
 def unrecording(directory: Path) -> Iterator[None]:
-    """Its record is removed in the block, and it after that; if the block raises, it stays."""
-    with suppress(OSError):  # the disk may be full, and this is to make room
+    """Mark a directory while the block deletes its record; if the block raises, remove the mark."""
+    with suppress(OSError):  # the disk may be full: then deleting must still work, to free space
         mark(directory)
     try:
         yield
@@ -32,17 +33,17 @@ def unrecording(directory: Path) -> Iterator[None]:
 
 
 def unmark(directory: Path) -> None:
-    """Remove the mark: the directory stays, or has gone."""
+    """Remove a directory's mark."""
     _mark_of(directory).unlink(missing_ok=True)
 
 
 def is_marked(directory: Path) -> bool:
-    """Whether nobody was told yet that it is there, or somebody wanted it removed."""
+    """Whether a directory is marked: it was not recorded yet, or its deletion has begun."""
     return _mark_of(directory).exists()
 
 
 def remove(directory: Path) -> None:
-    """Remove it, and then its mark."""
+    """Remove a directory, and then its mark."""
     shutil.rmtree(directory, ignore_errors=True)
     unmark(directory)
 
@@ -53,9 +54,10 @@ def sweep(
     give_up: Callable[[Path], object] = remove,
     keeps: Callable[[Path], bool] = lambda _: False,
 ) -> None:
-    """Give up what is marked and on no record, and remove what is half-written: all that is hidden, but what it keeps.
+    """Clean up a directory of datasets, models or jobs, at a time when nobody writes there.
 
-    Call it when nobody is writing there.
+    Calls `give_up` on marked directories that are not recorded. Removes half-written files and directories, which are
+    hidden; a hidden one stays if `keeps` returns True for it.
     """
     for hidden in list(parent.glob(".*")):
         if not hidden.name.endswith(_ENDING):
@@ -69,7 +71,7 @@ def sweep(
 
 
 def _erase(half_written: Path) -> None:
-    """Remove a directory, or a file, as a mark is while it is being written."""
+    """Remove a half-written directory, or file (such as a mark)."""
     if half_written.is_dir():
         shutil.rmtree(half_written, ignore_errors=True)
     else:
@@ -77,7 +79,7 @@ def _erase(half_written: Path) -> None:
 
 
 def strays(parent: Path, recorded: Collection[str]) -> list[Path]:
-    """Directories that are on no record and stay."""
+    """Directories without a record, half-written ones excepted."""
     if not parent.is_dir():
         return []
     return sorted(path for path in parent.iterdir() if path.name not in recorded and not path.name.startswith("."))

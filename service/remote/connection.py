@@ -1,4 +1,4 @@
-"""Requests to a service over HTTP. What the service refuses is raised as the error it describes."""
+"""Sends requests to a service over HTTP, and raises the errors that it answers with."""
 
 import http.client
 import json
@@ -16,19 +16,19 @@ URL_VARIABLE, TOKEN_VARIABLE = "STREAMSVM_URL", "STREAMSVM_TOKEN"
 DEFAULT_URL = "http://localhost:8000"
 _TIMEOUT_SECONDS = 120
 _CHUNK_BYTES = 1 << 20
-_RETRY_SECONDS = 0.25  # before the second try; twice as long before each further one
+_RETRY_SECONDS = 0.25  # before the second try; doubled before each further one
 _TOO_MANY = 429
 _MOST_WAIT_SECONDS = 120.0
-_FROM_PIPE = "What comes from a pipe cannot be sent again: send a file, which waits for its turn, or begin anew later."
+_FROM_PIPE = "Data from a pipe cannot be sent again: send a file, which waits for its turn, or start again later."
 _KINDS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
 
 
 class Connection:
-    """One connection a request. Raises ServiceError for what the service says, `no_service` if it does not answer.
+    """Makes one connection for each request. Raises the service's ServiceError, `no_service` if it does not answer.
 
-    token    None: that of the environment, if there is one
-    retries  so many of a request that changes nothing, if no service answers, and of an upload that has to wait
-    sleep    waits for so many seconds
+    token    None: the one in the environment variable STREAMSVM_TOKEN, if it is set
+    retries  how often to repeat a GET that no service answers, and an upload that the service is too busy for
+    sleep    a function that waits for a number of seconds
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Connection:
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def json(self, method: str, path: str, body: Any = None) -> Any:
-        """What the service answers, None if that is nothing."""
+        """Send a request with a JSON body; returns the JSON of the answer, None if the answer is empty."""
         retries = self._retries if method == "GET" else 0
         for retry in range(retries):
             with suppress_unanswered():
@@ -64,7 +64,7 @@ class Connection:
         return json.loads(answer) if answer else None
 
     def upload(self, path: str, source: IO[bytes]) -> Any:
-        """PUT a stream, later if the service is busy and the stream can go back; InputError for what is wrong in it."""
+        """PUT a stream, again later if the service is busy and the stream can seek. InputError for a fault in it."""
         start = source.tell() if source.seekable() else None
         for _ in range(self._retries):
             try:
@@ -89,13 +89,13 @@ class Connection:
             raise
 
     def download(self, path: str, target: IO[bytes]) -> None:
-        """GET into a file."""
+        """Write the answer of a GET request to a file."""
         with self._response("GET", path) as response:
             while chunk := response.read(_CHUNK_BYTES):
                 target.write(chunk)
 
     def events(self, path: str, after: str = "") -> Iterator[tuple[str, str, Any]]:
-        """Server-sent events after the one of that number: (kind, number, data)."""
+        """Yield server-sent events, those after the number `after`: (kind, number, data)."""
         with self._response("GET", path, None, {"Last-Event-ID": after} if after else {}) as response:
             fields: dict[str, str] = {}
             for line in map(bytes.decode, response):
@@ -112,7 +112,7 @@ class Connection:
     ) -> Iterator[http.client.HTTPResponse]:
         connection = _KINDS[self._parts.scheme](self._parts.netloc, timeout=_TIMEOUT_SECONDS)
         try:
-            # A service that has seen enough of the body says why.
+            # A service that stops reading the body answers why.
             with suppress(BrokenPipeError, ConnectionResetError):
                 path = self._parts.path.rstrip("/") + path
                 connection.request(method, path, body, {**self._headers, **(headers or {})}, encode_chunked=True)
@@ -132,7 +132,7 @@ class Connection:
 
 @contextmanager
 def suppress_unanswered() -> Iterator[None]:
-    """Pass over `no_service`: it may be starting again."""
+    """Ignore the ServiceError `no_service`: the service may be restarting."""
     try:
         yield
     except ServiceError as error:
@@ -148,4 +148,4 @@ def _problem(response: http.client.HTTPResponse) -> ServiceError:
             error.retry_after = min(float(seconds), _MOST_WAIT_SECONDS)
         return error
     except (ValueError, KeyError):
-        return ServiceError("no_service", f"what answers is no StreamSVM: status {response.status}")
+        return ServiceError("no_service", f"another program than StreamSVM answers: status {response.status}")

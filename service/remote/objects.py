@@ -1,4 +1,4 @@
-"""Datasets, jobs and models of a service, as small objects. `view` is what the service said of them last."""
+"""Datasets, jobs and models of a service as small objects; `view` is the service's latest description of one."""
 
 import time
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ _PAUSE_SECONDS = 0.5
 
 
 class Remote:
-    """Something that a service has, by the name or id it has there.
+    """A dataset, job or model of a service, by its name or id.
 
-    view  as the service's interface documents it
+    view  the service's latest description, documented in api/README.md; {} if it has not been asked for
     """
 
     _FOLDER = ""
@@ -30,16 +30,16 @@ class Remote:
 
     @property
     def path(self) -> str:
-        """Where it is."""
+        """The path of its route."""
         return f"/v1/{self._FOLDER}/{quote(self.id, safe='')}"
 
     def refresh(self) -> Self:
-        """Ask what it is now."""
+        """Ask the service for the current view."""
         self.view = self._connection.json("GET", self.path)
         return self
 
     def delete(self) -> None:
-        """Remove it."""
+        """Delete it in the service."""
         self._connection.json("DELETE", self.path)
 
     def __repr__(self) -> str:
@@ -52,7 +52,7 @@ class RemoteDataset(Remote):
     _FOLDER = "datasets"
 
     def wait(self, poll_seconds: float = _PAUSE_SECONDS) -> Self:
-        """Until it is no longer being read in. Raises ServiceError for what went wrong."""
+        """Wait until it has been read in. Raises ServiceError for what went wrong."""
         while self.refresh().view["state"] == "ingesting":
             time.sleep(poll_seconds)
         if failure := self.view.get("failure"):
@@ -66,60 +66,61 @@ class RemoteModel(Remote):
     _FOLDER = "models"
 
     def download(self, path: str | PathLike[str], format: str | None = None) -> None:
-        """Into a file, in the format that the ending of its name says; `streamsvm.load` reads it.
+        """Write the model to a file, in the format that the ending of its name means; `streamsvm.load` reads it.
 
-        format: in place of what the name says. Raises ServiceError not_exportable, unknown_format.
+        format  takes the place of the ending; a text is LIBLINEAR's or, of a kernel machine, LIBSVM's
+        Raises ServiceError not_exportable, unknown_format.
         """
         if format is None:
             check_ending(path)
         format_ = format or format_of(path)
-        # Which program's text it is decides the model: the service knows.
-        query = "" if format_ in TEXTS else f"?format={format_}"
+        if format_ in TEXTS:
+            format_ = TEXTS[(self.view or self.refresh().view)["kernel"] == "rbf"]
         with whole_file(path) as target:
-            self._connection.download(f"{self.path}/file{query}", target)
+            self._connection.download(f"{self.path}/file?format={format_}", target)
 
 
 class Progress(NamedTuple):
-    """What happened: `kind` is state, progress, pass, or end; `data` says what, as the interface documents it."""
+    """An event of a job: `kind` is state, progress, pass or end; api/README.md documents `data`."""
 
     kind: str
     data: dict[str, Any]
 
 
 class RemoteJob(Remote):
-    """Training, queued, running or ended."""
+    """A training job, queued, running or ended."""
 
     _FOLDER = "jobs"
 
     @property
     def state(self) -> str:
-        """When it was asked last."""
+        """The state in the latest view."""
         return self.view["state"]
 
     @property
     def models(self) -> list[RemoteModel]:
-        """Of a job that has ended, one for each C."""
-        found = (self.view["result"] or {}).get("models", ())
-        return [RemoteModel(self._connection, each["model_id"]) for each in found]
+        """The models of a job that has ended, one for each C."""
+        models = (self.view["result"] or {}).get("models", ())
+        return [RemoteModel(self._connection, each["model_id"]) for each in models]
 
     def watch(self) -> Iterator[Progress]:
-        """What happens until it ends, also over a restart of the service; then `view` is what came out."""
-        after, heard = "", time.monotonic()
+        """Yield events until the job ends, even if the service restarts; `view` is final then."""
+        after, last_event = "", time.monotonic()
         while True:
             with suppress_unanswered():
                 for kind, number, data in self._connection.events(f"{self.path}/events", after):
-                    after, heard = number or after, time.monotonic()
+                    after, last_event = number or after, time.monotonic()
                     if kind == "end":
                         self.view = data
                     yield Progress(kind, data)
                     if kind == "end":
                         return
-            if time.monotonic() - heard > _PATIENCE_SECONDS:
+            if time.monotonic() - last_event > _PATIENCE_SECONDS:
                 self.refresh()
             time.sleep(_PAUSE_SECONDS)
 
     def wait(self) -> Self:
-        """Until it has ended. Raises ServiceError if it failed."""
+        """Wait until the job has ended. Raises ServiceError if it failed."""
         for _ in self.watch():
             pass
         if failure := self.view["failure"]:
@@ -128,21 +129,21 @@ class RemoteJob(Remote):
         return self
 
     def history(self) -> list[dict[str, Any]]:
-        """A line a pass."""
+        """The figures of each pass, as GET /v1/jobs/{id}/history answers."""
         return self._connection.json("GET", f"{self.path}/history")["passes"]
 
     def stop(self) -> Self:
-        """End it after its running pass; the model so far stays."""
+        """Ask the service to end the job soon, with the model that it has by then."""
         return self._act("stop")
 
     def cancel(self) -> Self:
-        """End it at once, without a model."""
+        """Ask the service to end the job at once, without a model."""
         return self._act("cancel")
 
     def resume(self, **changes: Any) -> "RemoteJob":
-        """A new job that goes on where this one ended; changes: max_passes, max_seconds, tolerance, relative_gap."""
-        made = self._connection.json("POST", f"{self.path}/resume", changes)
-        return RemoteJob(self._connection, made["id"], made)
+        """Submit a job that continues this one; changes: max_passes, max_seconds, tolerance, relative_gap."""
+        job = self._connection.json("POST", f"{self.path}/resume", changes)
+        return RemoteJob(self._connection, job["id"], job)
 
     def _act(self, what: str) -> Self:
         self.view = self._connection.json("POST", f"{self.path}/{what}")

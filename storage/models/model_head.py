@@ -20,6 +20,7 @@ class ModelHead:
     n_features   features of the rows that the model takes, numbered from `index_base` on
     probability  "sigmoid" or "logistic": how decision values become probabilities; None: they do not
     maps         name and options of each feature map that the job asked for
+    is_listed    whether the model has weights only of features that it lists, because features are far apart
     gamma, n_vectors  of a kernel machine, else None
     """
 
@@ -30,6 +31,7 @@ class ModelHead:
     n_features: int
     probability: str | None
     maps: tuple[dict[str, Any], ...]
+    is_listed: bool = False
     gamma: float | None = None
     n_vectors: int | None = None
 
@@ -44,6 +46,7 @@ def head_of(model: Model) -> ModelHead:
         n_features=model.n_features,
         probability=_probability(model.sigmoid, model.labels, model.about),
         maps=() if model.maps is None else _asked_for(model.maps.document),
+        is_listed=model.maps is not None and model.maps.listed is not None,
         gamma=None if model.vectors is None else model.vectors.gamma,
         n_vectors=None if model.vectors is None else len(model.vectors),
     )
@@ -74,6 +77,7 @@ def read_head(directory: Path) -> ModelHead:
         n_features=width,
         probability=_probability(content.get("sigmoid"), labels, about),
         maps=_asked_for(content["maps"]) if "maps" in content else (),
+        is_listed="maps" in content and any(each["name"] == LISTED for each in content["maps"]["maps"]),
         **machine,
     )
 

@@ -11,7 +11,8 @@ from streamsvm.service.jobs.fields import texts
 from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.storage.blocks.dataset import staged_path
-from streamsvm.storage.models.model_file import Model
+from streamsvm.storage.features.maps import listed_maps
+from streamsvm.storage.models.model_file import Model, write_model
 from streamsvm.storage.options import options_of
 from streamsvm.storage.run.checkpoint import SLOTS
 from streamsvm.storage.run.state import RUN_FILE, create_state
@@ -195,6 +196,21 @@ def test_a_model_has_a_page(filled):
     assert f"http://localhost/v1/models/{filled.model}/predict" in text
     assert f'href="/models/{filled.model}"' in filled.request("GET", "/").text
     assert filled.request("GET", "/models/mdl_0").status_code == 404
+
+
+def test_pages_offer_the_download_first_that_the_route_has_by_default(service):
+    dataset = service.add_dataset("data")
+    job = service.store.add_job(dataset, {"dataset": "data"}, 10)
+    service.store.claim_job()
+    listed = listed_maps(2**31 - 2, 1, np.array([1, 2**31 - 2]))
+    model = Model(np.ones(2), (1.0, -1.0), 1, about={"loss": "hinge"}, maps=listed)
+    write_model(service.settings.models / "mdl_wide", model)
+    service.store.finish_job(job, "succeeded", model_id="mdl_wide", result={"lanes": [{"class": 1.0}], "models": []})
+    assert service.request("GET", "/v1/models/mdl_wide").json()["formats"] == ["npz", "liblinear", "json", "onnx"]
+    for path in ("/models/mdl_wide", f"/jobs/{job}", "/"):
+        names = re.findall(r"/v1/models/mdl_wide/file\?format=(\w+)", service.request("GET", path).text)
+        assert names[:4] == ["npz", "liblinear", "json", "onnx"], path
+    assert service.request("GET", "/v1/models/mdl_wide/file").headers["content-type"] == "application/zip"
 
 
 def test_a_job_of_several_lanes_shows_each_and_its_models(service):

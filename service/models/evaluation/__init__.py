@@ -1,1 +1,1 @@
-"""A model held against a labelled dataset."""
+"""Evaluates a model on a dataset with labels."""

@@ -1,4 +1,4 @@
-"""The process that evaluates a model."""
+"""Starts the process that evaluates a model."""
 
 import asyncio
 import json
@@ -11,9 +11,9 @@ from streamsvm.storage.machine.child import child_environment
 
 
 async def evaluate_apart(model: Path, dataset: Path) -> dict[str, Any]:
-    """What the process prints that evaluates the model and the dataset in these directories; cancelling ends it.
+    """Evaluate the model on the dataset, both given as directories, in a child process; cancelling kills it.
 
-    Raises ServiceError, evaluation_failed if the process died.
+    Returns what `evaluate` returns. Raises the ServiceError of `evaluate`; evaluation_failed if the process died.
     """
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "streamsvm.service.models.evaluation.evaluation", str(model), str(dataset)),
@@ -30,4 +30,4 @@ async def evaluate_apart(model: Path, dataset: Path) -> dict[str, Any]:
         return json.loads(output)
     if child.returncode == 1 and output.startswith(b'{"problem"'):
         raise ServiceError.of(json.loads(output)["problem"])
-    raise ServiceError("evaluation_failed", "the evaluation came to no end", "The service's log says more.")
+    raise ServiceError("evaluation_failed", "the evaluation's process died", "The service's log says more.")

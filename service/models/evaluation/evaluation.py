@@ -1,10 +1,10 @@
-"""How good a model is on a dataset: a process of its own, which gives way to training.
+"""Evaluates a model on a dataset, in a process of low priority (`nice`), so that training comes first.
 
     python -m streamsvm.service.models.evaluation.evaluation MODEL_DIRECTORY DATASET_DIRECTORY
 
-Prints one JSON object: the evaluation, or `{"problem": ...}` with exit code 1. Takes eight bytes a row of disk beside
-the dataset, sixteen if rows weigh, and of memory three times the weights; of a kernel machine eight bytes a vector for
-each feature that one of them has.
+Prints one JSON object: the evaluation, or `{"problem": ...}` with exit code 1. The disk of the dataset needs eight
+bytes a row, sixteen if rows have weights. Memory is three times the weights; for a kernel machine, eight bytes times
+the number of vectors times the number of features that occur in them.
 """
 
 import json
@@ -30,10 +30,9 @@ from streamsvm.reader.certificate.evaluation import (
 from streamsvm.reader.stream.pieces import Examples, Shuffled, Streamer
 from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.service.models.evaluation.losses import model_losses
-from streamsvm.service.models.labels import shown_label
 from streamsvm.service.models.predicting.applied import applied
 from streamsvm.service.models.predicting.input_match import Matched, match_dataset
-from streamsvm.service.models.predicting.prediction import first_names
+from streamsvm.service.models.predicting.prediction import first_names, shown_label
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.errors import StorageError
@@ -52,10 +51,10 @@ _LABELS_SHOWN = 10
 
 
 def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
-    """What the model is worth on the dataset, as `POST /v1/models/{id}/evaluate` shows it.
+    """Compute the figures that `POST /v1/models/{id}/evaluate` answers with.
 
-    Where rows have weights all figures count them. Raises ServiceError: label_mismatch or index_base_mismatch for a
-    dataset the model is not made for, input_mismatch for rows that are made otherwise, out_of_space.
+    Where rows have weights, every figure is weighted. Raises ServiceError label_mismatch or index_base_mismatch if
+    labels or features are not the model's, input_mismatch if rows were made in another way, out_of_space.
     """
     manifest = dataset.manifest
     labels = _codes(model, manifest)
@@ -63,34 +62,34 @@ def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
     matched = match_dataset(model, manifest)
     if matched.numbers is None:
         _check_base(model, manifest)
-    applied, told = _applied(model, dataset, matched), _told(matched)
+    applied, unknown = _applied(model, dataset, matched), _unknown_columns(matched)
     if model.is_regression:
         regression = RegressionPass(applied)
         _stream(dataset, regression, Examples(None))
         errors = {"mean_squared_error": regression.mean_squared_error, "r_squared": regression.r_squared}
-        return _view(model, manifest, regression, errors | told)
+        return _view(model, manifest, regression, errors | unknown)
     examples = Classes(None, labels=labels)
     if model.is_multiclass:
         several = ClassificationPass(applied, len(model.labels), model.probability)
         _stream(dataset, several, examples)
-        return _view(model, manifest, several, _class_figures(model, several) | told)
-    scored = WEIGHTED if applied.is_weighted else np.dtype(float)
-    # A number a row, in a file: the kernel may take the memory back.
+        return _view(model, manifest, several, _class_figures(model, several) | unknown)
+    score_type = WEIGHTED if applied.is_weighted else np.dtype(float)
+    # The scores are in a file, whose pages the kernel can evict when memory is short.
     with needing_space():
-        scores = scratch(dataset.directory.parent, scored, manifest.n_rows)
+        scores = scratch(dataset.directory.parent, score_type, manifest.n_rows)
     n_positive = manifest.labels.get(float(labels[0]), 0)
     two = BinaryPass(applied, model.probability, scores, n_positive)
     _stream(dataset, two, examples)
-    return _view(model, manifest, two, {**_class_figures(model, two), "auc": two.auc(), **told})
+    return _view(model, manifest, two, {**_class_figures(model, two), "auc": two.auc(), **unknown})
 
 
-def _told(matched: Matched) -> dict[str, Any]:
+def _unknown_columns(matched: Matched) -> dict[str, Any]:
     names = matched.unknown_columns
     return {"unknown_columns": {"count": len(names), "names": first_names(names)}} if names else {}
 
 
-def _class_figures(model: Model, found: ClassificationPass) -> dict[str, Any]:
-    counts = found.counts
+def _class_figures(model: Model, classes: ClassificationPass) -> dict[str, Any]:
+    counts = classes.counts
     by_class = zip(model.labels, counts.by_class(), strict=True)
     confusion = None if counts.confusion is None else counts.confusion.tolist()
     return {
@@ -98,7 +97,7 @@ def _class_figures(model: Model, found: ClassificationPass) -> dict[str, Any]:
         "balanced_accuracy": counts.balanced_accuracy,
         "confusion": {"labels": model.labels, "rows": confusion},
         "classes": [{"label": label, **figures} for label, figures in by_class],
-        **({} if found.calibration is None else found.calibration.figures()),
+        **({} if classes.calibration is None else classes.calibration.figures()),
     }
 
 
@@ -111,21 +110,21 @@ def _stream(dataset: Dataset, evaluation: EvaluationPass, examples: Examples) ->
 
 
 def _codes(model: Model, manifest: Manifest) -> Array:
-    """(n_labels,) float64: what rows hold for the model's labels; nan for those that no row can have."""
+    """(n_labels,) float64: how rows of the dataset store the model's labels; nan for a label that none can have."""
     places: dict[float | str, float] = {name: float(place) for place, name in enumerate(manifest.label_names)}
-    known = places.get if manifest.label_names else lambda label, _: np.nan if isinstance(label, str) else label
-    return np.array([known(label, np.nan) for label in model.labels])
+    code = places.get if manifest.label_names else lambda label, _: np.nan if isinstance(label, str) else label
+    return np.array([code(label, np.nan) for label in model.labels])
 
 
 def _check(model: Model, labels: Array, manifest: Manifest) -> None:
-    # Where labels are not counted they are very many.
-    strange = [label for label in manifest.labels or manifest.label_range if label not in labels]
-    if strange and (not model.is_regression or manifest.label_names):
-        known = ", ".join(map(shown_label, model.labels[:_LABELS_SHOWN])) or "numbers"
+    # A dataset with very many labels does not count them, and only knows their range.
+    unknown = [label for label in manifest.labels or manifest.label_range if label not in labels]
+    if unknown and (not model.is_regression or manifest.label_names):
+        names = ", ".join(map(shown_label, model.labels[:_LABELS_SHOWN])) or "numbers"
         more = ", ..." if len(model.labels) > _LABELS_SHOWN else ""
         raise ServiceError(
             "label_mismatch",
-            f"the dataset has rows labelled {manifest.label_text(strange[0])}, the model's labels are {known}{more}",
+            f"the dataset has rows labelled {manifest.label_text(unknown[0])}, the model's labels are {names}{more}",
             "Give the dataset the labels that the model was trained with.",
         )
 
@@ -149,10 +148,10 @@ def _check_base(model: Model, manifest: Manifest) -> None:
 def _applied(model: Model, dataset: Dataset, matched: Matched) -> Applied:
     """The model with its features numbered as in the dataset."""
     begin, end = model.index_base, model.index_base + model.n_features
-    # Of each feature of the blocks, in the model.
+    # numbers[f] is the number in the model of feature f of the blocks.
     numbers = dataset.numbers if matched.numbers is None else matched.numbers[dataset.numbers]
     unknown = ((numbers < begin) | (numbers >= end)) & (numbers >= 0)
-    # The place before the first feature is no feature.
+    # With index_base 1, number 0 is no feature.
     is_known = not unknown[numbers >= dataset.manifest.index_base].any()
     if model.maps is not None:
         values = _mapped(model, numbers)
@@ -163,55 +162,55 @@ def _applied(model: Model, dataset: Dataset, matched: Matched) -> Applied:
 
 def _linear(model: Model, numbers: Array) -> Callable[[Segment], Array]:
     places = numbers - model.index_base
-    known = np.flatnonzero((places >= 0) & (places < model.n_features))
+    is_known = (places >= 0) & (places < model.n_features)
     w = np.zeros((len(np.atleast_2d(model.w)), len(numbers)))
-    for own, weights in zip(w, np.atleast_2d(model.w), strict=True):
-        own[known] = weights[places[known]]
+    for by_block, weights in zip(w, np.atleast_2d(model.w), strict=True):
+        by_block[is_known] = weights[places[is_known]]
     return partial(decision_values, w=w if model.is_multiclass else w[0], intercept=model.intercept)
 
 
 def _mapped(model: Model, numbers: Array) -> Callable[[Segment], Array]:
-    own = applied(model)
+    mapped = applied(model)
     is_string = model.maps is not None and model.maps.shape.strings
 
     def values(rows: Segment) -> Array:
-        named = rows.indices if is_string else numbers[rows.indices]
-        return own.of_sparse(rows.indptr, named - model.index_base, rows.values) + model.intercept
+        indices = rows.indices if is_string else numbers[rows.indices]
+        return mapped.of_sparse(rows.indptr, indices - model.index_base, rows.values) + model.intercept
 
     return values
 
 
 def _machine(model: Model, numbers: Array) -> Callable[[Segment], Array]:
     assert model.vectors is not None
-    # Features that no row has are part of the distance from all rows: they stay, beyond those of the rows.
+    # Features of the vectors that no row has still count in every distance: they get numbers after the rows' features.
     used, place = np.unique(model.vectors.indices, return_inverse=True)
-    own = len(numbers) + np.arange(len(used))
-    _, ours, theirs = np.intersect1d(used, numbers, assume_unique=True, return_indices=True)
-    own[ours] = theirs
-    machine = KernelMachine(model.vectors.renumbered(own[place], len(numbers) + len(used)), model.w)
+    in_blocks = len(numbers) + np.arange(len(used))
+    _, of_model, of_blocks = np.intersect1d(used, numbers, assume_unique=True, return_indices=True)
+    in_blocks[of_model] = of_blocks
+    machine = KernelMachine(model.vectors.renumbered(in_blocks[place], len(numbers) + len(used)), model.w)
     is_left_out = numbers < 0
     if not is_left_out.any():
         return lambda rows: machine.decision_values(rows) + model.intercept
-    # A column that the model does not have is at no distance.
+    # Columns that the model does not have must not count in any distance.
     return lambda rows: (
         machine.values(rows.indptr, rows.indices, np.where(is_left_out[rows.indices], 0, rows.values)) + model.intercept
     )
 
 
 def _squared_norm(model: Model) -> float:
-    """|f|^2, of several classes the sum of theirs."""
-    own = float(np.vdot(model.w, model.w)) if model.vectors is None else squared_norm(model.vectors, model.w)
-    return (own + float(np.sum(np.square(model.w_bias)))) * (2 if model.is_mirrored else 1)
+    """|f|^2 with the bias; with several classes, the sum over them."""
+    norm = float(np.vdot(model.w, model.w)) if model.vectors is None else squared_norm(model.vectors, model.w)
+    return (norm + float(np.sum(np.square(model.w_bias)))) * (2 if model.is_mirrored else 1)
 
 
-def _view(model: Model, manifest: Manifest, found: EvaluationPass, figures: dict[str, Any]) -> dict[str, Any]:
+def _view(model: Model, manifest: Manifest, evaluation: EvaluationPass, figures: dict[str, Any]) -> dict[str, Any]:
     return {
         "rows": manifest.n_rows,
         "weighted": manifest.weights is not None,
-        **({} if manifest.weights is None else {"weight_sum": found.weight}),
+        **({} if manifest.weights is None else {"weight_sum": evaluation.weight}),
         **figures,
-        "objective": _squared_norm(model) / 2 + found.losses if "C" in model.about else None,
-        "unknown_features": found.unknown_features,
+        "objective": _squared_norm(model) / 2 + evaluation.losses if "C" in model.about else None,
+        "unknown_features": evaluation.unknown_features,
     }
 
 

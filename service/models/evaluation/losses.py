@@ -1,4 +1,4 @@
-"""The losses of a model's own training problem, at its decision values."""
+"""The losses of a model's training problem, at its decision values."""
 
 from collections.abc import Callable
 
@@ -13,16 +13,18 @@ Losses = Callable[[Array, Array, Array | None], float]
 
 
 def model_losses(model: Model) -> Losses | None:
-    """Sum of C_i loss_i for y (n_rows,), decision values, and weights (n_rows,) of rows that have some.
+    """A function (y, decision, weight) -> sum of C_i loss_i; None if the model does not say its problem.
 
-    None if the model does not say its problem. y is the place of a row's label in the model's, or what regression is to
-    predict. Of several classes, one against the rest, the losses of all are summed, a class's weight being that of its
-    rows in its own problem, as in LIBLINEAR.
+    y         (n_rows,) the place of each row's label among the model's, or the target of regression
+    decision  (n_rows,) or (n_rows, n_classes)
+    weight    (n_rows,), or None: rows have no weights
+    With one class against the rest, the losses of all classes are summed; a class's weight multiplies C for the
+    rows of that class in its own problem, as in LIBLINEAR.
     """
     if "C" not in model.about:
         return None
     if model.is_regression:
-        return _of_numbers(_objective(model, 1.0, 1.0))
+        return _regression(_objective(model, 1.0, 1.0))
     weights = [_class_weight(model, label) for label in model.labels]
     if model.is_crammer_singer or model.is_mirrored:
         return _crammer_singer(model.about["C"] * np.array(weights))
@@ -36,10 +38,10 @@ def _objective(model: Model, positive: float, negative: float) -> Objective:
     return make_objective(model.about["loss"], C * positive, C * negative, epsilon)
 
 
-def _of_numbers(objective: Objective) -> Losses:
+def _regression(objective: Objective) -> Losses:
     def losses(y: Array, decision: Array, weight: Array | None) -> float:
-        own = y if weight is None else weighed(y, weight)
-        return objective.losses(own, objective.m(own, decision))
+        target = y if weight is None else weighed(y, weight)
+        return objective.losses(target, objective.m(target, decision))
 
     return losses
 
@@ -56,16 +58,16 @@ def _against_the_rest(objectives: list[Objective]) -> Losses:
 
 
 def _crammer_singer(C: Array) -> Losses:
-    """C_i max_c (1 [c is not y_i] + f_c - f_yi), C (n_classes,)."""
+    """Sum over rows of C_yi max_c (1 [c is not y_i] + f_c - f_yi), with C (n_classes,): Crammer and Singer 2001."""
 
     def losses(y: Array, decision: Array, weight: Array | None) -> float:
-        rows, own = np.arange(len(y)), y.astype(np.int64)
+        rows, label = np.arange(len(y)), y.astype(np.int64)
         if decision.ndim == 1:
             decision = np.stack([decision, -decision], axis=1)  # see Model.is_mirrored
-        beyond = decision + 1.0
-        beyond[rows, own] -= 1.0
-        C_i = C[own] if weight is None else C[own] * weight
-        return float(C_i @ (beyond.max(axis=1) - decision[rows, own]))
+        with_margin = decision + 1.0
+        with_margin[rows, label] -= 1.0
+        C_i = C[label] if weight is None else C[label] * weight
+        return float(C_i @ (with_margin.max(axis=1) - decision[rows, label]))
 
     return losses
 

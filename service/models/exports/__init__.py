@@ -1,4 +1,4 @@
-"""The formats in which a model leaves the service and comes back; each is a module with `write` and `read`."""
+"""The formats of model files. Each format is a module with `write` and `read`."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,10 +16,11 @@ __all__ = ["MODEL_FORMATS", "ModelFormat", "ModelFormatError"]
 class ModelFormat:
     """How a model is written to and read from one kind of file. Weights come back exactly, to the bit.
 
-    suffix      how the names of such files end
-    media_type  what HTTP calls it
-    write       the file in pieces under 1 MiB; ModelFormatError, at the call, for a model the format cannot hold
-    read        the model of a file, which must be able to seek; ModelFormatError if it is damaged or of another kind
+    suffix      ending of file names
+    media_type  HTTP's Content-Type
+    write       yields the file in pieces under 1 MiB; the call raises ModelFormatError if the format cannot hold the
+                model
+    read        reads a model from a seekable file; ModelFormatError if it is damaged or of another kind
     """
 
     suffix: str

@@ -1,4 +1,4 @@
-"""What can be wrong with a model file: the one exception, and the check that every format shares."""
+"""The check that every format makes of a model, and what several formats need to write weights."""
 
 import math
 from collections.abc import Iterator
@@ -17,19 +17,19 @@ MOST_FEATURES = 2**31 - 1  # their numbers are C ints
 
 
 def pieces(w: Array) -> Iterator[Array]:
-    """The numbers in order, those of several classes one after the other, in views of at most WEIGHTS_A_PIECE."""
+    """Cut weights (n,) or (n_classes, n), class by class, into views of at most WEIGHTS_A_PIECE."""
     flat = w.reshape(-1)
     for begin in range(0, len(flat), WEIGHTS_A_PIECE):
         yield flat[begin : begin + WEIGHTS_A_PIECE]
 
 
 def numbers(piece: Array) -> bytes:
-    """Finite weights, or integers, as text with commas between; each reads back as the same number of its type."""
+    """Write finite numbers as text with commas between; each reads back as the same number of its type."""
     return orjson.dumps(np.ascontiguousarray(piece), option=orjson.OPT_SERIALIZE_NUMPY)[1:-1]
 
 
 def checked(model: Model) -> Model:
-    """The model itself; ModelFormatError if no training can have made it."""
+    """Return the model; raise ModelFormatError if no training can have made it."""
     if model.w.ndim not in (1, 2) or model.w.dtype != np.float64:
         raise ModelFormatError(f"the weights are {model.w.ndim}-dimensional {model.w.dtype}, not float64 vectors")
     _check_labels(model)
@@ -37,7 +37,7 @@ def checked(model: Model) -> Model:
     if model.vectors is not None:
         _check_vectors(model.vectors, model.w.shape[-1], model.index_base)
     if model.maps is not None and model.w.shape[-1] != model.maps.width:
-        raise ModelFormatError("the weights are not as many as the features that maps make")
+        raise ModelFormatError("the number of weights is not the number of features that the maps make")
     if not all(np.isfinite(piece).all() for piece in pieces(model.w)) or not np.isfinite(model.intercept).all():
         raise ModelFormatError("a weight is not finite", "train the model again, with scaled features or a smaller C")
     if not np.isfinite(model.sigmoid or ()).all():
@@ -48,7 +48,7 @@ def checked(model: Model) -> Model:
 
 
 def _check_labels(model: Model) -> None:
-    """All numbers or all texts, no two the same, as many as the weights speak of."""
+    """Check that labels are all numbers or all texts, that no two are equal, and that there is one for each class."""
     labels = model.labels
     are_texts = all(isinstance(label, str) for label in labels)
     if not are_texts and not all(isinstance(label, int | float) and math.isfinite(label) for label in labels):
@@ -62,33 +62,33 @@ def _check_labels(model: Model) -> None:
 
 
 def _check_sizes(model: Model) -> None:
-    """A sigmoid for each decision value, and a weight of the bias."""
+    """Check that each decision value has a sigmoid, if there are any, and a weight of the bias."""
     n_values = len(model.w) if model.is_multiclass else 1
     if model.sigmoid is not None and (not model.labels or np.shape(model.sigmoid) != (n_values, 2)):
         raise ModelFormatError(f"there is not one sigmoid of two numbers for each of {n_values} decision values")
     shape = (n_values,) if model.is_multiclass and model.bias is not None else ()
     if np.shape(model.w_bias) != shape:
-        raise ModelFormatError("the weights of the bias are not as many as the decision values")
+        raise ModelFormatError("the number of weights of the bias is not the number of decision values")
 
 
 def _check_vectors(vectors: SupportVectors, count: int, index_base: int) -> None:
-    """As many as the weights, each with finite values of ascending features that there are."""
+    """Check that there is a vector for each weight, with ascending features in range and finite values."""
     indptr, indices, values = vectors.indptr, vectors.indices, vectors.values
     if (indptr.dtype, indices.dtype, values.dtype) != (INDPTR, INDEX, VALUE) or len(indptr) != count + 1:
-        raise ModelFormatError("the support vectors are not as many as their weights, or of another type")
+        raise ModelFormatError("the number of support vectors is not the number of weights, or their type is wrong")
     if indptr[0] != 0 or (np.diff(indptr) < 0).any() or not len(indices) == len(values) == indptr[-1]:
-        raise ModelFormatError("the values of the support vectors do not lie one vector after the other")
+        raise ModelFormatError("indptr does not divide the values into support vectors")
     if not index_base <= vectors.width <= MOST_FEATURES or ((indices < index_base) | (indices >= vectors.width)).any():
-        raise ModelFormatError("a support vector has a feature that there is not")
+        raise ModelFormatError("a support vector has a feature that is out of range")
     begins = np.zeros(len(indices), bool)
     begins[indptr[:-1][np.diff(indptr) > 0]] = True
     if not (begins[1:] | (np.diff(indices) > 0)).all():
         raise ModelFormatError("the features of a support vector do not ascend")
     if not np.isfinite(values).all() or not 0.0 <= vectors.gamma < math.inf:
-        raise ModelFormatError("a value of a support vector is not finite, or gamma is not a number from 0 on")
+        raise ModelFormatError("a value of a support vector is not finite, or gamma is negative or not finite")
 
 
 def check_intercept(model: Model, intercept: Any) -> None:
-    """ModelFormatError if the intercept stored beside its two factors is not their product."""
+    """Raise ModelFormatError if the stored intercept is not bias times w_bias."""
     if not np.array_equal(intercept, model.intercept):
         raise ModelFormatError("the intercept is not bias times its weight")

@@ -1,23 +1,23 @@
-"""A model as one JSON document; the weights come last, so that the head of a large file can be read by people.
+"""The format json: one document whose weights come last, so that people can read the head of a large file.
 
     {"format": "streamsvm-linear", "version": 1, "labels": [1.0, -1.0], "index_base": 1, "n_features": 3,
      "bias": 1.0, "w_bias": 0.25, "intercept": 0.25, "about": {...}, "w": [0.5, 0.0, -2.0]}
 
 The decision value of a row x is the sum of w[f - index_base] x_f over its features f, plus `intercept`, which is
-`bias` times `w_bias`; above 0 it means the first label. `bias` is null for a model without. A model of regression has
-no labels: its decision value is what it predicts.
+`bias` times `w_bias`. A value above 0 means the first label. `bias` is null if the model has no bias. A model of
+regression has no labels: it predicts the decision value.
 
-Version 2 says more: labels may be texts; of several classes, `w`, `intercept` and `w_bias` are lists of what each has,
-and the largest decision value says which; `sigmoid` is null or has a pair [A, B] a decision value f, for the
-probability 1 / (1 + exp(A f + B)). A model that needs none of this is written as version 1.
+Version 2 adds: labels may be texts. With more than two classes, `w`, `intercept` and `w_bias` are lists with an entry
+for each class, and the class of the largest decision value is predicted. `sigmoid` is null or has a pair [A, B] for
+each decision value f, whose probability is 1 / (1 + exp(A f + B)). A model that needs none of this has version 1.
 
-Version 3 has feature maps, which a row has to go through first: "maps" names them with their options, after "w" comes
-what they were fitted to, under "PLACE_NAME", and "w" has a weight for each feature that they make.
+Version 3 adds feature maps, to be applied to a row first. "maps" names them with their options. The arrays that they
+were fitted to follow "w", under "PLACE_NAME". "w" has a weight for each feature that the maps make.
 
-A kernel machine says more than version 2 does: "format" is "streamsvm-kernel", "version" 1, there is "gamma", and after
-"w" come "indptr", "indices" and "values": support vector s has the features indices[indptr[s]:indptr[s + 1]], numbered
-as in the input, with the values at the same places. The decision value of x is the sum of w[s] exp(-gamma |z_s - x|^2)
-over the vectors z_s, plus `intercept`.
+A kernel machine has all fields of version 2, with "format" "streamsvm-kernel", "version" 1 and "gamma". "indptr",
+"indices" and "values" follow "w": support vector s has the features indices[indptr[s]:indptr[s + 1]], numbered as in
+the input, with the values at the same places. The decision value of x is the sum of w[s] exp(-gamma |z_s - x|^2) over
+the vectors z_s, plus `intercept`.
 """
 
 import json
@@ -44,19 +44,19 @@ from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, Array
 FORMAT, KERNEL_FORMAT = "streamsvm-linear", "streamsvm-kernel"
 VERSIONS = {FORMAT: (1, 2, 3), KERNEL_FORMAT: (1,)}
 PLAIN, _SEVERAL = 1, 2
-# The arrays of support vectors, and what they are made of.
+# name -> type of the arrays of support vectors.
 VECTORS: dict[str, np.dtype[Any]] = {"indptr": INDPTR, "indices": INDEX, "values": VALUE}
 
 
 def write(model: Model) -> Iterator[bytes]:
-    """The document in pieces under 1 MiB; ModelFormatError, before the first, if a weight is not finite."""
+    """Yield the document in pieces under 1 MiB; the call raises ModelFormatError if a weight is not finite."""
     arrays = {} if model.vectors is None else {name: getattr(model.vectors, name) for name in VECTORS}
     arrays |= model.maps.arrays if model.maps is not None else {}
     return _stream(head_of(checked(model)), np.atleast_2d(model.w), model.is_multiclass, arrays)
 
 
 def head_of(model: Model) -> str:
-    """A model without its weights and support vectors, as a JSON object."""
+    """Write a model without its weights and support vectors as a JSON object."""
     format_ = FORMAT if model.vectors is None else KERNEL_FORMAT
     head = {
         "format": format_,
@@ -105,7 +105,7 @@ def _list(array: Array) -> Iterator[bytes]:
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON has it: numbers that are not finite become null."""
+    """Convert a value to what JSON can hold; a number that is not finite becomes None."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -116,7 +116,7 @@ def plain(value: Any) -> Any:
 
 
 def read(file: BinaryIO) -> Model:
-    """The model of a document; ModelFormatError if it is another one, of another version, or incomplete."""
+    """Read a document; ModelFormatError if it is no model, of an unknown version, or incomplete."""
     document = parse_object(file.read())
     arrays = None
     if document.get("format") == KERNEL_FORMAT:
@@ -125,21 +125,23 @@ def read(file: BinaryIO) -> Model:
 
 
 def with_weights(document: dict[str, Any], w: Array, arrays: Sequence[Array] | None = None) -> Model:
-    """The model of a head, its weights, shaped as Model.w, and the arrays of VECTORS if it is a kernel machine.
+    """Make the model of a head.
 
-    ModelFormatError unless they are of this program.
+    w       its weights, shaped as Model.w
+    arrays  those of VECTORS, of a kernel machine
+    Raises ModelFormatError if the document is none of this program, or contradicts the arrays.
     """
     format_ = FORMAT if arrays is None else KERNEL_FORMAT
     if document.get("format") != format_:
         raise ModelFormatError(f'this is no model: "format" is not "{format_}"')
     if document.get("version") not in VERSIONS[format_]:
-        known = " and ".join(map(str, VERSIONS[format_]))
-        raise ModelFormatError("the model has an unknown version", f"this program reads versions {known}")
+        versions = " and ".join(map(str, VERSIONS[format_]))
+        raise ModelFormatError("the model has an unknown version", f"this program reads versions {versions}")
     maps = _maps(document)
     if arrays is None and (maps is not None) != (document["version"] == VERSIONS[FORMAT][-1]):
-        raise ModelFormatError("the version is not one of models with, or without, feature maps")
+        raise ModelFormatError("models with feature maps, and no others, have version 3")
     if arrays is None and w.shape[-1:] != (document.get("n_features") if maps is None else maps.width,):
-        raise ModelFormatError('"w" has not as many weights as there are features')
+        raise ModelFormatError('the number of weights in "w" is not the number of features')
     bias = None if document.get("bias") is None else float(_vector([document["bias"]], "bias")[0])
     base, about = document.get("index_base"), document.get("about")
     if type(base) is not int or not isinstance(about, dict):
@@ -164,17 +166,17 @@ def _maps(document: dict[str, Any]) -> FeatureMaps | None:
 def _vectors(document: dict[str, Any], index_base: int, arrays: Sequence[Array]) -> SupportVectors:
     n_features = document.get("n_features")
     if type(n_features) is not int or not 0 <= n_features < MOST_FEATURES:
-        raise ModelFormatError('"n_features" is not how many there are')
+        raise ModelFormatError('"n_features" is not a number of features')
     return SupportVectors(float(_vector([document.get("gamma")], "gamma")[0]), index_base + n_features, *arrays)
 
 
 def _array(document: dict[str, Any], name: str, dtype: np.dtype[Any]) -> Array:
-    """(n,) numbers of this type, whole ones where they have to be."""
-    found = _vector(document.get(name), name)
-    if dtype.kind == "i" and not ((found % 1 == 0) & (np.abs(found) <= min(np.iinfo(dtype).max, 2**53))).all():
+    """Read a list as (n,) numbers of this type; integers must be whole numbers in range."""
+    values = _vector(document.get(name), name)
+    if dtype.kind == "i" and not ((values % 1 == 0) & (np.abs(values) <= min(np.iinfo(dtype).max, 2**53))).all():
         raise ModelFormatError(f'"{name}" is not made of whole numbers')
-    with np.errstate(over="ignore"):  # what is beyond float32 is refused with all that is not finite
-        return found.astype(dtype)
+    with np.errstate(over="ignore"):  # a value beyond float32 becomes infinite, and `checked` refuses it
+        return values.astype(dtype)
 
 
 def _labels(document: dict[str, Any]) -> tuple[Label, ...]:
@@ -185,7 +187,7 @@ def _labels(document: dict[str, Any]) -> tuple[Label, ...]:
 
 
 def parse_object(text: bytes | str) -> dict[str, Any]:
-    """The JSON object of a text; ModelFormatError if it is none."""
+    """Parse a JSON object; ModelFormatError if the text is none."""
     try:
         document = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):  # never quote the error: it repeats the input
@@ -200,13 +202,13 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _values(document: dict[str, Any], name: str) -> Array:
-    """A number (), or those of a list."""
+    """Read a number as (), a list as (n,), float64."""
     value = document.get(name)
     return _vector(value, name) if isinstance(value, list) else _vector([value], name)[0]
 
 
 def _numbers(document: dict[str, Any], name: str) -> Array:
-    """(n,) or (m, n) float64: the numbers of a list in the document, or of the lists in it."""
+    """Read a list of numbers as (n,), a list of lists as (m, n), float64."""
     values = document.get(name)
     if not isinstance(values, list) or not values or not all(isinstance(row, list) for row in values):
         return _vector(values, name)

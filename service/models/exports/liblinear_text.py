@@ -1,22 +1,20 @@
-"""LIBLINEAR's model text, the one that its own `predict` and `load_model` read.
+"""The format liblinear: LIBLINEAR's model text, which LIBLINEAR's own `predict` and `load_model` read.
 
     solver_type L2R_L1LOSS_SVC_DUAL     the loss
     nr_class 2
-    label 1 -1                          the first is the side of positive decision values; no such line in regression
+    label 1 -1                          positive decision values mean the first; regression has no such line
     nr_feature 3                        without the bias
     bias 1                              value of the constant feature, -1 for none
     w
-    0.5                                 weight of LIBLINEAR's feature 1, and so on; that of the bias comes last
-    input 8d1f3e02 {...}                what columns are called, of a model that knows: see `texts`
+    0.5                                 weight of LIBLINEAR's feature 1, and so on; the bias comes last
+    input 8d1f3e02 {...}                how rows become features, if the model says so: see `texts`
 
-Of several classes (nr_class, label) a line has a weight of each, in the order of the labels. The format has no room for
-labels that are texts, which are refused, nor for a sigmoid, which is left out: LIBLINEAR's `predict -b 1` has
-probabilities of logistic regression alone.
+With more than two classes a line has a weight for each, in the order of the labels. Labels that are texts are refused.
+A sigmoid is left out: LIBLINEAR's `predict -b 1` has probabilities of logistic regression only.
 
-LIBLINEAR numbers features from 1. Where the input counted from 0, its feature f is LIBLINEAR's f + 1: add one to the
-indices of a file before LIBLINEAR predicts it. `nr_feature` then has a zero before it, `nr_feature 03`, which is the
-same number in C: so a model that is read again has its features where they were. Of columns of a matrix, which had no
-numbers at all, there are two zeros.
+LIBLINEAR numbers features from 1. If the input numbered them from 0, its feature f is LIBLINEAR's f + 1: add one to the
+indices of a file before LIBLINEAR predicts it. `nr_feature` then has a leading zero, `nr_feature 03`, which C reads as
+the same number, and `read` as base 0. Two leading zeros mean a model of a matrix, whose columns had no numbers.
 """
 
 from collections.abc import Iterator
@@ -74,10 +72,10 @@ OTHER_FORMATS = "take the model as npz or json"
 
 
 def write(model: Model) -> Iterator[bytes]:
-    """The text in pieces under 1 MiB.
+    """Yield the text in pieces under 1 MiB.
 
-    ModelFormatError, before the first piece, if LIBLINEAR cannot hold the model: its labels are C ints, its bias is not
-    negative, it knows a name for each loss, and no kernel.
+    The call raises ModelFormatError if LIBLINEAR cannot hold the model: a label is no C int, the bias is negative,
+    LIBLINEAR has no name for the loss, or there is a kernel.
     """
     if model.vectors is not None:
         raise ModelFormatError(
@@ -102,7 +100,7 @@ def _bias_weights(model: Model) -> Array:
 
 def _head(model: Model) -> bytes:
     if model.bias is not None and model.bias < 0:
-        raise ModelFormatError(f"LIBLINEAR takes the bias {model.bias!r} for none", OTHER_FORMATS)
+        raise ModelFormatError(f"LIBLINEAR reads the negative bias {model.bias!r} as no bias", OTHER_FORMATS)
     labels = (
         " ".join(["label", *(str(label_number(label, "LIBLINEAR", OTHER_FORMATS)) for label in model.labels)]) + "\n"
         if model.labels
@@ -116,7 +114,7 @@ def _head(model: Model) -> bytes:
 
 
 def _zeros(model: Model) -> str:
-    """Before the number of features, where they begin at 0: two of columns without numbers."""
+    """The leading zeros of `nr_feature`: one for base 0, two for columns without numbers."""
     return "" if model.index_base else "0" if model.about.get(NUMBERED, True) else "00"
 
 
@@ -130,10 +128,10 @@ def _solver_type(model: Model) -> str:
 
 
 def read(file: BinaryIO) -> Model:
-    """The model of a text, also one that LIBLINEAR wrote; `index_base` is 1 unless it says 0, `about` has the loss.
+    """Read a text of this program or of LIBLINEAR; `about` has the loss.
 
-    ModelFormatError unless it is a whole linear model of classes, or of regression. The last weight must end with
-    a line feed: without, a file cut inside it would pass.
+    Raises ModelFormatError unless it is a whole linear model of classes or of regression. A line feed must follow the
+    last weight, so that a file cut inside that weight is refused.
     """
     header = read_header(file, "LIBLINEAR", HEADER, "w")
     header.setdefault("label", [])  # a model of regression has none
@@ -148,30 +146,30 @@ def read(file: BinaryIO) -> Model:
     zeros = len(word) - len(str(n_features))
     base = 0 if zeros else 1
     (bias,) = floats([one_word(header["bias"]).encode()])
-    has_bias = not bias < 0  # nan is refused with the other numbers that are not finite
+    has_bias = not bias < 0  # nan counts as a bias here, so that `checked` refuses it
     about: dict[str, Any] = {"loss": LOSSES[solver], "solver_type": solver}
     n_bytes = None
     if has_input(one_word(header["nr_class"])):
-        n_bytes, about["input"] = _told(file)
+        n_bytes, about["input"] = _weights_and_input(file)
     places, rows = read_rows(file, n_bytes, n_features + has_bias, n_columns)
     if zeros > 1:
         about[NUMBERED] = False
     if solver == CRAMMER_SINGER:
         about["multiclass"] = "crammer_singer"
-    # Of two classes by Crammer and Singer, too, LIBLINEAR looks at the first column alone.
-    own = rows if n_classes > 2 else rows[:, :1]
+    # With two classes LIBLINEAR uses the first column only, by Crammer and Singer, too.
+    columns = rows if n_classes > 2 else rows[:, :1]
     n_weights = n_features if places is None else int(np.searchsorted(places, n_features))
-    w, w_bias = np.split(own, [n_weights])
-    if has_bias and not len(w_bias):  # it is 0
-        w_bias = np.zeros((1, own.shape[1]))
+    w, w_bias = np.split(columns, [n_weights])
+    if has_bias and not len(w_bias):  # sparse rows leave out a weight of 0
+        w_bias = np.zeros((1, columns.shape[1]))
     model = _model(np.ascontiguousarray(w.T), w_bias, labels, base, bias if has_bias else None, about)
     if places is None:
         return checked(model)
     return checked(replace(model, maps=listed_maps(n_features, base, places[:n_weights] + base)))
 
 
-def _told(file: BinaryIO) -> tuple[int, dict[str, Any]]:
-    """Bytes of the weights that come next, and the `input` in the last line; `file` stays where it is."""
+def _weights_and_input(file: BinaryIO) -> tuple[int, dict[str, Any]]:
+    """The number of bytes of weights ahead, and the `input` in the last line; the file's position stays."""
     begin = file.tell()
     end = last_line(file, begin)
     file.seek(end)
@@ -183,7 +181,7 @@ def _told(file: BinaryIO) -> tuple[int, dict[str, Any]]:
 def _model(
     w: Array, w_bias: Array, labels: tuple[float, ...], base: int, bias: float | None, about: dict[str, Any]
 ) -> Model:
-    """w (n_values, n_features), w_bias (0 or 1, n_values)"""
+    """Make a model of w (n_values, n_features) and w_bias (0 or 1, n_values)."""
     factors = tuple(w_bias.ravel().tolist())
     if len(w) > 1:
         return Model(w, labels, base, bias, factors or 0.0, about)

@@ -1,4 +1,4 @@
-"""LIBSVM's model text, the one that its own `svm-predict` reads: a kernel machine of two classes.
+"""The format libsvm: LIBSVM's model text, which LIBSVM's own `svm-predict` reads; a kernel machine of two classes.
 
     svm_type c_svc
     kernel_type rbf
@@ -6,23 +6,22 @@
     nr_class 2
     total_sv 3
     rho -0.25                   minus the intercept
-    label 1 -1                  the first is the side of positive decision values
-    probA -1.5                  A and B of the sigmoid, of a model that has one: `svm-predict -b 1` shows it
+    label 1 -1                  positive decision values mean the first
+    probA -1.5                  A and B of the sigmoid, if there is one: `svm-predict -b 1` uses it
     probB 0.1
-    nr_sv 2 1                   of each label: vectors with a beta above 0, which come first, and the others
+    nr_sv 2 1                   numbers of vectors with a positive beta, which come first, and of the others
     SV
     0.75 1:0.5 4:0.0            beta and the vector
     0.5 2:1.0
     -1.25 1:-0.5 3:2.0
 
-A model that knows what columns are called has a line more, which LIBSVM passes over: see `texts`.
+A model that says how rows become features has one more line, which LIBSVM ignores: see `texts`.
 
-LIBSVM numbers features from 0 or 1, and so does this: `svm-predict` takes the file that the model was trained on as it
-is. A feature that no vector has has no place here. So that the number of features and where they begin come back, the
-first vector has a 0 at the last feature, and, if they begin at 0, one there, where no vector has another value. All
-other zeros are left out.
+Features are numbered from 0 or 1, as in the input: `svm-predict` takes the file that the model was trained on as it is.
+The format does not say how many features there are, nor whether they begin at 0. So the first vector gets a 0 at the
+last feature, and one at feature 0 if there is one, unless some vector has a value there. Other zeros are left out.
 
-Several classes LIBSVM decides by a machine for each pair: one for each class against the rest cannot be said here.
+With more than two classes LIBSVM needs a machine for each pair of them, so one against the rest is refused.
 """
 
 from collections.abc import Iterator
@@ -56,14 +55,14 @@ OTHER_FORMATS = "take the model as npz, json or onnx"
 
 
 def write(model: Model) -> Iterator[bytes]:
-    """The text in pieces under 1 MiB.
+    """Yield the text in pieces under 1 MiB.
 
-    ModelFormatError, before the first piece, if LIBSVM cannot hold the model: it is linear, of more than two classes or
-    of regression, or a label is no C int.
+    The call raises ModelFormatError if LIBSVM cannot hold the model: it is linear, of more than two classes or of
+    regression, or a label is no C int.
     """
     vectors = checked(model).vectors
     if vectors is None:
-        raise ModelFormatError("the model is linear, this format is of kernel machines", "take the model as liblinear")
+        raise ModelFormatError("the model is linear, this format holds kernel machines", "take the model as liblinear")
     if len(model.labels) != 2:
         what = "regression" if model.is_regression else "several classes, each against the rest"
         raise ModelFormatError(f"LIBSVM's text has no place for {what}", OTHER_FORMATS)
@@ -73,7 +72,7 @@ def write(model: Model) -> Iterator[bytes]:
 
 
 def _is_first(beta: Array) -> Array:
-    """(n_vectors,) bool: those that say LIBSVM's first label."""
+    """(n_vectors,) bool: whether a vector counts for LIBSVM's first label."""
     return beta > 0
 
 
@@ -89,18 +88,19 @@ def _head(model: Model, n_second: int) -> bytes:
 
 
 def _without_zeros(vectors: SupportVectors) -> SupportVectors:
-    kept = vectors.values != 0
-    before = np.concatenate([[0], np.cumsum(kept)])
-    return replace(vectors, indptr=before[vectors.indptr], indices=vectors.indices[kept], values=vectors.values[kept])
+    non_zero = vectors.values != 0
+    before = np.concatenate([[0], np.cumsum(non_zero)])
+    indices, values = vectors.indices[non_zero], vectors.values[non_zero]
+    return replace(vectors, indptr=before[vectors.indptr], indices=indices, values=values)
 
 
 def _parts(head: bytes, vectors: SupportVectors, beta: Array, index_base: int) -> Iterator[bytes]:
     yield head
     padded = _bounds(vectors, index_base)
-    # A stable order: what is read is written as it was.
+    # A stable order, so that a file that is read and written again stays the same.
     for s in np.argsort(~_is_first(beta), kind="stable"):
-        own = slice(vectors.indptr[s], vectors.indptr[s + 1])
-        indices, values = vectors.indices[own], vectors.values[own]
+        place = slice(vectors.indptr[s], vectors.indptr[s + 1])
+        indices, values = vectors.indices[place], vectors.values[place]
         if padded:
             missing = [feature for feature in padded if feature not in indices]
             indices, values = np.append(indices, missing).astype(INDEX), np.append(values, [0.0] * len(missing))
@@ -113,10 +113,10 @@ def _parts(head: bytes, vectors: SupportVectors, beta: Array, index_base: int) -
 
 
 def _bounds(vectors: SupportVectors, index_base: int) -> list[int]:
-    """The last feature, and feature 0 if there is one, where they do not show."""
+    """The last feature, and feature 0 of base 0, unless a vector has them."""
     last = vectors.width - 1
-    found = [0] if index_base == 0 <= last and 0 not in vectors.indices else []
-    return [*found, last] if last >= max(index_base, 1) and last not in vectors.indices else found
+    bounds = [0] if index_base == 0 <= last and 0 not in vectors.indices else []
+    return [*bounds, last] if last >= max(index_base, 1) and last not in vectors.indices else bounds
 
 
 def _pairs(indices: Array, values: Array) -> bytes:
@@ -125,23 +125,23 @@ def _pairs(indices: Array, values: Array) -> bytes:
 
 
 def _batched(parts: Iterator[bytes]) -> Iterator[bytes]:
-    """Small parts put together."""
-    room: list[bytes] = []
+    """Join small parts into pieces of about PIECE_BYTES."""
+    batch: list[bytes] = []
     size = 0
     for part in parts:
-        if room and size + len(part) > PIECE_BYTES:
-            yield b"".join(room)
-            room, size = [], 0
-        room.append(part)
+        if batch and size + len(part) > PIECE_BYTES:
+            yield b"".join(batch)
+            batch, size = [], 0
+        batch.append(part)
         size += len(part)
-    yield b"".join(room)
+    yield b"".join(batch)
 
 
 def read(file: BinaryIO) -> Model:
-    """The model of a text, also one that `svm-train` wrote; `about` has the loss.
+    """Read a text of this program or of `svm-train`; `about` has the loss.
 
-    ModelFormatError unless it is a whole kernel machine of two classes, with a Gaussian kernel. The last vector must
-    end with a line feed: without, a file cut inside it would pass.
+    Raises ModelFormatError unless it is a whole kernel machine of two classes, with a Gaussian kernel. A line feed must
+    follow the last vector, so that a file cut inside that vector is refused.
     """
     header = read_header(file, "LIBSVM", HEADER, "SV")
     kind = one_word(header.get("svm_type", []))
@@ -156,7 +156,7 @@ def read(file: BinaryIO) -> Model:
         )
     count = integer(one_word(header["total_sv"]))
     if sum(map(integer, header["nr_sv"])) != count or len(header["nr_sv"]) != 2:
-        raise ModelFormatError("the support vectors of the two classes are not as many as all")
+        raise ModelFormatError("the support vectors of the two classes do not add up to all")
     gamma, rho = (floats([one_word(header[name]).encode()])[0] for name in ("gamma", "rho"))
     beta, vectors = _read_vectors(file, count, gamma)
     about: dict[str, Any] = {"loss": "hinge", "svm_type": kind}
@@ -164,7 +164,6 @@ def read(file: BinaryIO) -> Model:
         about["input"] = read_input(file.readline())
     if file.readline():
         raise ModelFormatError(f"the file has not the {count} support vectors that its header says")
-    # Feature 0 is there if a vector has it.
     base = 0 if 0 in vectors.indices else 1
     bias, w_bias = (None, 0.0) if rho == 0 else (1.0, -rho)
     model = Model(beta, labels, base, bias, w_bias, about, _sigmoid(header), vectors)
@@ -173,17 +172,17 @@ def read(file: BinaryIO) -> Model:
 
 
 def _sigmoid(header: dict[str, list[str]]) -> tuple[tuple[float, float]] | None:
-    there = [name for name in SIGMOID if name in header]
-    if not there:
+    names = [name for name in SIGMOID if name in header]
+    if not names:
         return None
-    if len(there) < len(SIGMOID):
+    if len(names) < len(SIGMOID):
         raise ModelFormatError("probA or probB is missing")
     A, B = floats([one_word(header[name]).encode() for name in SIGMOID])
     return ((A, B),)
 
 
 def _read_vectors(file: BinaryIO, count: int, gamma: float) -> tuple[Array, SupportVectors]:
-    """beta (count,) and the vectors, a line each."""
+    """Read beta (count,) and the vectors, a line each."""
     beta: list[float] = []
     lengths, features, values = [0], [np.empty(0, INDEX)], [np.empty(0, VALUE)]
     for line in islice(iter(file.readline, b""), count):
@@ -191,10 +190,10 @@ def _read_vectors(file: BinaryIO, count: int, gamma: float) -> tuple[Array, Supp
         if not line.endswith(b"\n"):
             raise ModelFormatError("the file ends inside a support vector")
         beta += floats([factor])
-        own, numbers_ = zip(*map(_pair, pairs), strict=True) if pairs else ((), ())
-        features.append(np.array(own, np.int64).clip(-1, 2**31 - 1).astype(INDEX))
-        with np.errstate(over="ignore"):  # what is beyond float32 is refused with the numbers that are not finite
-            values.append(np.array(floats(list(numbers_)), np.float64).astype(VALUE))
+        indices_, words = zip(*map(_pair, pairs), strict=True) if pairs else ((), ())
+        features.append(np.array(indices_, np.int64).clip(-1, 2**31 - 1).astype(INDEX))
+        with np.errstate(over="ignore"):  # a value beyond float32 becomes infinite, and `checked` refuses it
+            values.append(np.array(floats(list(words)), np.float64).astype(VALUE))
         lengths.append(len(pairs))
     if len(beta) < count:
         raise ModelFormatError(f"the file ends inside its support vectors: {len(beta)} of {count} are whole")

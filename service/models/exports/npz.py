@@ -1,32 +1,34 @@
-"""A model as a numpy archive, without pickle. To predict a dense matrix X with plain numpy:
+"""The format npz: a numpy archive without pickle. To predict a dense matrix X with plain numpy:
 
     model = np.load("a.npz")
     decision = X @ model["w"] + model["intercept"]
     label = np.where(decision > 0, *model["labels"])
 
 w           (n_features,) float64; w[0] belongs to the feature numbered index_base in the input
-labels      (2,) float64 or text: that of positive decision values, then the other; (0,) in regression
-intercept   () float64, bias * w_bias; bias is nan for a model without
+labels      (2,) float64 or text: the label of positive decision values, then the other; (0,) in regression
+bias        () float64, the value of the constant feature, nan if there is none
+w_bias      () float64, its weight
+intercept   () float64, bias * w_bias
 index_base  () int64
 about       () text, a JSON object: where the model comes from
-sigmoid     only of a model that has one: (1, 2) float64, A and B of the probability 1 / (1 + exp(A decision + B))
+sigmoid     (1, 2) float64, if there is one: A and B of the probability 1 / (1 + exp(A decision + B))
 
-Of several classes there is one of each for every class, in the order of the labels: w (n_classes, n_features), labels,
-intercept and w_bias (n_classes,), sigmoid (n_classes, 2), and the largest decision value says which:
+With more than two classes the arrays have an entry for each, in the order of the labels: w (n_classes, n_features),
+labels, intercept and w_bias (n_classes,), sigmoid (n_classes, 2). The largest decision value is predicted:
 
     decision = X @ model["w"].T + model["intercept"]
     label = model["labels"][decision.argmax(axis=1)]
 
-Of features far apart the model has weights of some alone, `map_0_features` (n,), numbered as in the input:
+A model of features far apart has weights of the features `map_0_features` (n,) only, numbered as in the input:
 
     columns = model["map_0_features"].astype(int) - model["index_base"]
     decision = X[:, columns] @ model["w"].T + model["intercept"]
 
-A model that carries feature maps has `maps`, a JSON object of their names and options, and what they were fitted to as
-map_PLACE_NAME (n,) float64; w has a weight for each feature that they make of a row.
+A model with feature maps has `maps`, a JSON object of their names and options, and the arrays that they were fitted to,
+map_PLACE_NAME (n,) float64. w has a weight for each feature that the maps make.
 
-A kernel machine has its support vectors besides, and w, (n_vectors,) or (n_classes, n_vectors), multiplies their kernel
-values. With the features of X numbered from index_base, too:
+A kernel machine has support vectors, and w, (n_vectors,) or (n_classes, n_vectors), multiplies their kernel values.
+With column j of X the feature j + index_base:
 
     parts = model["values"].astype(float), model["indices"] - model["index_base"], model["indptr"]
     Z = scipy.sparse.csr_matrix(parts, (len(model["indptr"]) - 1, model["n_features"])).toarray()
@@ -58,8 +60,8 @@ from streamsvm.storage.models.support_vectors import SupportVectors
 from streamsvm.storage.rows.csr import Array
 
 READ_BYTES = 1 << 20
-EXTRA_BYTES = 28  # the sizes and the place of a large member
-# Of each array the kinds of values and the numbers of dimensions that it may have.
+EXTRA_BYTES = 28  # zip's extra field with the sizes and the offset of a large member
+# array -> the types and the numbers of dimensions that it may have.
 LAYOUT: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
     "w": (("<f8",), (1, 2)),
     "labels": (("<f8", "<U"), (1,)),
@@ -78,13 +80,13 @@ LAYOUT: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
 }
 KERNEL = ("gamma", "n_features", "indptr", "indices", "values")
 OPTIONAL = {"sigmoid", "maps", *KERNEL}
-# What feature maps were fitted to.
+# Names of the arrays that feature maps were fitted to.
 FITTED = re.compile(r"map_\d_[a-z]+")
 FITTED_LAYOUT = ("<f8",), (1,)
 
 
 class _Sink(io.RawIOBase):
-    """Takes what is written until it is drained; cannot seek, so the archive is made in one go."""
+    """Collects written bytes until `drain`. It cannot seek, so that zipfile never goes back to change a header."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -97,14 +99,14 @@ class _Sink(io.RawIOBase):
         return len(self._parts[-1])
 
     def drain(self) -> bytes:
-        taken, self._parts = b"".join(self._parts), []
-        return taken
+        data, self._parts = b"".join(self._parts), []
+        return data
 
 
 def write(model: Model) -> Iterator[bytes]:
-    """The archive in pieces under 1 MiB, the same bytes for the same model.
+    """Yield the archive in pieces under 1 MiB, the same bytes for the same model.
 
-    ModelFormatError, before the first piece, if a weight is not finite.
+    The call raises ModelFormatError if a weight is not finite.
     """
     checked(model)
     return _stream(
@@ -117,13 +119,13 @@ def write(model: Model) -> Iterator[bytes]:
             "index_base": np.array(model.index_base, "<i8"),
             "about": np.array(json.dumps(plain(model.about))),
             **({} if model.sigmoid is None else {"sigmoid": np.array(model.sigmoid, "<f8")}),
-            **({} if model.vectors is None else _told(model.vectors, model.n_features)),
-            **({} if model.maps is None else _told_of_maps(model.maps)),
+            **({} if model.vectors is None else _arrays_of_vectors(model.vectors, model.n_features)),
+            **({} if model.maps is None else _arrays_of_maps(model.maps)),
         }
     )
 
 
-def _told(vectors: SupportVectors, n_features: int) -> dict[str, Array]:
+def _arrays_of_vectors(vectors: SupportVectors, n_features: int) -> dict[str, Array]:
     return {
         "gamma": np.array(vectors.gamma, "<f8"),
         "n_features": np.array(n_features, "<i8"),
@@ -131,7 +133,7 @@ def _told(vectors: SupportVectors, n_features: int) -> dict[str, Array]:
     }
 
 
-def _told_of_maps(maps: FeatureMaps) -> dict[str, Array]:
+def _arrays_of_maps(maps: FeatureMaps) -> dict[str, Array]:
     fitted = {f"map_{name}": np.asarray(array, "<f8") for name, array in maps.arrays.items()}
     return {"maps": np.array(json.dumps(maps.document)), **fitted}
 
@@ -140,7 +142,7 @@ def _stream(arrays: dict[str, Array]) -> Iterator[bytes]:
     sink = _Sink()
     with zipfile.ZipFile(sink, "w") as archive:
         for name, array in arrays.items():
-            # The name alone gives the member the date 1980-01-01, whatever the clock says.
+            # A ZipInfo made of a name has the date 1980-01-01, so that the bytes do not depend on the clock.
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
                 np.lib.format.write_array_header_1_0(member, np.lib.format.header_data_from_array_1_0(array))
                 for piece in pieces(array.reshape(-1)):
@@ -150,12 +152,12 @@ def _stream(arrays: dict[str, Array]) -> Iterator[bytes]:
 
 
 def read(file: BinaryIO) -> Model:
-    """The model of an archive in a file that can seek; ModelFormatError unless it is whole and every array is right."""
+    """Read the archive of a model; ModelFormatError unless it is whole and its arrays agree."""
     try:
         with zipfile.ZipFile(file) as archive:
-            there = _names(archive)
-            names = [name for name in LAYOUT if name not in OPTIONAL or f"{name}.npy" in there]
-            names += [name.removesuffix(".npy") for name in there if FITTED.match(name)]
+            members = _members(archive)
+            names = [name for name in LAYOUT if name not in OPTIONAL or f"{name}.npy" in members]
+            names += [name.removesuffix(".npy") for name in members if FITTED.match(name)]
             arrays = {name: _read_array(archive, name) for name in names}
         about = arrays["about"].item()
     except (ModelFormatError, MemoryError):
@@ -178,10 +180,10 @@ def read(file: BinaryIO) -> Model:
     return model
 
 
-def _names(archive: zipfile.ZipFile) -> set[str]:
-    """Of the arrays; ModelFormatError for what damage makes of the directory, or a name that is not known.
+def _members(archive: zipfile.ZipFile) -> set[str]:
+    """Names of the members; ModelFormatError for an unknown name, or damage in the archive's directory.
 
-    What has to be there is missed if it is not. What may be there would not be.
+    Without this check, damage to the name of an optional array would go unnoticed: it would count as absent.
     """
     for info in archive.infolist():
         name = info.filename.removesuffix(".npy")
@@ -198,10 +200,10 @@ def _maps(arrays: dict[str, Array]) -> FeatureMaps | None:
 
 
 def _vectors(arrays: dict[str, Array]) -> SupportVectors | None:
-    there = [name for name in KERNEL if name in arrays]
-    if not there:
+    names = [name for name in KERNEL if name in arrays]
+    if not names:
         return None
-    if len(there) < len(KERNEL):
+    if len(names) < len(KERNEL):
         raise ModelFormatError("the archive has only some of the arrays of support vectors")
     n_features = int(arrays["n_features"])
     return SupportVectors(
@@ -217,7 +219,7 @@ def _read_array(archive: zipfile.ZipFile, name: str) -> Array:
         np.lib.format.read_magic(member)
         shape, _, dtype = np.lib.format.read_array_header_1_0(member)
         _check_layout(name, shape, dtype)
-        # The header is not to be believed about memory: the member's size is, within that of the file.
+        # Before memory is taken, the shape in the header must agree with the member's size within the file.
         if math.prod(shape) * dtype.itemsize != info.file_size - member.tell() or info.file_size > info.compress_size:
             raise ModelFormatError(f"the array {name} is not as long as it says")
         return _fill(np.empty(shape, dtype), member)
@@ -230,13 +232,13 @@ def _check_layout(name: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
 
 
 def _fill(array: Array, member: Any) -> Array:
-    """Reads the array's bytes piece by piece; the archive compares the checksum at the last."""
+    """Read the array's bytes in pieces; zipfile compares the checksum at the last."""
     rest = array.reshape(-1).view(np.uint8)
     while len(rest):
-        taken = member.read(min(len(rest), READ_BYTES))
-        if not taken:
+        piece = member.read(min(len(rest), READ_BYTES))
+        if not piece:
             raise ModelFormatError("the archive ends inside an array")
-        rest[: len(taken)] = np.frombuffer(taken, np.uint8)
-        rest = rest[len(taken) :]
-    member.read(1)  # the checksum of an array without elements is compared only here
+        rest[: len(piece)] = np.frombuffer(piece, np.uint8)
+        rest = rest[len(piece) :]
+    member.read(1)  # makes zipfile compare the checksum of an array without elements, too
     return array

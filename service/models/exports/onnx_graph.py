@@ -1,14 +1,14 @@
-"""A model as an ONNX graph: decision_values = X @ w + intercept, or those of a kernel machine, all in float64.
+"""The format onnx: a graph for decision_values = X @ w + intercept, or a kernel machine's, all in float64.
 
     X                float64 (n, n_features), column j is the feature numbered j + index_base in the input
-    decision_values  float64 (n, 1), above 0 for the first of the model's labels; of several classes (n, n_classes)
-    labels           (n,) int64, string, or float64 if one is not whole; not of regression
-    probabilities    float64 (n, n_classes), of a model that has any
+    decision_values  float64 (n, 1), above 0 for the model's first label; (n, n_classes) if there are more than two
+    labels           (n,) int64, string, or float64 if a label is not whole; regression has none
+    probabilities    float64 (n, n_classes), if the model has them
 
-Columns are of the labels from the least to the largest: scikit-learn's `classes_`, as sklearn-onnx has them. The labels
-in the model's own order, whose first is predicted where decision values are equal, and where the model comes from, are
-in the graph's metadata, as the JSON object that heads a model in JSON.
-Needs the package onnx. Its messages hold a model in one piece: three times its size of memory, and 2 GiB at most.
+Columns are in ascending order of the labels, as in scikit-learn's `classes_` and sklearn-onnx. The graph's metadata
+hold the head of the model as in the format json; it has the labels in the model's own order, in which ties go to the
+first. The package onnx is needed. Its messages hold a model in one piece: 2 GiB at most, and three times its size of
+memory.
 """
 
 from collections.abc import Iterator
@@ -19,8 +19,15 @@ import numpy as np
 from streamsvm.service.models.exports.errors import ModelFormatError, checked
 from streamsvm.service.models.exports.json_text import head_of, parse_object, with_weights
 from streamsvm.service.models.exports.mapped import columns_of, folded
-from streamsvm.service.models.exports.onnx_machine import USED, arrays_of, products_of, size_of
-from streamsvm.service.models.exports.onnx_outputs import in_order, order_of, outputs_of
+from streamsvm.service.models.exports.onnx_nodes import (
+    USED,
+    arrays_of,
+    in_order,
+    order_of,
+    outputs_of,
+    products_of,
+    size_of,
+)
 from streamsvm.service.models.names import MOST_ONNX_WEIGHTS
 from streamsvm.storage.features.maps import LISTED
 from streamsvm.storage.models.model_file import Model
@@ -32,9 +39,9 @@ VALUES = "decision_values"
 
 
 def write(model: Model) -> Iterator[bytes]:
-    """The file in pieces under 1 MiB, the same bytes for the same model.
+    """Yield the file in pieces under 1 MiB, the same bytes for the same model.
 
-    ModelFormatError, before the first, if a weight is not finite, there are too many, or there is no package onnx.
+    The call raises ModelFormatError if a weight is not finite, there are too many, or the package onnx is missing.
     """
     model = folded(model, "ONNX")
     if checked(model).w.size + size_of(model) > MOST_ONNX_WEIGHTS:
@@ -50,7 +57,7 @@ def _stream(data: bytes) -> Iterator[bytes]:
 
 
 def read(file: BinaryIO) -> Model:
-    """The model of a file that `write` made; ModelFormatError for any other graph, or damage that shows."""
+    """Read a file that `write` made; ModelFormatError for any other graph, or for damage."""
     onnx = onnx_package()
     try:
         graph = onnx.load_model_from_string(file.read())
@@ -68,53 +75,57 @@ def read(file: BinaryIO) -> Model:
     w = np.ascontiguousarray(columns.T) if several else columns.reshape(-1)
     arrays = arrays_of(constants, document.get("index_base")) if USED in constants else None
     model = with_weights(document, w, arrays)
-    # Older files have probabilities in the model's own order; still older ones of two classes decision values alone.
+    # Older files have probabilities in the model's own order; still older ones have decision values only.
     if graph not in (_graph(model), _graph(model, outputs_of(model, VALUES, as_before=True)), _graph(model, [])):
         raise ModelFormatError("the graph is not the one this program writes", "take the model as npz or json")
     return model
 
 
 def _graph(model: Model, outputs: list[Any] | None = None) -> Any:
-    """outputs: beside the decision values, which then stand in the order of the model's labels; all if not given."""
+    """Make the graph of a model.
+
+    outputs  those besides the decision values, which then are in the order of the model's labels; None: all outputs
+             of today's version
+    """
     onnx, shape = onnx_package(), [model.n_features, len(np.atleast_2d(model.w))]
     value, number = onnx.helper.make_tensor_value_info, onnx.TensorProto.DOUBLE
-    is_linear, own = model.vectors is None, list[Any]()
+    is_linear, more = model.vectors is None, list[Any]()
     products = [onnx.helper.make_node("MatMul", ["X", "w"], ["products"])]
     if not is_linear:
-        products, own = products_of(model)
+        products, more = products_of(model)
     elif (places := columns_of(model)) is not None:
         products = [
             onnx.helper.make_node("Gather", ["X", LISTED], ["X_listed"], axis=1),
             onnx.helper.make_node("MatMul", ["X_listed", "w"], ["products"]),
         ]
-        own = [onnx.numpy_helper.from_array(places, LISTED)]
+        more = [onnx.numpy_helper.from_array(places, LISTED)]
     order = order_of(model) if outputs is None and model.is_multiclass else None
     values = VALUES if order is None else "own_values"
     nodes = [*products, onnx.helper.make_node("Add", ["products", "intercept"], [values])]
     constants = [
         onnx.numpy_helper.from_array(np.atleast_2d(model.w).T, "w"),
         onnx.numpy_helper.from_array(np.atleast_1d(model.intercept), "intercept"),
-        *own,
+        *more,
     ]
     if order is not None:
         nodes += in_order(values, VALUES)
         constants.append(onnx.numpy_helper.from_array(np.array(order), "order"))
-    given = [value(VALUES, number, ["n", shape[1]])]
+    described = [value(VALUES, number, ["n", shape[1]])]
     for output in outputs_of(model, values) if outputs is None else outputs:
         nodes += output.nodes
         constants += output.constants
-        given.append(output.value)
+        described.append(output.value)
     graph = onnx.helper.make_graph(
-        nodes, "linear" if is_linear else "kernel", [value("X", number, ["n", shape[0]])], given, constants
+        nodes, "linear" if is_linear else "kernel", [value("X", number, ["n", shape[0]])], described, constants
     )
     opset = onnx.helper.make_opsetid("", OPSET)
-    made = onnx.helper.make_model(graph, producer_name=HEAD, ir_version=IR_VERSION, opset_imports=[opset])
-    onnx.helper.set_model_props(made, {HEAD: head_of(model)})
-    return made
+    file = onnx.helper.make_model(graph, producer_name=HEAD, ir_version=IR_VERSION, opset_imports=[opset])
+    onnx.helper.set_model_props(file, {HEAD: head_of(model)})
+    return file
 
 
 def onnx_package() -> Any:
-    """The package onnx, which not every installation has."""
+    """Import the package onnx; ModelFormatError if it is not installed."""
     try:
         import onnx  # noqa: PLC0415
     except ImportError:

@@ -1,8 +1,8 @@
-"""What the texts of LIBLINEAR and of LIBSVM have in common: a header of lines that begin with a name, C's numbers.
+"""Parts of the texts of LIBLINEAR and LIBSVM: the header, numbers as C writes them, and a last line of our own.
 
-Both programs stop reading after the last weight or vector. There a model has one more line, if it has an `input`, which
-says how rows become features and what columns are called: `input`, the CRC of what follows, and a JSON object. A zero
-before the number of classes, `nr_class 02`, which is the same number in C, says that there is such a line.
+Both programs stop reading after the last weight or vector. There we add a line if the model has an `input`, which says
+how rows become features and names the columns: the word `input`, the CRC of the rest, and a JSON object. A leading zero
+in the number of classes, `nr_class 02`, which C reads as the same number, announces the line.
 """
 
 import json
@@ -20,30 +20,30 @@ _INPUT = b"input "
 
 
 def n_classes_word(model: Model, n_classes: int) -> str:
-    """The number of classes in a header: with a zero before it if the model has an `input`."""
+    """Write the number of classes, with a leading zero if the model has an `input`."""
     return f"{'0' if model.about.get('input') else ''}{n_classes}"
 
 
 def has_input(word: str) -> bool:
-    """Whether a number of classes says that the last line is an `input`."""
+    """Whether the number of classes announces an `input` line."""
     return word.startswith("0")
 
 
 def input_line(model: Model) -> Iterator[bytes]:
-    """The `input` of a model as the last line of its text, in pieces; nothing if it has none."""
+    """Yield the last line of a text, with the model's `input`, in pieces; nothing if it has none."""
     if input_ := model.about.get("input"):
-        told = json.dumps(input_, separators=(",", ":")).encode()
-        line = b"%b%08x %b\n" % (_INPUT, zlib.crc32(told), told)
+        document = json.dumps(input_, separators=(",", ":")).encode()
+        line = b"%b%08x %b\n" % (_INPUT, zlib.crc32(document), document)
         yield from (line[begin : begin + PIECE_BYTES] for begin in range(0, len(line), PIECE_BYTES))
 
 
 def read_input(line: bytes) -> dict[str, Any]:
-    """The `input` in a line of a text. ModelFormatError if it is damaged, cut, or another line."""
-    told = line[len(_INPUT) + 9 : -1]
-    if line != b"%b%08x %b\n" % (_INPUT, zlib.crc32(told), told):
+    """Read the `input` in a line. ModelFormatError if it is damaged, cut, or another line."""
+    document = line[len(_INPUT) + 9 : -1]
+    if line != b"%b%08x %b\n" % (_INPUT, zlib.crc32(document), document):
         raise ModelFormatError("the last line, which says how rows become features, is damaged or cut")
     try:
-        input_ = json.loads(told)
+        input_ = json.loads(document)
     except (ValueError, RecursionError):
         input_ = None
     if not isinstance(input_, dict):
@@ -52,22 +52,22 @@ def read_input(line: bytes) -> dict[str, Any]:
 
 
 def last_line(file: BinaryIO, begin: int) -> int:
-    """Where the last line of a file begins, at `begin` or behind it."""
-    place = file.seek(0, 2) - 1  # its end is no begin
+    """Find where the last line of a file begins, at `begin` or after it."""
+    place = file.seek(0, 2) - 1  # a line feed at the very end begins no line
     while place > begin:
         start = max(begin, place - PIECE_BYTES)
         file.seek(start)
-        found = file.read(place - start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
+        line_feed = file.read(place - start).rfind(b"\n")
+        if line_feed >= 0:
+            return start + line_feed + 1
         place = start
     return begin
 
 
 def read_header(file: BinaryIO, program: str, names: Collection[str], end: str) -> dict[str, list[str]]:
-    """The words after each name of the header; leaves `file` after the line `end`.
+    """Read the header: name -> the words after it; leaves the file after the line `end`.
 
-    ModelFormatError for a name that is not among `names`, or a file that ends before.
+    ModelFormatError for a name that is not among `names`, or if the file ends first.
     """
     header: dict[str, list[str]] = {}
     while line := file.readline(HEADER_BYTES):
@@ -81,21 +81,21 @@ def read_header(file: BinaryIO, program: str, names: Collection[str], end: str) 
 
 
 def one_word(words: list[str]) -> str:
-    """The word of a line that has one."""
+    """Return the only word of a line; ModelFormatError if there is not one."""
     if len(words) != 1:
         raise ModelFormatError("a line of the header is not a name and a value")
     return words[0]
 
 
 def integer(word: str) -> int:
-    """Of a header."""
+    """Read an integer of a header."""
     if not word.removeprefix("-").isdecimal() or len(word) > 11:
         raise ModelFormatError("a number of the header is not an integer")
     return int(word)
 
 
 def floats(words: list[bytes]) -> list[float]:
-    """Numbers as C reads them."""
+    """Read numbers as C does."""
     try:
         if any(b"_" in word for word in words):  # Python reads 1_0 as 10, C does not
             raise ValueError
@@ -105,7 +105,7 @@ def floats(words: list[bytes]) -> list[float]:
 
 
 def label_number(label: Label, program: str, hint: str) -> int:
-    """A label as a C int; ModelFormatError if it is none."""
+    """Convert a label to a C int; ModelFormatError if it is none."""
     if isinstance(label, str):
         raise ModelFormatError(f"{program}'s labels are numbers, this model's are texts", hint)
     if not is_c_int(label):

@@ -1,4 +1,4 @@
-"""A line of weights for each feature: many of them in memory only where they are not 0."""
+"""Reads and writes lines of weights, one for each feature; with many features memory holds the non-zero ones only."""
 
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -14,26 +14,26 @@ LINE_BYTES = 1 << 10  # of a weight
 
 
 def dense_lines(rows: Array) -> Iterator[bytes]:
-    """Write rows (n, n_values) as lines, in pieces under 1 MiB."""
+    """Yield rows (n, n_values) as lines, in pieces under 1 MiB."""
     size = _rows_a_piece(rows)
     for begin in range(0, len(rows), size):
         yield _lines(rows[begin : begin + size])
 
 
 def spread_lines(weights: Array, places: Array, n_rows: int) -> Iterator[bytes]:
-    """Write `n_rows` lines, which are 0 but for weights (k, n_values) at places (k,), ascending."""
+    """Yield `n_rows` lines: weights (k, n_values) at ascending places (k,), zeros elsewhere."""
     size = _rows_a_piece(weights)
-    nothing = b" ".join([b"0"] * weights.shape[1]) + b"\n"
-    many = nothing * size
+    zeros = b" ".join([b"0"] * weights.shape[1]) + b"\n"
+    full_piece = zeros * size
     for begin in range(0, n_rows, size):
         end = min(begin + size, n_rows)
-        own = slice(*np.searchsorted(places, (begin, end)))
-        if own.start < own.stop:
+        here = slice(*np.searchsorted(places, (begin, end)))
+        if here.start < here.stop:
             rows = np.zeros((end - begin, weights.shape[1]))
-            rows[places[own] - begin] = weights[own]
+            rows[places[here] - begin] = weights[here]
             yield _lines(rows)
         else:
-            yield many if end - begin == size else nothing * (end - begin)
+            yield full_piece if end - begin == size else zeros * (end - begin)
 
 
 def _rows_a_piece(rows: Array) -> int:
@@ -41,23 +41,24 @@ def _rows_a_piece(rows: Array) -> int:
 
 
 def _lines(rows: Array) -> bytes:
-    """A line for each row, spaces between its numbers."""
+    """Write a line for each row, with spaces between its numbers."""
     return numbers(rows)[1:-1].replace(b"],[", b"\n").replace(b",", b" ") + b"\n"
 
 
 def read_rows(file: BinaryIO, n_bytes: int | None, n_rows: int, n_columns: int) -> tuple[Array | None, Array]:
-    """The lines in so many bytes, None: all that are left, of the file, float64: all, (n_rows, n_columns), and None.
+    """Read lines of weights, float64, from the next `n_bytes` of the file (None: from the rest of it).
 
-    Of many the numbers (k,) of those that are not all 0, ascending, and these (k, n_columns).
+    Up to DENSE_WIDTH rows: returns None and all rows, (n_rows, n_columns). More: returns the ascending numbers (k,) of
+    the rows that are not all 0, and these rows, (k, n_columns).
     """
     is_sparse = n_rows > DENSE_WIDTH
     places, parts = [np.empty(0, np.int64)], [np.empty(0)]
     begin = 0
     for part in _numbers(_chunks(file, n_bytes), n_rows * n_columns, LINE_BYTES * n_columns):
         if is_sparse:
-            there = np.flatnonzero(part)
-            places.append(begin + there)
-            parts.append(part[there])
+            non_zero = np.flatnonzero(part)
+            places.append(begin + non_zero)
+            parts.append(part[non_zero])
         else:
             parts.append(part)
         begin += len(part)
@@ -71,28 +72,28 @@ def read_rows(file: BinaryIO, n_bytes: int | None, n_rows: int, n_columns: int) 
 
 
 def _chunks(file: BinaryIO, n_bytes: int | None) -> Iterator[bytes]:
-    """Read so many bytes of the file; None: all that are left."""
-    left = n_bytes
-    while chunk := file.read(READ_BYTES if left is None else min(READ_BYTES, left)):
+    """Read `n_bytes` of the file in chunks; None: the rest of it."""
+    remaining = n_bytes
+    while chunk := file.read(READ_BYTES if remaining is None else min(READ_BYTES, remaining)):
         yield chunk
-        left = None if left is None else left - len(chunk)
+        remaining = None if remaining is None else remaining - len(chunk)
 
 
 def _numbers(chunks: Iterator[bytes], count: int, line_bytes: int) -> Iterator[Array]:
     """Read `count` numbers in lines of at most `line_bytes`."""
-    found, rest = 0, b""
+    n_read, rest = 0, b""
     for chunk in chunks:
         lines, _, rest = (rest + chunk).rpartition(b"\n")
         part = _values(lines)
-        found += len(part)
-        if found > count or len(rest) > line_bytes:
-            raise ModelFormatError(f"more than the {count} weights of the header")
+        n_read += len(part)
+        if n_read > count or len(rest) > line_bytes:
+            raise ModelFormatError(f"the file has more than the {count} weights that its header says")
         yield part
-    if found != count or rest.strip():
-        raise ModelFormatError(f"the file ends inside its weights: {found} of {count} are whole")
+    if n_read != count or rest.strip():
+        raise ModelFormatError(f"the file ends inside its weights: {n_read} of {count} are whole")
 
 
 def _values(lines: bytes) -> Array:
-    """Most of many are 0, which is quickly seen."""
+    """Read the numbers in lines; lines of zeros, which are most in a wide model, are not parsed."""
     words = lines.split()
     return np.array(floats(words), np.float64) if lines.strip(b"0 \n") else np.zeros(len(words))

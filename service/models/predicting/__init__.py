@@ -1,1 +1,1 @@
-"""Predictions: rows as text, JSON or tensors, matched to a model's features."""
+"""Predicts rows that come as text, JSON or tensors, and matches their features to the model's."""

@@ -1,4 +1,4 @@
-"""Decision values of a model, linear or of a kernel, without the intercept: for rows, matrices and tensors."""
+"""Computes decision values, without the intercept, of linear models, kernel machines and models with feature maps."""
 
 from typing import Any
 
@@ -21,14 +21,14 @@ _ROWS_A_PIECE = 1 << 12  # of a matrix, made sparse at a time
 
 
 def applied(model: Model) -> "Linear | Machine | Mapped":
-    """Made ready for any thread; holds no state between calls."""
+    """Prepare a model; any thread may use the result, which keeps no state between calls."""
     if model.maps is not None:
         return Mapped(model.maps, model.w, model.index_base)
     return Linear(model) if model.vectors is None else Machine(model.vectors, model.w, model.index_base)
 
 
 class Linear:
-    """<w, x>; w (index_base + n_features,), or one such row a class: the weight of feature f at place f."""
+    """<w, x> with w (n_features,), or (n_classes, n_features)."""
 
     def __init__(self, model: Model) -> None:
         self._w = _by_number(model)
@@ -42,24 +42,26 @@ class Linear:
         """For X (n_rows, n_features), dense or of scipy.sparse; column 0 is the first feature."""
         if self.w.ndim == 1 or not sparse.issparse(X):
             return np.asarray(X @ self.w.T)
-        # A class after the other: scipy would copy the weights of all.
-        found = np.empty((X.shape[0], len(self.w)))
+        # One class at a time: for all at once scipy would copy the weights.
+        products = np.empty((X.shape[0], len(self.w)))
         for number, weights in enumerate(self.w):
             check_wanted()
-            found[:, number] = X @ weights
-        return found
+            products[:, number] = X @ weights
+        return products
 
     def of_sparse(self, indptr: Array, columns: Array, values: Array) -> Array:
-        """For rows in compressed sparse form, columns (nnz,) int64; those from n_features on are unknown."""
-        # As LIBLINEAR does, unknown features are passed over.
+        """For rows in compressed sparse form, columns (nnz,) int64; those from n_features on are unknown.
+
+        Unknown features are ignored, as LIBLINEAR does.
+        """
         n_features = self.w.shape[-1]
-        known = columns < n_features
-        kept = np.where(known, values, 0.0), np.where(known, columns, 0), indptr
-        return self.of_columns(sparse.csr_matrix(kept, (len(indptr) - 1, n_features)))
+        is_known = columns < n_features
+        parts = np.where(is_known, values, 0.0), np.where(is_known, columns, 0), indptr
+        return self.of_columns(sparse.csr_matrix(parts, (len(indptr) - 1, n_features)))
 
 
 class Machine:
-    """sum_s beta_s k(z_s, x); features of the vectors are numbered from `index_base`."""
+    """sum_s beta_s k(z_s, x); the features of the vectors are numbered from `index_base`."""
 
     def __init__(self, vectors: SupportVectors, beta: Array, index_base: int) -> None:
         self.w = beta
@@ -72,28 +74,31 @@ class Machine:
 
     def of_columns(self, X: Any) -> Array:
         """For X (n_rows, n_features), dense or of scipy.sparse; column 0 is the first feature."""
-        found = np.empty((X.shape[0], *self.w.shape[:-1]))
-        for begin in range(0, len(found), _ROWS_A_PIECE):
-            some = sparse.csr_matrix(X[begin : begin + _ROWS_A_PIECE])
-            some.sum_duplicates()
-            found[begin : begin + _ROWS_A_PIECE] = self._machine.values(
-                some.indptr, some.indices + self._index_base, some.data
+        decision = np.empty((X.shape[0], *self.w.shape[:-1]))
+        for begin in range(0, len(decision), _ROWS_A_PIECE):
+            piece = sparse.csr_matrix(X[begin : begin + _ROWS_A_PIECE])
+            piece.sum_duplicates()
+            decision[begin : begin + _ROWS_A_PIECE] = self._machine.values(
+                piece.indptr, piece.indices + self._index_base, piece.data
             )
-        return found
+        return decision
 
     def of_sparse(self, indptr: Array, columns: Array, values: Array) -> Array:
-        """For rows in compressed sparse form, columns (nnz,) int64; those from n_features on are unknown."""
-        # Numbered anew: they may be beyond what a matrix has room for, and only tell one from the other.
+        """For rows in compressed sparse form, columns (nnz,) int64; those from n_features on are unknown.
+
+        Unknown features count in the distances, as in LIBSVM.
+        """
+        # Unknown features get small numbers: theirs may be larger than a matrix can be wide.
         unknown = columns >= self._n_features
         others, place = np.unique(columns[unknown], return_inverse=True)
-        own = columns.copy()
-        own[unknown] = self._n_features + place
+        renumbered = columns.copy()
+        renumbered[unknown] = self._n_features + place
         shape = len(indptr) - 1, self._n_features + len(others)
-        return self.of_columns(sparse.csr_matrix((values, own, indptr), shape))
+        return self.of_columns(sparse.csr_matrix((values, renumbered, indptr), shape))
 
 
 class Mapped:
-    """<w, maps(x)>; w (width,), or one such row a class, has a weight for each feature that the maps make."""
+    """<w, maps(x)>; w is (width,) or (n_classes, width), a weight for each feature that the maps make."""
 
     def __init__(self, maps: FeatureMaps, w: Array, index_base: int) -> None:
         self.w = w
@@ -114,34 +119,30 @@ class Mapped:
         return self._values(indptr.astype(INDPTR), columns + self._index_base, values.astype(VALUE))
 
     def _values(self, indptr: Array, numbers: Array, values: Array) -> Array:
-        given = Features(indptr, numbers.astype(INDEX, copy=False), values)
+        features = Features(indptr, numbers.astype(INDEX, copy=False), values)
         if not self._maps.shape.strings:
-            given = _known(indptr, numbers, values, self._index_base, self._maps.shape.width)
+            features = _without_unknown(indptr, numbers, values, self._index_base, self._maps.shape.width)
         try:
-            self._maps.check_row(int(np.diff(given.indptr).max(initial=0)))
+            self._maps.check_row(int(np.diff(features.indptr).max(initial=0)))
         except FeaturesError as error:
             raise InputError(error.code, error.message, hint=error.hint) from None
-        rows = Segment(
-            np.zeros(given.n_rows, ROW_ID), np.zeros(given.n_rows, TARGET), np.zeros(given.n_rows, NORM), *given
-        )  # fmt: skip
-        found = [decision_values(part, self.w, 0.0) for part in Visited(self._maps).all_batches(rows)]
-        return np.concatenate([np.empty((0, *self.w.shape[:-1])), *found])
+        n_rows = features.n_rows
+        rows = Segment(np.zeros(n_rows, ROW_ID), np.zeros(n_rows, TARGET), np.zeros(n_rows, NORM), *features)
+        batches = [decision_values(batch, self.w, 0.0) for batch in Visited(self._maps).all_batches(rows)]
+        return np.concatenate([np.empty((0, *self.w.shape[:-1])), *batches])
 
 
-def _known(indptr: Array, numbers: Array, values: Array, begin: int, end: int) -> Features:
-    """The rows without features that the model does not know, which are passed over."""
-    known = (numbers >= begin) & (numbers < end)
-    if known.all():
+def _without_unknown(indptr: Array, numbers: Array, values: Array, begin: int, end: int) -> Features:
+    """Drop features outside [begin, end), which the model does not know."""
+    is_known = (numbers >= begin) & (numbers < end)
+    if is_known.all():
         return Features(indptr, numbers.astype(INDEX, copy=False), values)
-    ends = np.concatenate(([0], np.cumsum(known)))[indptr]
-    return Features(ends, numbers[known].astype(INDEX), values[known])
+    ends = np.concatenate(([0], np.cumsum(is_known)))[indptr]
+    return Features(ends, numbers[is_known].astype(INDEX), values[is_known])
 
 
 def _by_number(model: Model) -> Array:
-    """(index_base + n_features,) float64, or one such row a class: the weight of feature f at place f.
-
-    No copy for base 0.
-    """
+    """Weights (index_base + n_features,), or (n_classes, ...), with feature f at place f; no copy for base 0."""
     if model.index_base == 0:
         return np.ascontiguousarray(model.w, np.float64)
     w = np.zeros((*model.w.shape[:-1], model.n_features + model.index_base))

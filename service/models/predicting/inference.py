@@ -1,12 +1,12 @@
-"""A model as the Open Inference Protocol v2 has it: which tensors it takes and gives, and what it makes of them.
+"""Describes a model and predicts with it as the Open Inference Protocol v2 has it: tensors in, tensors out.
 
-Either X (n, n_features), column j being the feature numbered j + index_base in training, or rows in compressed sparse
-form: indptr (n + 1,), indices and values (nnz,), features numbered as in training. A model of documents takes these as
-well: documents (n,), BYTES in UTF-8; one of a table its columns by their names, each (n,) or (n, 1), BYTES where they
-are categories. A model of strings takes nothing else: strings (n,), BYTES.
+Every model but those of strings takes X (n, n_features), whose column j is the feature numbered j + index_base in
+training; or rows in compressed sparse form: indptr (n + 1,), indices and values (nnz,), numbered as in training.
+A model of documents also takes documents (n,), BYTES in UTF-8. A model of a table also takes the columns by their
+names, each (n,) or (n, 1), BYTES where they are categories. A model of strings takes strings (n,), BYTES.
 
-A decision value is a margin, no probability; of several classes each has one. Probabilities there are of models that
-have any.
+Outputs are labels and decision values (margins, one for each class if there are more than two), and probabilities if
+the model has them; or the value, in regression.
 """
 
 import math
@@ -24,25 +24,25 @@ from streamsvm.service.models.predicting.raw_rows import is_of_columns, match_na
 from streamsvm.service.models.predicting.tensors import datatype_of
 from streamsvm.storage.rows.csr import Array
 
-VERSION = "1"  # of every model: one that is trained again has another id
+VERSION = "1"  # every model has one version only: a model that is trained again has another id
 DENSE, SPARSE, DOCUMENTS, STRINGS = ("X",), ("indptr", "indices", "values"), ("documents",), ("strings",)
 
 
 def check_version(version: str) -> None:
-    """ServiceError unknown_model for a version that no model has."""
+    """Raise ServiceError unknown_model unless this is the version that every model has."""
     if version != VERSION:
         raise ServiceError("unknown_model", "the model has no such version", f"Its version is {VERSION}.")
 
 
 def outputs_of(predictor: Predictor) -> tuple[str, ...]:
-    """Names of what the model gives."""
+    """Names of the model's output tensors."""
     if predictor.is_regression:
         return ("value",)
     return ("label", "decision_value", "probability") if predictor.has_probabilities else ("label", "decision_value")
 
 
 def describe(name: str, predictor: Predictor) -> dict[str, Any]:
-    """The model's metadata."""
+    """The model's metadata, as GET /v2/models/{name} answers."""
     inputs: list[tuple[str, str, list[int]]] = [
         ("X", "FP64", [-1, predictor.n_features]),
         ("indptr", "INT64", [-1]),
@@ -50,16 +50,17 @@ def describe(name: str, predictor: Predictor) -> dict[str, Any]:
         ("values", "FP64", [-1]),
     ]
     input_ = predictor.input
-    none: dict[str, Array] = {"X": np.empty((0, predictor.n_features))}
+    no_rows: dict[str, Array] = {"X": np.empty((0, predictor.n_features))}
     if predictor.reads_documents:
         inputs = [("documents", "BYTES", [-1]), *inputs]
     elif is_of_strings(input_):
-        inputs, none = [("strings", "BYTES", [-1])], {"strings": np.empty(0, object)}
+        inputs, no_rows = [("strings", "BYTES", [-1])], {"strings": np.empty(0, object)}
     elif input_ is not None and is_of_columns(input_):
-        # First what clients send that send the first.
+        # Some clients use the first input only: with categories these are the columns, else X.
         columns = _columns_of(input_)
         inputs = [*columns, *inputs] if input_["categorical"] else [*inputs, *columns]
-    outputs = ((output, datatype_of(array), [-1, *array.shape[1:]]) for output, array in infer(predictor, none).items())
+    arrays = infer(predictor, no_rows)
+    outputs = ((output, datatype_of(array), [-1, *array.shape[1:]]) for output, array in arrays.items())
     return {
         "name": name,
         "versions": [VERSION],
@@ -71,27 +72,28 @@ def describe(name: str, predictor: Predictor) -> dict[str, Any]:
 
 
 def infer(predictor: Predictor, tensors: dict[str, Array], most_bytes: float = math.inf) -> dict[str, Array]:
-    """The outputs: label (n,), decision_value (n,) or (n, n_classes), probability (n, n_classes), or value (n,).
+    """Predict the input tensors, by name.
 
-    Raises ServiceError bad_tensor; answer_too_large if they would have more than `most_bytes`.
+    Returns label (n,), decision_value (n,) or (n, n_classes), probability (n, n_classes) if the model has it; in
+    regression value (n,). Raises ServiceError bad_tensor; answer_too_large if these need more than `most_bytes`.
     """
     _check_size(predictor, tensors, most_bytes)
     decision_values = _values(predictor, tensors)
     if predictor.is_regression:
         return {"value": decision_values}
-    found = {"label": predictor.labels(decision_values), "decision_value": decision_values}
-    shares = predictor.probabilities(decision_values)
-    return found if shares is None else {**found, "probability": shares}
+    outputs = {"label": predictor.labels(decision_values), "decision_value": decision_values}
+    probabilities = predictor.probabilities(decision_values)
+    return outputs if probabilities is None else {**outputs, "probability": probabilities}
 
 
 def left_out(predictor: Predictor, tensors: Iterable[str]) -> list[str]:
-    """Names of tensors that are columns of a table which the model does not have; `infer` has taken the others."""
+    """Names of the table columns among the tensors that the model does not have, and `infer` ignores."""
     names, input_ = list(tensors), predictor.input
     return match_names(input_, names).unknown if input_ is not None and _are_columns(input_, names) else []
 
 
 def _check_size(predictor: Predictor, tensors: dict[str, Array], most_bytes: float) -> None:
-    """Few bytes may say very many rows, each of which has a value for each class."""
+    """Refuse outputs that are too large, before they are made: a short indptr can stand for very many empty rows."""
     lengths = [array.shape[0] for array in tensors.values() if array.ndim]
     n_rows = len(tensors["indptr"]) - 1 if "indptr" in tensors and lengths else max(lengths, default=0)
     probabilities = len(predictor.classes) if predictor.has_probabilities else 0
@@ -140,21 +142,22 @@ def _columns_of(input_: dict[str, Any]) -> list[tuple[str, str, list[int]]]:
 
 
 def _of_table(predictor: Predictor, tensors: dict[str, Array], input_: dict[str, Any]) -> Array:
-    """An empty text is a missing category."""
-    known = tensors.keys() & set(input_["columns"])
-    if not (tensors.keys() - known).isdisjoint((*DENSE, *SPARSE)):
+    """Decision values of the rows of a table; an empty text is a missing category."""
+    names = tensors.keys() & set(input_["columns"])
+    if not (tensors.keys() - names).isdisjoint((*DENSE, *SPARSE)):
         raise _bad("the inputs are columns, and numbered features, too")
-    columns = {name: tensors[name].reshape(-1) for name in known}
-    if any(tensors[name].shape[1:] not in ((), (1,)) for name in known) or len(set(map(len, columns.values()))) > 1:
+    columns = {name: tensors[name].reshape(-1) for name in names}
+    if any(tensors[name].shape[1:] not in ((), (1,)) for name in names) or len(set(map(len, columns.values()))) > 1:
         raise _bad("columns are no vectors, or not equally long")
     n_rows = len(next(iter(columns.values())))
     with _as_problems():
         table = rows_of_columns(columns, list(tensors), n_rows, input_, predictor.index_base)
-        return np.concatenate([found.decision_values for found in predictor.predict_table(table)])
+        return np.concatenate([prediction.decision_values for prediction in predictor.predict_table(table)])
 
 
 @contextmanager
 def _as_problems() -> Iterator[None]:
+    """Raise an InputError as the ServiceError with its code, place and hint."""
     try:
         yield
     except InputError as error:
@@ -186,7 +189,7 @@ def _sparse(predictor: Predictor, indptr: Array, indices: Array, values: Array) 
 
 
 def _wide(values: Array) -> Array:
-    """Numbers of a type that all sums are known of."""
+    """Convert to float64 what is neither float32 nor float64: sums of small types would overflow or round."""
     return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
 
 

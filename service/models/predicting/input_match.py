@@ -1,6 +1,6 @@
-"""Whether the rows of a dataset are made as those that a model was trained on, and which of its features are which.
+"""Matches the features of a dataset to a model's, or says how the rows were made differently.
 
-Features of tables are matched by what they are: the column, or the word in it. All others have the same numbers.
+Features of tables are matched by their column and, for categories, the word. All other features match by number.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,21 +18,22 @@ from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import Array
 
-# Where texts and strings were found is no matter.
-_ELSEWHERE = {"string_column", "text_column", "label_column", "weight_column", "group_column"}
-_ANYWHERE = {"text_column"}  # documents in a table
-_MADE_ALIKE = ("missing", "categories", "n_features")
+# Options that say where to find the text or string in the file; they do not change the features.
+_PLACES = {"string_column", "text_column", "label_column", "weight_column", "group_column"}
+_PLACES_OF_DOCUMENTS = {"text_column"}
+_SAME_FOR_TABLES = ("missing", "categories", "n_features")
 
 Input = dict[str, Any] | None
 _Key = tuple[str, ...]
 
 
 class Matched(NamedTuple):
-    """numbers: (width,) of each of the dataset's features its number in the model; None: it is the same
+    """How a dataset's features relate to a model's.
 
-    Words that the model does not have have numbers beyond all of those that either has. What is no feature, as those of
-    columns that are left out, has numbers below 0.
-    unknown_columns: of the dataset, which are left out
+    numbers          (width,) the model's number of each feature of the dataset; None: the numbers are the same.
+                     A word that the model does not know has a number above all features of both. A feature of a
+                     column that is left out has a number below 0
+    unknown_columns  names of the dataset's columns that are left out
     """
 
     numbers: Array | None
@@ -40,7 +41,10 @@ class Matched(NamedTuple):
 
 
 def match_dataset(model: Model, manifest: Manifest) -> Matched:
-    """Match a model and a dataset. ServiceError input_mismatch, column_missing, header_differs, column_count."""
+    """Match a dataset's features to a model's.
+
+    Raises ServiceError input_mismatch, column_missing, header_differs, column_count.
+    """
     ours, theirs = model.about.get("input"), manifest.input
     if theirs is None or "columns" not in theirs or (ours is not None and "columns" not in ours):
         check_input(ours, theirs)
@@ -57,17 +61,17 @@ def match_dataset(model: Model, manifest: Manifest) -> Matched:
 
 
 def check_input(model: Input, dataset: Input) -> None:
-    """Check the `input`s of what are no tables. ServiceError input_mismatch says what differs.
+    """Raise ServiceError input_mismatch if the `input`s of a model and a dataset differ; not for two tables.
 
-    Features that are numbered in the dataset may be those the model makes: nobody can tell.
+    A dataset of numbered features passes unless the model takes strings: its numbers may be the model's.
     """
     if dataset is None and not is_of_strings(model):
         return
     if different := _differing(model, dataset):
         raise ServiceError(
             "input_mismatch",
-            f"the dataset's rows were made of documents in another way: {', '.join(different)}",
-            "Read the documents in with the options that the model's were read in with: its input says which.",
+            f"documents became rows with other options than the model's: {', '.join(different)}",
+            "Read the documents in with the options in the model's input.",
         )
     ours, theirs = _compared(model), _compared(dataset)
     for name in sorted(ours.keys() | theirs.keys()):
@@ -76,30 +80,30 @@ def check_input(model: Input, dataset: Input) -> None:
 
 
 def _shifted(model: Model, manifest: Manifest) -> Array:
-    """Columns by their places, wherever their numbers begin."""
+    """Match columns by place: shift the dataset's numbers to the model's base."""
     return np.arange(manifest.input_width) + model.index_base - manifest.index_base
 
 
 def _by_columns(model: Model, ours: dict[str, Any], manifest: Manifest, theirs: dict[str, Any]) -> Matched:
-    for name in _MADE_ALIKE:
+    for name in _SAME_FOR_TABLES:
         if ours.get(name) != theirs.get(name):
             raise _mismatch(name)
     names = theirs["columns"] if theirs["has_names"] else None
     label = label_place(ours, names)
     match = match_columns(ours, names, len(theirs["columns"]), [] if label is None else [label])
-    own_names = {theirs["columns"][place]: name for name, place in _pairs(match.columns)}
-    if {own_names.get(name) for name in theirs["categorical"]} ^ set(ours["categorical"]):
+    model_names = {theirs["columns"][place]: name for name, place in _pairs(match.columns)}
+    if {model_names.get(name) for name in theirs["categorical"]} ^ set(ours["categorical"]):
         raise _mismatch("categorical")
-    own, first = _numbers(ours, {name: name for name in ours["columns"]})
-    given, first_given = _numbers(theirs, own_names)
+    of_model, first = _numbers(ours, {name: name for name in ours["columns"]})
+    of_dataset, first_here = _numbers(theirs, model_names)
     beyond = max(model.index_base + model.n_features, manifest.input_width)
     numbers = -1 - np.arange(manifest.input_width)
-    numbers[manifest.index_base + first_given :] = beyond + np.arange(manifest.n_features - first_given)
-    for key in given.keys() & own.keys():
-        numbers[manifest.index_base + given[key]] = model.index_base + own[key]
+    numbers[manifest.index_base + first_here :] = beyond + np.arange(manifest.n_features - first_here)
+    for key in of_dataset.keys() & of_model.keys():
+        numbers[manifest.index_base + of_dataset[key]] = model.index_base + of_model[key]
     if ours.get("categories") == "hashed":
         hashed = np.arange(ours["n_features"])
-        numbers[manifest.index_base + first_given + hashed] = model.index_base + first + hashed
+        numbers[manifest.index_base + first_here + hashed] = model.index_base + first + hashed
     return Matched(numbers, match.unknown)
 
 
@@ -107,43 +111,44 @@ def _pairs(columns: MixedColumns) -> Iterator[tuple[str, int]]:
     return zip(columns.names, columns.places, strict=True)
 
 
-def _numbers(input_: dict[str, Any], own_names: Mapping[str, str]) -> tuple[dict[_Key, int], int]:
-    """Numbers from 0 of features, by column and word, or by column and what of it, and of the first category.
+def _numbers(input_: dict[str, Any], model_names: Mapping[str, str]) -> tuple[dict[_Key, int], int]:
+    """Number the features of a table from 0; returns the numbers by key, and the number of the first category.
 
-    own_names: what the model calls those columns that it has
+    A key is (column, "", kind) for a column of numbers, (column, word, "word") for a category.
+    model_names  the dataset's name -> the model's name of each column that the model has
     """
     words = set(input_["categorical"])
     columns = [name for name in input_["columns"] if name not in words]
     kinds = [(), ("is missing",)] if input_["missing"] == "indicator" else [()]
-    found: dict[_Key, int] = {}
+    by_key: dict[_Key, int] = {}
     for number, (kind, name) in enumerate(product(kinds, columns)):
-        if name in own_names:
-            found[own_names[name], "", *kind] = number
+        if name in model_names:
+            by_key[model_names[name], "", *kind] = number
     first = len(kinds) * len(columns)
     for name, numbers in input_.get("dictionary", {}).items():
-        found |= {(own_names[name], word, "word"): first + number for word, number in numbers.items()}
-    return found, first
+        by_key |= {(model_names[name], word, "word"): first + number for word, number in numbers.items()}
+    return by_key, first
 
 
 def _mismatch(name: str) -> ServiceError:
     return ServiceError(
         "input_mismatch",
-        f"rows of the dataset are not made as those of the model: they differ in {name}",
+        f"rows of the dataset were made differently from the model's: they differ in {name}",
         "Read the data in with the options of the model's dataset, or add them to it.",
     )
 
 
 def _compared(input: Input) -> dict[str, Any]:
-    return {name: value for name, value in (input or {}).items() if name not in _ELSEWHERE}
+    return {name: value for name, value in (input or {}).items() if name not in _PLACES}
 
 
 def _differing(model: Mapping[str, Any] | None, dataset: Mapping[str, Any] | None) -> list[str]:
-    """In what the two inputs (Manifest.input) differ, if one is of documents, in words; [] if either is not known."""
+    """Say in words how two inputs (Manifest.input) differ if one has documents; [] if either is None."""
     if model is None or dataset is None or "text" not in (model["format"], dataset["format"]):
         return []
-    names = ["format"] if model["format"] != dataset["format"] else sorted({*model, *dataset} - _ANYWHERE)
+    names = ["format"] if model["format"] != dataset["format"] else sorted({*model, *dataset} - _PLACES_OF_DOCUMENTS)
     return [
-        f"{name} is {_shown(dataset.get(name))}, of the model {_shown(model.get(name))}"
+        f"{name} is {_shown(dataset.get(name))}, the model's is {_shown(model.get(name))}"
         for name in names
         if model.get(name) != dataset.get(name)
     ]

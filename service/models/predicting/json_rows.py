@@ -1,7 +1,9 @@
-"""Rows in JSON: {"rows": [{"3": 1.5, "17": 2}, ...]}, features numbered as in the input the model was trained on.
+"""Reads rows to predict from JSON.
 
-For a model of documents: {"documents": ["a text", ...]}; of strings: {"strings": ["ACGT", ...]}.
-For a model of a table, by the names of its columns: {"rows": [{"proto": "tcp", "count": 3}, ...]}.
+{"rows": [{"3": 1.5, "17": 2}, ...]}                features by number, as in the training data
+{"rows": [{"proto": "tcp", "count": 3}, ...]}       columns by name, for a model of a table
+{"documents": ["a text", ...]}                      for a model of documents
+{"strings": ["ACGT", ...]}                          for a model of strings
 """
 
 import re
@@ -23,58 +25,58 @@ from streamsvm.storage.rows.csr import INDEX, INDPTR, LABEL, VALUE, Rows
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 _FROM_ZERO = "Set index_base=0 if features are numbered from 0 here."
 _INDEX_LIMIT = 2**31
-_MOST_CELLS = 1 << 24  # of a table, present and missing, held at a time
+_MOST_CELLS = 1 << 24  # rows times columns of a table in memory
 _OVERFLOW = float(2**128 - 2**103)  # from here on a double rounds to an infinite float32
 
 
 def json_tables(fields: dict[str, Any], input: dict[str, Any] | None, index_base: int) -> TableRows | None:
-    """Rows of {"strings": [...]}, or of a table, {"rows": [{"column": value}]}; None of numbered features.
+    """Read {"strings": [...]}, or the rows of a table, {"rows": [{"column": value}]}; None if features are numbered.
 
-    A column that some row has is missing, null, in the others. Raises ServiceError, `at` has the row from 1.
+    A column that a row leaves out is missing there. Raises ServiceError; its `at` has the row's number from 1.
     """
     name = "strings" if "strings" in fields else "rows"
     if name == "rows" and not is_of_columns(input):
         return None
-    given = fields.get(name)
+    items = fields.get(name)
     if fields.keys() - {name}:
         raise ServiceError("unknown_field", "there is no such field", f"Send {name} alone.")
     kind: type = str if name == "strings" else dict
-    if not isinstance(given, list) or not all(isinstance(each, kind) for each in given):
+    if not isinstance(items, list) or not all(isinstance(each, kind) for each in items):
         raise ServiceError("wrong_type", f"{name} is not a list of {'strings' if kind is str else 'objects'}")
-    if not given:
+    if not items:
         raise ServiceError("no_rows", "there is no row")
     try:
         if name == "strings":
-            return TableRows(rows_of_strings(given, input), 0, None)
+            return TableRows(rows_of_strings(items, input), 0, None)
         assert input is not None
-        names = list(dict.fromkeys(name for row in given for name in row))
+        names = list(dict.fromkeys(name for row in items for name in row))
         if may_be_numbered(input, names):
             return None
-        _check_cells(len(given), len(input["columns"]))
-        columns = {column: [row.get(column) for row in given] for column in input["columns"]}
-        return rows_of_columns(columns, names, len(given), input, index_base)
+        _check_cells(len(items), len(input["columns"]))
+        columns = {column: [row.get(column) for row in items] for column in input["columns"]}
+        return rows_of_columns(columns, names, len(items), input, index_base)
     except InputError as error:
         at = {} if error.line is None else {"row": error.line}
         raise ServiceError(error.code, error.message, error.hint, at) from None
 
 
 def _check_cells(n_rows: int, n_columns: int) -> None:
-    """ServiceError body_too_large: what rows leave out takes no bytes, but a place in the table."""
+    """Raise ServiceError body_too_large for too large a table: columns that rows leave out need memory there, too."""
     if n_rows * n_columns > _MOST_CELLS:
         message = f"{n_rows} rows of {n_columns} columns are more than {_MOST_CELLS} values"
         raise ServiceError("body_too_large", message, "Send fewer rows at a time, or CSV.")
 
 
 def json_rows(fields: dict[str, Any], index_base: int) -> Rows:
-    """The rows of a JSON object, without labels. Raises ServiceError, `at` has the number of the row from 1."""
+    """Read rows of numbered features. Raises ServiceError; its `at` has the row's number from 1."""
     if fields.keys() - {"rows"}:
         raise ServiceError("unknown_field", "there is no such field", 'Send {"rows": [{"3": 1.5}]}.')
-    given = fields.get("rows")
-    if not isinstance(given, list):
+    items = fields.get("rows")
+    if not isinstance(items, list):
         raise ServiceError("wrong_type", "rows is not a list", 'Send {"rows": [{"3": 1.5}]}.')
-    if not given:
+    if not items:
         raise ServiceError("no_rows", "there is no row")
-    rows = [_row(row, index_base, {"row": number}) for number, row in enumerate(given, 1)]
+    rows = [_row(row, index_base, {"row": number}) for number, row in enumerate(items, 1)]
     pairs = [pair for row in rows for pair in row]
     return Rows(
         label=np.zeros(len(rows), LABEL),
@@ -85,15 +87,15 @@ def json_rows(fields: dict[str, Any], index_base: int) -> Rows:
 
 
 def json_documents(fields: dict[str, Any]) -> list[str]:
-    """The documents of a JSON object. Raises ServiceError."""
+    """Read the documents of a JSON object. Raises ServiceError."""
     if fields.keys() - {"documents"}:
         raise ServiceError("unknown_field", "there is no such field", 'Send {"documents": ["a text"]}.')
-    given = fields["documents"]
-    if not isinstance(given, list) or not all(isinstance(document, str) for document in given):
+    items = fields["documents"]
+    if not isinstance(items, list) or not all(isinstance(document, str) for document in items):
         raise ServiceError("wrong_type", "documents is not a list of texts", 'Send {"documents": ["a text"]}.')
-    if not given:
+    if not items:
         raise ServiceError("no_rows", "there is no document")
-    return given
+    return items
 
 
 def _row(row: Any, index_base: int, at: dict[str, Any]) -> list[tuple[int, float]]:

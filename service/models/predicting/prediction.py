@@ -1,7 +1,7 @@
-"""Answers to prediction requests of any size, in bounded memory.
+"""Answers prediction requests of any size in bounded memory.
 
-Of the input nothing is kept but eight bytes a decision value, on disk when they are many. The answer begins
-when all of the input has been read: a fault anywhere is answered by its problem, never by half an answer.
+`keep` writes eight bytes a decision value to a file, and nothing else. The answer begins after all of the input has
+been read: a fault anywhere in the input is answered by its problem, never by half an answer.
 """
 
 import csv
@@ -14,17 +14,18 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from streamsvm.service.models.labels import shown_label
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
+from streamsvm.storage.blocks.manifest import number_text
+from streamsvm.storage.models.model_file import Label
 from streamsvm.storage.rows.csr import Array
 
 _PIECE_BYTES = 1 << 16
-_MOST_NAMES, _MOST_CHARACTERS = 10, 40  # of columns, told
+_MOST_NAMES, _MOST_CHARACTERS = 10, 40  # of the columns that an answer names
 _VALUE = np.dtype("<f8")
 
 
 class BinaryFile(Protocol):
-    """Where decision values are kept."""
+    """The file that holds the decision values."""
 
     def write(self, data: bytes, /) -> int: ...
     def read(self, count: int, /) -> bytes: ...
@@ -33,7 +34,7 @@ class BinaryFile(Protocol):
 
 
 class Piece(NamedTuple):
-    """What is said of some rows; probabilities only where there are any."""
+    """The predictions of some rows; probabilities are None if the model has none."""
 
     labels: list[Any]
     decision_values: list[Any]
@@ -42,10 +43,12 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Predicted:
-    """Predictions that were made: `pieces` gives them once.
+    """The predictions of a whole input; `pieces` can be read once.
 
-    rows, unknown_features   of the whole input
-    unknown_columns          names of a table's columns that were left out
+    values            decision values, from the beginning of the file
+    rows              rows of the input
+    unknown_features  stored values of features that the model does not know
+    unknown_columns   names of a table's columns that were left out
     """
 
     predictor: Predictor
@@ -55,7 +58,7 @@ class Predicted:
     unknown_columns: list[str]
 
     def pieces(self) -> Iterator[Piece]:
-        """Some thousand rows at a time."""
+        """The predictions in order, up to _PIECE_BYTES of decision values at a time."""
         n_values = self.predictor.n_values
         row_bytes = _VALUE.itemsize * (n_values or 1)
         while data := self.values.read(max(1, _PIECE_BYTES // row_bytes) * row_bytes):
@@ -63,17 +66,17 @@ class Predicted:
             yield self._piece(values if n_values is None else values.reshape(-1, n_values))
 
     def close(self) -> None:
-        """Remove what was kept."""
+        """Remove the file of decision values."""
         self.values.close()
 
     def _piece(self, decision_values: Array) -> Piece:
-        found = self.predictor.probabilities(decision_values)
+        probabilities = self.predictor.probabilities(decision_values)
         labels = self.predictor.labels(decision_values).tolist()
-        return Piece(labels, decision_values.tolist(), None if found is None else found.tolist())
+        return Piece(labels, decision_values.tolist(), None if probabilities is None else probabilities.tolist())
 
 
 def keep(predictor: Predictor, predictions: Iterable[Prediction], values: BinaryFile) -> Predicted:
-    """Run through all predictions and keep what the answer needs in a file, which the caller closes."""
+    """Make all predictions and write their decision values to a file, which the caller closes."""
     rows = unknown = 0
     columns: list[str] = []
     for prediction in predictions:
@@ -86,11 +89,12 @@ def keep(predictor: Predictor, predictions: Iterable[Prediction], values: Binary
 
 
 def as_json(predicted: Predicted) -> Iterator[bytes]:
-    """`{"rows": n, "unknown_features": k, "labels": [...], "predictions": [{"label": l, "decision_value": d}, ...]}`
+    """Write `{"rows": n, "unknown_features": k, "labels": [...], "predictions": [...]}`.
 
-    Before the labels stands `"unknown_columns": {"count": n, "names": [...]}` if columns of a table were left out. A
-    prediction of a model with probabilities has `"probability": [...]`, too, in the order of `labels`; of several
-    classes `decision_value` is such a list. A prediction of regression is `{"value": v}`, and there are no labels.
+    A prediction is `{"label": l, "decision_value": d}`. With more than two classes `decision_value` is a list, in the
+    order of `labels`; so is `"probability"`, if the model has probabilities. In regression a prediction is
+    `{"value": v}`, and there are no labels. If columns of a table were left out, `"unknown_columns":
+    {"count": n, "names": [...]}` stands before the labels.
     """
     classes = predicted.predictor.classes
     labels = f'"labels":{json.dumps(classes)},' if classes else ""
@@ -106,15 +110,16 @@ def as_json(predicted: Predicted) -> Iterator[bytes]:
 
 
 def as_lines(predicted: Predicted) -> Iterator[bytes]:
-    """The objects of the JSON document, one a line."""
+    """Write the predictions of `as_json`, one object a line."""
     for piece in predicted.pieces():
         yield "".join(f"{line}\n" for line in _objects(predicted, piece)).encode()
 
 
 def as_csv(predicted: Predicted) -> Iterator[bytes]:
-    """Columns label and decision_value, or value alone.
+    """Write CSV with the columns label and decision_value; in regression, value.
 
-    Of several classes a column decision_value_LABEL each; with probabilities a column probability_LABEL each.
+    With more than two classes there is a column decision_value_LABEL for each, and with probabilities a column
+    probability_LABEL for each.
     """
     yield _csv_lines([_columns(predicted.predictor)])
     for piece in predicted.pieces():
@@ -122,13 +127,18 @@ def as_csv(predicted: Predicted) -> Iterator[bytes]:
 
 
 def as_text(predicted: Predicted) -> Iterator[bytes]:
-    """A label or value a line, as LIBLINEAR's predict has it."""
+    """Write a label or value a line, as LIBLINEAR's predict does."""
     for piece in predicted.pieces():
         yield "".join(f"{shown_label(label)}\n" for label in piece.labels).encode()
 
 
+def shown_label(label: Label) -> str:
+    """A label as text; a number has as few digits as read back exactly, and a whole one no point."""
+    return label if isinstance(label, str) else number_text(label)
+
+
 def first_names(columns: Sequence[str]) -> list[str]:
-    """The first few, as short as a header of HTTP needs them."""
+    """The first few names, shortened to fit an HTTP header."""
     return [name[:_MOST_CHARACTERS] for name in columns[:_MOST_NAMES]]
 
 
@@ -146,18 +156,18 @@ def _rows(piece: Piece) -> Iterator[tuple[Any, Any, Any]]:
 
 
 def _objects(predicted: Predicted, piece: Piece) -> Iterator[str]:
-    for label, values, shares in _rows(piece):
+    for label, values, probabilities in _rows(piece):
         if predicted.predictor.is_regression:
-            yield f'{{"value":{_shown(values)}}}'
+            yield f'{{"value":{_json(values)}}}'
         else:
-            more = "" if shares is None else f',"probability":{_shown(shares)}'
-            yield f'{{"label":{json.dumps(label)},"decision_value":{_shown(values)}{more}}}'
+            more = "" if probabilities is None else f',"probability":{_json(probabilities)}'
+            yield f'{{"label":{json.dumps(label)},"decision_value":{_json(values)}{more}}}'
 
 
-def _shown(value: Any) -> str:
-    """A number, or a list of them. A sum beyond float64 is a number JSON cannot say."""
+def _json(value: Any) -> str:
+    """A number or a list of numbers as JSON; an infinite sum becomes null."""
     if isinstance(value, list):
-        return f"[{','.join(map(_shown, value))}]"
+        return f"[{','.join(map(_json, value))}]"
     return json.dumps(value) if abs(value) < np.inf else "null"
 
 
@@ -166,13 +176,13 @@ def _columns(predictor: Predictor) -> list[str]:
         return ["value"]
     classes = [shown_label(label) for label in predictor.classes]
     values = [f"decision_value_{name}" for name in classes] if predictor.n_values else ["decision_value"]
-    shares = [f"probability_{name}" for name in classes] if predictor.has_probabilities else []
-    return ["label", *values, *shares]
+    probabilities = [f"probability_{name}" for name in classes] if predictor.has_probabilities else []
+    return ["label", *values, *probabilities]
 
 
-def _cells(predictor: Predictor, label: Any, values: Any, shares: list[float] | None) -> list[Any]:
-    several = values if isinstance(values, list) else [values]
-    return several if predictor.is_regression else [shown_label(label), *several, *(shares or [])]
+def _cells(predictor: Predictor, label: Any, values: Any, probabilities: list[float] | None) -> list[Any]:
+    cells = values if isinstance(values, list) else [values]
+    return cells if predictor.is_regression else [shown_label(label), *cells, *(probabilities or [])]
 
 
 def _csv_lines(rows: Iterable[list[Any]]) -> bytes:

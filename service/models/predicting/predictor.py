@@ -1,4 +1,4 @@
-"""Applies a model to rows: LIBLINEAR's `predict`, batch by batch."""
+"""Predicts rows with a model, as LIBLINEAR's `predict` does, batch by batch."""
 
 import copy
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,21 +28,21 @@ from streamsvm.storage.models.model_file import Label, Model
 from streamsvm.storage.models.probability import probabilities
 from streamsvm.storage.rows.csr import Array, Rows
 
-# A large feature number costs no memory here: it is passed over.
+# Large, because an unknown feature with a large number is ignored and costs no memory.
 MOST_FEATURES = 2**31
-_MOST_VALUES = 1 << 18  # decision values made at a time
+_MOST_VALUES = 1 << 18  # decision values in memory
 
 
 @dataclass(frozen=True)
 class Prediction:
     """The predictions of a model for a batch of rows.
 
-    labels            (n_rows,) float64 or texts, of the model's; in regression the decision values
-    decision_values   (n_rows,) float64, positive for the model's first label; of several classes (n_rows, n_classes)
-    expected          (n_rows,) of their type, the labels that stood in the input, nan or "" where there is none
-    unknown_features  stored values of features the model does not know: a linear one passes them over, to a kernel
-                      machine they add to the distance from all support vectors, as in LIBSVM
-    match             of a table: how its columns were found, and which of them were left out
+    labels            (n_rows,) labels of the model, float64 or text; in regression the decision values
+    decision_values   float64, (n_rows,), positive for the first of two labels; or (n_rows, n_classes)
+    expected          (n_rows,) labels in the input, of the type of `labels`; nan or "" where there is none
+    unknown_features  number of stored values of features the model does not know: a linear model ignores them, a
+                      kernel machine adds them to the distance from all support vectors, as LIBSVM does
+    match             how the columns of a table were matched, and which were left out; None if it is no table
     """
 
     labels: Array
@@ -53,26 +53,26 @@ class Prediction:
 
 
 class Predictor:
-    """A model made ready to be applied; holds no state between calls.
+    """Predicts with one model; keeps no state between calls, so that threads may share it.
 
-    model   `index_base` says how the rows to come number their features
-    strict  InputError unknown_feature for a feature the model does not know; else it is counted
+    model   its `index_base` is the number of the first feature in the rows to predict
+    strict  raise InputError unknown_feature for a feature that the model does not know, instead of counting it
     """
 
     def __init__(self, model: Model, *, strict: bool = False) -> None:
         self._strict = strict
         self._applied = applied(model)
-        # The same weights, not two copies of them.
+        # `w` is a view of the applied weights, so that there is only one copy of them.
         self._model = replace(model, w=self._applied.w)
 
     @property
     def input(self) -> dict[str, Any] | None:
-        """What its rows are made of, see `Manifest.input`; None: of numbered features."""
+        """How the rows of training were made, see `Manifest.input`; None: they had numbered features."""
         return self._model.about.get("input")
 
     @property
     def text_format(self) -> str:
-        """The one of FORMATS in which its rows come if nothing else is said; "auto": CSV or LIBSVM text."""
+        """The default format, one of FORMATS, of text to predict; "auto" tells CSV from LIBSVM text."""
         if self.input is None:
             return "libsvm"
         if "columns" in self.input and not self.input["categorical"]:
@@ -81,7 +81,7 @@ class Predictor:
 
     @property
     def is_regression(self) -> bool:
-        """It predicts numbers, not labels."""
+        """Whether the model predicts numbers, not labels."""
         return self._model.is_regression
 
     @property
@@ -91,42 +91,42 @@ class Predictor:
 
     @property
     def n_features(self) -> int:
-        """Features from that one on."""
+        """Number of features, which are numbered from `index_base`."""
         return self._model.n_features
 
     @property
     def classes(self) -> tuple[Label, ...]:
-        """The model's labels, in the order of what belongs to each of them; () in regression."""
+        """The model's labels, in the order of decision values and probabilities; () in regression."""
         return self._model.labels
 
     @property
     def n_values(self) -> int | None:
-        """Decision values of a row, if it has several: one for each class."""
+        """Number of decision values of a row if there are more than two classes, one for each; else None."""
         return len(self.classes) if self._model.is_multiclass else None
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether `probabilities` says anything."""
+        """Whether the model has probabilities."""
         return self._model.probability is not None
 
     @property
     def reads_documents(self) -> bool:
-        """Whether it was trained on documents, and says how they become rows."""
+        """Whether the model was trained on documents, and so can read them."""
         return (self.input or {}).get("format") == "text"
 
     @property
     def is_light(self) -> bool:
-        """Whether a few rows of numbers take it well below a millisecond."""
+        """Whether predicting a few rows of numbers takes well below a millisecond."""
         return isinstance(self._applied, Linear) and not self.reads_documents
 
     def with_strict(self, strict: bool) -> "Predictor":
-        """The same model, strict or not."""
+        """A predictor of the same model that is strict, or not; they share the weights."""
         other = copy.copy(self)
         other._strict = strict
         return other
 
     def predict(self, rows: Rows) -> Prediction:
-        """Labels and decision values; which label they say is LIBLINEAR's rule."""
+        """Predict rows whose features are numbered as the model's; ties are decided as LIBLINEAR does."""
         unknown = self._count_unknown(rows)
         decision = self._applied.of_rows(rows) + self._model.intercept
         return Prediction(self.labels(decision), decision, rows.label, unknown)
@@ -139,11 +139,11 @@ class Predictor:
         return self._applied.of_columns(X) + self._model.intercept
 
     def sparse_values(self, indptr: Array, columns: Array, values: Array) -> Array:
-        """The same for rows in compressed sparse form, columns (nnz,) int64; those from n_features on are unknown."""
+        """Decision values of rows in compressed sparse form; columns (nnz,) int64, unknown from n_features on."""
         return self._applied.of_sparse(indptr, columns, values) + self._model.intercept
 
     def labels(self, decision_values: Array) -> Array:
-        """(n,): what decision values (n,) or (n, n_classes) say."""
+        """(n,): the labels for decision values (n,) or (n, n_classes); in regression, the values themselves."""
         if self.is_regression:
             return decision_values
         return np.array(self.classes)[predicted_classes(decision_values)]
@@ -156,10 +156,10 @@ class Predictor:
     def predict_text(
         self, chunks: Iterable[bytes], limits: Limits | None = None, options: InputOptions | None = None
     ) -> Iterator[Prediction]:
-        """A batch at a time, for text in chunks of any size, plain or compressed; memory is bounded.
+        """Predict text, in chunks of any size, plain or compressed, a batch at a time, in bounded memory.
 
-        options: one of FORMATS (`text_format` if not given), and what there is to say about it.
-        InputError at the first fault of the input, among them index 0 for features that start at 1.
+        options  how to read it, in one of FORMATS; by default in `text_format`
+        Raises InputError at the first fault of the input.
         """
         limits = limits or Limits(max_features=MOST_FEATURES)
         options, text = options or InputOptions(self.text_format), decompressed(chunks, limits)
@@ -176,17 +176,17 @@ class Predictor:
                 yield from self.predictions(numbering.as_model(rows) if options.format == "libsvm" else rows)
                 continue
             before, unknown = unknown, parser.unknown
-            for found in self.predict_table(TableRows(rows, unknown - before, parser.match)):
-                yield replace(found, expected=parser.expected(found.expected))
+            for prediction in self.predict_table(TableRows(rows, unknown - before, parser.match)):
+                yield replace(prediction, expected=parser.expected(prediction.expected))
 
     def predictions(self, rows: Rows) -> Iterator[Prediction]:
-        """Predict some rows at a time: with many classes a batch may have more values than memory holds."""
+        """Predict rows in pieces of at most _MOST_VALUES decision values: with many classes they fill the memory."""
         for piece in rows.pieces(max(1, _MOST_VALUES // (self.n_values or 1))):
             check_wanted()
             yield self.predict(piece)
 
     def predict_table(self, table: TableRows) -> Iterator[Prediction]:
-        """Predict a table, and say what the model does not know of it. InputError unknown_feature if strict."""
+        """Predict a table; if strict, raise InputError unknown_feature for an unknown column or category."""
         columns = [] if table.match is None else table.match.unknown
         if self._strict and (columns or table.unknown):
             what = f"columns ({shown(columns)})" if columns else f"{table.unknown} categories"
@@ -196,8 +196,8 @@ class Predictor:
                 hint="remove them, or predict without strict",
             )
         unknown = table.unknown
-        for found in self.predictions(table.rows):
-            yield replace(found, unknown_features=found.unknown_features + unknown, match=table.match)
+        for prediction in self.predictions(table.rows):
+            yield replace(prediction, unknown_features=prediction.unknown_features + unknown, match=table.match)
             unknown = 0
 
     def _check_kind(self, format_: str) -> None:
@@ -208,21 +208,21 @@ class Predictor:
             raise InputError("input_mismatch", "the model takes no strings", hint="send rows as it was trained on")
 
     def predict_documents(self, documents: Sequence[str]) -> Iterator[Prediction]:
-        """A batch at a time. InputError, whose line is the number of the document; no_documents."""
+        """Predict documents, a batch at a time. InputError no_documents, or a fault; its line numbers the document."""
         for rows in DocumentRows(self._input_of_documents()).rows_of(documents):
             yield from self.predictions(rows)
 
     def document_values(self, documents: Sequence[str]) -> Array:
-        """(n,) float64, or (n, n_classes): decision values. InputError as `predict_documents`."""
-        none = self.decision_values(sparse.csr_matrix((0, self.n_features)))
-        return np.concatenate([none, *(each.decision_values for each in self.predict_documents(documents))])
+        """Decision values (n,) float64, or (n, n_classes). Raises InputError as `predict_documents`."""
+        no_rows = self.decision_values(sparse.csr_matrix((0, self.n_features)))
+        return np.concatenate([no_rows, *(each.decision_values for each in self.predict_documents(documents))])
 
     def numbering(self, index_base: IndexBase) -> Numbering:
-        """The numbering of rows whose first feature has this number."""
+        """The numbering of an input whose first feature is number `index_base`."""
         return Numbering(index_base, self.index_base, self.n_features, self._model.about.get(NUMBERED, True))
 
     def _as_trained(self, options: InputOptions, numbering: Numbering) -> InputOptions:
-        """With all that is known of how rows were made that the model was trained on."""
+        """Complete the options by how the rows of training were made."""
         like = self.input or {"n_features": self.n_features}
         options = replace(options, index_base=numbering.base, like=like)
         if options.format == "text" or (self.reads_documents and options.format != "libsvm"):

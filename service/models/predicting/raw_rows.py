@@ -1,4 +1,4 @@
-"""Rows as a program holds them, strings or the columns of a table, as the rows that a model takes."""
+"""Makes a model's rows of strings, or of the columns of a table, that a program has in memory."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +20,7 @@ from streamsvm.storage.rows.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows
 
 
 class TableRows(NamedTuple):
-    """Rows of a table, how many categories of them the model does not know, and how columns were found."""
+    """Rows of a table, the number of values in unknown categories, and how the columns were matched."""
 
     rows: Rows
     unknown: int
@@ -28,20 +28,23 @@ class TableRows(NamedTuple):
 
 
 def is_of_columns(input: Mapping[str, Any] | None) -> bool:
-    """Whether a model with this `input` takes the columns of a table by their names; without any, numbers have none."""
+    """Whether a model with this `input` takes the columns of a table by name.
+
+    Columns of numbers in a table without names can only be taken by place.
+    """
     return input is not None and "columns" in input and bool(input["has_names"] or input["categorical"])
 
 
 def may_be_numbered(input: Mapping[str, Any], names: Iterable[str]) -> bool:
-    """Whether names of features are their numbers, for a model of columns of numbers alone."""
+    """Whether these names can be numbers of features; the model must have columns of numbers only."""
     names = set(names)
     return not input["categorical"] and all(map(str.isdecimal, names)) and not names & set(input["columns"])
 
 
 def rows_of_strings(strings: Sequence[Any], input: dict[str, Any] | None) -> Rows:
-    """Of strings of bases, without labels. InputError whose `line` is the number of the string from 1."""
+    """Make rows, without labels, of strings of bases. Raises InputError; its `line` is the string's number from 1."""
     if not is_of_strings(input):
-        raise InputError("input_mismatch", "the model takes no strings", hint="send what the model was trained on")
+        raise InputError("input_mismatch", "the model takes no strings", hint="send rows like those of training")
     lines = []
     for number, string in enumerate(strings, 1):
         if not isinstance(string, str):
@@ -50,8 +53,7 @@ def rows_of_strings(strings: Sequence[Any], input: dict[str, Any] | None) -> Row
             raise InputError("not_a_base" if string else "empty_sequence", "this is no string of bases", line=number)
         lines.append(string)
     if not lines:
-        none = np.empty(0, INDEX), np.empty(0, VALUE)
-        return Rows(np.zeros(0, LABEL), np.zeros(1, INDPTR), *none)
+        return Rows(np.zeros(0, LABEL), np.zeros(1, INDPTR), np.empty(0, INDEX), np.empty(0, VALUE))
     parser = FastaParser(InputOptions("fasta", like=input), Limits(), labelled=False)
     parts = list(parser.parse_chunks([line.encode() + b"\n" for line in lines]))
     ends = np.cumsum([0, *(np.diff(part.indptr).sum() for part in parts)])
@@ -63,21 +65,23 @@ def rows_of_strings(strings: Sequence[Any], input: dict[str, Any] | None) -> Row
 def rows_of_columns(
     columns: Mapping[str, Sequence[Any] | Array], names: Sequence[str], n_rows: int, input: dict[str, Any], base: int
 ) -> TableRows:
-    """Rows of columns (n_rows,) by name, without labels; names: all that are there, also those that no model needs.
+    """Make rows, without labels, of the columns (n_rows,) of a table by name.
 
-    What is missing is None or nan. InputError, whose `line` is the number of the row from 1; column_missing and the
-    like, as `match_columns`.
+    columns  those that the model may need; a missing value is None or nan
+    names    of all columns of the table
+    base     the model's index_base
+    Raises InputError, also those of `match_columns`; its `line` is the row's number from 1.
     """
     match = match_names(input, names)
-    wanted = match.columns
+    matched = match.columns
     options = InputOptions("csv", missing=input["missing"], categories=input["categories"], like=input)
-    by_place = replace(wanted, places=list(range(len(wanted.names))))
+    by_place = replace(matched, places=list(range(len(matched.names))))
     features = MixedFeatures(by_place, options, grows=False)
     must_be_there = input["missing"] == "error"
     numbers = [
-        _numbers(columns[wanted.names[k]], wanted.names[k], must_be_there) for k in by_place.number_places.tolist()
+        _numbers(columns[matched.names[k]], matched.names[k], must_be_there) for k in by_place.number_places.tolist()
     ]
-    words = [_words(columns[name], name, features) for name in wanted.word_names]
+    words = [_words(columns[name], name, features) for name in matched.word_names]
     table = np.stack(numbers, axis=1) if numbers else np.empty((n_rows, 0))
     _check(table)
     rows = Rows(np.zeros(n_rows, LABEL), *features.make(table, words, base))
@@ -85,7 +89,7 @@ def rows_of_columns(
 
 
 def match_names(input: dict[str, Any], names: Sequence[str]) -> Match:
-    """Match columns that a program gives by name; those of categories may be called by number if they had no names."""
+    """Match columns by name; columns of a table without names, if some are categories, go by their numbers."""
     if len(set(names)) < len(names):
         raise InputError("duplicate_column", "a column name stands twice")
     if input["categorical"] and set(input["columns"]) <= set(names):
@@ -95,7 +99,7 @@ def match_names(input: dict[str, Any], names: Sequence[str]) -> Match:
 
 
 def _numbers(column: Sequence[Any] | Array, name: str, must_be_there: bool) -> Array:
-    """(n,) float64, nan where they are missing."""
+    """The column as (n,) float64, with nan for missing values."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
         values = column.astype(np.float64)
     else:
@@ -119,7 +123,7 @@ def _number(value: Any, name: str, row: int) -> float:
 
 
 def _check(table: Array) -> None:
-    """InputError row_overflow, value_not_finite for a number in a table (n_rows, k) that float32 cannot hold."""
+    """Raise InputError row_overflow or value_not_finite for a number in a table (n_rows, k) beyond float32."""
     bad = ~fits(np.where(np.isnan(table), 0.0, table))
     if bad.any():
         row, column = np.argwhere(bad)[0].tolist()
@@ -137,5 +141,5 @@ def _words(column: Sequence[Any] | Array, name: str, features: MixedFeatures) ->
 
 
 def _is_missing(value: Any) -> bool:
-    """None, nan, or pandas' own."""
+    """Whether a value is None, nan, or pandas' NA or NaT."""
     return value is None or (isinstance(value, float) and math.isnan(value)) or str(value) in ("<NA>", "NaT")

@@ -1,4 +1,4 @@
-"""Texts in which rows come to be predicted, by a model of these classes."""
+"""The text formats of rows to predict, with their parsers."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ from streamsvm.storage.models.model_file import Label
 
 
 def format_of_name(file: Path, otherwise: str) -> str:
-    """That of rows.csv, or of rows.tsv.gz."""
+    """The format that the endings of a file name mean, such as rows.csv or rows.tsv.gz; else `otherwise`."""
     if {".fa", ".fna"} & set(file.suffixes):
         return "fasta"
     return next((name for name in FORMATS if f".{name}" in file.suffixes), otherwise)
@@ -27,6 +27,7 @@ def _table(options: InputOptions, limits: Limits, classes: Sequence[Label]) -> P
     return CsvToPredict(options, limits, classes)
 
 
+# format -> a function that makes its parser; the labels are the model's classes.
 FORMATS: dict[str, Callable[[InputOptions, Limits, Sequence[Label]], Parser]] = {
     "libsvm": lambda options, limits, _: LibsvmParser(options.index_base, limits, weighted=False),
     "csv": _table,

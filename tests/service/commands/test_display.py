@@ -1,4 +1,4 @@
-"""Training as a terminal shows it, and as a file does."""
+"""The display of training on a terminal and in a file."""
 
 import io
 import re
@@ -29,7 +29,7 @@ class Terminal(io.StringIO):
 
 
 def screen(text):
-    """Lines that a terminal shows in the end."""
+    """The lines on a terminal at the end."""
     lines, row, column = [""], 0, 0
     for piece in re.findall(r"\x1b\[\d*[A-Z]|\r|\n|[^\x1b\r\n]+", text):
         if piece == "\r":
@@ -53,7 +53,7 @@ def screen(text):
 
 @pytest.fixture
 def open_terminal(monkeypatch):
-    """To be called by the test itself: pytest has its own standard error in every phase."""
+    """A function, because pytest replaces standard error in each phase of a test."""
 
     def open_():
         stream = Terminal()

@@ -1,4 +1,4 @@
-"""The commands: those for a service start at once, since the engine is imported by none of them."""
+"""The commands; those for a service start at once, because none of them imports the engine."""
 
 import argparse
 import json

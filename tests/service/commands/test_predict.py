@@ -1,4 +1,4 @@
-"""`streamsvm predict` on tables: what it says of a column of labels that nobody named."""
+"""`streamsvm predict` on tables with a column of labels that no option names."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from streamsvm.storage.models.model_file import Model
 
 @pytest.fixture
 def model(tmp_path):
-    """A file with a model of two features that says 1 where the first is the larger."""
+    """A file with a model of two features that predicts 1 if the first is the larger."""
     path = tmp_path / "a.npz"
     path.write_bytes(b"".join(MODEL_FORMATS["npz"].write(Model(np.array([1.0, -1.0]), (1.0, -1.0), 0))))
     return path
@@ -36,7 +36,7 @@ def test_labels_that_are_text_lead_to_the_option_that_names_their_column(model, 
 def test_labels_in_a_column_with_a_usual_name_are_no_feature(model, capsys, options):
     assert predict(model, "y,a,b\n1,2,1\n-1,1,2\n", *options) == 0
     assert capsys.readouterr().err.splitlines() == [
-        "columns were taken by their places, for the model holds no names of columns",
+        "columns were matched by their places, because the model has no names of columns",
         "accuracy 100.0000% (2/2)",
     ]
 

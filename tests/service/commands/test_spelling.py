@@ -1,4 +1,4 @@
-"""Names as people know them: fields of the interface in hints, its nouns as commands."""
+"""Fields of the interface become options in hints, and nouns of the interface become commands."""
 
 import re
 

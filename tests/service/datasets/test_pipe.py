@@ -1,4 +1,4 @@
-"""A pipe that is filled beside the event loop: all bytes in order, bounded memory, no thread and no file left."""
+"""A pipe that a thread fills: all bytes in order, bounded memory, no thread or descriptor remains."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""LIBLINEAR beside the demo, played by scripts: what it says, and what it may fail of."""
+"""The demo's LIBLINEAR, replaced by scripts: its output, and its failures."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The demo's text: rows as they should be, the same every time."""
+"""The demo's text: its rows follow their model, and are the same every time."""
 
 from itertools import islice
 
@@ -48,10 +48,10 @@ def test_as_much_as_was_asked_for(corpus, tmp_path):
 
 
 def test_words_say_something(corpus):
-    """The words' own votes get more rows right than chance, and not more than there are labels not turned over."""
+    """Votes of the words get more rows right than chance, and not more than there are labels that are not flipped."""
     rows = parsed(next(corpus.chunks(TRAINING)))
-    says = np.zeros(len(corpus._says))
-    says[corpus._feature] = corpus._says
+    says = np.zeros(len(corpus._class))
+    says[corpus._feature] = corpus._class
     votes = np.add.reduceat(says[rows.indices - 1], rows.indptr[:-1])
     right = np.mean(np.sign(votes) == rows.label)
     assert 0.75 < right <= 1 - FLIPPED + 0.05

@@ -8,8 +8,7 @@ import pytest
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.progress.states import TRANSITIONS, check_transition
-from streamsvm.service.records.clock import now
-from streamsvm.service.records.ids import new_id
+from streamsvm.service.records.stamps import new_id, now
 from streamsvm.service.sizes import format_size, parse_size
 from streamsvm.trainer.solvers import SOLVERS
 
@@ -154,7 +153,7 @@ def test_terminal_states_lead_nowhere(state):
 def test_ids_are_unique_and_sort_by_time(monkeypatch):
     assert len({new_id("job") for _ in range(10_000)}) == 10_000
     clock = iter(range(10**18, 10**18 + 50_000_000, 1_000_000))
-    monkeypatch.setattr("streamsvm.service.records.ids.time.time_ns", lambda: next(clock))
+    monkeypatch.setattr("streamsvm.service.records.stamps.time.time_ns", lambda: next(clock))
     ids = [new_id("job") for _ in range(50)]
     assert all(earlier < later for earlier, later in pairwise(ids))
     assert all(id_.startswith("job_") and len(id_) == 30 for id_ in ids)

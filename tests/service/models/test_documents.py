@@ -157,7 +157,7 @@ def dataset_of(tmp_path, texts: list[str], **options) -> Dataset:
 @pytest.mark.parametrize("alternate_sign", [True, False])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_heaviest_words(tmp_path, alternate_sign, n_classes):
-    """Of each word what it adds to the decision value; the largest come first."""
+    """What each word adds to the decision value, the largest first."""
     texts = [f"word{k} next{k}" for k in range(200)]
     dataset = dataset_of(tmp_path, texts, alternate_sign="yes" if alternate_sign else "no")
     model = model_of(n_classes, alternate_sign=alternate_sign)
@@ -209,7 +209,7 @@ def dataset_words(dataset: Dataset) -> list[str]:
     [
         ({"analyzer": "char"}, "analyzer is word, of the model char"),
         ({"ngram_range": [1, 1]}, "ngram_range is 1,2, of the model 1,1"),
-        ({"lowercase": False}, "lowercase is yes, of the model no"),
+        ({"lowercase": False}, "lowercase is yes, the model's is no"),
         ({"n_features": 1 << 20}, "n_features is 1024, of the model 1048576"),
         ({"format": "csv"}, "format is text, of the model csv"),
     ],

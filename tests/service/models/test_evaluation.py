@@ -1,4 +1,4 @@
-"""What a model is worth on a dataset, against numpy's sums over the same rows."""
+"""Evaluations against numpy's sums over the same rows."""
 
 import errno
 from dataclasses import replace
@@ -39,7 +39,7 @@ def numpys_objective(model: Model, margins: np.ndarray, y: np.ndarray) -> float:
 
 
 def test_names_of_labels_are_compared(tmp_path):
-    """A number stands for one name in one dataset, and perhaps for another in another."""
+    """Two datasets may store the same label under different numbers."""
     text, model = b"y,a\nham,1\nspam,2\nspam,3\n", some_model(labels=(1.0, 0.0))
     model = replace(model, w=model.w[:1])
     ingest([text], tmp_path / "data", InputOptions("csv"))
@@ -149,7 +149,7 @@ def test_targets_that_are_all_one_have_no_r_squared(tmp_path):
 
 @pytest.mark.parametrize("step", ["tempfile.TemporaryFile", "os.posix_fallocate"])
 def test_a_full_disk_is_told(tmp_path, monkeypatch, step):
-    """There may be no room for the file, or for a name of it."""
+    """The disk may have no room for the file, or for its directory entry."""
     dataset = Dataset(make_dataset(tmp_path / "data", *random_problem(50, 20)))
 
     def refuse(*_, **__):

@@ -36,7 +36,7 @@ def problem(labels=LABELS):
 
 
 def evaluated(tmp_path, model: Model, X, y) -> tuple[dict, np.ndarray, np.ndarray | None, np.ndarray]:
-    """What was found, and decision values, probabilities and labels of numpy."""
+    """The evaluation, and numpy's decision values, probabilities and labels."""
     found = evaluate(model, Dataset(make_dataset(tmp_path / "data", X, y)))
     predictor = Predictor(model)
     decision = predictor.decision_values(X.astype(float))
@@ -47,7 +47,7 @@ def test_counts_are_scikit_learns(tmp_path):
     X, y = problem()
     found, _, _, predicted = evaluated(tmp_path, model_of(), X, y)
     assert found["confusion"]["labels"] == LABELS
-    # As texts: some labels are no whole numbers, which scikit-learn takes for regression.
+    # Labels as texts: scikit-learn takes labels that are not whole numbers for regression.
     own, said, names = y.astype(str), predicted.astype(str), np.array(LABELS).astype(str)
     assert found["confusion"]["rows"] == confusion_matrix(own, said, labels=names).tolist()
     assert found["accuracy"] == np.mean(predicted == y)
@@ -89,7 +89,7 @@ def test_the_objective_is_the_sum_of_those_of_one_class_against_the_rest(tmp_pat
 def test_the_objective_of_crammer_and_singer_is_least_at_liblinears_optimum(tmp_path):
     X, y = problem((0.0, 1.0, 2.0))
     trained = liblinearutil.train(y, X.astype(float), "-s 4 -c 0.5 -e 1e-8 -q")
-    # Of three classes; its own order of them.
+    # Three classes in another order than the model's.
     w = np.stack([trained.get_decfun(place)[0] for place in range(3)])
     about = {"loss": "hinge", "C": 0.5, "spec": {"multiclass": "crammer_singer"}}
     labels = tuple(map(float, trained.get_labels()))
@@ -144,7 +144,7 @@ def test_a_class_without_rows_has_no_recall(tmp_path):
     X, y = problem(LABELS[:3])
     w = np.zeros((4, N_FEATURES))
     found = evaluate(Model(w, LABELS, 1), Dataset(make_dataset(tmp_path / "data", X, y)))
-    # All values are equal: the first label.
+    # All values are equal, so the first label is predicted.
     assert found["classes"][3] == {"label": 7.5, "rows": 0, "precision": None, "recall": None, "f1": None}
     assert found["classes"][1]["precision"] is None and found["classes"][1]["recall"] == 0.0
     assert found["balanced_accuracy"] == pytest.approx(1 / 3)

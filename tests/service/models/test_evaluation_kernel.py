@@ -1,4 +1,4 @@
-"""Evaluation of kernel machines: the figures of numpy's decision values, also where features are numbered anew."""
+"""Evaluation of kernel machines: the figures of numpy's decision values, also if features are renumbered."""
 
 from dataclasses import replace
 
@@ -49,13 +49,13 @@ def test_several_classes(tmp_path):
 
 @pytest.mark.parametrize("n_features", [LARGE_W + 2000, LARGE_W + 1001, LARGE_W // 2])
 def test_wide_data_whose_features_are_numbered_anew(tmp_path, n_features):
-    """Rows and vectors each have features that the other has not, and these count in the distance."""
+    """Features that only the rows or only the vectors have count in the distance."""
     X, y = random_problem(400, 60)
     places = np.append(np.random.default_rng(2).permutation(LARGE_W + 1000)[:59], LARGE_W + 1000)
     wide = sparse.csr_matrix((X.data, places[X.indices], X.indptr), (400, LARGE_W + 1001)).sorted_indices()
     dataset = Dataset(make_dataset(tmp_path / "data", wide, y))
     assert dataset.manifest.renumbered
-    # The first 20 rows are the vectors, with a feature of their own, as far as there are such features.
+    # The first 20 rows are the vectors, each with another feature if there are enough features.
     own = sparse.csr_matrix(
         (np.full(20, 0.5, np.float32), np.full(20, n_features - 1), np.arange(21)), (20, n_features)
     )
@@ -63,7 +63,7 @@ def test_wide_data_whose_features_are_numbered_anew(tmp_path, n_features):
     Z.resize(20, n_features)
     model = with_vectors(Z + own)
     found = evaluate(model, dataset)
-    # In the few columns that anybody has.
+    # Only the columns that a row or a vector has.
     used = np.union1d(np.unique(wide.indices), np.unique((Z + own).indices))
     shown = [matrix_of(M, used) for M in (wide, Z + own)]
     decision = kernel(*shown, model.vectors.gamma) @ model.w

@@ -29,7 +29,7 @@ LABELS = (5.0, -1.0, 2.0, 7.0)
 
 
 def some_weights(seed=0):
-    """Of very different sizes, some 0."""
+    """Weights of very different sizes, some of them 0."""
     rng = np.random.default_rng(seed)
     return np.where(rng.random(N_ROWS) < 0.15, 0.0, rng.lognormal(0.0, 2.0, N_ROWS))
 

@@ -1,10 +1,8 @@
 """The formats of an exported model: exact round trips, damage, and LIBLINEAR's and numpy's own readers."""
 
 import io
-import itertools
 import json
 import math
-import random
 import sys
 import zipfile
 
@@ -16,13 +14,14 @@ from liblinear import liblinearutil
 
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError, onnx_graph
 from streamsvm.service.models.exports.errors import WEIGHTS_A_PIECE
-from streamsvm.service.models.exports.onnx_outputs import outputs_of
+from streamsvm.service.models.exports.onnx_nodes import outputs_of
 from streamsvm.service.models.names import format_of
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import Rows
 from tests.contracts.problems import random_problem
 from tests.reference.liblinear import liblinear_predict
+from tests.service.models.model_files import check_truncations, export, read, read_damaged
 
 ODD = [0.0, -0.0, 5e-324, -2.2250738585072014e-308, 1.7976931348623157e308, -1e300, 0.1, 1 / 3, 1e22, 123456789.0, 1e-5]
 FORMATS = sorted(MODEL_FORMATS.keys() - {"libsvm"})  # that is of kernel machines
@@ -39,21 +38,13 @@ def make(w=ODD, **changes) -> Model:
     return Model(np.array(w, np.float64), **{**fields, **changes})
 
 
-def export(name: str, model: Model) -> bytes:
-    return b"".join(MODEL_FORMATS[name].write(model))
-
-
-def read(name: str, data: bytes) -> Model:
-    return MODEL_FORMATS[name].read(io.BytesIO(data))
-
-
 def same(a: Model, b: Model) -> bool:
-    """To the bit: nan and the sign of zero count."""
+    """Whether two models are equal to the bit, with nan and the sign of zero."""
     return a.w.tobytes() == b.w.tobytes() and (a.labels, a.bias, a.w_bias) == (b.labels, b.bias, b.w_bias)
 
 
 def random_weights(count: int) -> np.ndarray:
-    """Any finite float64, some of them zero."""
+    """Finite float64 weights, some of them zero."""
     rng = np.random.default_rng(7)
     w = rng.integers(0, 2**64, count, np.uint64).view(np.float64)
     w[~np.isfinite(w) | (rng.random(count) < 0.3)] = 0.0
@@ -94,7 +85,7 @@ def test_a_model_of_regression_has_no_labels(name, loss):
 @pytest.mark.parametrize(("solver", "loss"), [(12, "squared_epsilon_insensitive"), (13, "epsilon_insensitive")])
 @pytest.mark.parametrize("bias", [-1, 0.5])
 def test_liblinear_and_we_predict_the_same_numbers(tmp_path, solver, loss, bias):
-    """With its model and with ours."""
+    """LIBLINEAR predicts the same with its own model and with ours."""
     X, y = random_problem(60, 20, 5)
     targets = X @ np.arange(20) + y / 10
     theirs = liblinearutil.train(targets, X.astype(float), f"-s {solver} -B {bias} -q")
@@ -324,7 +315,7 @@ def test_onnxruntime_agrees_on_a_thousand_rows(bias):
 
 
 def test_an_onnx_file_of_before_there_were_labels_is_read():
-    """Its graph gave decision values alone."""
+    """The older graph has decision values only."""
     model = make([0.5, 2.0])
     assert same(read("onnx", onnx_graph._graph(model, []).SerializeToString()), model)
 
@@ -343,7 +334,7 @@ def test_an_onnx_file_of_before_its_columns_ascended_is_read(labels):
 )
 @pytest.mark.parametrize("first", [0, 1])
 def test_onnx_has_probabilities_as_scikit_learn_has_classes(labels, dtype, first):
-    """Whichever of the labels a positive decision value says."""
+    """Either label may be the one of positive decision values."""
     model = make([2.0], labels=labels[::-1] if first else labels, about={"loss": "logistic"})
     session = onnxruntime.InferenceSession(export("onnx", model))
     found, shares = session.run(["labels", "probabilities"], {"X": np.array([[1.0], [-3.0]])})
@@ -378,32 +369,16 @@ def test_other_bytes_are_no_model(name, data):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_truncation_is_noticed(name):
-    data = export(name, make())
-    for length in range(len(data)):
-        if data[length:] == b"\n" and name == "json":
-            continue  # the document is whole without the last line feed
-        with pytest.raises(ModelFormatError):
-            read(name, data[:length])
+    check_truncations(name, export(name, make()))
 
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.filterwarnings("ignore")  # zipfile and numpy warn of odd names and headers before they raise
 def test_damage_raises_one_error_only(name):
-    """Any flipped byte: a model that could have been written, or ModelFormatError; npz also notices all of it."""
+    """A file with a flipped byte is read as a valid model or raises ModelFormatError; npz raises for each byte."""
     model = make()
     data = export(name, model)
-    rng = random.Random(0)
-    flips = itertools.chain(
-        ((place, 1 << rng.randrange(8)) for place in range(len(data))),
-        ((rng.randrange(len(data)), rng.randrange(1, 256)) for _ in range(1500)),
-    )
-    for place, mask in flips:
-        damaged = bytearray(data)
-        damaged[place] ^= mask
-        try:
-            found = read(name, bytes(damaged))
-        except ModelFormatError:
-            continue
+    for found in read_damaged(name, data, 1500):
         assert name != "npz" or same(found, model)
         assert np.isfinite(found.w).all()
 

@@ -25,7 +25,7 @@ PAIRS = ((-1.5, 0.25), (-0.5, -1e-3), (-2.0, 1 / 3))
 
 
 def make(n_features: int = 7, labels=(3.0, 1.0, 2.0), bias: float | None = None, **changes) -> Model:
-    """Its weights are odd numbers; that of one class has ties with another."""
+    """A model with odd weights, in which two classes tie."""
     rng = np.random.default_rng(len(labels))
     w = rng.integers(-3, 4, (len(labels), n_features)) / 8
     w_bias = tuple(rng.standard_normal(len(labels)).tolist()) if bias is not None else 0.0
@@ -47,7 +47,7 @@ def check_same(found: Model, model: Model) -> None:
 
 
 def random_rows(n_features: int, n_rows: int = 1000) -> sparse.csr_matrix:
-    """Of small whole numbers: many decision values are equal."""
+    """Rows of small whole numbers, so that many decision values are equal."""
     rng = np.random.default_rng(3)
     return sparse.csr_matrix(rng.integers(-1, 2, (n_rows, n_features)) * (rng.random((n_rows, n_features)) < 0.5))
 

@@ -1,4 +1,4 @@
-"""Inference on tensors against the predictor's own reading of the same rows."""
+"""Inference on tensors against the predictor on the same rows as text."""
 
 import numpy as np
 import pytest
@@ -157,7 +157,7 @@ def test_columns_that_are_none_of_the_models(changes, code):
 
 @pytest.mark.parametrize("missing", ["error", "zero"])
 def test_columns_of_numbers(missing):
-    """Those of LIBSVM's matrices come first in the metadata: clients send the first."""
+    """The metadata name X first, because some clients send the first input only."""
     about = {"loss": "hinge", "input": {**named_numbers(["b", "a"]), "missing": missing}}
     predictor = Predictor(Model(np.array([1.0, 10.0]), (1.0, -1.0), 0, None, 0.0, about))
     found = infer(predictor, {"a": np.array([1, 0]), "b": np.array([2.0, 3.0])})

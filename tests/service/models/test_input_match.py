@@ -1,4 +1,4 @@
-"""Models are evaluated only on rows that are made as theirs were; features of tables are found by what they are."""
+"""Models are evaluated only on rows made as in training; features of tables match by column and word."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ BEYOND, OUT = 9, -1
 
 
 def matched(model, dataset, base: int = 1, n_model: int = 4, n_dataset: int = 4):
-    """Numbers in the model of the dataset's features; OUT of columns, BEYOND of words that the model does not have."""
+    """The model's number of each feature of the dataset: OUT for an unknown column, BEYOND for an unknown word."""
     of_model = Model(np.ones(n_model), (1.0, -1.0), 1, None, 0.0, {} if model is None else {"input": model})
     manifest = Manifest("", base, n_dataset, 1, 1, {}, 1, 1, {}, (), input=dataset)
     found = match_dataset(of_model, manifest)
@@ -66,7 +66,7 @@ def test_indicators_and_hashed_words():
 
 @pytest.mark.parametrize("base", [0, 1])
 def test_columns_of_numbers(base):
-    """A model that was fitted elsewhere may count from another number."""
+    """A model from elsewhere may number its features from another base."""
     assert matched(NUMBERS, named_numbers(["c", "a", "b"]), base, 3, 3) == ([3, 1, 2], [])
     assert matched(PLACES, {**PLACES, "columns": ["1", "2", "4"], "label_column": "3"}, base, 3, 3) == ([1, 2, 3], [])
     assert matched(None, NUMBERS, base, 3, 3) == ([1, 2, 3], [])

@@ -1,4 +1,4 @@
-"""Rows in JSON: the same rows as in LIBSVM text, and what is none."""
+"""Rows in JSON are the same as in LIBSVM text; other JSON is refused."""
 
 import pytest
 

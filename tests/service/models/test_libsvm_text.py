@@ -1,4 +1,4 @@
-"""LIBSVM's text: its own programs and ours agree on every row, with its models and with ours; faults are told."""
+"""LIBSVM's text: LIBSVM and StreamSVM agree on every row, with models of either; faults are reported."""
 
 import io
 from dataclasses import replace
@@ -31,7 +31,7 @@ def predicted(model: Model, text: bytes):
 
 
 def some_rows(n_features: int) -> sparse.csr_matrix:
-    """Near the vectors, without features, with some that no vector has, and far away."""
+    """Rows near the vectors and far away, without features, and with features that no vector has."""
     X = random_matrix(1000, n_features, seed=3)
     far = random_matrix(50, n_features, seed=4) * np.float32(1e3)
     return sparse.vstack([X, far, sparse.csr_matrix((3, n_features))], "csr").astype(np.float32)
@@ -46,7 +46,7 @@ def test_libsvm_finds_the_same_values(tmp_path, n_features, intercept):
     labels, values = libsvm_predict(tmp_path / "model", X)
     found = predicted(model, libsvm_text(X, np.ones(X.shape[0])))
     np.testing.assert_array_equal(found[0], labels)
-    # A value stands there in the digits that give its float32, which LIBSVM takes for a float64.
+    # The text has the shortest digits of a float32, which LIBSVM reads as a float64.
     np.testing.assert_allclose(found[1], values, rtol=1e-5, atol=1e-5)
     assert {3.0, -2.0} == set(labels)
 
@@ -67,7 +67,7 @@ def test_svm_predict_agrees_on_every_row(tmp_path, base, n_features):
 
 @has_program
 def test_svm_predict_shows_the_probabilities(tmp_path):
-    """Its 3.24 looks for those of a pair by iteration, which ends early."""
+    """LIBSVM 3.24 computes probabilities of a pair by an iteration that ends early."""
     model, X = random_machine(60, sigmoid=PAIRS[:1]), some_rows(12)
     (tmp_path / "model").write_bytes(export(model))
     text = libsvm_text(X, np.ones(X.shape[0]))

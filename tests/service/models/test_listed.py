@@ -1,4 +1,4 @@
-"""Features far apart: a dataset, its jobs and models are those of the same rows with features numbered side by side."""
+"""Features far apart: dataset, jobs and models are the same as with the features numbered side by side."""
 
 import io
 from dataclasses import replace
@@ -34,7 +34,7 @@ N_FEATURES, N_ROWS = 40, 300
 
 
 def rows_of(n_classes=2, seed=0):
-    """(features (n_rows, 6), values, labels)"""
+    """Rows as features (n_rows, 6), values and labels."""
     rng = np.random.default_rng(seed)
     X = np.zeros((N_ROWS, N_FEATURES))
     for row in X:
@@ -44,7 +44,7 @@ def rows_of(n_classes=2, seed=0):
 
 
 def places_of(seed=1):
-    """Where the features lie, ascending, the last one LAST."""
+    """Ascending numbers of the features, the last one LAST."""
     rng = np.random.default_rng(seed)
     return np.append(np.sort(rng.choice(LAST - 1, N_FEATURES - 1, replace=False)) + 1, LAST)
 
@@ -82,7 +82,7 @@ JOBS = {
 
 @pytest.fixture(params=JOBS)
 def twins(request, tmp_path):
-    """(the wide dataset, its model, its text), and the same of the narrow one."""
+    """Dataset, model and text of the wide rows, then of the narrow ones."""
     fields = dict(JOBS[request.param])
     X, labels = rows_of(fields.pop("n_classes", 2))
     found = []
@@ -112,7 +112,7 @@ def test_a_model_is_that_of_features_side_by_side(twins, tmp_path):
 
 
 def far_model(last: int, base: int, n_classes: int) -> Model:
-    """Of weights of some features up to `last`."""
+    """A text with weights of some features up to `last`."""
     rng = np.random.default_rng(3)
     numbers = np.unique(np.append(rng.integers(base, last, 30), last))
     w = rng.standard_normal((n_classes, len(numbers)) if n_classes > 2 else len(numbers))
@@ -137,7 +137,7 @@ def test_files_hold_the_weights_that_there_are(format_, base, n_classes):
 
 
 def test_a_graph_says_what_the_model_says():
-    """onnxruntime is given dense rows: not of a hundred million features."""
+    """onnxruntime takes dense rows, which cannot have a hundred million features."""
     runtime = pytest.importorskip("onnxruntime")
     model = far_model(5000, 1, 3)
     X = np.random.default_rng(0).standard_normal((4, 5000))
@@ -147,7 +147,7 @@ def test_a_graph_says_what_the_model_says():
 
 
 def test_rows_that_come_later(tmp_path):
-    """Features beyond all there were are numbered behind them; the dataset is that of all rows."""
+    """New features get the next numbers; the dataset is the same as one of all rows at once."""
     X, labels = rows_of()
     near, far = np.arange(1, N_FEATURES + 1), places_of()
     ingest([text_of(X[:100], labels[:100], near)], tmp_path / "data", threads=1)

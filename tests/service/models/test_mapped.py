@@ -1,4 +1,4 @@
-"""Models that carry feature maps: what they predict, what files hold of them, what is folded, what is refused."""
+"""Models with feature maps: predictions, files, maps folded into the weights, and refusals."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Files whose features count from 0 or from 1, and the model they are predicted with, by way of each of its formats."""
+"""Files with features numbered from 0 or from 1, predicted with a model from each of its formats."""
 
 import io
 from dataclasses import replace
@@ -26,7 +26,7 @@ def linear(base: int) -> Model:
 
 
 def text(rows, base):
-    """As scikit-learn writes it."""
+    """Text as scikit-learn writes it."""
     out = io.BytesIO()
     dump_svmlight_file(sparse.csr_matrix(rows), np.ones(len(rows)), out, zero_based=base == 0)
     return out.getvalue()
@@ -44,7 +44,7 @@ def values(predictor, data, base="auto"):
 @pytest.mark.parametrize("name", ["liblinear", "npz", "json", "onnx"])
 @pytest.mark.parametrize("base", [0, 1])
 def test_a_file_is_read_as_the_one_that_was_trained_on(name, base):
-    """Also where no row has the first feature."""
+    """The numbering is found even if no row has the first feature."""
     predictor = by_way_of(name, linear(base))
     rest = ROWS * (np.arange(5) > 0)
     for rows in (ROWS, rest):
@@ -71,7 +71,7 @@ def test_a_file_that_counts_otherwise_is_refused_with_a_hint_that_helps(model, b
 
 @pytest.mark.parametrize("name", ["liblinear", "npz", "json", "onnx"])
 def test_a_model_of_a_matrix_reads_files_that_count_from_0_or_1(name):
-    """Its columns had no numbers. What begins nowhere is refused, in whatever piece of the text it comes."""
+    """A matrix has no numbers: a file that does not show its base is refused, in whatever piece the rows come."""
     model = replace(linear(0), about={"loss": "hinge", "numbered": False})
     predictor = by_way_of(name, model)
     for base in (0, 1):
@@ -92,7 +92,7 @@ def test_features_beyond_the_last_are_passed_over_as_before():
 
 
 def test_liblinear_reads_the_number_of_features_as_it_is(tmp_path):
-    """A zero before a number changes nothing in C."""
+    """C reads a number with a leading zero as the same number."""
     matrix = replace(linear(0), about={"loss": "hinge", "numbered": False})
     texts = [b"".join(MODEL_FORMATS["liblinear"].write(model)) for model in (linear(1), linear(0), matrix)]
     assert [each.split(b"\n")[3] for each in texts] == [b"nr_feature 5", b"nr_feature 05", b"nr_feature 005"]

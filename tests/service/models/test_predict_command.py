@@ -18,7 +18,7 @@ TEXT = "2 1:1\n9 2:1\n"
 
 @pytest.fixture
 def predict(tmp_path, capsys):
-    """What is printed, and said, for a model and options."""
+    """A function that runs the command on a model with options; returns its standard output and error."""
 
     def call(model: Model, name: str, *options: str, rows: str = "rows", text: str = TEXT) -> tuple[list[str], str]:
         parser = argparse.ArgumentParser()
@@ -57,7 +57,7 @@ def test_a_model_without_probabilities_says_so(predict):
 BINARY = Model(np.array([1.0, -1.0]), (1.0, -1.0), 1)
 
 
-BY_PLACE = "columns were taken by their places, for the model holds no names of columns\n"
+BY_PLACE = "columns were matched by their places, because the model has no names of columns\n"
 
 
 def test_a_table_is_known_by_its_name(predict):
@@ -113,7 +113,7 @@ def test_the_user_says_that_columns_stand_as_in_training(predict):
 
 @pytest.mark.parametrize("name", ["a.model", "a", "a.npz", "a.json", "a.onnx"])
 def test_kernel_machines(predict, name):
-    """Of a text its first line says whose it is."""
+    """The first line of a text says whether it is LIBLINEAR's or LIBSVM's."""
     model = random_machine(2, 2, (1.0, -1.0))
     lines, _ = predict(model, name, "--decision-values")
     expected = numpys_values(model, np.eye(2))
@@ -151,3 +151,4 @@ def test_formats_by_the_names_of_files(name, linear, kernel):
 )
 def test_formats_that_can_say_a_model(labels, has_kernel, text):
     assert formats_for(labels, has_kernel) == [*text, "npz", "json", "onnx"]
+    assert formats_for(labels, has_kernel, is_listed=True) == ["npz", *text, "json", "onnx"]

@@ -12,14 +12,14 @@ from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.models.model_file import Model
 
 TEXT = b"0 1:1\n0 1:-1 2:3\n0 9:1\n"
-# One row a class; the decision values of TEXT's rows are multiples of 1/2.
+# A row of weights for each class; the decision values of TEXT's rows are multiples of 1/2.
 W = np.array([[1.0, 0.0], [-1.0, 0.5], [0.5, 1.0]])
 VALUES = [[1.0, -1.0, 0.5], [-1.0, 2.5, 2.5], [0.0, 0.0, 0.0]]
 LABELS = ("a", 'b,"', "ü")
 
 
 def answers(model: Model, directory) -> dict[str, bytes]:
-    """By their type."""
+    """Labels of either type."""
     predictor = Predictor(model)
     return {
         kind: b"".join(answer(keep(predictor, predictor.predict_text([TEXT]), io.BytesIO())))

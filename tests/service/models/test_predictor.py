@@ -41,7 +41,7 @@ def random_text(base: int, n_rows: int = 300, width: int = N_FEATURES) -> bytes:
 
 
 def rows_of(text: bytes) -> Rows:
-    """The one batch of a short text."""
+    """The only batch of a short text."""
     (rows,) = LibsvmParser().parse_chunks([text])
     return rows
 

@@ -57,7 +57,7 @@ def test_text_and_tables(labels):
 @LABELS
 @pytest.mark.parametrize("kind", ANSWERS)
 def test_answers(tmp_path, labels, kind):
-    """As those of a linear model with these values."""
+    """The predictions of a linear model with these decision values."""
     n_values = len(labels) if len(labels) > 2 else 1
     model = random_machine(labels=labels, sigmoid=PAIRS[:n_values] if labels else None)
     predictor, X = Predictor(model), random_matrix(100, 12)

@@ -1,4 +1,4 @@
-"""Tensors of the Open Inference Protocol: both ways of writing them say the same, and what is none is refused."""
+"""Tensors of the Open Inference Protocol: JSON and bytes hold the same arrays; other input is refused."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Names of columns in the texts of LIBLINEAR and of LIBSVM: their own loaders pass them over, and ours finds them."""
+"""Names of columns in the texts of LIBLINEAR and of LIBSVM: LIBLINEAR and LIBSVM ignore them, and `read` finds them."""
 
 import io
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A copy of a data directory has all that is on record, whatever happens meanwhile."""
+"""A backup has everything that is recorded, whatever happens meanwhile."""
 
 import json
 import shutil
@@ -28,7 +28,7 @@ def backup(service, target, capsys):
 
 
 def restored(target):
-    """What a service on the copy shows of everything."""
+    """All views of a service on the copy."""
     service = Service(target)
     models = [service.request("GET", f"/v1/models/{each['id']}/file").content for each in service.store.models()]
     return [service.request("GET", path).json() for path in ("/v1/datasets/data", "/v1/jobs", "/v1/models")], models
@@ -50,7 +50,7 @@ def test_a_service_on_the_copy_has_all(service, tmp_path, capsys):
 
 
 def test_what_is_deleted_or_changed_before_it_is_copied(service, tmp_path, monkeypatch):
-    """The disk is slow: between the store and the files a dataset and a model go, and another's rows change."""
+    """After the store was copied, a dataset and a model are deleted, and the rows of another dataset change."""
     gone = service.add_dataset("gone")
     service.request("PUT", "/v1/datasets/grows", content=b"1 1:1\n-1 2:1\n")
     copyfile = shutil.copyfile
@@ -108,7 +108,7 @@ def test_there_is_no_backup_of_a_store_that_is_not_sound(service, tmp_path, left
 
 
 def test_the_store_is_copied_as_of_one_moment(service, tmp_path):
-    """A transaction that is open is not in the copy, and the copy is sound."""
+    """An open transaction is not in the copy, and the copy is not damaged."""
     with closing(sqlite3.connect(service.settings.database, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("DELETE FROM models")

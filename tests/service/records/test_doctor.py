@@ -112,7 +112,7 @@ def test_verify_looks_at_the_dataset_it_is_asked_for(data_dir, capsys):
 
 
 def files(data_dir):
-    """All but the store's, whose header counts how often it was opened to write."""
+    """Bytes of all files but the store, whose header counts how often it was opened to write."""
     return {path: path.read_bytes() for path in data_dir.rglob("*") if path.is_file() and path.suffix != ".sqlite"}
 
 

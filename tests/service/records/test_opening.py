@@ -1,4 +1,4 @@
-"""A store that is missing, empty, older, damaged or another's costs nothing that cannot be made again."""
+"""With a missing, empty, older, damaged or foreign store, nothing is lost that cannot be made again."""
 
 import json
 import logging
@@ -13,8 +13,7 @@ import pytest
 from streamsvm.service.cli import main
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.processes.worker import Worker
-from streamsvm.service.records.opening import open_store
-from streamsvm.service.records.soundness import Soundness
+from streamsvm.service.records.opening import Soundness, open_store
 from streamsvm.service.settings import Settings
 from tests.api.app import Service, some_model
 
@@ -75,7 +74,7 @@ def directory(made, tmp_path):
 
 
 def start(directory):
-    """As api and worker do, one after the other."""
+    """Open the store as the API and the worker do, one after the other."""
     app = Service(directory.path)
     worker = Worker(app.settings)
     worker.shutdown()
@@ -83,7 +82,7 @@ def start(directory):
 
 
 def refused(directory):
-    """The code with which both and the command `token` refuse; nothing has changed."""
+    """The code with which API, worker and the command `token` refuse; nothing has changed."""
     before = {path: path.read_bytes() for path in directory.path.rglob("*") if path.is_file()}
     codes = set()
     for begin in (lambda: Service(directory.path), lambda: Worker(directory.service.settings)):
@@ -98,7 +97,7 @@ def refused(directory):
 
 
 def no_id(directory):
-    """As an older version has left it."""
+    """Make the directory as an older version left it."""
     (directory.path / "streamsvm.id").unlink()
     if directory.store.exists():
         with closing(sqlite3.connect(directory.store)) as connection:
@@ -222,7 +221,7 @@ def test_what_an_older_store_does_not_know_stays_and_is_told(directory, caplog):
     with caplog.at_level(logging.WARNING):
         service = start(directory)
     assert before <= directory.files()
-    assert any("on no record and stay" in record.message for record in caplog.records)
+    assert any("have no record and stay" in record.message for record in caplog.records)
     assert [record["name"] for record in service.store.datasets()] == ["data0"]
 
 
@@ -259,7 +258,7 @@ def test_one_store_is_made_by_many_at_once(tmp_path):
 
 
 def doctor(directory, capsys, *options):
-    """Exit code, and what it says."""
+    """Exit code and output."""
     code = main(["doctor", "--data-dir", str(directory.path), "--json", *options])
     return code, json.loads(capsys.readouterr().out)
 

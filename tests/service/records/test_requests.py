@@ -1,4 +1,4 @@
-"""Asking for an end of a job, and forgetting one: what is possible in which state."""
+"""Requests to stop, cancel and delete a job, in each of its states."""
 
 import pytest
 

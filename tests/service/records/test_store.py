@@ -1,4 +1,4 @@
-"""The records: nothing is lost, nothing is given away twice."""
+"""The records: none is lost, and no name or job is given twice."""
 
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
@@ -98,7 +98,7 @@ def test_a_job_follows_a_dataset_that_is_being_read_in_once(store, again):
     assert store.dataset_state(dataset) == "ingesting"
     job = store.add_job(dataset, {})
     assert store.claim_job()["id"] == job
-    # What did not end then waits for the whole dataset, and holds up nobody.
+    # A job that did not end then waits for the whole dataset, and other jobs pass it.
     again(store, job)
     assert store.claim_job() is None
     other = store.add_job(ready_dataset(store, "other"), {})
@@ -108,7 +108,7 @@ def test_a_job_follows_a_dataset_that_is_being_read_in_once(store, again):
 
 
 def test_a_job_on_a_dataset_that_could_not_be_read_in_can_be_claimed(store):
-    """To fail: nothing else would ever end it."""
+    """The worker takes the job, to fail it: nothing else would ever end it."""
     dataset = store.add_dataset("data")
     job = store.add_job(dataset, {})
     store.drop_dataset(dataset)
@@ -119,7 +119,7 @@ def test_a_job_on_a_dataset_that_could_not_be_read_in_can_be_claimed(store):
 def test_the_oldest_job_is_claimed_first_whatever_the_clock_says(store, monkeypatch):
     dataset = ready_dataset(store)
     clock = iter([5, 3, 9, 1])
-    monkeypatch.setattr("streamsvm.service.records.ids.time.time_ns", lambda: next(clock) * 10**15)
+    monkeypatch.setattr("streamsvm.service.records.stamps.time.time_ns", lambda: next(clock) * 10**15)
     jobs = [store.add_job(dataset, {"seed": i}) for i in range(4)]
     assert [store.claim_job()["id"] for _ in jobs] == jobs
     assert store.claim_job() is None

@@ -1,4 +1,4 @@
-"""Tokens: shown once, kept as hashes, worth nothing once revoked."""
+"""Tokens are shown once, stored as hashes, and refused after they are revoked."""
 
 import pytest
 
