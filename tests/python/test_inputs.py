@@ -180,13 +180,15 @@ def test_nothing_is_left_behind(problem, tmp_path, monkeypatch):
 
 
 def test_an_interrupt_keeps_what_there_is(problem, size):
+    before = signal.getsignal(signal.SIGINT)
+
     def press():
-        time.sleep(1.0)
+        while signal.getsignal(signal.SIGINT) is before:  # until it trains: reading in takes its time
+            time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)
 
     endless = StreamSVC(tolerance=None, solver="dcd", max_passes=1_000_000)
     thread = threading.Thread(target=press)
-    before = signal.getsignal(signal.SIGINT)
     thread.start()
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         endless.fit(*problem)
