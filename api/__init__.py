@@ -1,1 +1,1 @@
-"""HTTP, and nothing but: every route asks `service` and shows the answer."""
+"""HTTP and pages: a route asks `service` and sends what it answers."""

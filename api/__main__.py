@@ -1,4 +1,4 @@
-"""The api process, with a worker as its child unless --no-worker: what `streamsvm serve` becomes.
+"""The api process, which `streamsvm serve` becomes; it starts a worker as its child unless --no-worker is set.
 
 python -m streamsvm.api --port 8000 --data-dir data
 """
@@ -41,24 +41,24 @@ def main() -> int:
     try:
         open_store(settings)
         check_bind(settings)
-        # Held until the process ends. Uploads of another api process are not ours to clean up.
+        # Held until the process ends: cleaning up would remove the unfinished uploads of a second api process.
         lock(settings.data_dir, "api")
         worker = None if options.no_worker else WorkerKeeper(settings)
         app = create_app(settings, worker)
     except ServiceError as error:
         print(f"streamsvm: {error.message}\n  {error.hint}".rstrip(), file=sys.stderr)
         return _REFUSED
-    # Threads that read rows to be predicted would else hold up the event loop for five milliseconds at every turn
-    # (measured beside a long prediction, on two busy cores: 99 of 100 polls within 50 ms, without it within 200).
+    # By default a prediction's thread keeps the interpreter from the event loop for five milliseconds at a time.
+    # Measured beside a long prediction on two busy cores: 99 of 100 polls took at most 50 ms, by default 200 ms.
     sys.setswitchinterval(_SWITCH_SECONDS)
-    # At its end uvicorn raises the signal that ended it once more: it must unwind this function, not kill the process.
+    # When uvicorn ends it raises its signal again, which must unwind this function and not kill the process.
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         if worker:
             worker.start()
         print(f"StreamSVM on http://{settings.host}:{options.port}, data in {settings.data_dir}", flush=True)
         if settings.is_loopback:
-            print(_who_may(settings), flush=True)
+            print(_access_notice(settings), flush=True)
         # The collector would look through all modules again while others are loaded, for a tenth of a second.
         gc.freeze()
         Thread(target=app.state.prediction_code.load, name="load-prediction-code", daemon=True).start()
@@ -71,8 +71,8 @@ def main() -> int:
     return 0
 
 
-def _who_may(settings: Settings) -> str:
-    """Who can use a service on loopback: a sentence for whoever starts it."""
+def _access_notice(settings: Settings) -> str:
+    """A sentence that tells whoever starts a service on loopback who can use it."""
     tokens, are_needed = Tokens(Database(settings.database)).table()
     if are_needed and not tokens:
         return f"Nobody gets in, for there have been tokens. {NO_TOKENS}"
@@ -87,5 +87,5 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    # A thread that is at work for nobody any more is not waited for.
+    # Does not wait for threads whose clients have gone.
     leave(main())

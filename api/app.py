@@ -1,4 +1,4 @@
-"""The application: routes, error handlers, and what they share."""
+"""Assembles the application: routes, error handlers, middleware and the state they share."""
 
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
@@ -7,7 +7,7 @@ from starlette.datastructures import State
 from streamsvm.api.access import login
 from streamsvm.api.access.auth import Access, require_scope
 from streamsvm.api.access.hosts import HostCheck
-from streamsvm.api.access.logins import Logins
+from streamsvm.api.access.login import Logins
 from streamsvm.api.context import AppContext
 from streamsvm.api.errors import PROBLEM_RESPONSE, add_error_handlers
 from streamsvm.api.pages import compare, dataset, files, reference, routes
@@ -30,7 +30,10 @@ from streamsvm.service.settings import Settings
 
 
 def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAPI:
-    """An app on the data directory of `settings`, which is created if need be; keeper: that of its worker."""
+    """Make an app on the data directory of `settings`, which is created if it is missing.
+
+    keeper  keeps the worker running; None if another process does
+    """
     store = open_store(settings)
     tell_strays(settings)
     room = Room(settings.data_dir, settings.max_answer_bytes)
@@ -55,7 +58,7 @@ def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAP
     pages = routes, dataset, compare, reference, files
     for module in (datasets, jobs, events, models, inference, info, metrics, login, *pages):
         app.include_router(module.router)
-    # The last one added is the outermost.
+    # The middleware added last is called first.
     app.add_middleware(Shortcuts, shortcuts=_shortcuts(context, app.state), access=app.state.access)
     app.add_middleware(HostCheck, allowed=(settings.host, *settings.allowed_hosts))
     app.add_middleware(Requests, observe=app.state.metrics.observe, database=settings.database)

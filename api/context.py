@@ -1,4 +1,4 @@
-"""What the routes work with, one for each app."""
+"""The objects that all routes of an app share."""
 
 from dataclasses import dataclass, field
 from typing import Annotated
@@ -13,23 +13,27 @@ from streamsvm.service.room import Room
 from streamsvm.service.settings import Settings
 from streamsvm.service.shares import Shares
 
-# A prediction may hold some 30 MB. Those whose rows are still arriving have turns of their own: a body may take its
-# time, and what is here already is not to wait for it. While one waits for its client others have its turn.
+# A prediction may hold some 30 MB. Predictions whose rows are still arriving have threads of their own, so that bodies
+# that have arrived never wait for slow clients. A prediction that waits for its client lends its thread to others.
 _THREADS = 8
 _OPEN = 64
 _EVALUATIONS = 1
-# Of bodies that are kept in memory until they are whole: JSON and tensors.
+# Bytes of bodies that are kept in memory until they have arrived: JSON and tensors.
 _BODY_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
 class SharedWork:
-    """Limits that all clients share: threads for predictions, evaluations at a time, bytes of bodies in memory.
+    """Limits that all clients share.
 
-    open  predictions whose rows are still arriving; `arriving` are those of them at work
+    predictions  threads for predictions whose bodies have arrived
+    open         predictions whose rows are still arriving
+    arriving     threads for those predictions
+    evaluations  evaluations at a time
+    body_bytes   bytes of bodies in memory
     """
 
-    whole: Shares = field(default_factory=lambda: Shares(_THREADS))
+    predictions: Shares = field(default_factory=lambda: Shares(_THREADS))
     open: Shares = field(default_factory=lambda: Shares(_OPEN))
     arriving: Shares = field(default_factory=lambda: Shares(_THREADS))
     evaluations: Shares = field(default_factory=lambda: Shares(_EVALUATIONS))
@@ -38,8 +42,13 @@ class SharedWork:
 
 @dataclass(frozen=True)
 class AppContext:
-    """Settings, records, datasets, jobs as they change; what keeps the worker running, if this process does; what
-    clients share."""
+    """The objects that all routes of an app share.
+
+    feed    publishes the changes of jobs
+    room    the disk for answers
+    keeper  keeps the worker running, if this process does
+    shared  the limits that all clients share
+    """
 
     settings: Settings
     store: Store
@@ -50,7 +59,7 @@ class AppContext:
     shared: SharedWork = field(default_factory=SharedWork)
 
 
-# Async, though it awaits nothing: anything else goes through a thread at every request.
+# Async because FastAPI would call a plain function in a thread at every request.
 async def _context(request: Request) -> AppContext:
     return request.app.state.context
 

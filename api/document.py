@@ -1,4 +1,4 @@
-"""The OpenAPI document: python -m streamsvm.api.document > api/openapi.json (make openapi)."""
+"""Prints the OpenAPI document: python -m streamsvm.api.document > api/openapi.json (make openapi)."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ DOCUMENT = Path(__file__).with_name("openapi.json")
 
 
 def document() -> dict[str, Any]:
-    """What /openapi.json answers."""
+    """Return the document that /openapi.json answers with."""
     with tempfile.TemporaryDirectory() as directory:
         return create_app(Settings(Path(directory))).openapi()
 

@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problems. One table says which code is which status; everything else is 422."""
+"""Turns errors into RFC 9457 problems. STATUS gives the status of a code; a code it does not have is a 422."""
 
 import errno
 import logging
@@ -76,7 +76,7 @@ _ROUTES_HINT = "All routes are at /reference, for people, and /openapi.json."
 _log = logging.getLogger("streamsvm.api")
 
 
-# Of every route, in the OpenAPI document.
+# The OpenAPI document gives this response for every route.
 _TEXT, _PLACE = {"type": "string"}, {"type": "integer", "minimum": 0}
 PROBLEM_SCHEMA = {
     "title": "Problem",
@@ -97,7 +97,7 @@ PROBLEM_RESPONSE: dict[int | str, dict[str, Any]] = {
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Translate every exception once, here."""
+    """Register the functions that turn exceptions of all packages into problems."""
     app.add_exception_handler(ServiceError, _on_service_error)
     app.add_exception_handler(StorageError, _on_storage_error)
     app.add_exception_handler(ModelFormatError, _on_model_format_error)
@@ -108,7 +108,7 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 def problem(code: str, detail: str, hint: str = "", at: dict[str, Any] | None = None) -> JSONResponse:
-    """The response for an error code, within a request."""
+    """Make the response for an error code; a request must be under way, for its id."""
     status = STATUS.get(code, 422)
     content = {
         "type": f"urn:streamsvm:problem:{code}",
@@ -119,7 +119,7 @@ def problem(code: str, detail: str, hint: str = "", at: dict[str, Any] | None = 
         "hint": hint,
         "at": at or {},
         "request_id": request_id.get(),
-        # Clients of the Open Inference Protocol look for the text here.
+        # Clients of the Open Inference Protocol read the text from this field.
         "error": detail,
     }
     if status >= 500:
@@ -128,13 +128,13 @@ def problem(code: str, detail: str, hint: str = "", at: dict[str, Any] | None = 
 
 
 def bug(database: Path) -> JSONResponse:
-    """The answer to an error that nobody foresaw: where the store is damaged, it came of that."""
+    """Make the answer to an unexpected error: the store's code if the store is damaged, else `internal`."""
     try:
         check_sound(database)
     except ServiceError as error:
         return problem(error.code, "the records are damaged", error.hint)
     except sqlite3.Error:
-        pass  # it cannot be looked at now
+        pass  # the store cannot be checked now
     return problem("internal", "something went wrong in the service", "Its log says more.")
 
 
@@ -145,7 +145,7 @@ def _on_service_error(request: Request, error: Any) -> Response:
 
 
 def _is_person(request: Request) -> bool:
-    """Whether a browser asks for a page."""
+    """Tell whether a browser asks for a page."""
     return "text/html" in request.headers.get("accept", "")
 
 
@@ -154,12 +154,12 @@ def _on_storage_error(_request: Request, error: Any) -> JSONResponse:
 
 
 def _on_model_format_error(_request: Request, error: Any) -> JSONResponse:
-    # Models here come from training: one that does not fit a format is fine in another.
+    # Training made this model, so it is not damaged: the format cannot hold it, and another one can.
     return problem("not_exportable", error.message, error.hint)
 
 
 def _on_validation_error(_request: Request, error: Any) -> JSONResponse:
-    # The framework's own answer repeats the input, which JSON may not be able to say.
+    # The framework's own answer repeats the input, which may be no valid JSON.
     first = error.errors()[0]
     return problem("wrong_type", f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}")
 

@@ -1,4 +1,4 @@
-"""The HTTP server around the application."""
+"""Runs the HTTP server around the application, and ends it."""
 
 import asyncio
 import resource
@@ -14,9 +14,9 @@ from streamsvm.service.records.database import Database
 from streamsvm.service.records.tokens import Tokens
 from streamsvm.service.settings import Settings
 
-# Besides connections: uploads, model files, the store.
+# Open files that are no connections: uploads, model files, the store.
 _OTHER_FILES = 512
-# What is done for a client that is cut off has so long to come to its next border.
+# Work for a client that was cut off has this long to reach its next check and end.
 _BORDER_SECONDS = 1.0
 
 
@@ -29,7 +29,7 @@ def check_bind(settings: Settings) -> None:
 
 
 def make_server(app: FastAPI, settings: Settings, port: int) -> uvicorn.Server:
-    """A server whose `run` returns after a signal, when the requests that run then have had their while to end."""
+    """Make a server whose `run` returns after a signal, at the latest `shutdown_seconds` and a little later."""
     connections = Connections(settings, min(settings.max_connections, _allow_files(settings) - _OTHER_FILES))
     config = uvicorn.Config(
         app,
@@ -47,10 +47,10 @@ def make_server(app: FastAPI, settings: Settings, port: int) -> uvicorn.Server:
 
 
 class _Server(uvicorn.Server):
-    """Its end waits for requests as long as they are given, and not for polls in which something is to happen to a job.
+    """Ends within `shutdown_seconds`: it answers waiting polls at once, and waits for other requests until then.
 
-    Clients that are left then are cut off, and a thread that still works for one is not waited for. uvicorn itself
-    would cancel such a request, write a traceback, and wait for the thread.
+    Then it cuts off the remaining clients and leaves, though threads may still work for them. uvicorn itself would
+    cancel such a request, write a traceback, and wait for the thread.
     """
 
     def __init__(self, config: uvicorn.Config, context: AppContext) -> None:
@@ -58,12 +58,12 @@ class _Server(uvicorn.Server):
         self._context = context
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until a signal, and return though threads are at work."""
+        """Serve until a signal; return even while threads are at work."""
         loop = (self.config.get_loop_factory() or asyncio.new_event_loop)()
         try:
             loop.run_until_complete(self.serve(sockets))
         finally:
-            # A thread may have something to say to a loop that has tasks.
+            # A thread that is still at work may call a loop that has tasks.
             if not asyncio.all_tasks(loop):
                 loop.close()
 
@@ -79,7 +79,7 @@ class _Server(uvicorn.Server):
             await self.lifespan.shutdown()
 
     def _cut_off(self) -> None:
-        """What is still done for somebody ends at its next border."""
+        """Close all connections; work for their clients ends at its next check."""
         for connection in list(self.server_state.connections):
             connection.transport.abort()
         asyncio.get_running_loop().call_later(_BORDER_SECONDS, self._leave)
@@ -89,7 +89,7 @@ class _Server(uvicorn.Server):
 
 
 def _allow_files(settings: Settings) -> int:
-    """Let this process open a file for each connection, if the system does; returns how many it may open now."""
+    """Raise the limit of open files to `max_connections` and some more, or as far as the system allows; return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = max(soft, settings.max_connections + _OTHER_FILES)
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

@@ -1,6 +1,6 @@
 """Write the exact versions the image is made of, with their hashes, below `locked`: make lock.
 
-base.txt is of the package alone; each extra's file has what that needs besides; build.txt makes the package's wheel.
+base.txt has the package's requirements, an extra's file those that it adds, build.txt those of making the wheel.
 """
 
 import re
@@ -17,7 +17,7 @@ _PLAIN = ("--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find
 
 
 def compiled(source: str, *options: str) -> list[str]:
-    """The requirements that these come to, each with its hashes."""
+    """Resolve a file of requirements; return exact versions, each with its hashes."""
     uv = Path(sys.executable).with_name("uv")
     command = [str(uv), *_COMPILE, *_PLAIN, source, *options]
     text = subprocess.run(command, cwd=ROOT, input="setuptools\n", capture_output=True, text=True, check=True).stdout
@@ -25,7 +25,7 @@ def compiled(source: str, *options: str) -> list[str]:
 
 
 def main() -> None:
-    """All files; the versions of all extras together are those of each."""
+    """Write all files; a package has the same version in each of them."""
     project = "pyproject.toml"
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as together:
         together.writelines(compiled(project, *(f"--extra={extra}" for extra in EXTRAS)))
@@ -33,9 +33,9 @@ def main() -> None:
         same = f"--constraint={together.name}"
         base = compiled(project, same)
         files = {extra: compiled(project, same, f"--extra={extra}") for extra in EXTRAS}
-    own = {extra: [each for each in found if each not in base] for extra, found in files.items()}
+    added = {extra: [each for each in needed if each not in base] for extra, needed in files.items()}
     LOCKED.mkdir(exist_ok=True)
-    for name, requirements in {"base": base, **own, "build": compiled("-")}.items():
+    for name, requirements in {"base": base, **added, "build": compiled("-")}.items():
         (LOCKED / f"{name}.txt").write_text("".join(requirements))
 
 

@@ -1,8 +1,8 @@
-"""Try everything the service does, on a few rows: when an image is built, so that all kernels are compiled in it.
+"""Run everything that the service can do on a few rows, so that an image has all kernels compiled.
 
 python warm.py [SOLVER ...]
 
-numba keeps them in NUMBA_CACHE_DIR. Ends with an exit code other than 0 if anything of it does not work.
+numba writes the kernels to NUMBA_CACHE_DIR. The exit code is not 0 if anything fails.
 """
 
 import io
@@ -23,7 +23,7 @@ from streamsvm.trainer.solvers import SOLVERS
 
 _ROWS, _FEATURES, _ROW_LENGTH = 2000, 300, 30
 _PATIENCE_SECONDS = 900
-# A small part of the rows, so that some must leave.
+# The cache holds a part of the rows, so that some are evicted.
 _JOB = {"cache_bytes": 1 << 17, "max_passes": 3, "tolerance": 1e-9}
 _VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "streamsvm": (
@@ -42,9 +42,9 @@ _VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
 
 
 def jobs(solvers: list[str]) -> Iterator[dict[str, Any]]:
-    """Each solver with each of its losses, and what else it can do."""
+    """Yield the fields of jobs: each solver with each of its losses and other options."""
     for name in solvers:
-        # dcd and those like it hold all rows.
+        # Solvers such as dcd hold all rows in the cache.
         room = {} if SOLVERS[name].feed == "steps" or SOLVERS[name].has_blocks else {"cache_bytes": 1 << 24}
         for loss in SOLVERS[name].losses:
             yield {**_JOB, **room, "dataset": "rows", "solver": name, "loss": loss}
@@ -53,7 +53,7 @@ def jobs(solvers: list[str]) -> Iterator[dict[str, Any]]:
 
 
 def rows(values: bool) -> bytes:
-    """LIBSVM text; without values, all of them are 1."""
+    """Make LIBSVM text; all values are 1 unless `values` is set."""
     random.seed(0)
     lines = []
     for row in range(_ROWS):
@@ -64,19 +64,19 @@ def rows(values: bool) -> bytes:
 
 
 def table() -> bytes:
-    """CSV with a header."""
+    """Make CSV with a header."""
     lines = [f"{(-1) ** row},{random.random():.4f},{random.random():.4f}\n" for row in range(_ROWS)]
     return ("label,a,b\n" + "".join(lines)).encode()
 
 
 def strings() -> bytes:
-    """FASTA."""
+    """Make FASTA."""
     texts = ("".join(random.choices("ACGT", k=40)) for _ in range(_ROWS))
     return "".join(f"> label={(-1) ** row}\n{text}\n" for row, text in enumerate(texts)).encode()
 
 
 def documents() -> bytes:
-    """A document a line."""
+    """Make text with a document a line."""
     texts = (
         " ".join(random.choices(["the", "a", "of", "to", "and", "in", "is", "it", "for", "on"], k=20))
         for _ in range(_ROWS)
@@ -103,7 +103,7 @@ def use(client: Client, solvers: list[str]) -> None:
 
 
 def wait(client: Client, job_id: str) -> dict[str, Any]:
-    """The job once it has succeeded."""
+    """Wait until a job has succeeded, and return it."""
     end = time.monotonic() + _PATIENCE_SECONDS
     while (job := client.json("GET", f"/v1/jobs/{job_id}"))["state"] in ("queued", "running"):
         if time.monotonic() > end:
@@ -115,7 +115,7 @@ def wait(client: Client, job_id: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run a service of its own for it."""
+    """Start a service and use it."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with tempfile.TemporaryDirectory() as directory:
@@ -131,7 +131,7 @@ def main() -> None:
 
 
 def await_answer(client: Client, service: subprocess.Popen) -> None:
-    """Until the service answers."""
+    """Wait until the service answers."""
     while service.poll() is None:
         try:
             client.json("GET", "/v2/health/ready")

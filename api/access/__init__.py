@@ -1,1 +1,1 @@
-"""Who may do what: tokens, scopes, logins, hosts."""
+"""Decides who may do what: tokens, scopes, logins, hosts."""

@@ -1,8 +1,8 @@
-"""Who may do what: a token in the Authorization header or, for the pages, in a cookie.
+"""Checks the token of a request, in the Authorization header or, for the pages, in a cookie.
 
-A browser sends cookies, and reaches loopback addresses, for any site its user looks at. So the cookie is
-SameSite=Strict and unseen by scripts, and a request without an Authorization header that changes something must come
-from our own pages.
+Any site that a user visits can make the browser send its cookies, and reach loopback addresses. Therefore the cookie
+is SameSite=Strict and hidden from scripts, and a request that changes something without an Authorization header must
+come from a page of this service.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 class Access:
-    """Tokens as they were at most a second ago."""
+    """The table of tokens, read again when it is a second old."""
 
     def __init__(self, tokens: Tokens, required: bool) -> None:
         self._tokens = tokens
@@ -36,24 +36,24 @@ class Access:
         self._reading: asyncio.Task | None = None
 
     async def token_of(self, text: str) -> Token | None:
-        """None: it is no token."""
+        """Return the token with this text, or None if there is none."""
         await self._refresh()
         return self._table.get(hash_of(text))
 
     async def is_open(self) -> bool:
-        """Whether no token is needed: there never was one, and only this machine can reach the service."""
+        """Tell whether requests need no token: there never was one, and only this machine can reach the service."""
         await self._refresh()
         return not self._needed and not self._required
 
     async def has_tokens(self) -> bool:
-        """Whether anybody can get in with one."""
+        """Tell whether there is any valid token."""
         await self._refresh()
         return bool(self._table)
 
     async def _refresh(self) -> None:
         if time.monotonic() < self._expires:
             return
-        # Once for all who ask meanwhile; one who leaves does not take it from the others.
+        # All requests that come meanwhile await one read. The shield keeps it going when one of them is cancelled.
         if self._reading is None or self._reading.done():
             self._reading = asyncio.ensure_future(self._read())
         await asyncio.shield(self._reading)
@@ -72,33 +72,33 @@ async def require_scope(request: Request, _: Annotated[object, _IN_DOCUMENT] = N
     operation = route.operation_id or route.name
     if operation in OPEN:
         return
-    found = await scope_of_request(request, request.app.state.access)
-    # A route that nobody gave a scope is for the owner.
+    scope = await scope_of_request(request, request.app.state.access)
+    # A route that SCOPES does not list is for the owner alone.
     needed = SCOPES.get(operation, "admin")
-    if not allows(found, needed):
-        raise ServiceError("scope_missing", f"the token's scope is {found}, this needs {needed}")
+    if not allows(scope, needed):
+        raise ServiceError("scope_missing", f"the token's scope is {scope}, this needs {needed}")
 
 
 async def scope_of_request(request: Request, access: Access) -> str:
-    """The scope of whoever asks, whose token is noted; raises `token_missing`, `token_invalid` or `cross_site`."""
+    """Return the scope of the client and note its token; raises `token_missing`, `token_invalid` or `cross_site`."""
     header = request.headers.get("authorization")
     if header is not None:
         scheme, _, text = header.partition(" ")
         token = await access.token_of(text.strip()) if scheme.lower() == "bearer" else None
         if token is None:
             raise ServiceError("token_invalid", "this is no valid token", await _hint(access))
-        return _noted(request, token)
+        return _note(request, token)
     cookie = request.cookies.get(COOKIE)
     token = await access.token_of(cookie) if cookie else None
     refuse_other_sites(request, must_show=token is not None)
     if token is not None:
-        return _noted(request, token)
+        return _note(request, token)
     if not await access.is_open():
         raise ServiceError("token_missing", "this needs a token", await _hint(access))
     return "admin"
 
 
-def _noted(request: Request, token: Token) -> str:
+def _note(request: Request, token: Token) -> str:
     request.scope[TOKEN] = token.name
     return token.scope
 
@@ -108,9 +108,9 @@ async def _hint(access: Access) -> str:
 
 
 def refuse_other_sites(request: Request, must_show: bool) -> None:
-    """Raise `cross_site` for a change that another site's page asks for.
+    """Raise `cross_site` if a page of another site asks for a change.
 
-    must_show: also if the request does not show where it comes from. Browsers show it; programs need not.
+    must_show  refuse requests, too, that do not say which site they come from: browsers say it, programs need not
     """
     if request.method in _SAFE_METHODS:
         return

@@ -1,4 +1,4 @@
-"""Requests for other hosts are refused: a page may give its own name our address (DNS rebinding)."""
+"""Refuses requests for unknown host names: a site may point its own name at this address (DNS rebinding)."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 class HostCheck:
-    """Passes requests on whose Host is a loopback name or one of `allowed`, whatever the port; 421 for others."""
+    """Passes a request on if its Host is a loopback name or one of `allowed`, at any port; answers others with 421."""
 
     def __init__(self, app: ASGIApp, allowed: Iterable[str]) -> None:
         self._app = app
@@ -29,6 +29,6 @@ def _host(scope: Scope) -> str:
 
 
 def host_name(host: str) -> str:
-    """A Host header without the port, in lower case."""
+    """Return the Host header without the port, in lower case."""
     name, colon, port = host.rpartition(":")
     return (name if colon and port.isdecimal() else host).lower()

@@ -1,7 +1,10 @@
-"""/login: the token of a person who uses the pages goes into a cookie."""
+"""/login: a form that keeps the token of a person in a cookie, for the pages."""
 
 import html
 import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable
 from typing import Annotated
 from urllib.parse import parse_qs
 
@@ -15,13 +18,16 @@ from streamsvm.service.records.tokens import NO_TOKENS
 
 router = APIRouter(include_in_schema=False)
 
+TRIES = 10
+SECONDS_A_TRY = 6.0
+_MOST_ADDRESSES = 4096
 _MOST_BYTES = 4096
 _SECURITY = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
     "frame-ancestors 'none'; base-uri 'none'",
     "Cache-Control": "no-store",
 }
-# In the colours of the pages; their files are only for who has a token.
+# The colours of the pages.
 _STYLE = """
 :root { color-scheme: light dark; --ground: #f5f6f9; --card: #fff; --ink: #1b2233; --line: #dfe3ec; --accent: #2457d6;
 --on-accent: #fff; --bad: #b42318; font: 15px/1.5 system-ui, sans-serif }
@@ -46,20 +52,46 @@ _PAGE = """<!doctype html>
 Next = Annotated[str, Query(alias="next", max_length=2000)]
 
 
+class Logins:
+    """Counts failed tries by address: TRIES at once, then one every SECONDS_A_TRY.
+
+    It remembers at most 4,096 addresses, and forgets the one that failed the longest ago.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        # The time at which an address has all its tries again.
+        self._full_at: OrderedDict[str, float] = OrderedDict()
+
+    def seconds_to_wait(self, address: str) -> float:
+        """Return the seconds until this address may try again; 0 if it may now."""
+        return max(0.0, self._behind(address) - (TRIES - 1) * SECONDS_A_TRY)
+
+    def failed(self, address: str) -> None:
+        """Count a failed try."""
+        self._full_at[address] = self._clock() + self._behind(address) + SECONDS_A_TRY
+        self._full_at.move_to_end(address)
+        if len(self._full_at) > _MOST_ADDRESSES:
+            self._full_at.popitem(last=False)
+
+    def _behind(self, address: str) -> float:
+        return max(0.0, self._full_at.get(address, 0.0) - self._clock())
+
+
 async def own_pages_only(request: Request) -> None:
-    """Another site must not log its visitors in here, or out."""
+    """Refuse requests of other sites, which could log their visitors in or out here."""
     refuse_other_sites(request, must_show=True)
 
 
 @router.get("/login", operation_id="showLogin")
 def show_login(target: Next = "/") -> HTMLResponse:
-    """The form."""
+    """Show the form."""
     return _page("", target)
 
 
 @router.post("/login", operation_id="login", dependencies=[Depends(own_pages_only)], response_model=None)
 async def login(request: Request) -> HTMLResponse | RedirectResponse:
-    """Keep a valid token in a cookie and go where the person wanted to. An address has some tries, then it waits."""
+    """Keep a valid token in a cookie and redirect to the page asked for; after TRIES wrong ones an address waits."""
     logins, address = request.app.state.logins, network_of(address_of(request.scope))
     text = b"".join([chunk async for chunk in stream(request, _MOST_BYTES)]).decode(errors="replace")
     form = parse_qs(text)
@@ -70,11 +102,11 @@ async def login(request: Request) -> HTMLResponse | RedirectResponse:
         answer.headers["Retry-After"] = str(math.ceil(seconds))
         return answer
     access = request.app.state.access
-    found = await access.token_of(token)
-    if found is None:
+    known = await access.token_of(token)
+    if known is None:
         logins.failed(address)
         return _page("This is no valid token." if await access.has_tokens() else NO_TOKENS, target, 401)
-    request.scope[TOKEN] = found.name
+    request.scope[TOKEN] = known.name
     to_page = RedirectResponse(_local(target), 303)
     is_https = request.url.scheme == "https"
     to_page.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=is_https)
@@ -95,5 +127,5 @@ def _page(message: str, target: str, status: int = 200) -> HTMLResponse:
 
 
 def _local(target: str) -> str:
-    """The path of ours that a person wanted; never another site."""
+    """Return `target` if it is a path of this service, else /."""
     return target if target.startswith("/") and not target.startswith(("//", "/\\")) else "/"

@@ -1,4 +1,4 @@
-"""The scope each route asks for, by its operationId: what a token must at least have."""
+"""The least scope that a token needs for each route, by the route's operationId."""
 
 SCOPES: dict[str, str] = {
     # datasets
@@ -49,5 +49,5 @@ SCOPES: dict[str, str] = {
     "showReference": "read",
 }
 
-# Routes anyone may use: the way in, and whether there is one.
+# Routes that need no token: login, health, static files.
 OPEN = {"showLogin", "login", "logout", "serverLive", "serverReady", "getStatic"}

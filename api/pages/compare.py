@@ -1,4 +1,4 @@
-"""/compare?jobs=a,b: jobs side by side."""
+"""/compare?jobs=a,b: a page that shows jobs side by side."""
 
 import json
 from typing import Annotated, Any
@@ -20,7 +20,7 @@ _NAMES = "ABCDE"
 
 @router.get("/compare", operation_id="compareJobs")
 def compare_jobs(context: Context, request: Request, jobs: Annotated[str, Query(max_length=1000)] = "") -> HTMLResponse:
-    """The fields in which jobs differ, what came of each, and their curves in one picture."""
+    """Show the fields in which jobs differ, their results, and their curves in one picture."""
     logged_in = COOKIE in request.cookies
     ids = list(dict.fromkeys(job for job in jobs.split(",") if job))
     if not _FEWEST <= len(ids) <= _MOST:
@@ -43,7 +43,7 @@ def compare_jobs(context: Context, request: Request, jobs: Annotated[str, Query(
 
 
 def differing(specs: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """field -> its value in each spec, None where it has none: the fields that are not the same in all of them."""
+    """Map each field that differs between specs to its value in each of them, None where a spec does not have it."""
     names = dict.fromkeys(name for spec in specs for name in spec)
     values = {name: [spec.get(name) for spec in specs] for name in names}
     return {name: each for name, each in values.items() if len({json.dumps(value) for value in each}) > 1}

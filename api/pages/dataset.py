@@ -1,4 +1,4 @@
-"""/datasets/{name}: what a dataset holds, and what its rows look like."""
+"""/datasets/{name}: a page that shows the contents of a dataset and some of its rows."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ _HAS_BLOCKS = ("ready", "changing")
 
 @router.get("/datasets/{name}", operation_id="showDataset")
 def show_dataset(context: Context, request: Request, name: str) -> HTMLResponse:
-    """A dataset: labels, blocks, lengths of rows, frequent features, and what was rejected."""
+    """Show labels, blocks, lengths of rows, frequent features, and the lines that were rejected."""
     logged_in = COOKIE in request.cookies
     try:
         dataset = context.datasets.view(name)
@@ -44,7 +44,7 @@ def show_dataset(context: Context, request: Request, name: str) -> HTMLResponse:
 
 
 def _names(context: AppContext, name: str, dataset: dict[str, Any]) -> dict[int, str]:
-    """Of the most frequent features, where they are known."""
+    """Map the numbers of the most frequent features to their names, where features have names."""
     frequent = {each["feature"] for each in (dataset.get("profile") or {}).get("frequent_features", ())}
     if not (frequent and dataset["input"]):
         return {}
@@ -53,7 +53,7 @@ def _names(context: AppContext, name: str, dataset: dict[str, Any]) -> dict[int,
 
 
 def _sample(context: AppContext, name: str, dataset: dict[str, Any]) -> list[dict[str, Any]]:
-    """None while the dataset is changed, or where it cannot be read: the page shows the rest."""
+    """Return some rows; none while the dataset changes or if it cannot be read, so that the page shows the rest."""
     try:
         return context.datasets.sample(name) if dataset["state"] == "ready" else []
     except (ServiceError, StorageError):

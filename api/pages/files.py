@@ -1,4 +1,4 @@
-"""/static: the scripts and styles of the pages. All of them are in the tree."""
+"""/static: the scripts and styles of the pages, all of them from this service."""
 
 from pathlib import Path
 
@@ -15,8 +15,8 @@ _FILES = {path.relative_to(_FOLDER).as_posix(): path for path in _FOLDER.rglob("
 
 @router.get("/static/{name:path}", operation_id="getStatic")
 def get_static(name: str) -> FileResponse:
-    """A file of the folder, and nothing else."""
+    """Send a file of the folder `static`; no name reaches other files."""
     if name not in _FILES:
         raise ServiceError("no_such_route", "there is no such file")
-    # Asked for again each time, and sent only if it has changed.
+    # The browser asks each time, and gets the file only if it has changed.
     return FileResponse(_FILES[name], headers={"Cache-Control": "no-cache"})

@@ -1,4 +1,4 @@
-"""/reference: the OpenAPI document for people, from this service alone."""
+"""/reference: the OpenAPI document as a page, without files of other hosts."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/reference", operation_id="showReference")
 def show_reference(request: Request) -> HTMLResponse:
-    """Every route of the interface: parameters, body, answers."""
+    """Show every route of the interface: parameters, body, answers."""
     groups: dict[str, list[dict[str, Any]]] = {}
     for path, methods in request.app.openapi()["paths"].items():
         for method, operation in methods.items():
@@ -24,20 +24,22 @@ def show_reference(request: Request) -> HTMLResponse:
 
 @router.get("/openapi.json", operation_id="getDocument", include_in_schema=False)
 async def get_document(request: Request) -> JSONResponse:
-    """All routes, as OpenAPI has them."""
+    """Send the OpenAPI document."""
     return JSONResponse(request.app.openapi())
 
 
 def _fields(operation: dict[str, Any]) -> list[dict[str, Any]]:
-    """Parameters, and the fields of a JSON body: name, where, is required, type, default."""
-    found = [
+    """List the parameters and the fields of a JSON body, each with name, where, required, type and default."""
+    fields = [
         _field(item["name"], item["in"], item["required"], item["schema"]) for item in operation.get("parameters", ())
     ]
     for content in operation.get("requestBody", {}).get("content", {}).values():
         schema = content.get("schema", {})
         required = schema.get("required", ())
-        found += [_field(name, "body", name in required, field) for name, field in schema.get("properties", {}).items()]
-    return found
+        fields += [
+            _field(name, "body", name in required, field) for name, field in schema.get("properties", {}).items()
+        ]
+    return fields
 
 
 def _field(name: str, where: str, required: bool, schema: dict[str, Any]) -> dict[str, Any]:
@@ -45,7 +47,7 @@ def _field(name: str, where: str, required: bool, schema: dict[str, Any]) -> dic
 
 
 def _type(schema: dict[str, Any]) -> str:
-    """In a few words: integer, "a" or "b", number or null."""
+    """Write a type in a few words: integer, "a" or "b", number or null."""
     if "anyOf" in schema:
         return " or ".join(map(_type, schema["anyOf"]))
     if "enum" in schema:

@@ -1,4 +1,4 @@
-"""Templates, and how numbers are written in them."""
+"""Renders templates, and formats the numbers in them."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ _UNKNOWN = "\N{EN DASH}"
 _MOST_LISTED = 5
 _LONG = 1e6  # from here on numbers are rounded to powers of ten
 _FOLDER = Path(__file__).parent
-# Nothing from elsewhere, no script or style in the page itself, and nobody shows it in a frame.
+# Allows scripts and styles from files of this service only, and forbids other sites to show the page in a frame.
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -24,12 +24,12 @@ _HEADERS = {
 
 
 def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """A template of `templates` with these values."""
+    """Render a template of the folder `templates` with these values."""
     return HTMLResponse(_ENVIRONMENT.get_template(template).render(values), status, headers=_HEADERS)
 
 
 def _is_unknown(value: Any) -> bool:
-    # Records of an older version have fewer fields.
+    # Records of older versions have fewer fields.
     return value is None or isinstance(value, jinja2.Undefined)
 
 
@@ -38,7 +38,7 @@ def _count(number: Any) -> str:
 
 
 def _short(number: Any, digits: int = 3) -> str:
-    """A number; of a list, all of them, or from which to which if they are many."""
+    """Write a number in `digits` digits; of a list, all numbers, or the smallest and the largest if they are many."""
     if isinstance(number, list):
         if len(number) > _MOST_LISTED:
             return f"{len(number)}: {_short(min(number), digits)} to {_short(max(number), digits)}"
@@ -48,12 +48,12 @@ def _short(number: Any, digits: int = 3) -> str:
     if not isinstance(number, int | float):
         return str(number)
     text = f"{number:.{digits}g}"
-    # 1000 is no power for people.
+    # People read 1,000 more easily than 1e+03.
     return f"{number:,.0f}" if "e+" in text and abs(number) < _LONG else text
 
 
 def _field(value: Any) -> str:
-    """What a field of a job is set to, as the interface writes it."""
+    """Write the value of a job's field as the interface does."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
     return _UNKNOWN if _is_unknown(value) else value if isinstance(value, str) else json.dumps(value)
@@ -64,13 +64,13 @@ def _size(size: Any) -> str:
 
 
 def _place(at: dict[str, Any]) -> str:
-    """The file and line of a fault, as far as they are known."""
-    known = [*([at["file"]] if "file" in at else []), *([f"line {at['line']}"] if "line" in at else [])]
-    return f"{', '.join(known)}: " if known else ""
+    """Write the file and line of a fault, whichever of them is known."""
+    parts = [*([at["file"]] if "file" in at else []), *([f"line {at['line']}"] if "line" in at else [])]
+    return f"{', '.join(parts)}: " if parts else ""
 
 
 def _time(at: Any) -> str:
-    """To the minute; the whole of it is in the title."""
+    """Write a time to the minute; the title attribute has the seconds."""
     return _UNKNOWN if _is_unknown(at) else f"{at[:10]} {at[11:16]}"
 
 

@@ -1,8 +1,8 @@
-"""Linear support vector machines on data larger than memory, from Python. The README beside this file says how.
+"""Trains linear support vector machines on data larger than memory, from Python. The README beside explains it.
 
-StreamSVC, StreamSVR   estimators as scikit-learn has them, which they need: pip install 'streamsvm[sklearn]'
-load                   a model file as a fitted estimator, without the service
-Client                 datasets, jobs and models of a service
+StreamSVC, StreamSVR   estimators of scikit-learn's kind, which need it: pip install 'streamsvm[sklearn]'
+load                   reads a model file as a fitted estimator
+Client                 speaks to a service: datasets, jobs and models
 """
 
 from importlib import import_module
@@ -20,7 +20,7 @@ __all__ = [
     "TrainingFailed", "load",
 ]  # fmt: skip
 
-# Imported when they are asked for: nobody waits for, or holds in memory, what is not used.
+# Each is imported when it is first used, which saves time and memory for the others.
 _HOMES = {
     "Client": "streamsvm.service.remote.client",
     "InputWarning": "streamsvm.errors",

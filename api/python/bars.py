@@ -1,4 +1,4 @@
-"""How an estimator with `verbose` shows what it does: a bar of tqdm, in a notebook or on a terminal."""
+"""Shows the progress of an estimator with `verbose`: a bar of tqdm, in a notebook or on a terminal."""
 
 import math
 from typing import Any
@@ -10,14 +10,14 @@ class Silent:
     """Shows nothing."""
 
     def __call__(self, progress: dict[str, Any], history: list[dict[str, Any]]) -> None:
-        """What a job has to show by now."""
+        """Show the progress of a job; history: its finished passes."""
 
     def close(self) -> None:
-        """It is over."""
+        """Show that training has ended."""
 
 
 class Bar(Silent):
-    """Fills as M+ - M- falls to the tolerance, on a logarithmic scale; a part each, if there are several lanes."""
+    """Fills as M+ - M- falls to the tolerance, on a logarithmic scale; each of several lanes fills an equal part."""
 
     def __init__(self, tolerance: float | None) -> None:
         from tqdm.auto import tqdm  # noqa: PLC0415 - an extra
@@ -33,12 +33,12 @@ class Bar(Silent):
         self._bar.set_description_str(progress_line(progress, self._tolerance))
 
     def close(self) -> None:
-        """It is over."""
+        """Show that training has ended."""
         self._bar.update(1.0 - self._bar.n)
         self._bar.close()
 
     def _share(self, gap: float | None) -> float:
-        """Of the way to the tolerance."""
+        """Return the share of the way to the tolerance, from 0 to 1."""
         if not gap or gap <= 0 or self._tolerance is None:
             return 0.0
         self._first = max(gap, self._first or gap)
@@ -47,7 +47,7 @@ class Bar(Silent):
 
 
 class Lines(Silent):
-    """Where there is no tqdm: as the command line does."""
+    """Prints the lines of the command line, where tqdm is not installed."""
 
     def __init__(self, tolerance: float | None) -> None:
         self._display = display(False, tolerance)
@@ -57,7 +57,7 @@ class Lines(Silent):
 
 
 def progress_bar(verbose: bool, tolerance: float | None) -> Silent:
-    """The one that suits."""
+    """Make the display for `verbose`."""
     if not verbose:
         return Silent()
     try:

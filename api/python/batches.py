@@ -1,4 +1,4 @@
-"""Matrices as the text that the engine reads them in as, see reader.parsers.matrices.batches: some rows at a time."""
+"""Writes matrices in the format of `reader.parsers.matrices.batches`, some rows at a time, for the engine to read."""
 
 import io
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,12 @@ _MOST_ROWS, _MOST_VALUES = 1 << 16, 1 << 20
 
 
 def batches(X: Any, y: Any, weight: Any = None) -> Iterator[bytes]:
-    """Of X (n_rows, n_columns), an array or a CSR matrix, y (n_rows,) of numbers and weight (n_rows,) or None."""
+    """Yield batches of bytes.
+
+    X       (n_rows, n_columns), an array or a CSR matrix
+    y       (n_rows,) numbers
+    weight  (n_rows,) numbers, or None
+    """
     begin = 0
     while begin < X.shape[0]:
         end = _end(X, begin)
@@ -26,19 +31,19 @@ def batches(X: Any, y: Any, weight: Any = None) -> Iterator[bytes]:
 
 
 def name_array(names: Sequence[str]) -> bytes:
-    """Names of the columns of batches that follow."""
+    """Write the column names of the batches that follow."""
     file = io.BytesIO()
     np.save(file, np.array(names, str), allow_pickle=False)
     return file.getvalue()
 
 
 def size_of(X: Any) -> int:
-    """Bytes that the values of X take in the engine, about."""
+    """Estimate the bytes that the values of X take in the engine."""
     return 8 * (X.nnz if sparse.issparse(X) else X.size)
 
 
 def _end(X: Any, begin: int) -> int:
-    """Behind the last row of a batch that begins there: few enough rows, and values."""
+    """Return the end of the batch that begins at this row, so that it has at most _MOST_ROWS and _MOST_VALUES."""
     most = min(X.shape[0], begin + _MOST_ROWS)
     if sparse.issparse(X):
         last = int(np.searchsorted(X.indptr, int(X.indptr[begin]) + _MOST_VALUES, "right")) - 1

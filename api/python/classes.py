@@ -1,4 +1,4 @@
-"""The classes of a model, in the order in which scikit-learn has them."""
+"""Brings the classes of a model into scikit-learn's order, and adds classes that had no rows."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +10,7 @@ from streamsvm.storage.rows.csr import Array
 
 
 def in_order(model: Model) -> Model:
-    """The same model with its labels sorted; of two the first, which a positive value means, is the larger."""
+    """Return the model with its labels sorted; of two, the larger is first: a positive decision value means it."""
     labels = model.labels
     if model.is_regression:
         return model
@@ -32,7 +32,7 @@ def in_order(model: Model) -> Model:
 
 
 def with_absent(model: Model, absent: Sequence[Label]) -> Model:
-    """The model and classes that no row has had so far, each with w = 0 and an intercept of -1."""
+    """Return the model with more classes, which no row has had so far: each has w = 0 and an intercept of -1."""
     if not absent:
         return model
     w, intercept = np.atleast_2d(model.w), np.atleast_1d(model.intercept)
@@ -44,7 +44,7 @@ def with_absent(model: Model, absent: Sequence[Label]) -> Model:
 
 
 def label_array(labels: Sequence[Label]) -> Array:
-    """Whole numbers as such, as they mostly were before a file had them."""
+    """Return labels as an array, (n,); int64 if all are whole numbers, because files hold them as floats."""
     array = np.array(labels)
     is_whole = array.dtype.kind == "f" and (array == np.rint(array)).all() and (np.abs(array) < 2**53).all()
     return array.astype(np.int64) if is_whole else array

@@ -1,4 +1,4 @@
-"""`coef_` of a model, and a model of what has become of it."""
+"""Reads and replaces the weights of a model as `coef_`."""
 
 from dataclasses import replace
 from typing import Any
@@ -11,7 +11,10 @@ from streamsvm.storage.models.model_file import Model
 
 
 def coefficients(model: Model) -> Any:
-    """A matrix of scipy.sparse where features are so far apart that the model has a list of them."""
+    """Return (n_values, n_features), in regression (n_features,).
+
+    The matrix is of scipy.sparse if features are so far apart that the model lists their numbers.
+    """
     if model.maps is None or model.maps.listed is None or len(model.maps) > 1:
         return model.w if model.is_regression else np.atleast_2d(model.w)
     w, columns = np.atleast_2d(model.w), model.maps.listed - model.index_base
@@ -20,7 +23,7 @@ def coefficients(model: Model) -> Any:
 
 
 def with_coefficients(model: Model, changed: Any) -> Model:
-    """The model with these (n_values, n_features) of scipy.sparse."""
+    """Return the model with other weights, a matrix (n_values, n_features) of scipy.sparse."""
     entries = sparse.coo_matrix(changed)
     columns, place = np.unique(entries.col, return_inverse=True)
     w = np.zeros((entries.shape[0], len(columns)))

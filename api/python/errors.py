@@ -1,4 +1,4 @@
-"""What an estimator raises: the engine's errors, as the kinds of exception that Python has for them."""
+"""Turns the engine's errors into the exceptions that an estimator raises."""
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +12,7 @@ _NOT_THE_INPUT = {*PROCESS_FAILURES, "ingest_failed", "out_of_space"}
 
 
 class TrainingError(Exception):
-    """`code` is stable and says which error it is, `hint` what to do about it."""
+    """An error of the engine: `code` identifies it and never changes, `hint` says what to do."""
 
     def __init__(self, message: str, code: str, hint: str = "") -> None:
         super().__init__(f"{message} [{code}]" + (f". {hint}" if hint else ""))
@@ -21,30 +21,30 @@ class TrainingError(Exception):
 
 
 class InvalidInput(TrainingError, ValueError):
-    """The data, a file or a parameter is not what it should be."""
+    """The data, a file or a parameter is wrong."""
 
 
 class TrainingFailed(TrainingError, RuntimeError):
-    """It was not the input: a process died, or a disk is full."""
+    """Training failed though the input is right: a process died, or a disk is full."""
 
 
 class SlowerTraining(UserWarning):
-    """A faster way to train was given up; the model is the same."""
+    """The engine gave up a faster way to train; the model is the same."""
 
 
 class InputWarning(UserWarning):
-    """A column looks as if it were no feature, or was left out as such."""
+    """A column does not look like a feature, such as a row number; the engine may have left it out."""
 
 
-def tell(told: Iterable[Mapping[str, str]]) -> None:
-    """Warn of what a dataset says, each with a code and message."""
-    for each in told:
+def tell(warned: Iterable[Mapping[str, str]]) -> None:
+    """Issue the warnings of a dataset, each of which has a code and a message."""
+    for each in warned:
         warnings.warn(f"{each['message']} [{each['code']}]", InputWarning, 6)
 
 
 @contextmanager
 def told_plainly() -> Iterator[None]:
-    """Errors of the engine come out as those above."""
+    """Raise errors of the engine as the exceptions of this module."""
     try:
         yield
     except InputError as error:

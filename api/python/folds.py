@@ -1,4 +1,4 @@
-"""What a cross-validation of the engine says, in the form of scikit-learn's `cv_results_`."""
+"""Writes the results of a cross-validation in the form of scikit-learn's `cv_results_`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,21 +10,22 @@ from streamsvm.storage.rows.csr import Array
 
 
 def cv_results(cv: Sequence[Mapping[str, Any]], select_by: str) -> dict[str, Any]:
-    """An entry for each C: params, param_C; test_score of each split, mean, std and rank, more is better.
+    """Return arrays (n_C,): `params`, `param_C`, and the score of each split, its mean, std and rank.
 
-    For every metric besides `mean_test_NAME` and the like, as they are.
+    The score is the metric `select_by`, negated if less of it is better. Every metric has its own `mean_test_NAME`,
+    `std_test_NAME` and `splitK_test_NAME`, not negated.
     """
     values = [each["C"] for each in cv]
     sign = -1.0 if select_by in LESS_IS_BETTER else 1.0
-    found: dict[str, Any] = {
+    results: dict[str, Any] = {
         "param_C": np.ma.masked_array(values, mask=False),
         "params": [{"C": C} for C in values],
         **_scores(cv, select_by, "score", sign),
     }
-    found["rank_test_score"] = _ranks(found["mean_test_score"])
+    results["rank_test_score"] = _ranks(results["mean_test_score"])
     for metric in cv[0]["mean"]:
-        found |= _scores(cv, metric, metric, 1.0)
-    return found
+        results |= _scores(cv, metric, metric, 1.0)
+    return results
 
 
 def _scores(cv: Sequence[Mapping[str, Any]], metric: str, name: str, sign: float) -> dict[str, Array]:
@@ -41,5 +42,5 @@ def _numbers(values: list[float | None]) -> Array:
 
 
 def _ranks(scores: Array) -> Array:
-    """1 is the best; equal scores have the same."""
+    """Return (n,) ranks: 1 for the highest score, and equal ranks for equal scores."""
     return np.array([1 + int((scores > score).sum()) for score in scores], np.int32)

@@ -1,4 +1,4 @@
-"""Data frames of pandas and polars and tables of pyarrow, of which none is imported here: their columns, by name."""
+"""Finds columns by name in data frames of pandas and polars and tables of pyarrow, without importing any of them."""
 
 import warnings
 from collections.abc import Sequence
@@ -10,27 +10,26 @@ from streamsvm.storage.rows.csr import Array
 
 
 def column_names(X: Any) -> list[str] | None:
-    """Names of a frame's columns if all are strings, as scikit-learn has it; None of anything else."""
-    found = getattr(X, "column_names", None)  # of pyarrow, where `columns` are the columns themselves
-    if found is None:
-        found = getattr(X, "columns", None)
-    names = [] if found is None or callable(found) else list(found)
+    """Return the names of a frame's columns if all are strings, as scikit-learn asks; else None."""
+    columns = getattr(X, "column_names", None)  # a table of pyarrow, whose `columns` are the data
+    if columns is None:
+        columns = getattr(X, "columns", None)
+    names = [] if columns is None or callable(columns) else list(columns)
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def selected(X: Any, names: Sequence[str]) -> Any:
-    """The frame with these columns, in this order."""
+    """Return the frame with these columns, in this order."""
     return X[list(names)] if hasattr(X, "iloc") else X.select(list(names))
 
 
 def column(X: Any, name: str) -> Array:
-    """(n_rows,) of whatever type; nan, None or pandas' own where a value is missing."""
-    found = X[name]
-    return np.asarray(found.to_numpy())
+    """Return a column, (n_rows,) of its own type; a missing value is nan, None or pandas.NA."""
+    return np.asarray(X[name].to_numpy())
 
 
 def warn_of(unknown: Sequence[str], shown: str) -> None:
     """Warn of columns that the model does not have; `shown` names some."""
     if unknown:
-        told = f"columns that the model does not have, left out: {len(unknown):,} ({shown})"
-        warnings.warn(told, UserWarning, stacklevel=5)
+        message = f"columns that the model does not have, left out: {len(unknown):,} ({shown})"
+        warnings.warn(message, UserWarning, stacklevel=5)

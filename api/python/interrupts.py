@@ -1,4 +1,4 @@
-"""Ctrl-C while a model is trained: the first keeps what there is, a second one ends all at once."""
+"""Handles Ctrl-C during training: the first ends training and keeps the model so far, the second ends everything."""
 
 import signal
 import threading
@@ -9,7 +9,10 @@ from types import FrameType
 
 @contextmanager
 def interrupting(stop: Callable[[], None]) -> Iterator[None]:
-    """The first interrupt calls `stop`; only where an interrupt would raise KeyboardInterrupt, in the main thread."""
+    """Let the first interrupt call `stop`, and leave the second to the handler before.
+
+    Changes nothing outside of the main thread, or where interrupts are ignored.
+    """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield

@@ -1,4 +1,4 @@
-"""Labels as the engine has them, numbers, and back."""
+"""Translates labels to the engine's numbers and back."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,26 +10,26 @@ from streamsvm.storage.rows.csr import Array
 
 
 class Labels:
-    """Numbers the labels that come, of whatever type; `known` are those that have come, by their number."""
+    """Numbers labels of any type in the order in which they first come; `known[i]` is the label with number i."""
 
     def __init__(self, known: Sequence[Any] = ()) -> None:
         self.known: list[Any] = list(known)
         self._numbers = {label: float(number) for number, label in enumerate(self.known)}
 
     def encode(self, y: Array) -> Array:
-        """(n,) float64."""
-        found, places = np.unique(y, return_inverse=True)
-        return np.array([self._number(label) for label in found])[places.reshape(len(y))]
+        """Return the numbers (n,) float64 of labels y (n,)."""
+        labels, places = np.unique(y, return_inverse=True)
+        return np.array([self._number(label) for label in labels])[places.reshape(len(y))]
 
     def class_weight(self, weights: Mapping[Any, float]) -> dict[str, float]:
-        """As a job names classes. ValueError for a label that there is not."""
+        """Return weights by the names that a job uses for classes. ValueError for a label that no row has."""
         unknown = [label for label in weights if label not in self._numbers]
         if unknown:
             raise ValueError(f"class_weight names {unknown[0]!r}, a label the data does not have: {self.known}")
         return {number_text(self._numbers[label]): weight for label, weight in weights.items()}
 
     def decode(self, number: Any) -> Any:
-        """The label of this number."""
+        """Return the label with this number."""
         return self.known[int(number)]
 
     def _number(self, label: Any) -> float:
@@ -40,28 +40,31 @@ class Labels:
 
 
 class OwnLabels(Labels):
-    """Those of a file, which the engine knows by itself; or the numbers that regression is to predict."""
+    """Labels that the engine keeps as they are: those of a file, and the targets of a regression."""
 
     def encode(self, y: Array) -> Array:
-        """(n,) float64."""
+        """Return y (n,) as float64."""
         return np.asarray(y, np.float64)
 
     def class_weight(self, weights: Mapping[Any, float]) -> dict[str, float]:
-        """As the file has them."""
+        """Return weights by the text of labels in the file."""
         return {label if isinstance(label, str) else number_text(label): weight for label, weight in weights.items()}
 
     def decode(self, number: Any) -> Any:
-        """As it stood in the file."""
+        """Return the label of the file."""
         return number
 
 
 def check_balanced(kind: str) -> None:
-    """ValueError for another word than "balanced"."""
+    """Raise ValueError for any word but "balanced"."""
     if kind != "balanced":
         raise ValueError(f'class_weight is a dict, "balanced" or None, not {kind!r}')
 
 
-def balanced(rows: Mapping[Any, float]) -> dict[Any, float]:
-    """Weights of classes that have so many rows, each counting as much as it weighs; 1 where all of a class weigh 0."""
-    total = sum(rows.values())
-    return {label: total / (len(rows) * n) if n else 1.0 for label, n in rows.items()}
+def balanced(class_sums: Mapping[Any, float]) -> dict[Any, float]:
+    """Return class weights inversely proportional to the weight that the rows of each class have together.
+
+    class_sums  class -> the sum of its rows' weights, or their number; a class with 0 gets the weight 1
+    """
+    total = sum(class_sums.values())
+    return {label: total / (len(class_sums) * weight) if weight else 1.0 for label, weight in class_sums.items()}

@@ -1,4 +1,4 @@
-"""Model files as fitted estimators."""
+"""Reads model files as fitted estimators."""
 
 import os
 from pathlib import Path
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 def load(path: str | os.PathLike[str]) -> "StreamSVC | StreamSVR | FittedModel":
-    """A model file, LIBLINEAR's or LIBSVM's text, or .npz, .json or .onnx by its name, as a fitted estimator.
+    """Read a model file as a fitted estimator: .npz, .json or .onnx by its name, else LIBLINEAR's or LIBSVM's text.
 
-    Column j of X is the feature with the number `model_.index_base` + j in the data it was trained on. Without
-    scikit-learn what comes back has `predict` and the like, and is no estimator.
+    Column j of X is the feature with number `model_.index_base` + j of the training data. Without scikit-learn it
+    returns an object with `predict` and `decision_function` that is no estimator.
 
     Raises
     ------
     InvalidInput
-        The file is no model of that format, or is damaged.
+        The file is not a model of that format, or is damaged.
     FileNotFoundError
-        There is none.
+        There is no such file.
     """
     with told_plainly(), Path(path).open("rb") as file:
         model = MODEL_FORMATS[stored_format(path)].read(file)
@@ -35,7 +35,7 @@ def load(path: str | os.PathLike[str]) -> "StreamSVC | StreamSVR | FittedModel":
 
 def _fitted(model: Model) -> "StreamSVC | StreamSVR | FittedModel":
     try:
-        # An extra, and slow to import.
+        # They need scikit-learn, an extra that is slow to import.
         from streamsvm.classifier import StreamSVC  # noqa: PLC0415
         from streamsvm.regressor import StreamSVR  # noqa: PLC0415
     except ModuleNotFoundError as error:
@@ -44,9 +44,9 @@ def _fitted(model: Model) -> "StreamSVC | StreamSVR | FittedModel":
         return FittedModel(model)
     kind = StreamSVR if model.is_regression else StreamSVC
     names = {"C", "loss", "solver", "epsilon", "multiclass", "probability", "tolerance", "max_passes", "seed", "pace"}
-    told = {**model.about.get("spec", {}), **model.about}
+    fields = {**model.about.get("spec", {}), **model.about}
     if model.vectors is not None:
         names |= {"kernel", "gamma", "budget"}
-        told = {"gamma": model.vectors.gamma, **told, "kernel": "rbf"}
-    known = names & set(kind().get_params()) & {name for name, value in told.items() if value is not None}
-    return kind(**{name: told[name] for name in known}, bias=model.bias)._be(model)
+        fields = {"gamma": model.vectors.gamma, **fields, "kernel": "rbf"}
+    parameters = names & set(kind().get_params()) & {name for name, value in fields.items() if value is not None}
+    return kind(**{name: fields[name] for name in parameters}, bias=model.bias)._be(model)

@@ -1,4 +1,4 @@
-"""A picture of how training converged."""
+"""Draws how training converged."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from streamsvm.service.jobs.progress.plots import FIGURES, draw_curves, lane_cur
 
 
 def plot_history(history: Sequence[dict[str, Any]], tolerance: float | None, ax: Any) -> Any:
-    """M+ - M- over seconds, a curve for each lane, into these axes, or new ones; returns them."""
+    """Draw M+ - M- over seconds, a curve for each lane, into `ax` or new axes; return the axes."""
     if ax is None:
         import matplotlib.pyplot as plt  # noqa: PLC0415 - an extra, and slow to import
 

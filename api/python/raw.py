@@ -1,4 +1,4 @@
-"""Rows to be predicted as they stand: files, strings, and tables whose columns have names."""
+"""Makes the rows of a model from inputs that are no matrix: files, strings, and tables with column names."""
 
 import os
 from pathlib import Path
@@ -21,25 +21,25 @@ from streamsvm.storage.rows.csr import Array, Rows
 
 
 def file_values(path: str | os.PathLike[str], model: Model) -> Array:
-    """(n_rows,) float64, or (n_rows, n_classes): decision values of the rows of a file."""
+    """Return the decision values of the rows of a file: (n_rows,) float64, or (n_rows, n_classes)."""
     predictor, unknown = Predictor(model), list[str]()
     values = [predictor.decision_values(np.zeros((0, model.n_features)))]
     with told_plainly(), Path(path).open("rb") as file:
         options = InputOptions(format_of_name(Path(path), predictor.text_format))
-        for found in predictor.predict_text(read_chunks(file), options=options):
-            values.append(found.decision_values)
-            unknown = found.match.unknown if found.match else unknown
+        for prediction in predictor.predict_text(read_chunks(file), options=options):
+            values.append(prediction.decision_values)
+            unknown = prediction.match.unknown if prediction.match else unknown
     warn_of(unknown, shown(unknown))
     return np.concatenate(values)
 
 
 def raw_rows(X: Any, model: Model) -> Rows | None:
-    """The rows of a list of strings, a list of dictionaries or a data frame; None of what is a matrix of features.
+    """Make rows of a list of strings, a list of dictionaries or a data frame; return None for a matrix of features.
 
     Raises
     ------
     InvalidInput
-        The model was trained on others, or a row cannot be read: a string of another length, a value that is missing.
+        The model was trained on other columns, or a row is wrong: a string of another length, a missing value.
     """
     input_ = model.about.get("input")
     with told_plainly():
@@ -58,11 +58,11 @@ def raw_rows(X: Any, model: Model) -> Rows | None:
             columns = {name: [each.get(name) for each in X] for name in input_["columns"]}
         else:
             return None
-        return _told(rows_of_columns(columns, names, len(X), input_, model.index_base))
+        return _warned(rows_of_columns(columns, names, len(X), input_, model.index_base))
 
 
 def with_columns(X: Any, model: Model) -> Any:
-    """A data frame of numbers with the model's columns in its order; anything else as it is.
+    """Return a data frame of numbers with the model's columns in the model's order, and any other X unchanged.
 
     Raises
     ------
@@ -79,11 +79,11 @@ def with_columns(X: Any, model: Model) -> Any:
 
 
 def is_plain(input_: dict[str, Any]) -> bool:
-    """Whether features are the columns of a table, none of them missing anywhere."""
+    """Tell whether the model's features are columns of numbers without missing values."""
     return is_numbers(input_) and input_["missing"] == "error"
 
 
-def _told(table: TableRows) -> Rows:
+def _warned(table: TableRows) -> Rows:
     unknown = table.match.unknown if table.match else []
     warn_of(unknown, shown(unknown))
     return table.rows

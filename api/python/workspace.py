@@ -1,4 +1,4 @@
-"""Training without a server: the service's own reading in, planning and training, in a temporary directory."""
+"""Trains without a server: runs the service's ingest, planning and training in a temporary directory."""
 
 import os
 import shutil
@@ -34,12 +34,18 @@ from streamsvm.storage.errors import StorageError
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.state import State
 
-# What is smaller is read in, and trained on, in this process.
+# Smaller data are read and trained on in this process, without others.
 SMALL_BYTES = 4 << 20
 
 
 class Fitted(NamedTuple):
-    """The outcome of training: models, folds, a line a pass, whether an interrupt ended it, and rows had numbers."""
+    """The outcome of training.
+
+    trained      models and folds
+    history      an entry for each pass
+    was_stopped  an interrupt ended training
+    is_numbered  rows came from files, which number their features
+    """
 
     trained: Trained
     history: list[dict[str, Any]]
@@ -48,7 +54,7 @@ class Fitted(NamedTuple):
 
 
 class _Before(NamedTuple):
-    """What the last training of a workspace left: its plan, its checkpoint, and which rows it had."""
+    """The last training of a workspace: its plan, its checkpoints, and the rows that it had."""
 
     plan: JobPlan
     checkpoints: Path
@@ -56,9 +62,10 @@ class _Before(NamedTuple):
 
 
 class Workspace:
-    """A dataset in a temporary directory, which goes with this object: `add` rows, then `train`.
+    """A dataset in a temporary directory that is removed with this object: `add` rows, then `train`.
 
-    keeps   there will be more rows: what training finds is for the next one to begin with
+    size   bytes of all rows to come, None if unknown; small data go to memory
+    keeps  more rows will come: each training keeps a checkpoint, from which the next one starts
     """
 
     def __init__(self, size: int | None = None, keeps: bool = False) -> None:
@@ -75,20 +82,20 @@ class Workspace:
 
     @property
     def manifest(self) -> Manifest:
-        """Of the rows so far."""
+        """The manifest of the rows so far."""
         return read_manifest(self._dataset)
 
     def label_weights(self) -> Mapping[float, float]:
-        """Label, as rows hold it -> the number of its rows, or the sum of their weights if they have weights."""
+        """Map each label to the number of its rows, or to the sum of their weights if they have weights."""
         manifest = self.manifest
         return manifest.labels if manifest.weights is None else Dataset(self._dataset).label_weights()
 
     def close(self) -> None:
-        """Remove it."""
+        """Remove the directory."""
         self._remove()
 
     def add(self, source: Source) -> None:
-        """Read rows in, and warn of what the first ones say."""
+        """Read rows in; issue the warnings about columns after the first ones."""
         is_first = not self._dataset.exists()
         self._read(source)
         profile = read_profile(self._dataset) if is_first else None
@@ -114,44 +121,44 @@ class Workspace:
                     self._read_apart(file, source.options)
 
     def train(self, fields: Mapping[str, Any], report: Report) -> Fitted:
-        """Train on all rows so far; an interrupt ends it early, with the models of what there is then."""
+        """Train on all rows so far; an interrupt ends training early, with the models so far."""
         plan = plan_job(parse_spec({"dataset": "data", **fields}), self.manifest)
         work = self._work / f"training{self._trainings}"
         self._trainings += 1
         work.mkdir()
-        kept, begins = self._warm(plan, work)
+        checkpoints, begins = self._warm(plan, work)
         is_inline = _is_small(self.manifest.decoded_bytes)
         training = Training(
-            work, self._dataset, self._settings, report, is_inline=is_inline, checkpoints=kept, begins=begins
+            work, self._dataset, self._settings, report, is_inline=is_inline, checkpoints=checkpoints, begins=begins
         )
         with interrupting(training.stop), _telling():
             trained = training.all_lanes(plan)
-        self._keep(plan, kept)
+        self._keep(plan, checkpoints)
         return Fitted(trained, read_history(work / HISTORY), training.is_stopping, self._is_numbered)
 
     def _warm(self, plan: JobPlan, work: Path) -> tuple[Path | None, Callable[[State], None] | None]:
-        """Where this training leaves a checkpoint, and what it begins with."""
+        """Return the directory for checkpoints, and a function that fills in the last training's state, or None."""
         if not (self._keeps and len(plan.lanes) == 1):
             return None, None
-        kept = work / "checkpoints"
-        kept.mkdir()
+        checkpoints = work / "checkpoints"
+        checkpoints.mkdir()
         before = self._before
         if before is None or not can_grow(before.plan, plan):
-            return kept, None
+            return checkpoints, None
         rows = Dataset(self._dataset).row_runs()
         C, then = before.plan.lane.C, before.rows
-        return kept, partial(grow, plan=plan, before_C=C, checkpoints=before.checkpoints, then=then, now=rows)
+        return checkpoints, partial(grow, plan=plan, before_C=C, checkpoints=before.checkpoints, then=then, now=rows)
 
-    def _keep(self, plan: JobPlan, kept: Path | None) -> None:
+    def _keep(self, plan: JobPlan, checkpoints: Path | None) -> None:
         if self._before is not None:
             shutil.rmtree(self._before.checkpoints.parent, ignore_errors=True)
-        self._before = None if kept is None else _Before(plan, kept, Dataset(self._dataset).row_runs())
+        self._before = None if checkpoints is None else _Before(plan, checkpoints, Dataset(self._dataset).row_runs())
 
     def _add_stream(self, source: Stream) -> None:
         if _is_small(source.size):
             self._read_here(source.chunks, source.options)
             return
-        first = next(source.chunks, b"")  # an error of who makes it comes before there is a process
+        first = next(source.chunks, b"")  # an iterator that fails at once fails before a process starts
         reading, writing = os.pipe()
         with os.fdopen(reading, "rb") as file, os.fdopen(writing, "wb") as pipe:
             self._read_apart(file, source.options, partial(_write, pipe, chain([first], source.chunks), file))
@@ -166,7 +173,7 @@ class Workspace:
     def _read_apart(
         self, file: IO[bytes] | list[str], options: InputOptions, write: Callable[[], None] | None = None
     ) -> None:
-        """In a process of its own; `write` brings what it reads."""
+        """Read in a process of its own; `write` writes what it reads to its pipe."""
         appends = self._dataset.exists()
         with Ingesting(file, self._dataset, self._settings, options, forks=True, appends=appends) as ingesting:
             if write:
@@ -176,7 +183,7 @@ class Workspace:
 
 @contextmanager
 def _telling() -> Iterator[None]:
-    """Raise unforeseen errors as those of a job's process: here it may be this one that trains."""
+    """Raise unexpected errors as ServiceError DIED, as if a job's process had died: this process may be training."""
     try:
         with needing_space():
             yield
@@ -192,10 +199,10 @@ def _is_small(size: int | None) -> bool:
 
 
 def _write(pipe: IO[bytes], chunks: Any, other_end: IO[bytes]) -> None:
-    other_end.close()  # it is the process's now, whose death is to be seen
+    other_end.close()  # only the reading process has it now, so that its death breaks the pipe
     try:
         with pipe:
             for chunk in chunks:
                 pipe.write(chunk)
     except BrokenPipeError:
-        pass  # the process has seen enough, and says why
+        pass  # the process has ended with an error, which `wait` raises

@@ -1,4 +1,4 @@
-"""Request bodies: JSON read strictly, everything else as a stream with a limit."""
+"""Reads request bodies: JSON strictly, everything else as a stream with a limit."""
 
 import json
 import math
@@ -16,7 +16,10 @@ _HEAD_BYTES = 1 << 16
 
 
 async def stream(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
-    """The body as it arrives; raises ServiceError `body_too_large` or `multipart`, at once if a header says so."""
+    """Yield the body as it arrives.
+
+    Raises ServiceError `body_too_large`, `multipart` or `bad_content_length`, before it reads if a header says so.
+    """
     if request.headers.get("content-type", "").startswith("multipart/"):
         raise ServiceError("multipart", "this is a form with a file in it", "Send the file itself: curl -T FILE URL.")
     stated = request.headers.get("content-length", "0")
@@ -33,10 +36,13 @@ async def stream(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
 
 
 @asynccontextmanager
-async def whole(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
-    """The body, kept in memory that all clients share as long as the context lasts. Raises as `stream` does."""
+async def whole_body(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
+    """Provide the whole body; until the context ends its bytes count against the memory that clients share.
+
+    Raises the errors of `stream`.
+    """
     chunks = stream(request, most_bytes)
-    # One that does not get on holds a little only, which each connection may have.
+    # A client that sends slowly holds only this head, which each connection may have, while it waits for its share.
     head, is_whole = await head_of(chunks)
     amount = sum(map(len, head)) if is_whole else _expected(request, most_bytes)
     async with turn(request, request.app.state.context.shared.body_bytes, amount):
@@ -44,7 +50,7 @@ async def whole(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
 
 
 async def head_of(chunks: AsyncIterator[bytes]) -> tuple[list[bytes], bool]:
-    """The first of the chunks, and whether they are all."""
+    """Return the chunks that make up the first 64 KiB, and whether the body ends with them."""
     head, size = list[bytes](), 0
     while size < _HEAD_BYTES:
         chunk = await anext(chunks, None)
@@ -56,19 +62,22 @@ async def head_of(chunks: AsyncIterator[bytes]) -> tuple[list[bytes], bool]:
 
 
 async def json_object(request: Request) -> dict[str, Any]:
-    """The body, see `parse_object`."""
-    async with whole(request, request.app.state.context.settings.max_json_bytes) as body:
+    """Return the body, a JSON object; see `parse_object`."""
+    async with whole_body(request, request.app.state.context.settings.max_json_bytes) as body:
         return parse_object(body)
 
 
 def parse_object(data: bytes) -> dict[str, Any]:
-    """A JSON object, as RFC 8259 has it and Python's reader does not: UTF-8 only, no NaN, no number out of range, no
-    half of a surrogate pair, no key given twice."""
+    """Parse a JSON object strictly, by RFC 8259.
+
+    Unlike Python's reader it refuses, as `bad_json`, `not_finite` or `duplicate_key`, what is no UTF-8, NaN, numbers
+    out of range, half a surrogate pair and keys given twice.
+    """
     try:
         value = json.loads(
             data.decode(), parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_object
         )
-        # Text that came as UTF-8 has a lone surrogate only where it was escaped.
+        # UTF-8 cannot contain a lone surrogate, but an escape can.
         if b"\\u" in data:
             json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
@@ -79,8 +88,8 @@ def parse_object(data: bytes) -> dict[str, Any]:
 
 
 async def optional_json_object(request: Request) -> dict[str, Any]:
-    """The same; a request without a body is one with nothing in it."""
-    async with whole(request, request.app.state.context.settings.max_json_bytes) as body:
+    """Return the body, a JSON object; an empty body counts as {}."""
+    async with whole_body(request, request.app.state.context.settings.max_json_bytes) as body:
         return parse_object(body or b"{}")
 
 
@@ -107,7 +116,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _expected(request: Request, most_bytes: int) -> int:
-    """Bytes that the body may come to: as many as it says, or as there may be."""
+    """Return the body's Content-Length if it states one, else the limit."""
     stated = request.headers.get("content-length", "") if "transfer-encoding" not in request.headers else ""
     return min(int(stated), most_bytes) if stated.isdecimal() and len(stated) <= _MOST_DIGITS else most_bytes
 

@@ -1,11 +1,11 @@
-"""Clients that keep a connection and do nothing with it lose it. uvicorn itself waits for them for ever.
+"""Closes connections whose clients make no progress; uvicorn itself waits for them for ever.
 
-A client has `header_seconds` to send the head of a request once it has connected, or begun the next one; between two it
-may be silent for `idle_seconds`, which uvicorn sees to. While it sends a body or takes an answer it is waited for
-`body_seconds`; what it has sent or taken buys more of them, one for `least_bytes_per_second`, but never more than there
-were at first. Beyond as many connections as there may be, those go first that have waited longest for a request.
+A client has `header_seconds` to send the head of a request, from when it connects or begins the next request. Between
+two requests it may be silent for `idle_seconds`; uvicorn enforces that. While it sends a body or takes an answer it has
+a budget of `body_seconds`: waiting spends it, and every `least_bytes_per_second` bytes that move add a second, up to
+the whole budget. If there are more connections than allowed, the one that has waited longest for a request is closed.
 
-A client that leaves is noticed also while nothing is read from it, and then what is done for it ends.
+A client that leaves is noticed even while nothing is read from it, and the work for it ends.
 """
 
 import asyncio
@@ -24,26 +24,26 @@ from streamsvm.service.processes.logs import request_id
 from streamsvm.service.records.stamps import new_id
 from streamsvm.service.settings import Settings
 
-# What a connection is doing. Each ends in time or is overdue.
-WAITING = "waiting"  # for the head of the first request, or what is left of another's
-IDLE = "idle"  # between two requests; uvicorn ends that
-BODY = "body"  # is arriving, and we want it
-REST = "rest"  # of a body that has its answer already is arriving
-ANSWER = "answer"  # is made or sent; ours to end, unless the client takes none of it
-CLOSING = "closing"  # when the client has taken what is left
+# Phases of a connection. Each has a deadline, but for answers that the service has yet to make.
+WAITING = "waiting"  # for the head of the first request, or the rest of the head of a later one
+IDLE = "idle"  # between two requests; uvicorn enforces the deadline
+BODY = "body"  # the body is arriving and the application reads it
+REST = "rest"  # the answer is sent, and the rest of the body is still arriving
+ANSWER = "answer"  # the answer is made or sent; the deadline counts only while the client has bytes to take
+CLOSING = "closing"  # the connection closes once the client has taken the remaining bytes
 
-# A key of the ASGI scope: the answer is a stream of events, which has no end of its own.
+# A key of the ASGI scope: the answer is a stream of events, which never ends by itself.
 ENDLESS = "streamsvm.endless"
 
 _LOOKS_A_DEADLINE = 8
-# The client has closed its side, or the connection is broken: told also while nothing is read.
+# The client has closed its side, or the connection is broken; the system reports this even while nothing is read.
 _LEFT = select.POLLRDHUP | select.POLLHUP | select.POLLERR
-# A client that is cut off says nothing: so many seconds without a word, and the system asks, so many times.
+# TCP keep-alive, for clients that vanish without closing: seconds of silence, seconds between probes, probes.
 _KEEPALIVE = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 4}
 
 
 class Connections:
-    """All connections of a server, looked at a few times within the shortest deadline."""
+    """All connections of a server; it checks them eight times within the shortest deadline."""
 
     def __init__(self, settings: Settings, most: int) -> None:
         self.header_seconds = settings.header_seconds
@@ -51,16 +51,16 @@ class Connections:
         self.least_rate = settings.least_bytes_per_second
         self._most = most
         self._all: set[TimedProtocol] = set()
-        self._waiting: dict[TimedProtocol, None] = {}  # the longest waiting first
+        self._waiting: dict[TimedProtocol, None] = {}  # the one that has waited longest is first
         self._interval = min(self.header_seconds, self.body_seconds) / _LOOKS_A_DEADLINE
         self._next_look: asyncio.TimerHandle | None = None
 
     def protocol(self, **arguments: Any) -> "TimedProtocol":
-        """A connection, as uvicorn makes it."""
+        """Make a connection, for uvicorn."""
         return TimedProtocol(self, **arguments)
 
     def add(self, connection: "TimedProtocol") -> None:
-        """One more; another one may have to go for it."""
+        """Add a connection; close the one that has waited longest if there are too many."""
         self._all.add(connection)
         self.set_waiting(connection, True)
         if len(self._all) > self._most:
@@ -71,12 +71,12 @@ class Connections:
             self._look_later()
 
     def remove(self, connection: "TimedProtocol") -> None:
-        """It is lost."""
+        """Forget a connection that is lost."""
         self._all.discard(connection)
         self._waiting.pop(connection, None)
 
     def set_waiting(self, connection: "TimedProtocol", is_waiting: bool) -> None:
-        """Whether it waits for the head of a request, from now on."""
+        """Note whether a connection waits for the head of a request from now on."""
         self._waiting.pop(connection, None)
         if is_waiting:
             self._waiting[connection] = None
@@ -88,13 +88,13 @@ class Connections:
         now = time.monotonic()
         for connection in list(self._all):
             connection.end_if_overdue(now)
-        self._end_those_who_left()
+        self._close_abandoned()
         self._next_look = None
         if self._all:
             self._look_later()
 
-    def _end_those_who_left(self) -> None:
-        """The event loop sees to those it reads from."""
+    def _close_abandoned(self) -> None:
+        """Close paused connections whose clients have left; the event loop notices the others by reading."""
         poll, unread = select.poll(), {}
         for connection in self._all:
             if connection.flow.read_paused and not connection.transport.is_closing():
@@ -105,34 +105,34 @@ class Connections:
             unread[number].transport.abort()
 
 
-class Patience:
-    """Seconds for which a client is waited for: what gets on buys more of them."""
+class WaitingBudget:
+    """Seconds that the service still waits for a client; progress adds to them."""
 
     def __init__(self, most: float, rate: float) -> None:
         self._most, self._rate = most, rate
         self.left = most
 
-    def spend(self, seconds: float, got_on: int) -> None:
-        """Take off seconds of waiting, and add those that `got_on` bytes buy."""
-        self.left = min(self._most, self.left + got_on / self._rate - seconds)
+    def spend(self, seconds: float, n_bytes: int) -> None:
+        """Subtract seconds of waiting, and add a second for every `rate` bytes that have moved."""
+        self.left = min(self._most, self.left + n_bytes / self._rate - seconds)
 
 
 class TimedProtocol(H11Protocol):
-    """An HTTP/1.1 connection that ends when its client does not get on."""
+    """An HTTP/1.1 connection that ends when its client makes no progress."""
 
     def __init__(self, connections: Connections, **arguments: Any) -> None:
         super().__init__(**arguments)
         self._connections = connections
         self._presence = Presence()
         self._app, self.app = self.app, self._run
-        self._moved = 0  # bytes received and sent
-        self._taken = 0  # of them, those the client was done with when last looked at
+        self._moved = 0  # bytes received, and bytes given to the transport
+        self._taken = 0  # the part of them that had left the transport at the last check
         self._phase_since: tuple[str, object, float] = (WAITING, None, time.monotonic())
         self._looked_at = time.monotonic()
-        self._patience = Patience(connections.body_seconds, connections.least_rate)
+        self._budget = WaitingBudget(connections.body_seconds, connections.least_rate)
 
     async def _run(self, scope: Any, receive: Any, send: Any) -> None:
-        """The application, which can see whether the client is there."""
+        """Call the application with the client's Presence in its scope, and count the bytes of the answer."""
 
         async def counted(message: Any) -> None:
             self._moved += len(message.get("body", b""))
@@ -171,7 +171,7 @@ class TimedProtocol(H11Protocol):
         self._refuse("bad_request", "this is not HTTP")
 
     def end_if_overdue(self, now: float) -> None:
-        """Close the connection if its client has not got on in time."""
+        """Close the connection if its client has missed its deadline."""
         phase = self._phase()
         if not self._is_overdue(phase, now):
             return
@@ -185,17 +185,17 @@ class TimedProtocol(H11Protocol):
     def _is_overdue(self, phase: str, now: float) -> bool:
         limits, cycle = self._connections, self.cycle
         if cycle is not self._phase_since[1]:
-            self._patience = Patience(limits.body_seconds, limits.least_rate)
+            self._budget = WaitingBudget(limits.body_seconds, limits.least_rate)
         if (phase, cycle) != self._phase_since[:2]:
             self._phase_since = phase, cycle, now
         seconds, self._looked_at = now - self._looked_at, now
         left = self.transport.get_write_buffer_size()
         before, self._taken = self._taken, self._moved - left
         is_ours = phase == ANSWER and left == 0
-        self._patience.spend(0.0 if is_ours else seconds, max(0, self._taken - before))
+        self._budget.spend(0.0 if is_ours else seconds, max(0, self._taken - before))
         if phase in (WAITING, REST):
             return now - self._phase_since[2] > limits.header_seconds
-        return phase != IDLE and not is_ours and self._patience.left < 0
+        return phase != IDLE and not is_ours and self._budget.left < 0
 
     def _phase(self) -> str:
         if self.transport.is_closing():
@@ -208,7 +208,7 @@ class TimedProtocol(H11Protocol):
         return BODY if self.cycle.more_body and not waits_for_us else ANSWER
 
     def _refuse(self, code: str, detail: str) -> None:
-        """Say why, if an answer is still possible, and close."""
+        """Answer with a problem if that is still possible, and close the connection."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             request_id.set(new_id("req"))
             answer = problem(code, detail)
@@ -224,7 +224,7 @@ class TimedProtocol(H11Protocol):
 
 
 def keep_asking(connected: socket.socket) -> None:
-    """Have the system find out that the other side of a connection has vanished."""
+    """Turn on TCP keep-alive, by which the system notices that the other side has vanished."""
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _KEEPALIVE.items():
         connected.setsockopt(socket.IPPROTO_TCP, option, value)

@@ -1,4 +1,4 @@
-"""Work that ends with its client: nobody else waits for it."""
+"""Ends the work for a client when the client leaves."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
@@ -18,26 +18,26 @@ T = TypeVar("T")
 
 # A key of the ASGI scope: the Presence of the client.
 PRESENCE = "streamsvm.presence"
-# Who starts a thread has a share of something first.
+# High, because Shares limit the threads: a request takes a share before it starts one.
 _THREADS = CapacityLimiter(1 << 10)
 
 
 class Presence:
-    """Whether the client of a connection is still there. Used in one event loop."""
+    """Knows whether the client of a connection is still there, and calls back when it leaves. For one event loop."""
 
     def __init__(self) -> None:
         self._is_gone = False
         self._callbacks: list[Callable[[], object]] = []
 
     def end(self) -> None:
-        """The connection is lost."""
+        """Note that the connection is lost, and call the callbacks."""
         self._is_gone = True
         for callback in tuple(self._callbacks):
             callback()
 
     @contextmanager
     def calling(self, callback: Callable[[], object]) -> Iterator[None]:
-        """`callback` is called if the client goes meanwhile, or has gone."""
+        """Call `callback` if the client leaves within the context, or has left before it."""
         self._callbacks.append(callback)
         try:
             if self._is_gone:
@@ -48,7 +48,7 @@ class Presence:
 
 
 async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Return the result of `work`. When the client goes, it is cancelled and ClientDisconnect raised."""
+    """Return the result of `work`. If the client leaves, cancel it and raise ClientDisconnect."""
     working = asyncio.ensure_future(work)
     with _presence(request).calling(working.cancel):
         try:
@@ -63,7 +63,10 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
 
 
 async def in_thread(request: Request, work: Callable[[], T]) -> T:
-    """Return the result of `work`, which a thread does. When the client goes, it ends at its next border."""
+    """Return the result of `work`, which runs in a thread.
+
+    If the client leaves, the work ends at its next `check_wanted`, and ClientDisconnect is raised.
+    """
     unwanted = Event()
 
     def working() -> T:
@@ -80,7 +83,7 @@ async def in_thread(request: Request, work: Callable[[], T]) -> T:
 
 
 class Turn:
-    """So much of what clients share. Used in one event loop."""
+    """An amount of `shares` that a request holds. For one event loop."""
 
     def __init__(self, request: Request, shares: Shares, amount: int) -> None:
         self._request, self._shares, self._amount = request, shares, amount
@@ -88,19 +91,19 @@ class Turn:
         self._is_held = False
 
     async def take(self) -> None:
-        """Wait until it is the turn of this client. ClientDisconnect if it does not wait for it."""
+        """Wait until the amount is free for this client. Raises ClientDisconnect if the client leaves before."""
         if not self._shares.take(self._client, self._amount):
             await while_connected(self._request, self._shares.wait(self._client, self._amount))
         self._is_held = True
 
     def give_back(self) -> None:
-        """It may have been given back already."""
+        """Give the amount back; does nothing if it is not held."""
         if self._is_held:
             self._is_held = False
             self._shares.give_back(self._client, self._amount)
 
     async def lent(self, work: Awaitable[T]) -> T:
-        """Return the result of `work`; until it is there others may have what this client has."""
+        """Return the result of `work`; others may have this amount until it is there."""
         self.give_back()
         result = await work
         await self.take()
@@ -109,15 +112,18 @@ class Turn:
 
 @asynccontextmanager
 async def turn(request: Request, shares: Shares, amount: int = 1) -> AsyncIterator[Turn]:
-    """So much of what clients share, when it is the turn of this one. ClientDisconnect if it does not wait for it."""
-    mine = Turn(request, shares, amount)
-    await mine.take()
+    """Hold an amount of `shares` within the context, once it is this client's turn.
+
+    Raises ClientDisconnect if the client leaves before.
+    """
+    held = Turn(request, shares, amount)
+    await held.take()
     try:
-        yield mine
+        yield held
     finally:
-        mine.give_back()
+        held.give_back()
 
 
 def _presence(request: Request) -> Presence:
-    """Without a server, as in tests, the client stays."""
+    """Return the client's Presence; without a server, as in tests, one that never ends."""
     return request.scope.get(PRESENCE) or Presence()

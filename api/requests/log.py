@@ -1,4 +1,4 @@
-"""Around every request: an id, a line in the log, a count, and an answer even to a bug."""
+"""Middleware that gives every request an id, a line in the log, a count, and an answer even to a bug."""
 
 import logging
 import time
@@ -16,17 +16,17 @@ from streamsvm.api.shortcuts import UNLOGGED
 from streamsvm.service.processes.logs import request_id
 from streamsvm.service.records.stamps import new_id
 
-# What the log and the metrics call the status of a request whose client went away before the answer.
+# The status, in the log and the metrics, of a request whose client left before the answer.
 GONE = 499
 _NOSNIFF = (b"x-content-type-options", b"nosniff")
 _log = logging.getLogger("streamsvm.api")
 
-# method, path of the route as documented (empty: none matched), status, seconds
+# Arguments: method, path of the route in the OpenAPI document (empty if none matched), status, seconds.
 Observer = Callable[[str, str, int, float], None]
 
 
 class Requests:
-    """Outermost of the middleware: every answer there is passes through it."""
+    """The outermost middleware, through which every answer passes."""
 
     def __init__(self, app: ASGIApp, observe: Observer, database: Path) -> None:
         self._app = app
@@ -52,7 +52,7 @@ class Requests:
             pass
         except Exception:
             if answer.status != GONE:
-                raise  # half an answer: the server closes the connection
+                raise  # a part of the answer was sent: the server closes the connection
             _log.exception("a bug")
             await (await run_in_threadpool(bug, self._database))(scope, receive, answer)
 
@@ -69,7 +69,7 @@ class Requests:
 
 
 class _Answer:
-    """Passes an answer on, with the headers every answer has; `status` is GONE until it begins."""
+    """Adds the headers of every answer and passes it on; `status` is GONE until the answer begins."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self._scope = scope

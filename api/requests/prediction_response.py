@@ -1,4 +1,4 @@
-"""Predictions as the client accepts them: JSON, a line for each row, CSV or text."""
+"""Makes the response of a prediction, in a type that the client accepts: JSON, lines of JSON, CSV or text."""
 
 from urllib.parse import quote
 
@@ -11,35 +11,35 @@ from streamsvm.service.models.predicting.prediction import ANSWERS, Predicted, f
 _FEW_ROWS = 256
 
 
-def prediction_response(request: Request, found: Predicted) -> Response:
-    """The response that the request accepts, JSON if it names none; it closes what was found once it was sent."""
+def prediction_response(request: Request, predicted: Predicted) -> Response:
+    """Make the response, in JSON unless the request accepts another type; it closes `predicted` once it was sent."""
     accepted = request.headers.get("accept", "")
     kind = next((kind for kind in ANSWERS if kind in accepted), "application/json")
-    if found.rows > _FEW_ROWS:
-        return _KeptResponse(found, kind)
+    if predicted.rows > _FEW_ROWS:
+        return _ClosingResponse(predicted, kind)
     try:
-        return Response(b"".join(ANSWERS[kind](found)), media_type=kind, headers=_headers(found))
+        return Response(b"".join(ANSWERS[kind](predicted)), media_type=kind, headers=_headers(predicted))
     finally:
-        found.close()
+        predicted.close()
 
 
-class _KeptResponse(StreamingResponse):
-    """Predictions, of which nothing is kept once they were sent, or were not."""
+class _ClosingResponse(StreamingResponse):
+    """Streams predictions, and removes them from disk when it ends, sent or not."""
 
-    def __init__(self, found: Predicted, kind: str) -> None:
-        self._found = found
-        super().__init__(ANSWERS[kind](found), media_type=kind, headers=_headers(found))
+    def __init__(self, predicted: Predicted, kind: str) -> None:
+        self._predicted = predicted
+        super().__init__(ANSWERS[kind](predicted), media_type=kind, headers=_headers(predicted))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
         finally:
-            self._found.close()
+            self._predicted.close()
 
 
-def _headers(found: Predicted) -> dict[str, str]:
-    headers = {"Rows": str(found.rows), "Unknown-Features": str(found.unknown_features)}
-    if found.unknown_columns:
-        names = ", ".join(quote(name, safe=" ") for name in first_names(found.unknown_columns))
-        headers |= {"Unknown-Columns": str(len(found.unknown_columns)), "Unknown-Column-Names": names}
+def _headers(predicted: Predicted) -> dict[str, str]:
+    headers = {"Rows": str(predicted.rows), "Unknown-Features": str(predicted.unknown_features)}
+    if predicted.unknown_columns:
+        names = ", ".join(quote(name, safe=" ") for name in first_names(predicted.unknown_columns))
+        headers |= {"Unknown-Columns": str(len(predicted.unknown_columns)), "Unknown-Column-Names": names}
     return headers

@@ -1,1 +1,1 @@
-"""The routes, a module for each kind of thing."""
+"""The routes of the interface; each module has those of one path."""

@@ -11,8 +11,8 @@ from pydantic import PositiveInt
 from streamsvm.api.access.clients import client_of
 from streamsvm.api.context import AppContext, Context
 from streamsvm.api.requests.body import stream
-from streamsvm.api.requests.input_options import InputQuery
 from streamsvm.api.requests.leaving import while_connected
+from streamsvm.api.requests.parameters import InputQuery
 from streamsvm.service.datasets.views import block_view
 from streamsvm.service.errors import ServiceError
 
@@ -28,7 +28,7 @@ _RAW_BODY = {
 _IMPORTING: dict[int | str, dict[str, Any]] = {202: {"description": "The file is being read in."}}
 
 
-# A name with a slash in it is a wrong name, not another route.
+# `:path`, so that a name with a slash is refused as a wrong name, not as an unknown route.
 @router.put("/{name:path}", status_code=201, operation_id="putDataset", openapi_extra=_RAW_BODY, responses=_IMPORTING)
 async def put_dataset(
     context: Context,
@@ -41,9 +41,9 @@ async def put_dataset(
 ) -> dict[str, Any]:
     """Read the body in as it arrives: data in any format, plain or compressed with gzip, bzip2, xz or zstd.
 
-    With `import`, a file below the import directory is read in instead, in the background; or those of a URL such as
-    s3://bucket/part-*, if the service allows it. With `machines`, so many of a Ray cluster, or "all", read a part of
-    such files each, and keep it; jobs on the dataset train there.
+    `import` names a file below the import directory that is read in the background instead of a body, or a URL such as
+    s3://bucket/part-*, if the service allows it. `machines` is the number of nodes of a Ray cluster, or "all": each
+    node reads and keeps a part of the files of the URL, and jobs on the dataset train there.
     """
     if import_ is not None:
         response.status_code = 202
@@ -82,13 +82,13 @@ def list_datasets(context: Context) -> dict[str, Any]:
 
 @router.get("/{name}", operation_id="getDataset")
 def get_dataset(context: Context, name: str) -> dict[str, Any]:
-    """What a dataset holds."""
+    """The contents of a dataset."""
     return context.datasets.view(name)
 
 
 @router.get("/{name}/sample", operation_id="sampleDataset")
 def sample_dataset(context: Context, name: str) -> dict[str, Any]:
-    """Some rows as they are stored: labels, and features with their names where they are known, or strings."""
+    """Some rows as they are stored: labels, and strings or features, with their names if the dataset has any."""
     return {"rows": context.datasets.sample(name)}
 
 
@@ -100,6 +100,6 @@ async def delete_dataset(context: Context, name: str) -> Response:
 
 
 async def _receive(request: Request, context: AppContext, read_in: Callable[..., Coroutine[Any, Any, None]]) -> None:
-    """Have the body read in, as long as its client is there."""
+    """Read the body in; end when its client leaves."""
     chunks = stream(request, context.settings.max_upload_bytes)
     await while_connected(request, read_in(client_of(request.scope), chunks))

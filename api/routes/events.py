@@ -14,18 +14,18 @@ from streamsvm.service.jobs.progress.events import Event
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
-# A proxy that holds events back until it has enough of them would make them pointless.
+# A proxy that buffers would hold events back.
 _HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
 class _EventStream(StreamingResponse):
-    """Written here: the framework's own writes an event once for each client."""
+    """A stream of events that are encoded once for all clients; the framework would encode them for each."""
 
     media_type = "text/event-stream"
 
 
 async def _existing_job(context: Context, job_id: str) -> dict[str, Any]:
-    # Before the answer begins: once it streams, nothing can be refused.
+    # A dependency, because nothing can be refused once the answer streams.
     return await run_in_threadpool(context.store.job, job_id)
 
 
@@ -38,19 +38,21 @@ async def _existing_job(context: Context, job_id: str) -> dict[str, Any]:
 async def watch_job(
     context: Context, job_id: str, last_event_id: Annotated[str, Header(max_length=64)] = "0"
 ) -> _EventStream:
-    """Events `state`, `pass`, `progress` and, at last, `end` with the whole job. From the job's beginning, or after
-    the one the client saw last."""
+    """Events `state`, `pass`, `progress` and, at the end, `end` with the whole job.
+
+    They begin with the job, or after the event that `Last-Event-ID` names.
+    """
     after = int(last_event_id) if last_event_id.isascii() and last_event_id.isdecimal() else 0
     return _EventStream(_stream(context.feed.events(job_id, after)), headers=_HEADERS)
 
 
 async def _stream(events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
     async for event in events:
-        yield _written(event)
+        yield _encoded(event)
 
 
 @lru_cache(1024)
-def _written(event: Event) -> bytes:
+def _encoded(event: Event) -> bytes:
     if event.kind == "ping":
         return KEEPALIVE_COMMENT
     number = None if event.number is None else str(event.number)

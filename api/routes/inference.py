@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Request, Response
 
 from streamsvm.api.context import Context
-from streamsvm.api.requests.body import parse_object, whole
+from streamsvm.api.requests.body import parse_object, whole_body
 from streamsvm.api.requests.leaving import in_thread, turn
 from streamsvm.api.routes.predicting import JSON, find_predictor
 from streamsvm.service.errors import ServiceError
@@ -34,19 +34,19 @@ _INFER: dict[str, Any] = {"response_class": Response, "responses": _ANSWER, "ope
 
 @router.get("", operation_id="serverMetadata")
 def server_metadata() -> dict[str, Any]:
-    """What serves the models."""
+    """The name and version of the server, and its extensions of the protocol."""
     return {"name": "streamsvm", "version": metadata.version("streamsvm"), "extensions": ["binary_tensor_data"]}
 
 
 @router.get("/health/live", operation_id="serverLive")
 async def server_live() -> dict[str, bool]:
-    """Whether the process answers."""
+    """Answer, which shows that the process runs."""
     return {"live": True}
 
 
 @router.get("/health/ready", operation_id="serverReady")
 def server_ready(context: Context, request: Request) -> dict[str, bool]:
-    """Whether requests can be served: the records can be read, imports and jobs are seen to."""
+    """Check that the records can be read, and that imports and jobs are being worked on; else `unavailable`."""
     try:
         request.app.state.soundness.check()
     except (sqlite3.Error, ServiceError) as error:
@@ -65,7 +65,7 @@ def server_ready(context: Context, request: Request) -> dict[str, bool]:
 @router.get("/models/{model_id}", operation_id="modelMetadata")
 @router.get("/models/{model_id}/versions/{version}", operation_id="modelVersionMetadata")
 async def model_metadata(context: Context, model_id: str, version: str = VERSION) -> dict[str, Any]:
-    """Which tensors the model takes and gives. Its one version is 1."""
+    """The tensors that the model takes and gives. Its only version is 1."""
     check_version(version)
     return describe(model_id, await find_predictor(context, model_id))
 
@@ -73,7 +73,7 @@ async def model_metadata(context: Context, model_id: str, version: str = VERSION
 @router.get("/models/{model_id}/ready", operation_id="modelReady")
 @router.get("/models/{model_id}/versions/{version}/ready", operation_id="modelVersionReady")
 async def model_ready(context: Context, model_id: str, version: str = VERSION) -> dict[str, Any]:
-    """Whether the model can be applied."""
+    """Load the model, which shows that it can be applied."""
     check_version(version)
     await find_predictor(context, model_id)
     return {"name": model_id, "ready": True}
@@ -93,7 +93,7 @@ async def model_infer(
     begun, predictor = time.monotonic(), await find_predictor(context, model_id)
     _refuse_encoding(request)
     most = context.settings.max_infer_bytes
-    async with whole(request, most) as body, turn(request, context.shared.whole):
+    async with whole_body(request, most) as body, turn(request, context.shared.predictions):
         rows, answer = await in_thread(request, lambda: answer_tensors(model_id, predictor, body, header_length, most))
     request.app.state.metrics.observe_prediction("v2", rows, time.monotonic() - begun)
     return answer
@@ -102,9 +102,9 @@ async def model_infer(
 def inferred(
     request: Request, model_id: str, predictor: Predictor, body: bytes, most_bytes: int
 ) -> tuple[int, Response]:
-    """How many rows a body has that is whole, and the answer to it by version 1, of at most so many bytes of numbers.
+    """Predict a whole body, without a thread; return its number of rows and the response.
 
-    Raises ServiceError.
+    Raises ServiceError; answer_too_large if the numbers of the answer would take more than `most_bytes`.
     """
     _refuse_encoding(request)
     length = request.headers.get(_LENGTH)
@@ -116,21 +116,29 @@ def inferred(
 def answer_tensors(
     model_id: str, predictor: Predictor, body: bytes, header_length: int | None, most_bytes: int
 ) -> tuple[int, Response]:
-    """How many rows there are, and what is said of them."""
+    """Predict tensors; return their number of rows and the response. Raises ServiceError as `inferred` does.
+
+    header_length  bytes of the JSON before binary tensors; None if all of the body is JSON
+    """
     length = len(body) if header_length is None else header_length
     if length > len(body):
         raise ServiceError("bad_tensor", "the body is shorter than its header says")
     document = parse_object(body[:length])
     wanted = wanted_outputs(document, outputs_of(predictor))
     tensors = read_tensors(document.get("inputs"), memoryview(body)[length:])
-    found, unknown = infer(predictor, tensors, most_bytes), left_out(predictor, tensors)
+    outputs, unknown = infer(predictor, tensors, most_bytes), left_out(predictor, tensors)
     binary = {name for name, is_binary in wanted.items() if is_binary}
-    outputs, data = write_tensors({name: found[name] for name in wanted}, binary)
-    same = {"id": document["id"]} if isinstance(document.get("id"), str) else {}
-    told = {"unknown_columns": len(unknown), "unknown_column_names": ", ".join(first_names(unknown))}
-    answer = {"model_name": model_id, "model_version": VERSION, **same, **({"parameters": told} if unknown else {})}
-    head = json.dumps({**answer, "outputs": outputs}).encode()
-    rows = len(next(iter(found.values())))
+    written, data = write_tensors({name: outputs[name] for name in wanted}, binary)
+    same_id = {"id": document["id"]} if isinstance(document.get("id"), str) else {}
+    columns = {"unknown_columns": len(unknown), "unknown_column_names": ", ".join(first_names(unknown))}
+    answer = {
+        "model_name": model_id,
+        "model_version": VERSION,
+        **same_id,
+        **({"parameters": columns} if unknown else {}),
+    }
+    head = json.dumps({**answer, "outputs": written}).encode()
+    rows = len(next(iter(outputs.values())))
     if not binary:
         return rows, Response(head, media_type=JSON)
     return rows, Response(head + data, media_type=_BINARY, headers={_LENGTH: str(len(head))})
@@ -138,4 +146,4 @@ def answer_tensors(
 
 def _refuse_encoding(request: Request) -> None:
     if request.headers.get("content-encoding", "identity") != "identity":
-        raise ServiceError("unknown_format", "the body is compressed", "Send it as it is.")
+        raise ServiceError("unknown_format", "the body is compressed", "Send it uncompressed.")

@@ -1,4 +1,4 @@
-"""/v1/info: what this service is, can do, and how much it takes."""
+"""/v1/info: version, limits and abilities of the service."""
 
 from dataclasses import asdict
 from importlib.metadata import version
@@ -15,7 +15,7 @@ from streamsvm.trainer.solvers import SOLVERS
 
 router = APIRouter(prefix="/v1", tags=["service"])
 
-# What a service may be installed without, and the library it needs.
+# Optional feature -> the library that it needs.
 _EXTRAS = {"parquet": "pyarrow", "onnx": "onnx"}
 _DEADLINES = ("header_seconds", "idle_seconds", "body_seconds")
 

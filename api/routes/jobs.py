@@ -35,18 +35,18 @@ _CHANGES_BODY = {
     }
 }
 _MOST_WAIT_SECONDS = 60
-_CANCEL_SECONDS = 2  # long enough for the worker, so that the answer nearly always shows a cancelled job
+_CANCEL_SECONDS = 2  # the worker takes less, so that the answer nearly always shows a cancelled job
 
 
 @router.post("", status_code=202, operation_id="submitJob", openapi_extra=_JOB_BODY)
 def submit_job(context: Context, fields: JsonObject, response: Response) -> dict[str, Any]:
-    """Queue a job. What cannot run is refused now."""
+    """Queue a job. A job that cannot run is refused now."""
     spec = parse_spec(fields)
     record = context.store.dataset(spec.dataset)
     if record["state"] == "ingesting":
         plan_following(spec, context.settings.max_features)
     else:
-        # The worker may be in another control group, and has the last word.
+        # The worker, which may have other limits of memory, plans the job again.
         plan = plan_job(spec, context.datasets.manifest(spec.dataset)[1], memory_bytes=machine_memory())
         check_warm_start(context.store, context.settings, plan, record["id"])
         check_machines(plan, context.settings)
@@ -58,7 +58,7 @@ def submit_job(context: Context, fields: JsonObject, response: Response) -> dict
 
 @router.post("/estimate", operation_id="estimateJob", openapi_extra=_JOB_BODY)
 def estimate_job(context: Context, fields: JsonObject) -> dict[str, Any]:
-    """What a job would take: memory, disk, seconds a pass. Nothing is run."""
+    """Estimate memory, disk and seconds a pass of a job, without running it."""
     spec = parse_spec(fields)
     return estimate(plan_job(spec, context.datasets.manifest(spec.dataset)[1], memory_bytes=machine_memory()))
 
@@ -70,7 +70,7 @@ def list_jobs(
     page_token: Annotated[str | None, Query(pattern="^job_[0-9A-Z]{26}$")] = None,
     page_size: Annotated[int, Query(ge=1, le=200)] = 50,
 ) -> dict[str, Any]:
-    """Jobs, the newest first, fewer than page_size where they are large, and the `page_token` of those before them."""
+    """Jobs, the newest first, and the `next_page_token` of older ones. Large jobs make pages shorter than page_size."""
     records, has_more = context.store.page_of_jobs(state, page_token, page_size)
     jobs = [job_view(context.settings, record) for record in records]
     return {"jobs": jobs, "next_page_token": jobs[-1]["id"] if jobs and has_more else None}
@@ -91,7 +91,7 @@ async def get_job(
 
 @router.post("/{job_id}/stop", status_code=202, operation_id="stopJob")
 async def stop_job(context: Context, job_id: str) -> Response:
-    """End a running job after its running pass, and keep the model so far."""
+    """End a running job after its current pass, and keep the model so far."""
     await run_in_threadpool(context.store.request, job_id, "stop")
     return Response(await context.feed.text(job_id), 202, media_type="application/json")
 
@@ -106,7 +106,7 @@ async def cancel_job(context: Context, job_id: str) -> Response:
 
 @router.post("/{job_id}/resume", status_code=202, operation_id="resumeJob", openapi_extra=_CHANGES_BODY)
 def resume_job(context: Context, job_id: str, changes: OptionalJsonObject, response: Response) -> dict[str, Any]:
-    """A new job that goes on where one that has ended left off, to a farther end. What has ended does not change."""
+    """Queue a new job that continues one that has ended, to later limits. The old job does not change."""
     record = context.store.job(job_id)
     spec = continued_spec(context.settings.jobs, record, changes)
     most = context.settings.max_queued_jobs
@@ -117,7 +117,7 @@ def resume_job(context: Context, job_id: str, changes: OptionalJsonObject, respo
 
 @router.delete("/{job_id}", status_code=204, operation_id="deleteJob")
 def delete_job(context: Context, job_id: str) -> Response:
-    """Forget a job that has ended. Its model stays."""
+    """Delete a job that has ended. Its model stays."""
     directory = context.settings.jobs / context.store.job(job_id)["id"]
     with unrecording(directory):
         context.store.delete_job(job_id)
@@ -129,6 +129,6 @@ def delete_job(context: Context, job_id: str) -> Response:
 def get_job_history(
     context: Context, job_id: str, format: Literal["json", "csv"] = "json"
 ) -> dict[str, Any] | Response:
-    """What each pass came to."""
+    """The figures of each pass."""
     passes = history(context.settings, context.store.job(job_id)["id"])
     return {"passes": passes} if format == "json" else Response(history_csv(passes), media_type="text/csv")

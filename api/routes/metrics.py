@@ -1,4 +1,4 @@
-"""/metrics for Prometheus: requests are counted here; records and control pages are asked at every scrape."""
+"""/metrics for Prometheus: counts requests, and reads records and control pages at every scrape."""
 
 import contextlib
 import time
@@ -26,14 +26,14 @@ from streamsvm.storage.run.state import read_control
 
 router = APIRouter(tags=["service"])
 
-# A second series for each counter, which nobody asked for.
+# Otherwise each counter has a second series with its time of creation.
 disable_created_metrics()
 
-# Uploads and long polls are requests, too.
+# Up to an hour, because uploads and long polls are requests, too.
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 _METHODS = {"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS"}
 
-# Figures of a job's progress; what only grows is a counter.
+# Figures of a job's progress; counters are those that only grow.
 _GAUGES = {
     "pass": "Pass being streamed",
     "gap": "M+ - M- of the last finished pass",
@@ -56,7 +56,7 @@ _MACHINE_COUNTERS = {"sent_bytes": "Sent to the coordinator", "waited_seconds": 
 
 
 class Metrics:
-    """What the service says about itself; a registry of its own for each app."""
+    """The metrics of an app, in a registry of their own."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self._registry = CollectorRegistry()
@@ -74,13 +74,13 @@ class Metrics:
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request."""
-        # Anyone may invent methods; each would be a series.
+        # Clients may invent methods, each of which would be a series.
         method = method if method in _METHODS else "other"
         self._requests.labels(method, route, status).inc()
         self._seconds.labels(method, route, status).observe(seconds)
 
     def observe_prediction(self, interface: str, rows: int, seconds: float) -> None:
-        """Count the rows of a request for predictions that is answered by them; interface: v1 or v2."""
+        """Count the rows of an answered request for predictions; interface: v1 or v2."""
         self._rows.labels(interface).inc(rows)
         self._prediction_seconds.labels(interface).observe(seconds)
 
@@ -88,12 +88,12 @@ class Metrics:
         return Histogram(name, text, labels, buckets=_BUCKETS, registry=self._registry)
 
     def text(self) -> bytes:
-        """In Prometheus's text format."""
+        """Return all metrics in Prometheus's text format."""
         return generate_latest(self._registry)
 
 
 class _Records(Collector):
-    """Asks the store and the control pages at every scrape: jobs run in other processes."""
+    """Reads the store and the control pages at every scrape, because jobs run in other processes."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings
@@ -105,12 +105,12 @@ class _Records(Collector):
     def collect(self) -> Iterator[Metric]:
         for table, states in (("datasets", DATASET_STATES), ("jobs", TRANSITIONS)):
             family = GaugeMetricFamily(f"streamsvm_{table}", f"{table.capitalize()} on record", labels=("state",))
-            found = self._store.count_by_state(table)
+            counts = self._store.count_by_state(table)
             for state in states:
-                family.add_metric((state,), found.get(state, 0))
+                family.add_metric((state,), counts.get(state, 0))
             yield family
-        there = worker_is_there(self._settings.data_dir)
-        yield GaugeMetricFamily("streamsvm_worker_up", "1 if a worker looks after the jobs", value=there)
+        is_up = worker_is_there(self._settings.data_dir)
+        yield GaugeMetricFamily("streamsvm_worker_up", "1 if a worker looks after the jobs", value=is_up)
         yield from self._running()
 
     def _running(self) -> Iterator[Metric]:
@@ -133,14 +133,14 @@ class _Records(Collector):
 
 
 def _machines(jobs: dict[str, list[dict[str, Any]]]) -> Iterator[Metric]:
-    """Of the machines of jobs that have several."""
+    """Yield the metrics of the machines of jobs that have several."""
     for kind, figures in ((GaugeMetricFamily, _MACHINE_GAUGES), (CounterMetricFamily, _MACHINE_COUNTERS)):
         for name, text in figures.items():
             family = kind(f"streamsvm_job_machine_{name}", text, labels=("job", "machine", "node"))
             for job_id, machines in jobs.items():
                 for machine in machines:
-                    own = (job_id, str(machine["machine"]), machine["node"])
-                    family.add_metric(own, machine["state"] == "in" if name == "in_round" else machine[name])
+                    labels = (job_id, str(machine["machine"]), machine["node"])
+                    family.add_metric(labels, machine["state"] == "in" if name == "in_round" else machine[name])
             yield family
 
 

@@ -2,20 +2,24 @@
 
 import os
 import time
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import FileResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from streamsvm.api.access.clients import client_of
-from streamsvm.api.context import Context
+from streamsvm.api.context import AppContext, Context
 from streamsvm.api.requests.body import JsonObject
+from streamsvm.api.requests.leaving import turn, while_connected
 from streamsvm.api.requests.prediction_response import prediction_response
-from streamsvm.api.routes.evaluating import dataset_named, evaluate
 from streamsvm.api.routes.predicting import JSON, TYPES, find_predictor, predicted
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.options import index_base as as_index_base
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.evaluation.apart import evaluate_apart
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.predicting.prediction import ANSWERS
 from streamsvm.service.models.registry import delete_model, load_head, model_file
@@ -81,7 +85,7 @@ def remove_model(context: Context, model_id: str) -> Response:
 
 
 @router.get("/{model_id}/file", operation_id="downloadModel", response_class=FileResponse, responses=_FILES)
-def download_head(
+def download_model(
     context: Context,
     request: Request,
     model_id: str,
@@ -90,7 +94,7 @@ def download_head(
 ) -> Response:
     """The model as a file, or the range of it that is asked for.
 
-    By default LIBLINEAR's text, of a kernel LIBSVM's; npz of data whose features are far apart.
+    The default format is LIBLINEAR's text, for a kernel machine LIBSVM's, and npz if features are far apart.
     """
     format_, file = model_file(
         context.settings, context.store.model(model_id), format, context.room, client_of(request.scope)
@@ -105,7 +109,7 @@ def download_head(
 
 
 class _OpenFileResponse(FileResponse):
-    """A file without a name, closed when it was sent, or was not."""
+    """Sends a file that has no name, and closes it at the end, sent or not."""
 
     def __init__(self, file: RoomFile, media_type: str, filename: str) -> None:
         self._file = file
@@ -137,20 +141,57 @@ async def predict(
 ) -> Response:
     """Labels, decision values and any probabilities for rows of LIBSVM text, CSV, FASTA or JSON, or for documents.
 
-    Columns of a table are found by name; those that the model does not have are left out, and told. Labels in the text
-    are not looked at. A model of documents takes text/plain as a document a line.
-    index_base: number of the first feature, if it is not as in the data of the model.
+    Columns of a table are found by name; the answer names columns that the model does not have, which are left out.
+    Labels in the text are ignored. A model of documents takes text/plain as a document a line.
+    index_base: the number of the first feature, if it differs from the data of the model.
     """
     begun, predictor = time.monotonic(), await find_predictor(context, model_id, strict)
     base = as_index_base(index_base)
-    said = InputOptions(label_column=label_column, text_column=text_column, index_base=base, header=header)
-    found = await predicted(context, request, predictor, said)
-    request.app.state.metrics.observe_prediction("v1", found.rows, time.monotonic() - begun)
-    return prediction_response(request, found)
+    options = InputOptions(label_column=label_column, text_column=text_column, index_base=base, header=header)
+    predictions = await predicted(context, request, predictor, options)
+    request.app.state.metrics.observe_prediction("v1", predictions.rows, time.monotonic() - begun)
+    return prediction_response(request, predictions)
 
 
 @router.post("/{model_id}/evaluate", operation_id="evaluate", openapi_extra=_EVALUATE)
 async def evaluate_model(context: Context, request: Request, model_id: str, fields: JsonObject) -> dict[str, Any]:
-    """Accuracy, AUC, confusion, figures of each class, of probabilities, and the objective of a model on a dataset."""
-    name = dataset_named(fields)
-    return {"model_id": model_id, "dataset": name, **await evaluate(context, request, model_id, name)}
+    """Evaluate a model on a dataset: accuracy, AUC, confusion, figures of classes and probabilities, the objective."""
+    name = _dataset_name(fields)
+    return {"model_id": model_id, "dataset": name, **await _evaluate(context, request, model_id, name)}
+
+
+def _dataset_name(fields: dict[str, Any]) -> str:
+    """Return the name in `{"dataset": name}`. Raises ServiceError unknown_field or wrong_type."""
+    if fields.keys() - {"dataset"}:
+        raise ServiceError("unknown_field", "there is no such field", 'Send {"dataset": "name"}.')
+    if not isinstance(fields.get("dataset"), str):
+        raise ServiceError("wrong_type", "dataset is not a name", 'Send {"dataset": "name"}.')
+    return fields["dataset"]
+
+
+async def _evaluate(context: AppContext, request: Request, model_id: str, dataset: str) -> dict[str, Any]:
+    """Evaluate a model on a dataset when it is this request's turn.
+
+    Raises ServiceError, or ClientDisconnect when the client has left.
+    """
+    directories = await run_in_threadpool(_directories, context, model_id, dataset)
+    try:
+        return await _in_turn(context, request, *directories)
+    except ServiceError:
+        # A model or dataset that was deleted meanwhile is unknown, not damaged.
+        await run_in_threadpool(_directories, context, model_id, dataset)
+        raise
+
+
+def _directories(context: AppContext, model_id: str, dataset: str) -> tuple[Path, Path]:
+    """Return the directories of a model and a dataset.
+
+    Raises ServiceError unknown_model, unknown_dataset, not_ready or dataset_spread.
+    """
+    model, (record, _) = context.store.model(model_id), context.datasets.with_rows(dataset)
+    return context.settings.models / model["id"], context.datasets.directory(record["id"])
+
+
+async def _in_turn(context: AppContext, request: Request, model: Path, dataset: Path) -> dict[str, Any]:
+    async with turn(request, context.shared.evaluations):
+        return await while_connected(request, evaluate_apart(model, dataset))

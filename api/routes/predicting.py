@@ -1,4 +1,4 @@
-"""What a request for predictions brings and what it wants back; the work is done in threads of its own."""
+"""Predicts the rows of a request's body, in threads that are for predictions alone."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import replace
@@ -11,7 +11,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from streamsvm.api.access.clients import client_of
 from streamsvm.api.context import AppContext
-from streamsvm.api.requests.body import head_of, parse_object, stream, whole
+from streamsvm.api.requests.body import head_of, parse_object, stream, whole_body
 from streamsvm.api.requests.leaving import Turn, in_thread, turn
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
@@ -33,12 +33,12 @@ TYPES = {
     "text/plain": "text",
     "text/x-fasta": "fasta",
 }
-# Taken for text of the kind the model was trained on. curl sends the last one unasked.
+# Types that mean text of the format the model was trained on. curl sends the last one unless told otherwise.
 _PLAIN = ("", "text/plain", "application/octet-stream", "application/x-www-form-urlencoded")
 
 
 async def find_predictor(context: AppContext, model_id: str, strict: bool = False) -> Predictor:
-    """The model. Raises ServiceError unknown_model."""
+    """Return the predictor of a model, from memory or disk. Raises ServiceError unknown_model."""
     loaded = loaded_predictor(context.settings, model_id)
     if loaded is not None:
         return loaded.with_strict(strict)
@@ -49,54 +49,63 @@ async def find_predictor(context: AppContext, model_id: str, strict: bool = Fals
     return (await run_in_threadpool(find)).with_strict(strict)
 
 
-async def predicted(context: AppContext, request: Request, predictor: Predictor, said: InputOptions) -> Predicted:
-    """Predictions for all rows of the body, of which `said` tells more; the caller closes them.
+async def predicted(context: AppContext, request: Request, predictor: Predictor, options: InputOptions) -> Predicted:
+    """Predict all rows of the body; the caller closes the result.
 
+    options  what the request's parameters say about the rows
     Raises ServiceError for the first fault of the body.
     """
     values = context.room.file(client_of(request.scope))
     try:
-        return await _predicted(context, request, predictor, said, values)
+        return await _predicted(context, request, predictor, options, values)
     except BaseException:
         values.close()
         raise
 
 
 async def _predicted(
-    context: AppContext, request: Request, predictor: Predictor, said: InputOptions, values: RoomFile
+    context: AppContext, request: Request, predictor: Predictor, options: InputOptions, values: RoomFile
 ) -> Predicted:
     kind = content_type(request)
     settings = context.settings
     if kind == JSON:
-        async with whole(request, settings.max_json_bytes) as body, turn(request, context.shared.whole):
-            return await in_thread(request, partial(predicted_rows, settings, predictor, kind, [body], said, values))
+        async with whole_body(request, settings.max_json_bytes) as body, turn(request, context.shared.predictions):
+            return await in_thread(request, partial(predicted_rows, settings, predictor, kind, [body], options, values))
     chunks = stream(request, settings.max_predict_bytes)
     head, is_whole = await head_of(chunks)
     predict = partial(predicted_rows, settings, predictor, kind)
     if is_whole:
-        async with turn(request, context.shared.whole):
-            return await in_thread(request, partial(predict, head, said, values))
-    async with turn(request, context.shared.open), turn(request, context.shared.arriving) as mine:
-        rows = chain(head, _arriving(chunks, mine))
-        return await in_thread(request, partial(predict, rows, said, values))
+        async with turn(request, context.shared.predictions):
+            return await in_thread(request, partial(predict, head, options, values))
+    async with turn(request, context.shared.open), turn(request, context.shared.arriving) as held:
+        rows = chain(head, _arriving(chunks, held))
+        return await in_thread(request, partial(predict, rows, options, values))
 
 
 def predicted_rows(
-    settings: Settings, predictor: Predictor, kind: str, chunks: Iterable[bytes], said: InputOptions, values: BinaryFile
+    settings: Settings,
+    predictor: Predictor,
+    kind: str,
+    chunks: Iterable[bytes],
+    options: InputOptions,
+    values: BinaryFile,
 ) -> Predicted:
-    """Predictions for the rows of a body of a `content_type`, of which `said` tells more, in a file that is given.
+    """Predict the rows of a body, in the calling thread.
 
+    kind     what `content_type` returns for the request
+    options  what the request's parameters say about the rows
+    values   an empty file that takes the decision values
     Raises ServiceError for the first fault.
     """
     if kind == JSON:
-        return _of_json(values, predictor, b"".join(chunks), said.index_base)
-    options = replace(said, format=TYPES[kind] if kind else predictor.text_format)
+        return _predict_json(values, predictor, b"".join(chunks), options.index_base)
+    complete = replace(options, format=TYPES[kind] if kind else predictor.text_format)
     limits = Limits(settings.max_predict_bytes, max_features=MOST_FEATURES)
-    return _keep(values, predictor, predictor.predict_text(chunks, limits, options))
+    return _keep(values, predictor, predictor.predict_text(chunks, limits, complete))
 
 
 def content_type(request: Request) -> str:
-    """The type that the request states for its body: one of TYPES, JSON, or "". Raises ServiceError unknown_format."""
+    """Return the Content-Type: one of TYPES, JSON, or "" for the model's own. Raises ServiceError unknown_format."""
     stated = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     kind = "" if stated in _PLAIN else stated
     if kind not in ("", *TYPES, JSON):
@@ -112,7 +121,7 @@ def _keep(values: BinaryFile, predictor: Predictor, predictions: Iterator[Predic
         raise ServiceError.of(error.problem()) from None
 
 
-def _of_json(values: BinaryFile, predictor: Predictor, body: bytes, index_base: IndexBase) -> Predicted:
+def _predict_json(values: BinaryFile, predictor: Predictor, body: bytes, index_base: IndexBase) -> Predicted:
     fields = parse_object(body)
     if predictor.reads_documents and "documents" in fields:
         return _keep(values, predictor, predictor.predict_documents(json_documents(fields)))
@@ -122,11 +131,11 @@ def _of_json(values: BinaryFile, predictor: Predictor, body: bytes, index_base: 
     return _keep(values, predictor, predictor.predict_table(table))
 
 
-def _arriving(chunks: AsyncIterator[bytes], mine: Turn) -> Iterator[bytes]:
-    """What arrives in the event loop, in this thread; others have its turn while it waits."""
+def _arriving(chunks: AsyncIterator[bytes], held: Turn) -> Iterator[bytes]:
+    """Yield chunks of the event loop in this thread; lend the thread's turn to others while it waits for one."""
 
-    async def following() -> bytes | None:
-        return await mine.lent(anext(chunks, None))
+    async def next_chunk() -> bytes | None:
+        return await held.lent(anext(chunks, None))
 
-    while (chunk := from_thread.run(following)) is not None:
+    while (chunk := from_thread.run(next_chunk)) is not None:
         yield chunk

@@ -1,8 +1,7 @@
-"""Requests that come by the thousand, answered before the framework has taken them apart.
+"""Answers frequent requests without the framework, which would find route, parameters and scope anew for each.
 
-What the framework would find out anew for each of them is known: the route, its parameters, the scope it needs. A
-shortcut answers a plain request that is right. Any other one, such as one without a token or with a fault in its body,
-goes the usual way, which says what is wrong.
+A shortcut answers plain, valid requests of one route. Every other request, such as one without a token or with a fault
+in its body, goes to the route, which says what is wrong.
 """
 
 import sqlite3
@@ -19,14 +18,14 @@ from streamsvm.api.access.scopes import SCOPES
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.records.tokens import allows
 
-# A key of the ASGI scope: the request is one of very many, and only counted.
+# A key of the ASGI scope: the request has no line in the log, and is only counted.
 UNLOGGED = "streamsvm.unlogged"
 
 
 class Shortcut(Protocol):
-    """A way of its own to the answer of one route.
+    """Answers plain requests of one route.
 
-    route      the route that answers all other requests of this kind
+    route      the route, which answers all other requests
     is_logged  whether each request has a line in the log
     """
 
@@ -34,14 +33,14 @@ class Shortcut(Protocol):
     is_logged: bool
 
     def parameters(self, scope: Scope) -> Mapping[str, str] | None:
-        """The parameters of the path, if the request is plain and of this kind; else None."""
+        """Return the parameters of the path, or None if this shortcut does not answer such a request."""
 
     async def answer(self, request: Request, parameters: Mapping[str, str]) -> Response | None:
-        """The answer; None if the usual way has to answer. ServiceError means the same."""
+        """Return the answer; None, or a ServiceError, leaves the request to the route."""
 
 
 class Shortcuts:
-    """Middleware that asks each of the shortcuts."""
+    """Middleware that tries the shortcuts, and passes all other requests on."""
 
     def __init__(self, app: ASGIApp, shortcuts: Iterable[Shortcut], access: Access) -> None:
         self._app = app
@@ -77,19 +76,19 @@ class Shortcuts:
 
 
 class Replay:
-    """Receives a request; the usual way can receive it once more from its beginning."""
+    """Receives a request for a shortcut, and keeps its messages so that the route can receive them again."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
         self._received: list[Message] = []
-        self._is_noting = True
+        self._is_recording = True
 
     async def __call__(self) -> Message:
-        if self._is_noting:
+        if self._is_recording:
             self._received.append(await self._receive())
             return self._received[-1]
         return self._received.pop(0) if self._received else await self._receive()
 
     def rewind(self) -> None:
-        """Go back to the beginning: messages that were received come once more."""
-        self._is_noting = False
+        """Start again with the first message."""
+        self._is_recording = False

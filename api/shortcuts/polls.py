@@ -1,4 +1,4 @@
-"""GET /v1/jobs/{job_id}, as those send it who watch a job: the answer is known for a tenth of a second."""
+"""The shortcut of GET /v1/jobs/{job_id} without parameters, whose answer is kept for a tenth of a second."""
 
 import re
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _PATH = re.compile(r"/v1/jobs/(?P<job_id>job_[0-9A-Z]{26})")
 
 
 class Polls:
-    """A shortcut to a job as it is shown."""
+    """Answers polls of a job."""
 
     is_logged = False
 

@@ -1,4 +1,4 @@
-"""Predictions of a few rows by a linear model that is in memory: they take less time than to pass them to a thread."""
+"""The shortcuts of predictions: few rows of a linear model in memory take less time than passing them to a thread."""
 
 import re
 import time
@@ -23,12 +23,12 @@ from streamsvm.service.models.loaded import loaded_predictor
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.settings import Settings
 
-# Bodies of at most so many bytes, rows and decision values take some milliseconds.
+# Limits of a body that is predicted in the event loop; together they allow some milliseconds.
 _MOST_BYTES = 1 << 13
 _MOST_ROWS = 1 << 8
 _MOST_VALUES = 1 << 12
 _VALUE_BYTES = 8
-# What a row ends with, or begins with in JSON.
+# A row of text ends with a line break, a row of JSON begins with a brace.
 _ROW_ENDS = b"{", b"\n", b"\r"
 _MODEL = r"(?P<model_id>mdl_[0-9A-Z]{26})"
 _PATHS = {
@@ -36,12 +36,12 @@ _PATHS = {
     "v2": re.compile(rf"/v2/models/{_MODEL}/infer"),
 }
 
-# Number of rows, and the answer.
+# Returns the number of rows and the response.
 Predict = Callable[[Request, str, Predictor, bytes], tuple[int, Response]]
 
 
 class Predictions:
-    """A shortcut to what a model says of a short body, by `predict`.
+    """Answers predictions of short bodies by `predict`.
 
     interface  v1 or v2, for the metrics
     """
@@ -72,26 +72,26 @@ class Predictions:
 
 
 def predict_shortcut(route: APIRoute, settings: Settings, metrics: Metrics, code: PredictionCode) -> Predictions:
-    """The shortcut of POST /v1/models/{model_id}/predict."""
+    """Make the shortcut of POST /v1/models/{model_id}/predict."""
 
     def predict(request: Request, _model_id: str, predictor: Predictor, body: bytes) -> tuple[int, Response]:
         if not _is_few(predictor, body):
-            raise ServiceError("answer_too_large", "this is for a thread")
+            raise ServiceError("answer_too_large", "the event loop predicts few rows only")
         kind = content_type(request)
-        found = predicted_rows(settings, predictor, kind, [body], InputOptions(), BytesIO())
-        return found.rows, prediction_response(request, found)
+        predicted = predicted_rows(settings, predictor, kind, [body], InputOptions(), BytesIO())
+        return predicted.rows, prediction_response(request, predicted)
 
     return Predictions(route, "v1", predict, settings, metrics, code)
 
 
 def infer_shortcut(route: APIRoute, settings: Settings, metrics: Metrics, code: PredictionCode) -> Predictions:
-    """The shortcut of POST /v2/models/{model_id}/infer."""
+    """Make the shortcut of POST /v2/models/{model_id}/infer."""
     predict = partial(inferred, most_bytes=_MOST_VALUES * _VALUE_BYTES)
     return Predictions(route, "v2", predict, settings, metrics, code)
 
 
 def _is_short(request: Request) -> bool:
-    """Whether the body is known to be short; a form is none."""
+    """Tell whether the request states that its body is short; never for a form."""
     headers = request.headers
     length = headers.get("content-length", "")
     is_plain = "transfer-encoding" not in headers and not headers.get("content-type", "").startswith("multipart/")
@@ -99,6 +99,6 @@ def _is_short(request: Request) -> bool:
 
 
 def _is_few(predictor: Predictor, body: bytes) -> bool:
-    """Whether rows are plain and few, and so are the values said of them."""
+    """Tell whether the body is not compressed, and has few rows with few decision values."""
     rows = 1 + max(map(body.count, _ROW_ENDS))
     return not is_compressed(body) and rows <= _MOST_ROWS and rows * (predictor.n_values or 1) <= _MOST_VALUES

@@ -1,4 +1,4 @@
-"""The application in this process, on a data directory of its own, with what a job would have left in it."""
+"""Runs the application in this process on a data directory, and fills that without jobs."""
 
 import asyncio
 from pathlib import Path
@@ -22,7 +22,7 @@ PROBLEM = {"type", "title", "status", "detail", "code", "hint", "at", "request_i
 
 
 class Client:
-    """Requests to an app, without a server."""
+    """Sends requests to an app, without a server."""
 
     def __init__(self, app: FastAPI) -> None:
         self.app = app
@@ -47,7 +47,7 @@ class Service:
         self.tokens = Tokens(Database(self.settings.database))
 
     def add_dataset(self, name: str, X: Any = None, y: Any = None) -> str:
-        """A dataset as an upload would have made it."""
+        """Make a dataset as an upload would; return its id."""
         if X is None:
             X, y = random_problem(60, 40)
         dataset_id = self.store.add_dataset(name)
@@ -56,7 +56,7 @@ class Service:
         return dataset_id
 
     def add_model(self, dataset_id: str, model: Model) -> str:
-        """A model as a job would have made it; returns its id."""
+        """Make a model as a job would; return its id."""
         job = self.store.add_job(dataset_id, {"dataset": "data"})
         model_id = job.replace("job", "mdl")
         write_model(self.settings.models / model_id, model)
@@ -67,20 +67,20 @@ class Service:
 
 
 def some_model(labels: tuple[float, float] = (1.0, -1.0), bias: float | None = 1.0) -> Model:
-    """Four features from 1."""
+    """Make a model of two classes with four features, numbered from 1."""
     certificate = {"gap": 1e-4, "primal_objective": 2.0}
     about = {"loss": "hinge", "converged": True, "stop_reason": "tolerance", "passes": 3, "certificate": certificate}
     return Model(np.array([0.5, 0.0, -2.0, 1 / 3]), labels, 1, bias, 0.25 if bias is not None else 0.0, about)
 
 
 def model_of_texts() -> Model:
-    """Of three classes, with probabilities; four features from 1."""
+    """Make a model of three classes with probabilities and four features, numbered from 1."""
     w = np.array([[1.0, 0.0, -0.5, 0.0], [0.0, 0.5, 0.0, 1.0], [-1.0, 0.0, 2.0, 0.25]])
     return Model(w, ("ham", "spam", "ü"), 1, 1.0, (0.5, 0.0, -0.25), {"loss": "hinge"}, ((-1.5, 0.25),) * 3)
 
 
 def check_problem(response: httpx.Response, code: str, status: int | None = None) -> dict[str, Any]:
-    """A problem as RFC 9457 has it, with this code; returns it."""
+    """Check that a response is an RFC 9457 problem with this code; return it."""
     assert response.headers["content-type"] == "application/problem+json"
     body = response.json()
     assert (body["code"], body["status"]) == (code, response.status_code)

@@ -1,4 +1,4 @@
-"""An empty service for each test, and one that tests share and only read."""
+"""Fixtures: an empty service for each test, and a filled one that tests share and only read."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""An app behind its real server, in a thread, and clients that speak to it byte by byte."""
+"""Runs an app behind its real server, in a thread, for clients that send single bytes."""
 
 import contextlib
 import socket
@@ -11,7 +11,7 @@ from tests.end_to_end.service import wait_for
 
 
 class RunningServer:
-    """`connect` to it; `with` ends it."""
+    """A server that runs within `with`."""
 
     def __init__(self, service: Service) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -31,18 +31,18 @@ class RunningServer:
         assert not self.thread.is_alive()
 
     def connect(self) -> socket.socket:
-        """A client."""
+        """Open a connection."""
         return socket.create_connection(self.address, timeout=30)
 
     def answer(self, data: bytes) -> tuple[bytes, bytes]:
-        """Head and body of the answer to bytes sent at once, on a connection of their own."""
+        """Send bytes on a new connection; return head and body of the answer."""
         with closing(self.connect()) as client:
             client.sendall(data)
             return read_answer(client)
 
 
 def request(method: str, path: str, body: bytes = b"", **headers: str) -> bytes:
-    """A request as bytes; `Content-Length` unless it is given."""
+    """Make the bytes of a request; it has a `Content-Length` unless `headers` has one."""
     named = {name.replace("_", "-"): text for name, text in headers.items()}
     named = {"Host": "localhost", "Content-Length": str(len(body)), **named}
     head = "".join(f"{name}: {text}\r\n" for name, text in named.items())
@@ -50,7 +50,7 @@ def request(method: str, path: str, body: bytes = b"", **headers: str) -> bytes:
 
 
 def read_answer(client: socket.socket) -> tuple[bytes, bytes]:
-    """Head and body of one answer of known length; what there was of it if the connection ends."""
+    """Read head and body of one answer with a `Content-Length`; return a part if the connection ends."""
     data = b""
     while b"\r\n\r\n" not in data and (chunk := client.recv(65536)):
         data += chunk
@@ -62,7 +62,7 @@ def read_answer(client: socket.socket) -> tuple[bytes, bytes]:
 
 
 def is_closed(client: socket.socket) -> bool:
-    """Whether the server ends the connection, within the client's time limit."""
+    """Tell whether the server ends the connection within the client's timeout."""
     try:
         read_all(client)
     except TimeoutError:
@@ -71,7 +71,7 @@ def is_closed(client: socket.socket) -> bool:
 
 
 def read_all(client: socket.socket) -> bytes:
-    """Everything until the server ends the connection."""
+    """Read until the server ends the connection."""
     data = b""
     with contextlib.suppress(ConnectionResetError):
         while chunk := client.recv(65536):

@@ -32,7 +32,7 @@ REFUSED = {"column_missing", "column_count", "header_differs", "header_unclear",
 
 @dataclass
 class Asked:
-    """A table to be predicted: names (None: it has none), rows, and what the model says of them; None: refused."""
+    """A table to be predicted: names or None, rows, and the values that the model predicts, None if it refuses."""
 
     names: list[str] | None
     rows: list[list[Any]]
@@ -42,7 +42,7 @@ class Asked:
 
 
 def some_model(rng: np.random.Generator) -> Model:
-    """Of columns with names or without, or of none that it knows of; the last may hold words."""
+    """Make a model of columns with or without names, or of numbered features; the last column may hold words."""
     names = rng.permutation(POOL)[: rng.integers(1, 5)].tolist()
     kind = rng.choice(["named", "named", "unnamed", "nameless"])
     words = [names[-1]] if kind == "named" and rng.random() < 0.3 else []
@@ -87,7 +87,7 @@ def some_table(rng: np.random.Generator, model: Model) -> Asked:
 def answer(
     model: Model, has_names: bool, left_out: set[str], others: list[str], values: list[float]
 ) -> tuple[list[float] | None, set[str]]:
-    """The values, if they can be told, and the columns that are left out."""
+    """Return the predicted values, None if refused, and the columns that are left out."""
     input_ = model.about.get("input")
     if input_ is not None and has_names != input_["has_names"]:
         return None, set()

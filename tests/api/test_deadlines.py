@@ -81,7 +81,7 @@ def test_the_head_of_a_second_request_that_does_not_end(client):
 
 
 def drip(client, data: bytes) -> None:
-    """A byte at a time, until the other side has had enough."""
+    """Send a byte at a time until the server closes the connection."""
     try:
         for byte in data:
             client.sendall(bytes([byte]))

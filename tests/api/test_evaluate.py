@@ -80,5 +80,5 @@ def test_what_was_deleted_during_an_evaluation_is_gone_and_not_damaged(service, 
         await service.app.state.context.datasets.delete("data")
         return await evaluate_apart(*_)
 
-    monkeypatch.setattr("streamsvm.api.routes.evaluating.evaluate_apart", deleted)
+    monkeypatch.setattr("streamsvm.api.routes.models.evaluate_apart", deleted)
     check_problem(service.request("POST", f"/v1/models/{model}/evaluate", json={"dataset": "data"}), "unknown_dataset")

@@ -41,7 +41,7 @@ class Target:
         self._make()
 
     def values(self) -> dict[str, str]:
-        """Parameters of paths that lead somewhere. What a case before has deleted is made anew."""
+        """Return parameters of paths that exist; make anew what an earlier case has deleted."""
         store = self.service.store
         if not any(record["name"] == "data" for record in store.datasets()) or not store.models():
             self._make()

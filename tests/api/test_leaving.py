@@ -60,7 +60,7 @@ def nothing_is_left(service: Service) -> bool:
 
 def at_work(service: Service) -> int:
     shared = service.app.state.context.shared
-    return shared.whole.in_use + shared.arriving.in_use
+    return shared.predictions.in_use + shared.arriving.in_use
 
 
 def head(name: str, length: int, **headers: str) -> bytes:
@@ -72,7 +72,7 @@ def chunked_head(name: str) -> bytes:
 
 
 def reset(client: socket.socket) -> None:
-    """Close without a farewell."""
+    """Reset the connection instead of closing it."""
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()
 
@@ -230,7 +230,7 @@ def test_a_prediction_ends_with_its_client(service, server):
 
 
 def test_a_connection_takes_more_after_a_prediction_whose_body_it_held_back(service, server):
-    """The thread that asked for more of that body has ended, and with it what it was told to end for."""
+    """The work of a request that failed while its body arrived must not mark the next one as unwanted."""
     model = service.add_model(service.add_dataset("data"), some_model())
     path = f"/v1/models/{model}/predict"
     with closing(server.connect()) as client:

@@ -17,7 +17,7 @@ FORBIDDEN_UNITS = ("kib", "mib", "gib", "kilobytes", "megabytes", "milliseconds"
 
 
 def scrape(service: Service) -> dict:
-    """name -> metric, as the parser of the other side understands it."""
+    """Map names to metrics with Prometheus's own parser."""
     answer = service.request("GET", "/metrics")
     assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/plain; version=")
     return {family.name: family for family in text_string_to_metric_families(answer.text)}

@@ -1,4 +1,4 @@
-"""What is around every request: its id, its line in the log, its place in the metrics."""
+"""Every request has an id, a line in the log and a place in the metrics."""
 
 import io
 import json
@@ -67,7 +67,7 @@ def test_the_log_has_the_traceback_of_a_bug_and_the_answer_has_not(service, log,
 
 
 def test_a_bug_that_comes_of_a_damaged_store_is_told_as_that(service, monkeypatch):
-    """What is read of it may be any text or number: a state that no job has."""
+    """A damaged store may return any value, such as a state that no job has, which a route does not expect."""
 
     def fail(*_):
         raise KeyError("succe\ufffdded")

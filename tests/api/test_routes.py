@@ -1,4 +1,4 @@
-"""Of all routes: their description, and what is none."""
+"""All routes are described, and other paths are problems."""
 
 import json
 

@@ -33,20 +33,20 @@ cd /
 
 
 def compose() -> dict[str, Any]:
-    """The compose file, its variables at their defaults."""
+    """Return the compose file with its variables at their defaults."""
     text = (DEPLOY / "compose.yaml").read_text()
     return yaml.safe_load(re.sub(r"\$\{\w+(?::-([^}]*))?\}", r"\1", text))
 
 
 def image_environment() -> dict[str, str]:
-    """ENV of the Dockerfile's last stage."""
+    """Return ENV of the Dockerfile's last stage."""
     stage = (DEPLOY / "Dockerfile").read_text().rsplit("\nFROM ", 1)[1]
     (block,) = re.findall(r"^ENV ((?:.*\\\n)*.*)$", stage, re.MULTILINE)
     return dict(re.findall(r"(\w+)=(\S+)", block.replace("\\\n", " ")))
 
 
 def reason_unusable() -> str | None:
-    """Why there can be no such containers here, or None."""
+    """Return why this machine cannot run such containers, or None."""
     if os.geteuid() != 0:
         return "only root can make a read-only file system and become another user"
     probe = subprocess.run(
@@ -91,7 +91,7 @@ class Containers:
         return subprocess.run(arguments, env={}, capture_output=True, text=True, timeout=120, check=False)
 
     def is_healthy(self, service: str, *more: str) -> bool:
-        """What its health check says."""
+        """Run the health check."""
         kind, *test = self._services[service]["healthcheck"]["test"]
         assert kind == "CMD"
         return subprocess.run(self._command(service, None, [*test, *more]), env={}, check=False).returncode == 0
@@ -112,11 +112,11 @@ class Containers:
         return {str(path.relative_to(folder)) for path in folder.rglob("*.nbc")}
 
     def log(self) -> str:
-        """What all of them have said."""
+        """Return the output of all containers."""
         return self._log.read_text()
 
     def kill(self) -> None:
-        """Leaves no process."""
+        """Kill all processes."""
         self._processes.kill_all()
 
     def _command(self, service: str, entrypoint: str | None, command: list[str]) -> list[str]:

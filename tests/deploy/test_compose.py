@@ -1,4 +1,4 @@
-"""The files of deploy/ hang together: compose file, Dockerfile, settings, metrics."""
+"""The files of deploy/ agree: compose file, Dockerfile, settings, metrics."""
 
 import json
 import re
@@ -79,7 +79,7 @@ def test_what_is_mounted_and_copied_is_there():
 
 
 def expressions() -> list[str]:
-    """Of the alerts and of the dashboard."""
+    """Return the expressions of the alerts and of the dashboard."""
     rules = yaml.safe_load((DEPLOY / "alerts.yml").read_text())["groups"][0]["rules"]
     panels = json.loads((DEPLOY / "grafana/dashboards/streamsvm.json").read_text())["panels"]
     return [rule["expr"] for rule in rules] + [target["expr"] for panel in panels for target in panel["targets"]]

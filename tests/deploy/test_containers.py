@@ -72,7 +72,7 @@ class Project:
 
 @pytest.fixture(scope="session")
 def kernels(tmp_path_factory) -> Path:
-    """What the tests before this one have compiled, as the image has it: compiling takes a minute."""
+    """Copy the kernels that earlier tests compiled, as the image has them: compiling takes a minute."""
     folder = tmp_path_factory.mktemp("kernels")
     for found in (path for layer in ("storage", "reader", "trainer") for path in (ROOT / layer).rglob("*.nb[ci]")):
         source = found.parent.parent / "module.py"

@@ -1,4 +1,4 @@
-"""What images are made of is exact, and what containers may do and take is bounded, of ours and of others."""
+"""Images have exact contents; containers, ours and others', have bounded rights and resources."""
 
 import re
 import tomllib
@@ -19,7 +19,7 @@ CONTAINERS = {**SERVICES, **{f"ray-{name}": service for name, service in RAY.ite
 
 
 def versions(*names):
-    """The versions that files have of each package: some are of one version of Python."""
+    """Map each package to its versions in the files; some versions are for one version of Python."""
     found: dict[str, set[str]] = {}
     for name in names:
         for package, version in re.findall(r"^([\w.-]+)(?:\[[^]]*\])?==([^\s;]+)", LOCKED[name], re.MULTILINE):

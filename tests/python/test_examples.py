@@ -1,4 +1,4 @@
-"""The examples run as they stand, and what they say of what comes out is so."""
+"""The examples run unchanged, and their statements about results are true."""
 
 import runpy
 from pathlib import Path
@@ -83,7 +83,7 @@ def test_each_is_run_here_and_named_on_the_page():
 
 @pytest.mark.parametrize("name", sorted(NAMES))
 def test_they_are_notebooks(name):
-    """Each cell begins with what it is about."""
+    """Each cell begins with a comment."""
     docstring, *cells = (FOLDER / f"{name}.py").read_text().split("\n# %%\n")
     assert docstring.startswith('"""')
     assert len(cells) >= 4

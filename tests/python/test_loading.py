@@ -99,7 +99,7 @@ def python(program):
 
 @pytest.mark.parametrize("labels", [("no", "yes"), ("yes", "no")])
 def test_labels_are_sorted_whatever_a_file_says(rows, labels, tmp_path):
-    """Of two the first is the one that a positive value means."""
+    """A positive decision value means the first of two labels."""
     w = np.arange(5.0)
     model = Model(w, labels, 0, 1.0, 0.5, {}, ((-2.0, 0.25),))
     (tmp_path / "model.npz").write_bytes(b"".join(MODEL_FORMATS["npz"].write(model)))

@@ -1,4 +1,4 @@
-"""What does not fit memory never enters it: a fit in a control group, the calling interpreter included."""
+"""Data larger than memory is never held in it: fits within a control group, with the calling interpreter."""
 
 import json
 import subprocess

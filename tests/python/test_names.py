@@ -80,7 +80,7 @@ def test_models_that_are_loaded(fitted, tmp_path, suffix, kind):
 
 @KINDS
 def test_chunks_and_tables_that_are_read(fitted, kind):
-    """Each chunk has its columns where it likes."""
+    """Chunks may have their columns in any order."""
     orders = [(NAMES, slice(0, 25)), (NAMES[::-1], slice(25, 60))]
     chunks = [(frame(kind, names, rows), y[rows]) for names, rows in orders]
     found = StreamSVC().fit(iter(chunks))
@@ -111,7 +111,7 @@ def test_rows_that_are_added(fitted):
 
 
 def test_without_names(fitted, tmp_path):
-    """A matrix says nothing of columns; a file without a line of names has columns, and they have none."""
+    """A matrix has no column names, and neither has a file without a line of names."""
     found = StreamSVC().fit(X, y)
     assert not hasattr(found, "feature_names_in_")
     assert found.get_feature_names_out().tolist() == ["x0", "x1", "x2"]

@@ -1,4 +1,4 @@
-"""Weights of rows as scikit-learn's ensembles pass them: of any size, seldom such as a float32 holds."""
+"""Weights of rows as scikit-learn's ensembles pass them: of any size, mostly not representable as float32."""
 
 from contextlib import nullcontext
 

@@ -1,4 +1,4 @@
-"""Matrices of a hundred million columns, few of which have anything in them."""
+"""Matrices of a hundred million columns, most of them empty."""
 
 import pickle
 

@@ -1,5 +1,5 @@
 "use strict";
-// The charts of a job: a line a series, a point a pass, or a sweep of it. Which of them there are is for the page to say.
+// The charts of a job: a line for each series, a point for each pass or sweep. The page chooses which charts it has.
 
 const HEIGHT = 210, MOST_DOTS = 30, LONGEST_TEXT = 11, MOST_DECADES = 8;
 const positive = (value) => (value > 0 ? value : null);
@@ -7,29 +7,29 @@ const brief = (value) => (value === null || value === undefined ? "–" : Number
 const exact = (value) => (value === null || value === undefined ? "–" : value.toPrecision(7));
 const tiny = (value) => (value === null || value === undefined ? "–" : value < 1e-3 ? value.toExponential(2) : value.toPrecision(3));
 
-// Of many powers of ten every second one, or every third.
+// Shows every second or third power of ten if there are many.
 function wholeDecades(u, splits) {
   const exponents = splits.map((value) => Math.round(1e6 * Math.log10(value)) / 1e6), whole = exponents.filter(Number.isInteger);
   const every = Math.max(1, Math.ceil(whole.length / MOST_DECADES));
   return splits.map((value, at) => (Number.isInteger(exponents[at]) && exponents[at] % every === 0 ? value : null));
 }
 
-// Of a curve that begins far off: what the later two thirds of it need.
+// The range of a curve's later two thirds: the beginning may be far off.
 function laterRange(u) {
   const later = u.data.slice(1).flatMap((line) => line.slice(Math.floor(line.length / 3))).filter((value) => value !== null);
   const low = Math.min(...later), high = Math.max(...later), room = 0.08 * (high - low || Math.abs(high) || 1);
   return later.length ? [low - room, high + room] : [0, 1];
 }
 
-// Passes, each after the sweeps that led to it.
+// Passes, each after its sweeps.
 const withSweeps = (passes) => passes.flatMap((record) => [...(record.sweeps ?? []).map((sweep) => ({ ...sweep, lane: record.lane })), record]);
 
-// What was counted in a pass of what is counted over all passes of a lane, or of the lanes that run together.
+// The count within each pass, from counts that grow over all passes of a lane, or of lanes that run together.
 const inPass = (record, before, name) => record[name] - (before && runTogether(before, record) ? before[name] : 0);
 const seconds = (record, before) => record.elapsed_seconds - (before ? before.elapsed_seconds : 0);
 const share = (record, before, name) => Math.min(100, 100 * inPass(record, before, name) / seconds(record, before));
 
-// The last value of a line up to a place.
+// The last value of a line at or before a place.
 function held(line, at) {
   while (at > 0 && (line[at] === null || line[at] === undefined)) at -= 1;
   return line[at];
@@ -70,7 +70,7 @@ const CHARTS = [
 
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// {series, data} of a chart; one of lanes has others whenever it is drawn.
+// {series, data} of a chart; a chart of lanes makes them anew whenever it is drawn.
 function linesOf(chart, all, job) {
   if (chart.lines) return chart.lines(all, job);
   const passes = chart.among ? chart.among(all) : all;
@@ -80,10 +80,10 @@ function linesOf(chart, all, job) {
   return { series: chart.series, data: [records.map((record) => (chart.x ? record.elapsed_seconds : record.pass)), ...chart.series.map(line)] };
 }
 
-// A line of few points, or of one, is seen by them.
+// Marks the points of a line that has few, which would hardly be visible.
 const isShort = (line) => line.filter((value) => value !== null && value !== undefined).length <= MOST_DOTS;
 
-// Numbers at an axis, to the last digit in which they differ. Of long ones the first is said above, and by how much they are more.
+// Numbers at an axis, to the last digit in which they differ. Long ones are written as differences from the first, which stands above.
 function axisTexts(u, splits) {
   const step = splits.length > 1 ? splits[1] - splits[0] : 1, digits = Math.min(15, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
   const texts = splits.map((value) => value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits }));
@@ -92,7 +92,7 @@ function axisTexts(u, splits) {
   return isLong ? splits.map((value) => String(Number((value - splits[0]).toPrecision(3)))) : texts;
 }
 
-// For the longest number at an axis.
+// The width of the longest number at an axis.
 const roomFor = (u, texts) => Math.max(64, 24 + 7.5 * Math.max(0, ...(texts ?? []).map((text) => String(text).length)));
 
 function plot(chart, place, series, data) {
@@ -118,8 +118,8 @@ function plot(chart, place, series, data) {
   }, data, place);
 }
 
-// Draws the passes of a job {tolerance, names, hasEnded}; `draw` again whenever there are more.
-// running: the sweeps so far of the pass that is under way; certified: how things are at the end, if that is known: better than the last pass knew.
+// Draws the passes of a job {tolerance, names, hasEnded}; call `draw` again whenever there are more.
+// running: the sweeps so far of the current pass; certified: the certificate's figures, null until there is one; they are exact, those of the last pass are not.
 class Charts {
   constructor(job, charts = CHARTS) {
     this.job = { running: [], certified: null, ...job };
@@ -143,7 +143,7 @@ class Charts {
   drawOne(chart, { series, data, note }) {
     const drawn = this.plots.get(chart.id), labels = series.map(({ label }) => label).join("\n");
     if (note) document.getElementById("lanes-note").textContent = note;
-    // One pass is no curve: its figures stand in the legend.
+    // A single pass makes no curve: the legend shows its figures.
     document.getElementById(chart.id).classList.toggle("single", !chart.x && data[0].length < 2);
     if (drawn && this.labels.get(chart.id) === labels) return drawn.setData(data);
     if (drawn) drawn.destroy();
@@ -153,14 +153,14 @@ class Charts {
     this.plots.set(chart.id, made);
   }
 
-  // In the legends, until someone points at another pass. What has been made, or resized, forgets it until the next frame.
+  // The legends show the last pass until the user points at another. A chart that is new or resized loses its cursor until the next frame.
   showLast() {
     requestAnimationFrame(() => {
       for (const [id, drawn] of this.plots) if (!this.pointed.has(id)) drawn.setLegend({ idx: drawn.data[0].length - 1 });
     });
   }
 
-  // Who has no mouse points with the arrow keys.
+  // The arrow keys move the cursor, too.
   listen(place) {
     place.tabIndex = 0;
     place.setAttribute("role", "group");

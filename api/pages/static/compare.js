@@ -1,10 +1,10 @@
 "use strict";
-// Jobs side by side: a curve of each in one picture.
+// Draws the curves of several jobs in one picture.
 
 const main = document.getElementById("side-by-side");
 const drawnJobs = JSON.parse(main.dataset.jobs);
 
-// Passes and sweeps; the curve ends where all rows say it does, if that is known: the last pass knew less.
+// Passes and sweeps; the certificate's figures end the curve, if there are any: they are exact, those of the last pass are not.
 function recordsOf({ passes, certificate }) {
   const records = withSweeps(passes);
   if (!certificate) return records;
@@ -12,7 +12,7 @@ function recordsOf({ passes, certificate }) {
   return records.with(-1, { ...records.at(-1), gap, relative_gap_bound: relative_duality_gap });
 }
 
-// A line a job over the seconds of all of them.
+// A line for each job over the seconds of all jobs.
 function comparedBy(of, among = recordsOf) {
   return (jobs) => {
     const records = jobs.map(among);

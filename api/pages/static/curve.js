@@ -1,9 +1,9 @@
 "use strict";
-// The curve of a cross-validation, as SVG: a metric of rows held out against C. Used by a job's page, after pictures.js.
+// Draws the curve of a cross-validation as SVG: a metric on held-out rows against C. A job's page loads it after pictures.js.
 
 const WIDEST = 560, HIGH = 330, LEFT = 62, RIGHT = 22, TOP = 26, BOTTOM = 52, LABEL_ROOM = 46, FEWEST_TICKS = 4;
 
-// The choice of metrics, and the curve of the one chosen; `selectBy` is the one that C was selected by.
+// Shows a choice of metrics and the curve of the chosen one; `selectBy` is the metric that selected C.
 function showCurve(figure, { cv, selected_C }, selectBy) {
   const choice = figure.querySelector("select");
   const known = Object.keys(cv[0].mean).filter((name) => cv.some(({ mean }) => mean[name] !== null));
@@ -14,7 +14,7 @@ function showCurve(figure, { cv, selected_C }, selectBy) {
     drawCurve(figure, wide, cv, choice.value, selected_C);
   };
   choice.addEventListener("change", draw);
-  // On a small screen the letters stay as they are: the curve has less room.
+  // On a small screen the curve shrinks and the letters do not.
   new ResizeObserver(([{ contentRect }]) => {
     const now = Math.min(WIDEST, contentRect.width);
     if (now === wide) return;
@@ -23,7 +23,7 @@ function showCurve(figure, { cv, selected_C }, selectBy) {
   }).observe(figure);
 }
 
-// From the first of 1, 2 and 5 times a power of ten that makes few enough steps of a range.
+// Steps of 1, 2 or 5 times a power of ten, the smallest that makes few enough of them.
 function niceStep(range) {
   const power = 10 ** Math.floor(Math.log10(range / FEWEST_TICKS));
   return power * [1, 2, 5, 10].findLast((times) => times * power <= range / FEWEST_TICKS);
@@ -58,7 +58,7 @@ function drawCurve(place, wide, cv, metric, selected) {
   }
 }
 
-// Below the axis, as many as there is room for, that of the selected one before all others.
+// Writes as many values below the axis as there is room for, the selected one first.
 function drawValuesOfC(svg, wide, points, across, selected) {
   const floor = HIGH - BOTTOM, taken = [];
   const values = points.map(({ C }) => C).sort((one, other) => (other === selected) - (one === selected));

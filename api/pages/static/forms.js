@@ -1,7 +1,7 @@
 "use strict";
-// Buttons that send a request, and how a problem is shown. Used by all pages.
+// Sends the requests of buttons, and shows problems. All pages load it.
 
-// Of problems whose codes are not called after a field of the form.
+// Problem code -> field of the form, where the code does not begin with the field's name.
 const FIELDS = {
   lanes: "C", cache: "cache_bytes", too_many_classes: "loss", single_class: "dataset", unknown_dataset: "dataset",
   not_ready: "dataset", dataset_exists: "name", too_many_labels: "label_column", same_column: "weight_column",
@@ -9,7 +9,7 @@ const FIELDS = {
   columns_differ: "drop_columns", header_differs: "header", column_ambiguous: "label_column",
 };
 
-// The field of a form that a problem is about: codes, and the sentences of wrong types, begin with its name.
+// The field of a form that a problem is about: its name begins the code, or the sentence of a wrong type.
 function faultyField(form, { code = "", detail }) {
   const named = (name) => form.elements.namedItem(FIELDS[name] ?? name);
   const words = code.split("_"), names = words.map((_, at) => words.slice(0, words.length - at).join("_"));
@@ -17,15 +17,15 @@ function faultyField(form, { code = "", detail }) {
   return field && field.closest("label") && !field.closest("[hidden]") ? field : undefined;
 }
 
-// Opens what a field is hidden in.
+// Opens the folded parts of the page around a field.
 function uncover(field) {
   for (let around = field.closest("details"); around; around = around.parentElement.closest("details")) around.open = true;
 }
 
-// What the browser itself finds wrong it can only show where it is seen.
+// The browser can show its own complaint only at a visible field.
 document.addEventListener("invalid", ({ target }) => uncover(target), true);
 
-// A problem at the field it is about, until that is changed.
+// Shows a problem at its field until the field is changed.
 function showAtField(field, text) {
   const line = document.createElement("small");
   line.className = "at fault";
@@ -43,7 +43,7 @@ function forgetField(field) {
   field.closest("label").querySelector(".at.fault")?.remove();
 }
 
-// Shows a problem, or nothing: at the field it is about, else in the first fault line in an element.
+// Shows a problem at its field, else in the first fault line of an element; null clears it.
 function showFault(place, problem) {
   place.querySelectorAll("[aria-invalid]").forEach(forgetField);
   const line = place.querySelector(".fault[role=alert]") || document.querySelector(".fault[role=alert]");
@@ -57,7 +57,7 @@ function showFault(place, problem) {
   line.textContent = text;
 }
 
-// The answer as JSON, null if there is none; throws a problem.
+// Returns the answer as JSON, null if it is empty; throws a problem.
 async function send(method, path, body) {
   const options = { method, headers: { Accept: "application/json" } };
   if (body !== undefined) {

@@ -1,9 +1,9 @@
 "use strict";
-// The forms, and lists that are kept as they are on the server.
+// Runs the forms, and keeps the lists as they are on the server.
 
 const REFRESH_MILLISECONDS = 3000, MOST_LABELS = 5, MOST_HEAD_BYTES = 1 << 16;
 
-// Answers may overtake each other: one that is older than what is shown would undo a choice.
+// Answers may overtake each other: an older one than the page shows would undo a choice.
 let asked = 0, shown = 0;
 
 async function refresh() {
@@ -25,7 +25,7 @@ async function refresh() {
   suitCompare();
 }
 
-// What an element of a list is known by when the list has been made anew.
+// Identifies an element of a list after the list was made anew.
 const sameAs = (element) => element.getAttribute("href") ?? element.dataset.path ?? element.value;
 
 const compare = document.getElementById("compare");
@@ -47,7 +47,7 @@ suitCompare();
 
 const upload = document.getElementById("upload");
 
-// What was made of a file, for one to see at once that a column was taken for another.
+// Shows what the service made of a file, so that a column taken for another is noticed at once.
 function found({ name, rows, features, label_type, label_counts, weights }) {
   const labels = Object.keys(label_counts), shown = labels.slice(0, MOST_LABELS).join(", ") + (labels.length > MOST_LABELS ? ", …" : "");
   const kinds = label_type === "string" ? "strings" : "numbers";
@@ -55,7 +55,7 @@ function found({ name, rows, features, label_type, label_counts, weights }) {
   return `${name}: ${[...parts, weights ? `weights ${weights.min} to ${weights.max}` : "no weights"].join(", ")}`;
 }
 
-// The names of columns in the first line of a table that is plain text; none if it cannot be told.
+// The column names in the first line of a table of plain text; none if there is no telling.
 async function columnsOf(file) {
   const separator = { csv: ",", tsv: "\t" }[file.name.split(".").pop().toLowerCase()];
   if (!separator) return [];
@@ -68,13 +68,13 @@ upload.elements.file.addEventListener("change", async () => {
   if (!file) return;
   const name = file.name.split(".")[0].toLowerCase().replace(/[^a-z0-9_-]+/g, "-").replace(/^[-_]+/, "");
   upload.elements.name.value ||= name.slice(0, 64);
-  // A table's columns are for its owner to name.
+  // Only the user knows what the columns of a table are.
   const columns = await columnsOf(file);
   document.getElementById("columns").replaceChildren(...columns.map((column) => new Option(column)));
   if (columns.length) upload.querySelector("details").open = true;
 });
 
-// A format has options of its own; n-grams are made of documents only.
+// Shows the options of the chosen format; only documents have n-grams.
 function suitFormat() {
   const { format, text_column } = upload.elements;
   const has = (field) => !format.value || field.closest("label").dataset.formats.split(" ").includes(format.value);
@@ -93,7 +93,7 @@ upload.addEventListener("submit", (event) => {
   const [file] = upload.elements.file.files;
   const bar = upload.querySelector("progress"), status = upload.querySelector("output"), button = upload.querySelector("button");
   const name = upload.elements.name.value;
-  const request = new XMLHttpRequest();  // fetch does not tell how much has been sent
+  const request = new XMLHttpRequest();  // fetch does not report how much it has sent
   const over = (text, problem) => {
     button.disabled = false;
     bar.hidden = true;
@@ -132,10 +132,10 @@ upload.addEventListener("submit", (event) => {
 
 const submit = document.getElementById("submit");
 
-// Not submit.dataset, which is the field of that name.
+// `submit.dataset` would be the field of that name.
 const kernelSolvers = submit.getAttribute("data-kernel-solvers").split(" ");
 
-// Folds are made for probabilities, too.
+// Probabilities need folds, too.
 const valueOf = (name) => submit.elements[name].value || (name === "folds" ? submit.elements.probability.value : "");
 
 const isFor = (needs) => Object.entries(JSON.parse(needs)).every(([name, values]) => values.length ? values.includes(valueOf(name)) : valueOf(name) !== "");
@@ -145,7 +145,7 @@ function suit(part) {
   for (const field of part.querySelectorAll("[name]")) field.disabled = part.hidden;
 }
 
-// Hides losses that the solver has not, then fields that are for other values of other fields.
+// Hides losses that the solver does not have, then fields that need other values of other fields.
 function suitNeeds() {
   const { loss } = submit.elements;
   loss.querySelectorAll("[data-needs]").forEach(suit);
@@ -153,20 +153,20 @@ function suitNeeds() {
   submit.querySelectorAll("label[data-needs]").forEach(suit);
 }
 
-// A kernel has solvers of its own: either field follows the other.
+// A kernel has its own solvers: each of the two fields follows the other.
 submit.addEventListener("input", ({ target }) => {
   const { kernel, solver } = submit.elements, hasKernel = (value) => kernelSolvers.includes(value);
   if (target === solver) kernel.value = hasKernel(solver.value) ? "rbf" : "linear";
   if (target === kernel && hasKernel(solver.value) !== (kernel.value === "rbf")) {
     solver.value = [...solver.options].find(({ value }) => hasKernel(value) === (kernel.value === "rbf")).value;
   }
-  // Several values are there to choose from.
+  // Several values of C are compared on folds.
   if (target.name === "C" && /\d[\s,;]+\S/.test(target.value)) document.getElementById("choosing").open = true;
   suitNeeds();
 });
 suitNeeds();
 
-// What a text in a field of some kind stands for.
+// Converts the text of a field by the field's kind.
 const READ = {
   choice: (text) => ({ true: true, false: false })[text] ?? text,
   number: Number,
@@ -175,7 +175,7 @@ const READ = {
   words: numberOrWords,
 };
 
-// "scale, pairs", or JSON where names have options; what is neither is refused by the service.
+// "scale, pairs", or JSON where names have options; the service refuses anything else.
 function namesOrJson(text) {
   try {
     if (text.trim().startsWith("[")) return JSON.parse(text);
@@ -183,7 +183,7 @@ function namesOrJson(text) {
   return text.split(",").map((name) => name.trim()).filter(Boolean);
 }
 
-// One number, or several; or a word where there is no number at all.
+// One number or several, or a word if there is no number.
 function numberOrWords(text, name) {
   const words = text.split(/[\s,;]+/).filter(Boolean), values = words.map(Number);
   const wrong = words.find((word, at) => !Number.isFinite(values[at]));
@@ -192,7 +192,7 @@ function numberOrWords(text, name) {
   return words.length > 1 ? values : values[0];
 }
 
-// The fields that were changed; the service knows the defaults of the rest.
+// The fields that were changed; the service fills in the defaults of the others.
 function chosenFields() {
   const changed = [...submit.querySelectorAll("[data-kind]:not(:disabled)")].filter(({ value, dataset }) => value !== dataset.default);
   return Object.fromEntries(changed.map(({ name, value, dataset }) => [name, value === "" ? null : READ[dataset.kind](value, name)]));

@@ -1,5 +1,5 @@
 "use strict";
-// A job, live: figures and curves follow its events.
+// Shows a job live: figures and curves follow its events.
 
 const job = document.getElementById("job").dataset;
 const lanes = JSON.parse(job.lanes), names = laneNames(lanes);
@@ -35,7 +35,7 @@ function place({ lane, sweep, block, blocks }) {
   return [which, where].filter(Boolean).join(", ");
 }
 
-// Seconds of the job when the lane that is run began: rows are counted from there.
+// Seconds of the job when the current lane began: its rows are counted from there.
 function runBegan({ lane }) {
   if (!passes.length || !lane || lane.of === 1) return 0;
   const isRun = lanesIn(passes[passes.length - 1]).some((figures) => figures.lane === lane.number);
@@ -43,7 +43,7 @@ function runBegan({ lane }) {
   return before ? before.elapsed_seconds : 0;
 }
 
-// Of so little time it says nothing.
+// A rate over such a short time means nothing.
 const rate = (count, seconds) => (seconds < 0.05 ? null : whole(count / seconds));
 
 const FIGURES = {
@@ -75,9 +75,9 @@ function showState(state) {
   if (stop && !stop.textContent.endsWith("…")) stop.disabled = state !== "running";
 }
 
-// Many passes may come at once: one drawing will do.
+// Many passes may come at once: the page draws them together.
 function addPass(record) {
-  // Another attempt goes on from where it can.
+  // Another attempt repeats passes after its checkpoint.
   if (passes.length && record.pass <= passes[passes.length - 1].pass) passes = passes.filter(({ pass }) => pass < record.pass);
   passes.push(record);
   addSlowdowns(record.slowdowns ?? []);
@@ -86,7 +86,7 @@ function addPass(record) {
   drawSoon();
 }
 
-// Faster ways that the job has given up since the pass before: each is told once.
+// Faster ways that the job gave up since the last pass; each is shown once.
 function addSlowdowns(slowdowns) {
   const warnings = document.getElementById("warnings");
   for (const { code, message, hint } of slowdowns) {
@@ -101,7 +101,7 @@ function addSlowdowns(slowdowns) {
   }
 }
 
-// The sweeps of a pass are in the history at its end; until then the last one is looked at now and then.
+// The history has the sweeps of a finished pass; during a pass the page asks for the last sweep now and then.
 function addSweep({ sweep, lane, elapsed_seconds, gap, relative_gap_bound, dual_objective, primal_bound }) {
   const { running } = charts.job, before = running.at(-1) ?? passes.at(-1);
   if (!sweep || lane.of > 1 || gap === null || (before && elapsed_seconds <= before.elapsed_seconds)) return;
@@ -121,7 +121,7 @@ function drawSoon() {
   });
 }
 
-// Who worked and who waited in the last round of a job on several machines.
+// Shows which machines worked and which waited in the last round of a job on several.
 function showMachines(table, round) {
   if (!table || !round?.machines) return;
   document.getElementById("step").textContent = precise(round.step);
@@ -139,14 +139,14 @@ function showMachines(table, round) {
   }));
 }
 
-// Where the curves end: what all rows say of the final weights.
+// The end of the curves: the certificate's figures.
 function certify({ gap, primal_objective, dual_objective, relative_duality_gap }) {
   const { elapsed_seconds } = passes.at(-1);
   charts.job.certified = { elapsed_seconds, gap, relative_gap_bound: relative_duality_gap, primal_bound: primal_objective, dual_objective };
   drawSoon();
 }
 
-// How far a job that has ended came, by all rows at the final weights: its last pass knew less.
+// The progress of a job that has ended, by the certificate: it is exact, the last pass is not.
 function showCertificate({ gap, relative_duality_gap }) {
   for (const [figure, value] of [["gap", gap], ["relative_gap_bound", relative_duality_gap]])
     for (const place of document.querySelectorAll(`[data-figure=${figure}]`)) place.textContent = value === null ? "–" : precise(value);
@@ -174,7 +174,7 @@ on("end", (ended) => {
   if (!passes.length) document.getElementById("charts").hidden = true;
   const curve = document.getElementById("curve");
   if (curve) showCurve(curve, ended.result, job.selectBy);
-  // What came out is for the server to say.
+  // The server renders the results.
   if (job.ended === "no") location.reload();
 });
 

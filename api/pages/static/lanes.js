@@ -1,10 +1,10 @@
 "use strict";
-// The lanes of a job: what its history says of each, what they are called, and which of many are drawn.
+// Sorts the history of a job by lanes, names the lanes, and chooses which of many are drawn.
 
 const MOST_LINES = 10, MOST_RUNNING = 6, WORST_DRAWN = 3;
 const LANE_COLORS = Array.from({ length: MOST_LINES }, (_, at) => `--lane-${at + 1}`);
 
-// What a line of the history says of its lanes: several that run side by side, or one. Old lines do not say which.
+// The lanes of a line of the history: one, or several that run side by side. Lines of old versions do not say which.
 const lanesIn = (record) => record.lanes ?? [{ ...record, lane: record.lane ?? 0 }];
 
 function runTogether(record, other) {
@@ -12,14 +12,14 @@ function runTogether(record, other) {
   return lanesIn(record).some(({ lane }) => lanes.has(lane));
 }
 
-// The passes of what was run last: a lane, or several side by side.
+// The passes of the last lane, or of the last lanes that ran side by side.
 function lastRun(passes) {
   let first = passes.length - 1;
   while (first > 0 && runTogether(passes[first - 1], passes[first])) first -= 1;
   return passes.slice(first);
 }
 
-// The same of the lane of them that was farthest off in the end: from one lane to another an objective says nothing.
+// The passes of that lane of them that ended farthest from its optimum: objectives of different lanes cannot be compared.
 function worstOfLast(passes) {
   const run = lastRun(passes), found = run.length ? lanesIn(run[run.length - 1]) : [];
   if (found.length < 2) return run;
@@ -29,7 +29,7 @@ function worstOfLast(passes) {
   return run.filter((record) => lanesIn(record).some((each) => each.lane === lane)).map(itsOwn);
 }
 
-// Number of a lane -> what each of its passes came to, with the job's time.
+// Number of a lane -> the figures of each of its passes, with the job's time.
 function byLane(passes) {
   const found = new Map();
   for (const record of passes) {
@@ -41,7 +41,7 @@ function byLane(passes) {
   return found;
 }
 
-// By what tells lanes apart: those of one class, or of one C, do not say it.
+// Names lanes by what differs: class, C or fold; what all share is left out.
 function laneNames(lanes) {
   const vary = (key) => new Set(lanes.map((lane) => lane[key])).size > 1;
   const [classes, folds, values] = ["class", "fold", "C"].map(vary);
@@ -52,7 +52,7 @@ function laneNames(lanes) {
   ].filter((part) => part !== false).join(" · ") || `lane ${at + 1}`);
 }
 
-// Of [number, last value] of lanes and the numbers of those that run: which are drawn, and why those if not all are.
+// Takes [number, last value] of lanes and the numbers of running ones; returns which are drawn, and why if not all are.
 function chosenLanes(last, running) {
   if (last.length <= MOST_LINES) return new Map(last.map(([lane]) => [lane, ""]));
   const ranked = last.filter(([, value]) => value !== null).sort((one, other) => other[1] - one[1]).map(([lane]) => lane);
@@ -62,7 +62,7 @@ function chosenLanes(last, running) {
   return new Map([...chosen].sort(([one], [other]) => one - other));
 }
 
-// The chart of their gaps, as `charts.js` draws it; solvers without M+ and M- have bounds.
+// The chart of the lanes' gaps, for `charts.js`; solvers without M+ and M- have bounds instead.
 function laneLines(passes, job) {
   const lanes = byLane(withSweeps(passes));
   const hasGaps = [...lanes.values()].some((line) => line.some(({ gap }) => gap !== null));
@@ -86,7 +86,7 @@ function laneLines(passes, job) {
   return { series, data: [seconds, ...lines], note: `${hasGaps ? "M+ − M−" : "relative gap, at most,"} by seconds, log scale${some}` };
 }
 
-// What is known so far of the lanes without a result, into their lines of the table.
+// Writes the figures so far of unfinished lanes into their lines of the table.
 function showLanes(table, passes, hasEnded) {
   if (!table || !passes.length) return;
   const lanes = byLane(passes), running = new Set(lanesIn(passes[passes.length - 1]).map(({ lane }) => lane));

@@ -1,5 +1,5 @@
 "use strict";
-// A model's page: its evaluation on a dataset.
+// Shows the evaluation of a model on a dataset.
 
 const MOST_LISTED = 40, MOST_PAIRS = 10;
 const form = document.getElementById("evaluate"), found = document.getElementById("found");
@@ -54,10 +54,10 @@ function showPictures({ confusion, reliability, weighted }) {
   }
 }
 
-// A table with a caption; columns after the first `texts` ones are numbers.
+// Makes a table with a caption; columns after the first `texts` ones are numbers.
 function addTable(place, id, caption, titles, texts, lines) {
   const around = added(place, "div", undefined, "scroll"), table = added(around, "table");
-  // What is wider than the screen is moved by the arrow keys, too.
+  // The arrow keys scroll what is wider than the screen.
   around.tabIndex = 0;
   around.setAttribute("role", "region");
   around.setAttribute("aria-label", caption || "classes");
@@ -72,7 +72,7 @@ function addTable(place, id, caption, titles, texts, lines) {
   }
 }
 
-// Of many classes a picture says no numbers: the pairs that are confused most.
+// With many classes the picture has no numbers, so a table lists the pairs confused most.
 function showConfused({ confusion, weighted }) {
   if (!confusion?.rows || confusion.labels.length <= MOST_WITH_NUMBERS) return;
   const { labels, rows } = confusion;
@@ -100,7 +100,7 @@ form.addEventListener("submit", async (event) => {
   button.disabled = true;
   status.textContent = "reading all rows …";
   try {
-    // form.dataset is the choice of that name.
+    // `form.dataset` would be the field of that name.
     const evaluation = await send("POST", form.getAttribute("data-path"), { dataset: form.elements.dataset.value });
     found.replaceChildren();
     showFigures(evaluation);

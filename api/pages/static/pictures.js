@@ -1,9 +1,9 @@
 "use strict";
-// Pictures of an evaluation, as SVG: who was taken for whom, and what probabilities were worth. Used by a model's page.
+// Draws an evaluation as SVG: the confusion of classes, and the reliability of probabilities. A model's page loads it.
 
 const MOST_DRAWN = 100, MOST_WITH_NUMBERS = 12, MOST_WITH_NAMES = 40, LONGEST_NAME = 12;
 
-// An SVG element with attributes, and a text in it if there is one.
+// Makes an SVG element with attributes, and its text if there is one.
 function drawn(parent, name, attributes, text) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
@@ -21,11 +21,11 @@ const shortened = (label) => {
 };
 const percent = (share) => (share === null ? "–" : `${(100 * share).toFixed(1)}%`);
 
-// On a small screen letters stay as they are, and the picture is smaller.
+// On a small screen the picture shrinks and the letters do not.
 const roomIn = (place, edge, most) => Math.max(120, Math.min(most, place.clientWidth - edge - 42));
 
-// A square a pair of classes: rows that are of one, predicted to be of the other; the darker, the more of the row's class.
-// Where rows have weights it is these that are counted.
+// A square for each pair of true and predicted class; the darker, the larger the share of the true class.
+// Counts the weights of rows where they have any.
 function drawConfusion(place, { labels, rows }, weighted) {
   const longest = labels.length > MOST_WITH_NAMES ? 0 : Math.max(...labels.map((label) => shortened(label).length));
   const edge = 34 + 7 * longest, room = roomIn(place, edge, 380), side = room / labels.length, full = edge + room;
@@ -48,7 +48,7 @@ function drawConfusion(place, { labels, rows }, weighted) {
     });
   });
   if (!longest) return;
-  const turned = longest > 3;  // else they fit side by side
+  const turned = longest > 3;  // shorter ones fit side by side
   labels.forEach((label, at) => {
     const middle = edge + (at + 0.5) * side, size = Math.min(13, 0.9 * side);
     drawn(svg, "text", { x: edge - 5, y: middle, class: "name", "text-anchor": "end", "font-size": size }, shortened(label));
@@ -58,7 +58,7 @@ function drawConfusion(place, { labels, rows }, weighted) {
   });
 }
 
-// Share that was so against the probability that was said: on the diagonal they agree. The bars are the rows of a bin.
+// Plots the share of rows of a class against the predicted probability, which agree on the diagonal. The bars count the rows of a bin.
 function drawReliability(place, bins) {
   const edge = 45, side = roomIn(place, edge, 400), at = (share) => edge + side * share, up = (share) => 10 + side * (1 - share);
   const most = Math.max(...bins.map((bin) => bin.rows));

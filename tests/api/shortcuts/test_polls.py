@@ -1,4 +1,4 @@
-"""A poll of a job is answered on a way of its own, and nobody can tell."""
+"""The shortcut answers a poll of a job exactly as the route does."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Predictions of a few rows have a way of their own, and nobody can tell."""
+"""The shortcut answers predictions of a few rows exactly as the route does."""
 
 import bz2
 import json
@@ -36,7 +36,7 @@ def send(service, path: str, body: bytes, kind: str = "application/json", **head
 
 
 def both_ways(service, routed, path: str, long: str, *arguments, **headers: str):
-    """The answer by the shortcut, which is that of the framework."""
+    """Return the shortcut's answer, after comparing it with the route's."""
     short = send(service, path, *arguments, **headers)
     assert not routed
     usual = send(service, long, *arguments, **headers)
