@@ -1,4 +1,4 @@
-"""What can be wrong with an input. One exception; its `code` is stable and says which fault it is."""
+"""The one exception for inputs that cannot be read. Its `code` is stable and names the fault; HINTS say what to do."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ HINTS = {
     "bad_index": "a feature index is written with digits only",
     "bad_label": "every line starts with a finite number, the label",
     "bad_ngram_range": "write two numbers, such as 1,2: the least and the most words of an n-gram",
-    "bad_npz": "write data, indices, indptr, shape and y with numpy.savez, as the documentation shows",
+    "bad_npz": "write data, indices, indptr, shape and y with numpy.savez, as the README shows",
     "bad_number": "write plain decimal numbers, such as -1.5 or 2e-3",
     "bad_pair": "after the label come index:value pairs, without blanks around the colon",
     "bad_parquet": "write the file again, and compare checksums after the transfer",
@@ -22,7 +22,7 @@ HINTS = {
     "columns_missing": "set columns to names or numbers of columns between commas",
     "column_ambiguous": "count the column from the end: -1 is the last",
     "column_count": "every line must have as many columns as the first",
-    "column_missing": "give every column of the rows that the model, or the dataset, was made of",
+    "column_missing": "give every column that the model, or the dataset, was made of",
     "column_type": "columns hold numbers: encode the others, name them in categorical, or leave them out: drop_columns",
     "compressed_corrupt": "compress the data again and compare checksums after the transfer",
     "compressed_truncated": "the transfer or the compressor was cut short: send the whole file",
@@ -51,7 +51,7 @@ HINTS = {
     "multilabel": "give one label a row; multi-label data is not supported",
     "negative_weight": "a weight is finite and not below 0; 0 leaves a row out of training",
     "no_documents": "train on documents, and take the model as npz or json; or send rows as text/libsvm",
-    "no_rows": "check that it is the file that was meant, and that it has a line for each row",
+    "no_rows": "check that this is the right file, and that it has a line for each row",
     "no_header": "begin each record with a line that begins with >",
     "not_a_base": "strings have the letters A, C, G and T, and N and its like where a base is not known",
     "not_installed": "install streamsvm with the extra parquet",
@@ -64,22 +64,22 @@ HINTS = {
     "qid_unsupported": "ranking data is not supported: remove the qid column",
     "row_overflow": "values are kept as float32: scale the feature down",
     "same_column": "name different columns for labels, weights and groups",
-    "several_files": "name one file: their predictions could not be told apart",
-    "source_changed": "read it in again when nothing writes to it any more",
-    "source_credentials": "credentials come from the environment, as of AWS_ACCESS_KEY_ID; write scheme://bucket/key",
-    "source_denied": "set credentials that may read it where the program runs that reads: AWS_ACCESS_KEY_ID, "
-    "GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_CONNECTION_STRING",
-    "source_empty": "check the pattern: * stands for any characters within a folder, ** for folders, too",
+    "several_files": "name one file: predictions do not say which file a row is from",
+    "source_changed": "read the file in again when no program writes to it any more",
+    "source_credentials": "set credentials in the environment, such as AWS_ACCESS_KEY_ID; write scheme://bucket/key",
+    "source_denied": "set credentials that may read the file, in the environment of the program that reads it: "
+    "AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_CONNECTION_STRING",
+    "source_empty": "check the pattern: * matches any characters within a folder, ** matches folders, too",
     "source_invalid": "write scheme://bucket/key, without the steps . and .., or file:///folder/file",
     "source_is_folder": "name a file, or the files of a folder by a pattern: folder/*",
     "source_not_found": "check the bucket and the key, and where the store is (of S3: AWS_ENDPOINT_URL)",
     "source_scheme": "there are s3://, gs://, az:// and file://; what HTTP gives: curl -L URL | streamsvm train -",
     "source_unavailable": "check the network and where the store is (of S3: AWS_ENDPOINT_URL), and try again",
     "string_column_missing": "set string_column to a name, or a number: 1 is the first column, -1 the last",
-    "string_length": "cut all strings to the same length around the place that they are about",
-    "too_many_categories": "leave out columns that say who a row is, such as ids, or set categories=hashed",
+    "string_length": "cut all strings to the same length around the site of interest",
+    "too_many_categories": "leave out columns that identify rows, such as ids, or set categories=hashed",
     "text_column_missing": "set text_column to a name, or a number: 1 is the first column, -1 the last",
-    "too_many_columns": "write rows as LIBSVM text, which has the values that are not 0",
+    "too_many_columns": "write rows as LIBSVM text, which lists only values that are not 0",
     "too_many_features": "hash the features to fewer, or raise the limit of the service",
     "too_many_labels": "set label_column to the column with the classes; for numbers, label_type=number",
     "trailing_data": "remove what stands behind the compressed data",
@@ -93,10 +93,10 @@ HINTS = {
 class InputError(Exception):
     """The input cannot be read.
 
-    line, column  where, counted from 1, or None
-    byte          offset in the decoded text, or None
-    file          it is in, of a source; line is None if the file was not read from its beginning
-    hint          what to do; by default the one of the code
+    line, column  of the fault, counted from 1, or None
+    byte          offset of the fault in the decoded text, or None
+    file          of a source that has the fault; line is None if the file was not read from its beginning
+    hint          what to do; by default the hint of the code
     """
 
     def __init__(
@@ -121,26 +121,26 @@ class InputError(Exception):
 
     @property
     def where(self) -> str:
-        """The place for people, with a colon behind it; empty if none is known."""
+        """The place for a message, with a colon behind it; empty if unknown."""
         if self.line is not None:
             place = f"line {self.line}"
         else:
             place = f"byte {self.byte}" if self.file is not None and self.byte is not None else ""
-        said = ", ".join(filter(None, (self.file, place)))
-        return f"{said}: " if said else ""
+        where = ", ".join(filter(None, (self.file, place)))
+        return f"{where}: " if where else ""
 
     def __str__(self) -> str:
         return f"{self.where}{self.message} [{self.code}]"
 
     def problem(self) -> dict[str, Any]:
-        """The error as a JSON object: code, detail, hint and at, with the known ones of line, column, byte, file."""
+        """The error as a JSON object: code, detail, hint and at, which has line, column, byte and file if known."""
         places = {"line": self.line, "column": self.column, "byte": self.byte, "file": self.file}
         at = {name: place for name, place in places.items() if place is not None}
         return {"code": self.code, "detail": self.message, "hint": self.hint, "at": at}
 
     @classmethod
     def of(cls, problem: dict[str, Any]) -> "InputError":
-        """The error that another process described so."""
+        """The error that another process has written as a JSON object."""
         return cls(problem["code"], problem["detail"], hint=problem["hint"], **problem["at"])
 
 

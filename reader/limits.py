@@ -1,4 +1,4 @@
-"""How much of an input the readers accept."""
+"""Limits on the size of an input."""
 
 from dataclasses import dataclass, field
 
@@ -11,11 +11,11 @@ from streamsvm.storage.run.state import FEATURE_BYTES
 class Limits:
     """Bounds on one input.
 
-    max_bytes       decoded bytes
-    max_ratio       decoded over compressed bytes, looked at once 64 MiB were decoded
-    max_line_bytes  bytes of a line without its line feed
+    max_bytes       most decoded bytes
+    max_ratio       most decoded bytes for each compressed byte, checked from 64 MiB of decoded bytes on
+    max_line_bytes  most bytes of a line without its line feed
     max_features    every feature index is below it
-    memory_bytes    of the machine, or of the control group: what a job holds of the features has to fit
+    memory_bytes    of the machine, or of its control group: a job's arrays over all features must fit in them
     """
 
     max_bytes: int = 2**40
@@ -25,10 +25,10 @@ class Limits:
     memory_bytes: int = field(default_factory=memory_limit)
 
     def check_width(self, width: int) -> None:
-        """InputError too_many_features if no job on rows with so many features could run here."""
+        """InputError too_many_features if no job on rows with `width` features could run here."""
         needed = FEATURE_BYTES * width
         if needed > self.memory_bytes:
             raise InputError(
                 "too_many_features",
-                f"a job would hold {needed >> 20} MiB for {width} features, and {self.memory_bytes >> 20} MiB are here",
+                f"a job needs {needed >> 20} MiB for {width} features, this machine has {self.memory_bytes >> 20} MiB",
             )

@@ -1,4 +1,4 @@
-"""What a user may say about an input. One place for it: the command line, the query of a request, the process."""
+"""The options of an input, for the command line, the query of a request, and Python."""
 
 import argparse
 import csv
@@ -6,7 +6,7 @@ import io
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
-# parsers.READERS, which are slow to import, have these.
+# The keys of parsers.READERS, which is slow to import.
 FORMATS = ("libsvm", "csv", "tsv", "parquet", "npz", "batches", "fasta", "dna", "text")
 OTHER_NAMES = {"dna": "fasta"}
 IndexBase = Literal["auto", 0, 1]
@@ -17,33 +17,34 @@ Analyzer = Literal["word", "char", "char_wb"]
 @dataclass(frozen=True)
 class InputOptions:
     """
-    format        one of FORMATS, or "auto": told by the content
-    index_base    number of the first feature; "auto": what the text or the format says
-    n_features    how many features there are, more are refused; None: as many as come
+    format        one of FORMATS, or "auto": recognised by the content
+    index_base    number of the first feature; "auto": the text or the format decides
+    n_features    number of features, more are refused; None: as many as the input has. Documents are hashed to it
     label_column  name of the column with the labels, or its number: 1 is the first, -1 the last
-    label_type    "number", "string", or "auto": as the label of the first row is
+    label_type    "number", "string", or "auto": the type of the first row's label
     weight_column name or number of the column with the weights of rows; None: there are none
     group_column  name or number of the column that says which rows belong together; None: there is none
     string_column name or number of the column with strings of bases; None: columns are features
-    columns       names or numbers of the columns that make features, between commas, as in CSV; None: all that are left
-    drop_columns  of those that make none; in Python these, and categorical, may be lists
+    columns       names or numbers of the columns that make features, between commas, as in CSV; None: all columns that
+                  no other option names
+    drop_columns  names or numbers of columns that make no features; in Python the two, and categorical, may be lists
     categorical   names or numbers of columns that hold categories, between commas, or "all": all that are not numbers
-    categories    "dictionary": each category is a feature, or "hashed"
-    missing       numbers that are missing are an "error", "zero", or a feature of their own as well: "indicator"
-    delimiter     between columns: a character or a name in DELIMITERS; None: found out
+    categories    "dictionary": each category is a feature; "hashed": it is hashed to one of n_features
+    missing       a missing number is an "error", is "zero", or with "indicator" zero and 1 in a feature of its own
+    delimiter     between columns: a character or a name in DELIMITERS; None: the first line decides
     header        "yes", "no" or "auto": whether the first line names the columns
-    text_column   name or number of the column with documents, of which all features are made; None: there is none
-    analyzer      what features of documents are: n-grams of "word"s, of "char"acters, or of those of each word,
+    text_column   name or number of the column with documents, which alone makes features; None: there is none
+    analyzer      features of documents are n-grams of "word"s, of "char"acters, or of the characters of each word,
                   "char_wb"; None: "word"
     ngram_range   "least,most" n of the n-grams of documents; None: "1,1"
-    alternate_sign  "yes" or "no": whether n-grams of documents count -1 by half; None: "yes"
+    alternate_sign  "yes" or "no": whether half of the n-grams of documents count -1; None: "yes"
     lowercase     "yes" or "no": whether documents are read in lower case; None: "yes"
-    on_bad_text   "error", or "replace": what is no UTF-8 in a document becomes U+FFFD
+    on_bad_text   "error", or "replace": bytes of a document that are not UTF-8 become U+FFFD
     normalize     "none", or "row_l2": every row is divided by its norm
-    shuffle       "yes", or "no": rows are stored in the order of the input, which training is slow on if it is sorted
+    shuffle       "yes", or "no": rows are stored in the order of the input; if that is sorted, training is slow
     on_bad_row    "fail", or "skip": rows that cannot be read are left out and counted
-    like          not for a user to say: the `input` of the dataset, or model, whose rows these are to be like; {} if it
-                  has numbered features, None if there is none
+    like          set by the program: the `input` of the dataset or model that the rows must fit; {} if it has numbered
+                  features, None if there is no dataset or model
     """
 
     format: str = "auto"
@@ -73,11 +74,11 @@ class InputOptions:
     like: dict[str, Any] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
-        """Lists of columns become text."""
+        """Replace lists of columns by text."""
         for name in ("columns", "drop_columns", "categorical"):
-            if isinstance(given := getattr(self, name), list | tuple):
+            if isinstance(names := getattr(self, name), list | tuple):
                 text = io.StringIO()
-                csv.writer(text, lineterminator="").writerow(given)
+                csv.writer(text, lineterminator="").writerow(names)
                 object.__setattr__(self, name, text.getvalue())
 
     @property
@@ -87,7 +88,7 @@ class InputOptions:
         return {name for name in OPTIONS if getattr(self, name) != getattr(defaults, name)}
 
     def arguments(self) -> list[str]:
-        """As `add_input_options` reads them from a command line."""
+        """The options that are not at their default, as arguments for `add_input_options`."""
         return [f"--{name.replace('_', '-')}={getattr(self, name)}" for name in sorted(self.given)]
 
 
@@ -95,7 +96,7 @@ OPTIONS = tuple(each.name for each in fields(InputOptions) if each.name != "like
 
 
 def add_input_options(parser: argparse.ArgumentParser) -> None:
-    """The options of a command that reads an input."""
+    """Add the options of an input to a command."""
     group = parser.add_argument_group("input")
     group.add_argument("--format", choices=("auto", *FORMATS), default="auto", help="of the file (default: by content)")
     group.add_argument("--index-base", choices=("auto", "0", "1"), default="auto", help="number of the first feature")
@@ -107,14 +108,14 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--weight-column", help="name or number of the column with the weights of rows")
     group.add_argument("--group-column", help="name or number of the column that says which rows belong together")
     group.add_argument("--string-column", help="name or number of the column with strings of bases (A, C, G, T)")
-    group.add_argument("--columns", help="that make features, between commas (default: all that are left)")
-    group.add_argument("--drop-columns", help="that make no features, between commas")
+    group.add_argument("--columns", help="columns that make features, between commas (default: all)")
+    group.add_argument("--drop-columns", help="columns that make no features, between commas")
     group.add_argument("--categorical", help="columns of categories, between commas, or all: all that are not numbers")
     group.add_argument(
         "--categories", choices=("dictionary", "hashed"), default="dictionary", help="how they become features"
     )
     group.add_argument(
-        "--missing", choices=("error", "zero", "indicator"), default="error", help="what becomes of missing values"
+        "--missing", choices=("error", "zero", "indicator"), default="error", help="how missing values are read"
     )
     group.add_argument("--delimiter", help="of CSV: a character, or tab, comma, semicolon, pipe, space")
     group.add_argument("--header", choices=("auto", "yes", "no"), default="auto", help="whether CSV names its columns")
@@ -123,18 +124,20 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--ngram-range", help="of documents: least and most n (default: 1,1)")
     group.add_argument("--alternate-sign", choices=("yes", "no"), help="of documents: half count -1 (default: yes)")
     group.add_argument("--lowercase", choices=("yes", "no"), help="of documents (default: yes)")
-    group.add_argument("--on-bad-text", choices=("error", "replace"), default="error", help="what is no UTF-8")
+    group.add_argument(
+        "--on-bad-text", choices=("error", "replace"), default="error", help="how bytes that are not UTF-8 are read"
+    )
     group.add_argument("--normalize", choices=("none", "row_l2"), default="none", help="row_l2: every row to length 1")
     group.add_argument("--on-bad-row", choices=("fail", "skip"), default="fail", help="skip: leave it out")
     group.add_argument("--shuffle", choices=("yes", "no"), default="yes", help="no: store rows in the input's order")
 
 
 def input_options(given: argparse.Namespace) -> InputOptions:
-    """What was said on a command line."""
+    """The options that a command line names."""
     chosen = {name: getattr(given, name) for name in OPTIONS}
     return InputOptions(**{**chosen, "index_base": index_base(chosen["index_base"])})
 
 
 def index_base(word: str) -> IndexBase:
-    """The base that a command line or a query names: auto, 0 or 1."""
+    """The base that a command line or a query names: "auto", 0 or 1."""
     return {"0": 0, "1": 1}.get(word, "auto")  # type: ignore[return-value]

@@ -1,13 +1,13 @@
-"""Rows added to a dataset, and blocks removed from it. Either is one replacement of the manifest: all or nothing.
+"""Adds rows to a dataset, and removes blocks from it. Each replaces the manifest once: all or nothing.
 
-The rules that keep what is there as it is:
+Rules that keep existing rows as they are:
 
-- New rows make new blocks, which are read like all others; their rows come after all rows there were.
-- The numbering of features stays: those the dataset has renumbered or listed have the same numbers in new blocks.
-  Others keep their own, or, if they are far beyond all there were, are listed behind these. Nothing is sorted anew.
-- index_base and normalize are the dataset's. A block that goes leaves n_features as it was.
-- Labels that are strings keep their numbers, and new ones come after them.
-- Rows of strings have the length of the dataset's, and no others come to them.
+- New rows make new blocks and are numbered after all existing rows.
+- Features keep their numbers: those that the dataset has renumbered or listed have the same numbers in new blocks.
+  New features keep the number of the input, or are listed behind the existing ones if they are far beyond them.
+- index_base and normalize are the dataset's. n_features stays when a block is removed.
+- Labels that are strings keep their numbers; new labels are numbered after them.
+- A dataset of strings takes only strings of its length.
 - Blocks keep their numbers, and no number is used twice.
 """
 
@@ -23,7 +23,7 @@ from typing import Any
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.manifests import joined, manifest_of
 from streamsvm.reader.ingest.numbering.renumber import Renumbering, numbering_of
-from streamsvm.reader.ingest.ranges import Parts
+from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.ingest.reading import Reading
 from streamsvm.reader.ingest.shuffling.shuffle import BUCKETS, Shuffler
 from streamsvm.reader.limits import Limits
@@ -47,19 +47,19 @@ _FROM_ONE = "features of this dataset are numbered from 1: add one to the indice
 
 
 class UnknownBlock(StorageError):
-    """There is no block of that number."""
+    """The dataset has no block with this number."""
 
     code = "unknown_block"
 
 
 class LastBlock(StorageError):
-    """A dataset has at least one row, and one with a weight above 0."""
+    """Without this block the dataset would have no row, or none with a weight above 0."""
 
     code = "last_block"
 
 
 def append_rows(
-    chunks: Iterable[bytes] | Parts, directory: Path, options: InputOptions, limits: Limits, threads: int
+    chunks: Iterable[bytes] | SourceInput, directory: Path, options: InputOptions, limits: Limits, threads: int
 ) -> Manifest:
     """Add the rows of an input to the dataset in `directory`; its new manifest. InputError for a bad input."""
     before = read_manifest(directory)
@@ -67,10 +67,10 @@ def append_rows(
     staged.mkdir()
     try:
         names = LabelNames("string" if before.label_names else "number", before.label_names)
-        known = read_words(directory)
-        reading = Reading(chunks, _as_before(options, before), limits, threads, staged, names, known)
+        words = read_words(directory)
+        reading = Reading(chunks, _as_before(options, before), limits, threads, staged, names, words)
         uid = uuid.uuid4().hex
-        features = Renumbering.known(numbering_of(Dataset(directory)), before.width - 1)
+        features = Renumbering.from_numbering(numbering_of(Dataset(directory)), before.width - 1)
         blocks = _stage(reading, before, staged, uid, threads, features)
         after = joined(before, manifest_of(reading, uid, blocks))
         listed = features.numbering.listed
@@ -81,10 +81,10 @@ def append_rows(
         if len(listed) > before.listed:
             write_listed(directory, listed)
         if (words := reading.words) is not None:
-            # Those of rows that are not there after all do no harm.
+            # If the manifest is not replaced after all, words of rows that are not there do no harm.
             write_words(directory, words)
         write_manifest(directory, after)
-        # The rows are there from here on: nothing may say that they are not, or who sent them sends them again.
+        # The rows are published: an error from here on would make the sender send them again.
         with suppress(OSError):
             _join_statistics(directory, before, reading)
         return after
@@ -97,7 +97,7 @@ def append_rows(
 
 
 def remove_block(directory: Path, number: int) -> Manifest:
-    """Remove the block of that number; the new manifest. Raises UnknownBlock, LastBlock, CorruptData."""
+    """Remove the block with this number; return the new manifest. Raises UnknownBlock, LastBlock, CorruptData."""
     dataset = Dataset(directory)
     before = dataset.manifest
     place = next((k for k, block in enumerate(before.blocks) if block.number == number), None)
@@ -106,16 +106,16 @@ def remove_block(directory: Path, number: int) -> Manifest:
     if len(before.blocks) == 1:
         raise LastBlock("this is the only block of the dataset", "Delete the dataset.")
     labels, norms, weights = _without(dataset, place)
-    gone = before.blocks[place]
-    if weights is not None and weights.zeros == before.n_rows - gone.rows:
+    removed = before.blocks[place]
+    if weights is not None and weights.zeros == before.n_rows - removed.rows:
         raise LastBlock("all rows but those of this block have weight 0", "Delete the dataset.")
     least, total, largest = before.Qii_spread
     after = replace(
         before,
         uid=uuid.uuid4().hex,
         blocks=before.blocks[:place] + before.blocks[place + 1 :],
-        n_rows=before.n_rows - gone.rows,
-        nnz=before.nnz - gone.nnz,
+        n_rows=before.n_rows - removed.rows,
+        nnz=before.nnz - removed.nnz,
         labels={label: rows for label, rows in labels.items() if rows},
         Qii_spread=(least, max(total - norms, 0.0), largest),
         weights=weights,
@@ -127,7 +127,7 @@ def remove_block(directory: Path, number: int) -> Manifest:
 
 
 def remove_unlisted_blocks(directory: Path) -> None:
-    """Files of blocks that a change which came to no end left, or has removed."""
+    """Delete files of blocks that the manifest does not name: of a removed block, or of a change that was cut short."""
     listed = {block_path(directory, block.number) for block in read_manifest(directory).blocks}
     for path in (directory / "blocks").iterdir():
         if path not in listed:
@@ -135,7 +135,7 @@ def remove_unlisted_blocks(directory: Path) -> None:
 
 
 def appending_path(directory: Path) -> Path:
-    """Where new blocks of a dataset are put together."""
+    """The directory in which new blocks of a dataset are staged."""
     return directory.with_name(f".{directory.name}.appending")
 
 
@@ -156,15 +156,15 @@ def _as_before(options: InputOptions, before: Manifest) -> InputOptions:
 
 
 def _check_kind(reading: Reading, before: Manifest) -> None:
+    """InputError input_mismatch if the rows are of another kind than the dataset's."""
     ours, theirs = before.input, reading.parser.input
     if _kind(ours) == _kind(theirs) or (not _has_names(ours) and _is_numbered(ours) and _is_numbered(theirs)):
         return
-    told = f"the rows of this dataset are made of {_kind(ours)}, these of {_kind(theirs)}"
-    raise InputError("input_mismatch", told)
+    raise InputError("input_mismatch", f"the rows of this dataset are made of {_kind(ours)}, these of {_kind(theirs)}")
 
 
 def _kind(input_: dict[str, Any] | None) -> str:
-    """A name for what rows are made of."""
+    """A name for the kind of rows, for a message."""
     if input_ is None:
         return "numbered features"
     if is_of_strings(input_):
@@ -173,7 +173,7 @@ def _kind(input_: dict[str, Any] | None) -> str:
 
 
 def _is_numbered(input_: dict[str, Any] | None) -> bool:
-    """Whether a feature is a number, or a column whose number it has."""
+    """Whether features are numbers, or columns of numbers in their order."""
     return input_ is None or is_numbers(input_)
 
 
@@ -199,15 +199,15 @@ def _stage(
 
 
 def _join_statistics(directory: Path, before: Manifest, reading: Reading) -> None:
-    """Those of another number of rows than the manifest's are counted anew when they are needed."""
-    known = read_statistics(directory)
-    are_joined = known is not None and known.n_rows == before.n_rows and not before.listed
-    if are_joined and known is not None and reading.statistics is not None:
-        write_statistics(directory, known.plus(reading.statistics))
+    """Add the new rows to the statistics of features. Statistics of other rows are made anew when they are needed."""
+    statistics = read_statistics(directory)
+    if statistics is None or statistics.n_rows != before.n_rows or before.listed or reading.statistics is None:
+        return
+    write_statistics(directory, statistics.plus(reading.statistics))
 
 
 def _without(dataset: Dataset, place: int) -> tuple[Counter[float], float, WeightCounts | None]:
-    """Labels, if they are counted, and weights, if there are any, without those of a block; its squared norms' sum."""
+    """Counts of labels without a block's, the sum of its squared norms, and counts of weights without its own."""
     before = dataset.manifest
     labels, norms, weights = Counter(before.labels), 0.0, before.weights
     for location in dataset.pieces(place):

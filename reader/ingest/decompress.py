@@ -1,4 +1,4 @@
-"""Takes gzip, bzip2, xz or zstd off an input of unknown origin, in bounded memory."""
+"""Decompresses gzip, bzip2, xz or zstd input of unknown origin in bounded memory."""
 
 import bz2
 import lzma
@@ -21,7 +21,7 @@ XZ_MEMORY_BYTES = 80 << 20  # `xz -9` asks for 65 MiB, and uses as much of it as
 
 
 class Stream(Protocol):
-    """One member; the interface of bz2.BZ2Decompressor."""
+    """Decodes one member; the interface of bz2.BZ2Decompressor."""
 
     @property
     def eof(self) -> bool: ...
@@ -49,14 +49,14 @@ class GzipStream:
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
         decoded = self._decoder.decompress(self._decoder.unconsumed_tail + data, max_length)
-        # With all input taken there may still be output, if the step was filled to the brim.
+        # If the output has the full length, more may follow even when all input was taken.
         self.needs_input = not self._decoder.unconsumed_tail and len(decoded) < max_length
         return decoded
 
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of compression: how its members start, and what decodes one."""
+    """A kind of compression: the first bytes of its members, and the class that decodes one."""
 
     name: str
     magic: bytes
@@ -75,16 +75,16 @@ FORMATS = (
 
 
 class _Source:
-    """Bytes in pieces of at most PIECE_BYTES, which can be looked at and given back."""
+    """Reads bytes in pieces of at most PIECE_BYTES; pieces can be peeked at and given back."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks = iter(chunks)
         self._chunk = memoryview(b"")
         self._returned = b""
-        self.taken = 0  # from the chunks so far
+        self.taken = 0  # bytes taken from the chunks
 
     def read(self) -> bytes:
-        """The next piece, empty at the end only."""
+        """The next piece; empty only at the end."""
         if self._returned:
             piece, self._returned = self._returned, b""
             return piece
@@ -101,7 +101,7 @@ class _Source:
         self._returned = data + self._returned
 
     def peek(self, count: int) -> bytes:
-        """The next `count` bytes, fewer at the end."""
+        """The next `count` bytes, fewer at the end; `read` gives them again."""
         head = b""
         while len(head) < count:
             piece = self.read()
@@ -113,10 +113,10 @@ class _Source:
 
 
 def decompressed(chunks: Iterable[bytes], limits: Limits) -> Iterator[bytes]:
-    """The input with one layer of compression taken off; plain data passes through.
+    """Yield the input, decompressed once; plain data passes through.
 
-    Gives non-empty pieces of at most 1 MiB. InputError compressed_truncated, compressed_corrupt, trailing_data or
-    decompressed_too_large.
+    The pieces are not empty and have at most 1 MiB. InputError compressed_truncated, compressed_corrupt, trailing_data
+    or decompressed_too_large.
     """
     source = _Source(chunks)
     head = source.peek(MAGIC_BYTES)
@@ -134,7 +134,7 @@ def decompressed(chunks: Iterable[bytes], limits: Limits) -> Iterator[bytes]:
 
 
 def is_compressed(head: bytes) -> bool:
-    """Whether an input that begins like this is."""
+    """Whether an input that begins with `head` is compressed."""
     return _kind(head) is not None
 
 
@@ -143,7 +143,7 @@ def _kind(head: bytes) -> Format | None:
 
 
 def check_size(decoded: int, taken: int, limits: Limits) -> None:
-    """InputError decompressed_too_large if `taken` bytes decode to more than they may."""
+    """InputError decompressed_too_large if `taken` bytes decoded to more bytes than the limits allow."""
     if decoded > limits.max_bytes:
         raise InputError("decompressed_too_large", f"the input has more than {limits.max_bytes} bytes of text")
     if decoded > RATIO_FROM_BYTES and decoded > limits.max_ratio * taken:

@@ -1,4 +1,4 @@
-"""What is read in: one stream of bytes, or files of a source, see `parts`."""
+"""Inputs of ingest: one stream of bytes, or files of a source (see `ranges`)."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
@@ -12,33 +12,33 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.sniff import PEEK_BYTES
 
 
-class FilePart(NamedTuple):
-    """A file, or some lines of one.
+class FileRange(NamedTuple):
+    """A file, or a range of its lines.
 
     name    of the file
-    chunks  its text, or rows, decompressed
-    moved   how many bytes further back than in `chunks` a place is in the file, whose lines nobody knows; None: 0
+    chunks  the decompressed bytes
+    offset  gives how many bytes before `chunks` the file has; nobody knows the numbers of its lines then. None: 0
     """
 
     name: str
     chunks: Iterator[bytes]
-    moved: Callable[[], int] | None = None
+    offset: Callable[[], int] | None = None
 
-    def told(self, error: InputError) -> InputError:
-        """A fault at a place in `chunks`, at its place in the file."""
+    def placed(self, error: InputError) -> InputError:
+        """Change the place of an error from its place in `chunks` to its place in the file."""
         error.file = error.file or self.name
-        if self.moved is not None and error.byte is not None:
-            error.byte += self.moved()
+        if self.offset is not None and error.byte is not None:
+            error.byte += self.offset()
             error.line = None
         return error
 
 
 class Input(Protocol):
-    """`head`, `settle`, then `text` or `files`, once.
+    """Call `head`, then `settle`, then `text` or `files` once.
 
-    taken        bytes so far, as they are stored
-    total        bytes there are to take, None if nobody knows
-    is_weighted  rows of LIBSVM text have weights, whatever the first row of this part of them says
+    taken        bytes read so far, as they are stored
+    total        bytes to read, None if unknown
+    is_weighted  rows of LIBSVM text have weights, even if the first row of this range has none
     is_several   there are several files
     """
 
@@ -51,20 +51,20 @@ class Input(Protocol):
         """The first PEEK_BYTES, decompressed."""
 
     def settle(self, options: InputOptions, scratch: Path) -> InputOptions:
-        """The options, whose format is known, with what has to be the same in all parts."""
+        """Add to the options, whose format is known, what all ranges of the input must share."""
 
     def text(self) -> Iterator[bytes]:
-        """All of it, decompressed, as one text."""
+        """Yield the whole input, decompressed, as one text."""
 
-    def files(self) -> Iterator[FilePart]:
-        """Each file."""
+    def files(self) -> Iterator[FileRange]:
+        """Yield each file."""
 
-    def told(self, error: InputError) -> InputError:
-        """A fault at a place in `text`, at its place in its file."""
+    def placed(self, error: InputError) -> InputError:
+        """Change the place of an error from its place in `text` to its place in its file."""
 
 
-class Stream:
-    """An `Input` of which no more is known than that it comes in pieces of any size."""
+class StreamInput:
+    """An `Input` that comes in pieces of any size and of unknown length."""
 
     total: int | None = None
     is_weighted = is_several = False
@@ -75,7 +75,7 @@ class Stream:
         self._decoded = decompressed(self._counted(), limits)
 
     def head(self) -> bytes:
-        """The first PEEK_BYTES, which `text` still gives."""
+        """The first PEEK_BYTES; `text` yields them again."""
         first: list[bytes] = []
         while sum(map(len, first)) < PEEK_BYTES and (chunk := next(self._decoded, None)) is not None:
             first.append(chunk)
@@ -83,19 +83,19 @@ class Stream:
         return b"".join(first)[:PEEK_BYTES]
 
     def settle(self, options: InputOptions, scratch: Path) -> InputOptions:
-        """The options as they are."""
+        """Return the options unchanged."""
         return options
 
     def text(self) -> Iterator[bytes]:
-        """All of it."""
+        """The whole input."""
         return self._decoded
 
-    def files(self) -> Iterator[FilePart]:
-        """There is one, without a name."""
-        yield FilePart("", self._decoded)
+    def files(self) -> Iterator[FileRange]:
+        """Yield one file without a name."""
+        yield FileRange("", self._decoded)
 
-    def told(self, error: InputError) -> InputError:
-        """The fault as it is."""
+    def placed(self, error: InputError) -> InputError:
+        """Return the error unchanged."""
         return error
 
     def _counted(self) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""The manifest of rows that were read, and that of rows which come to others."""
+"""Makes the manifest of rows that were read, and joins two manifests."""
 
 from collections import Counter
 from dataclasses import replace
@@ -11,7 +11,7 @@ from streamsvm.storage.blocks.weight_counts import WeightCounts
 
 
 def manifest_of(reading: Reading, uid: str, blocks: tuple[BlockInfo, ...]) -> Manifest:
-    """Of all that was read, in blocks whose numbering of features is the input's."""
+    """The manifest of all rows that `reading` has read, in these blocks; features are numbered as in the input."""
     parser = reading.parser
     return Manifest(
         uid=uid,
@@ -33,16 +33,17 @@ def manifest_of(reading: Reading, uid: str, blocks: tuple[BlockInfo, ...]) -> Ma
         rejected_rows=parser.rejected.rows,
         rejected=reading.rejected,
         weights=reading.weights,
-        label_names=reading.names.known,
+        label_names=reading.names.names,
         has_groups=reading.has_groups,
         input=parser.input,
     )
 
 
 def joined(first: Manifest, second: Manifest) -> Manifest:
-    """Of the rows of both, which are numbered alike. What only one can say is the first's, what has grown the second's.
+    """The manifest of the rows of both, which number features and labels alike.
 
-    uid, label_names: those of `second`, which begin with those of `first`.
+    Counts are added up. uid and label_names are those of `second`, whose label_names begin with the first's; other
+    fields are those of `first`.
     """
     labels = Counter(first.labels) + Counter(second.labels)
     are_classes = first.labels and second.labels and len(labels) <= MOST_LABELS

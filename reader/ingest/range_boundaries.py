@@ -1,4 +1,4 @@
-"""Where files meet in one text: byte order marks go, and missing line feeds come. How a text begins."""
+"""Reads the beginning of a text: what its first rows say of all rows, its line of names, its byte order mark."""
 
 import itertools
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ from streamsvm.reader.parsers.text.table import TextTableParser
 from streamsvm.reader.parsers.text_window import BYTE_ORDER_MARK
 
 
-class First(NamedTuple):
-    """What the first rows of all say.
+class FirstRows(NamedTuple):
+    """Properties of a whole text that its first rows decide.
 
-    header       the line of names with its end; empty: there is none
-    label_type   as InputOptions has it
+    header       the line that names the columns, with its line feed; empty if there is none
+    label_type   as InputOptions.label_type
     is_weighted  rows of LIBSVM text have weights
     """
 
@@ -30,8 +30,8 @@ class First(NamedTuple):
     is_weighted: bool
 
 
-def look_at(head: bytes, options: InputOptions, limits: Limits, scratch: Path) -> First:
-    """At the first bytes of a text; what is wrong with them is found when they are read."""
+def read_first_rows(head: bytes, options: InputOptions, limits: Limits, scratch: Path) -> FirstRows:
+    """Parse the first bytes of a text. Faults in them are passed over here: ingest reports them later."""
     whole = head[: head.rfind(b"\n") + 1] or head
     names = LabelNames(options.label_type)
     parser = None
@@ -43,27 +43,20 @@ def look_at(head: bytes, options: InputOptions, limits: Limits, scratch: Path) -
         pass
     has_names = isinstance(parser, CsvParser | TextTableParser) and parser.has_names
     header = first_line(iter([whole]), len(whole)) if has_names else b""
-    return First(header, names.type, isinstance(parser, LibsvmParser) and parser.is_weighted)
+    return FirstRows(header, names.type, isinstance(parser, LibsvmParser) and parser.is_weighted)
 
 
-class Begun(NamedTuple):
-    """A text without what was taken off its beginning: so many bytes."""
-
-    rest: Iterator[bytes]
-    bytes: int = 0
-
-
-def without_mark(text: Iterator[bytes]) -> Begun:
-    """A text without a byte order mark."""
+def without_mark(text: Iterator[bytes]) -> tuple[Iterator[bytes], int]:
+    """The text without its byte order mark, and the length of the mark: 0 if there was none."""
     head = b""
     while len(head) < len(BYTE_ORDER_MARK) and (piece := next(text, None)) is not None:
         head += piece
     mark = len(BYTE_ORDER_MARK) if head.startswith(BYTE_ORDER_MARK) else 0
-    return Begun(itertools.chain([head[mark:]], text), mark)
+    return itertools.chain([head[mark:]], text), mark
 
 
 def first_line(text: Iterator[bytes], most_bytes: int) -> bytes:
-    """The first line that is not blank, without a byte order mark. Empty: there is none."""
+    """The first line that is not blank, without a byte order mark; empty if there is none."""
     head, begin = b"", 0
     while True:
         end = head.find(b"\n", begin)

@@ -1,7 +1,7 @@
-"""Files of a source, or a share of them, as one input.
+"""Reads the files of a source, or one machine's share of them, as one input.
 
-Rows are those of the files one after the other. What the first rows of all say (names of columns, whether labels are
-strings, whether rows have weights) holds for each share as for the whole.
+The rows of the files follow each other. The first rows of the first file decide for every share whether columns have
+names, whether labels are strings, and whether rows have weights.
 """
 
 import itertools
@@ -12,11 +12,10 @@ from functools import partial
 from pathlib import Path
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.ingest.decompress import FORMATS as COMPRESSIONS
-from streamsvm.reader.ingest.decompress import MAGIC_BYTES, decompressed
-from streamsvm.reader.ingest.inputs import FilePart
-from streamsvm.reader.ingest.offsets import Places
-from streamsvm.reader.ingest.range_boundaries import Begun, first_line, look_at, without_mark
+from streamsvm.reader.ingest.decompress import MAGIC_BYTES, decompressed, is_compressed
+from streamsvm.reader.ingest.inputs import FileRange
+from streamsvm.reader.ingest.offsets import FileOffsets
+from streamsvm.reader.ingest.range_boundaries import first_line, read_first_rows, without_mark
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.sniff import PEEK_BYTES
@@ -32,8 +31,8 @@ _TEXTS = {*_LINES, "fasta"}
 _HEAD_BYTES = 256 << 10  # read at a time
 
 
-class Parts:
-    """An `Input`: all of these files, or the share of a machine. `settle` comes before `text` and `files`."""
+class SourceInput:
+    """An `Input`: all of these files, or the share of a machine. Call `settle` before `text` and `files`."""
 
     def __init__(self, files: Sequence[SourceFile], limits: Limits, share: Share = Share()) -> None:  # noqa: B008
         self._files = [file for file in files if file.size]
@@ -42,7 +41,7 @@ class Parts:
         self._stripes: list[Stripe] = []
         self._format = ""
         self._header = b""
-        self._places = Places()
+        self._offsets = FileOffsets()
         self._decoded = 0
         self._head: bytes | None = None
         self.taken = 0
@@ -51,22 +50,22 @@ class Parts:
         self.is_several = len(self._files) > 1
 
     def head(self) -> bytes:
-        """The first PEEK_BYTES of the first file, whatever the share."""
+        """The first PEEK_BYTES of the first file, in every share."""
         if self._head is None:
             self._head = self._first_bytes()
         return self._head
 
     def settle(self, options: InputOptions, scratch: Path) -> InputOptions:
-        """The options with what the first rows say; which stripes there are is known then."""
+        """Deal the stripes, and add to the options what the first rows say."""
         self._format = options.format
         self._stripes = self._dealt(options)
         self.total = sum(stripe.stop - stripe.start for stripe in self._stripes)
         is_all = len(self._stripes) == 1 and self._stripes[0].is_whole and not self.is_several
         if is_all or self._format not in _LINES:
             return options
-        first = look_at(self.head(), options, self._limits, scratch)
+        first = read_first_rows(self.head(), options, self._limits, scratch)
         self._header, self.is_weighted = first.header, first.is_weighted
-        # Of several, each is told by itself.
+        # Each of several files may have a line of names of its own.
         if self._format in ("csv", "tsv") and not self.is_several:
             options = replace(options, header="yes" if first.header else "no")
         if self._format != "libsvm" and first.label_type != "auto":
@@ -74,26 +73,29 @@ class Parts:
         return options
 
     def text(self) -> Iterator[bytes]:
-        """The stripes as one text. InputError for what is wrong with a file, which it names."""
+        """Yield the stripes as one text. InputError, with the file's name, for a file that cannot be read."""
         for piece in self._bounded(self._joined()):
-            self._places.passed(piece)
+            self._offsets.passed(piece)
             yield piece
 
-    def files(self) -> Iterator[FilePart]:
-        """Each file of the share, or lines of it behind its line of names. InputError decompressed_too_large."""
+    def files(self) -> Iterator[FileRange]:
+        """Yield each file of the share, or a range of its lines behind its line of names.
+
+        InputError decompressed_too_large.
+        """
         for stripe, pieces in read_stripes(self._stripes):
             text = self._counted(pieces)
             if isinstance(pieces, LinesOfRange) and stripe.start:
                 with _naming(stripe.file.url):
                     header = self._header_of(stripe.file) if self._header else b""
-                moved = partial(_moved, pieces, len(header))
-                yield FilePart(stripe.file.url, self._bounded(itertools.chain([header], text)), moved)
+                offset = partial(_offset, pieces, len(header))
+                yield FileRange(stripe.file.url, self._bounded(itertools.chain([header], text)), offset)
             else:
                 whole = decompressed(text, self._limits) if stripe.is_whole else text
-                yield FilePart(stripe.file.url, self._bounded(whole))
+                yield FileRange(stripe.file.url, self._bounded(whole))
 
     def _header_of(self, file: SourceFile) -> bytes:
-        """Its first line that is not blank."""
+        """The first line of the file that is not blank."""
         pieces = read_range(file, threads=1, piece_bytes=_HEAD_BYTES)
         with closing(pieces):  # type: ignore[type-var]
             return first_line(iter(pieces), self._limits.max_line_bytes)
@@ -105,13 +107,13 @@ class Parts:
                 raise InputError("decompressed_too_large", f"there are over {self._limits.max_bytes} bytes of text")
             yield piece
 
-    def told(self, error: InputError) -> InputError:
-        """A fault at its place in its file; where the file has changed meanwhile, that is the fault."""
-        told = self._places.told(error)
+    def placed(self, error: InputError) -> InputError:
+        """The error with its place in its file. InputError source_changed if the file has changed since."""
+        placed = self._offsets.placed(error)
         for file in self._files:
-            if file.url == told.file and not told.code.startswith("source_"):
+            if file.url == placed.file and not placed.code.startswith("source_"):
                 check_unchanged(file)
-        return told
+        return placed
 
     def _joined(self) -> Iterator[bytes]:
         last = b"\n"
@@ -124,45 +126,45 @@ class Parts:
                     yield piece
 
     def _stripe(self, number: int, stripe: Stripe, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """One of them, decoded, as it stands in the text; the first begins with the line of names, if there is one."""
+        """Yield a stripe's text, decoded. The share's first stripe comes behind the line of names, if there is one."""
         name = stripe.file.url
         is_first = number == 0 and stripe.start == 0 and stripe.file == self._files[0]
         if number == 0 and not is_first and self._header:
-            self._places.begin(self._files[0].url, 0, 1)
+            self._offsets.begin(self._files[0].url, 0, 1)
             yield self._header
         text = self._counted(pieces)
         if isinstance(pieces, LinesOfRange) and stripe.start:
             piece = next(text, b"")
-            self._places.begin(name, pieces.first, None)
+            self._offsets.begin(name, pieces.first, None)
             yield piece
             yield from text
             return
-        begun = Begun(decompressed(text, self._limits) if stripe.is_whole else text)
+        text, mark = decompressed(text, self._limits) if stripe.is_whole else text, 0
         if not is_first and self._format in _TEXTS:
-            begun = without_mark(begun.rest)
-        self._places.begin(name, begun.bytes, 1)
-        yield from begun.rest
+            text, mark = without_mark(text)
+        self._offsets.begin(name, mark, 1)
+        yield from text
 
     def _dealt(self, options: InputOptions) -> list[Stripe]:
-        """Small files are not looked at: they are stripes as they are."""
+        """The stripes of this share. Only large files without compression are cut; others are a stripe each."""
         may_cut = self._share.of > 1 and options.format in _LINES and options.text_column is None
         large = [file for file in self._files if file.size > self._share.stripe_bytes] if may_cut else []
-        cut = {file for file in large if not _is_compressed(read_bytes(file, 0, min(file.size, MAGIC_BYTES)))}
+        cut = {file for file in large if not is_compressed(read_bytes(file, 0, min(file.size, MAGIC_BYTES)))}
         return deal(self._files, self._share, whole=set(self._files) - cut)
 
     def _first_bytes(self) -> bytes:
         if not self._files:
             return b""
-        found = b""
+        head = b""
         with (
             _naming(self._files[0].url),
             closing(read_range(self._files[0], threads=1, piece_bytes=_HEAD_BYTES)) as pieces,  # type: ignore[type-var]
         ):
             for piece in decompressed(pieces, self._limits):
-                found += piece
-                if len(found) >= PEEK_BYTES:
+                head += piece
+                if len(head) >= PEEK_BYTES:
                     break
-        return found[:PEEK_BYTES]
+        return head[:PEEK_BYTES]
 
     def _counted(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         for piece in pieces:
@@ -170,17 +172,13 @@ class Parts:
             yield piece
 
 
-def _moved(lines: LinesOfRange, header: int) -> int:
+def _offset(lines: LinesOfRange, header: int) -> int:
     return lines.first - header
-
-
-def _is_compressed(head: bytes) -> bool:
-    return any(kind.starts(head) for kind in COMPRESSIONS)
 
 
 @contextmanager
 def _naming(file: str) -> Iterator[None]:
-    """Faults are of this file."""
+    """Give an InputError without a file this file's name."""
     try:
         yield
     except InputError as error:

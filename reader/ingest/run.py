@@ -1,10 +1,10 @@
-"""Input of any size -> a published dataset, in one pass and bounded memory.
+"""Turns an input of any size into a published dataset, in one pass and bounded memory.
 
     python -m streamsvm.reader.ingest DIRECTORY [OPTIONS] < INPUT
     python -m streamsvm.reader.ingest DIRECTORY [OPTIONS] --source URL [--source URL ...]
 
-Reads standard input, or the files of a source, and makes the dataset DIRECTORY. Prints one JSON object: the manifest's
-summary, or `{"problem": ...}` with exit code 1 for an input that cannot be read, of which nothing is left.
+Reads standard input, or the files of a source, and makes the dataset DIRECTORY. Prints one JSON object: the dataset's
+`rows` and `uid`, or `{"problem": ...}` with exit code 1 for an input that cannot be read; then there is no dataset.
 """
 
 import argparse
@@ -22,9 +22,9 @@ from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.manifests import manifest_of
 from streamsvm.reader.ingest.numbering.renumber import Renumbering
 from streamsvm.reader.ingest.progress import Progress
-from streamsvm.reader.ingest.ranges import Parts
+from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.ingest.reading import Reading, check_weights
-from streamsvm.reader.ingest.shared_schema import Settled
+from streamsvm.reader.ingest.shared_schema import SharedSchema
 from streamsvm.reader.ingest.shuffling.shuffle import BUCKETS, Shuffler
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions, add_input_options, input_options
@@ -44,20 +44,21 @@ _READ_BYTES = 1 << 20
 
 
 def ingest(
-    chunks: Iterable[bytes] | Parts,
+    chunks: Iterable[bytes] | SourceInput,
     final: Path,
     options: InputOptions | None = None,
     limits: Limits | None = None,
     seed: int = 0,
     threads: int | None = None,
-    settled: Settled | None = None,
+    schema: SharedSchema | None = None,
 ) -> Manifest:
     """Read `chunks`, plain or compressed, and publish the dataset `final`.
 
-    threads: how many parse, and how many encode; by default the number of cores. The dataset does not depend on it.
-    settled: what it has in common with other parts of a dataset, see `reader.ingest.shared_schema`.
-    Its pieces can be followed while it grows, see storage.blocks.arriving. Raises InputError for a bad input,
-    FileExistsError if there is such a dataset, or its staged directory: of an ingest that is running or was killed.
+    threads  that parse, and as many that encode; by default the number of cores. The dataset does not depend on them
+    schema   of the dataset if `chunks` is one shard of it, see `reader.ingest.shared_schema`
+
+    A reader can follow the pieces while the dataset grows, see storage.blocks.arriving. Raises InputError for a bad
+    input, and FileExistsError if the dataset exists, or the staged directory of an ingest that runs or was killed.
     """
     if final.exists():
         raise FileExistsError(f"{final.name} exists")
@@ -65,9 +66,9 @@ def ingest(
     staged = staged_path(final)
     staged.mkdir(parents=True)
     try:
-        settled = settled or Settled(uuid.uuid4().hex, (), None, None)
-        reading = _reading(chunks, options or InputOptions(), limits or Limits(), threads, staged, settled)
-        manifest = _stage(reading, staged, seed, threads, settled)
+        schema = schema or SharedSchema(uuid.uuid4().hex, (), None, None)
+        reading = _reading(chunks, options or InputOptions(), limits or Limits(), threads, staged, schema)
+        manifest = _stage(reading, staged, seed, threads, schema)
         (limits or Limits()).check_width(manifest.width)
         publish_dataset(staged, final, manifest)
         return manifest
@@ -77,18 +78,23 @@ def ingest(
 
 
 def _reading(
-    chunks: Iterable[bytes] | Parts, options: InputOptions, limits: Limits, threads: int, staged: Path, settled: Settled
+    chunks: Iterable[bytes] | SourceInput,
+    options: InputOptions,
+    limits: Limits,
+    threads: int,
+    staged: Path,
+    schema: SharedSchema,
 ) -> Reading:
-    names = LabelNames(options.label_type, settled.names)
-    if settled.input is not None:
-        options = replace(options, like=settled.input)
+    names = LabelNames(options.label_type, schema.names)
+    if schema.input is not None:
+        options = replace(options, like=schema.input)
     return Reading(chunks, options, limits, threads, staged, names)
 
 
-def _stage(reading: Reading, staged: Path, seed: int, threads: int, settled: Settled) -> Manifest:
+def _stage(reading: Reading, staged: Path, seed: int, threads: int, schema: SharedSchema) -> Manifest:
     buckets = BUCKETS if reading.options.shuffle == "yes" else 1
-    features = Renumbering() if settled.features is None else Renumbering.known(settled.features)
-    shuffler = Shuffler(staged, settled.uid, seed, threads, 0, settled.first_block, features, buckets)
+    features = Renumbering() if schema.features is None else Renumbering.from_numbering(schema.features)
+    shuffler = Shuffler(staged, schema.uid, seed, threads, 0, schema.first_block, features, buckets)
     try:
         progress = Progress(staged)
         for rows in reading.rows():
@@ -99,7 +105,7 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int, settled: Set
         check_weights(reading.weights, reading.parser.rows)
         progress.remove()
         blocks = shuffler.finish()
-        manifest = _write_numbering(staged, features, manifest_of(reading, settled.uid, blocks))
+        manifest = _write_numbering(staged, features, manifest_of(reading, schema.uid, blocks))
         if reading.statistics is not None:
             write_statistics(staged, reading.statistics.of_width(min(manifest.width, MOST_FEATURES)))
         write_profile(staged, _profile(reading, features))
@@ -112,7 +118,7 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int, settled: Set
 
 
 def _write_numbering(staged: Path, features: Renumbering, manifest: Manifest) -> Manifest:
-    """Keep how features are numbered; the manifest that says so."""
+    """Write how features are numbered in blocks; return the manifest with these numbers."""
     numbering = features.numbering
     if numbering.places is not None:
         checksum = write_places(staged, numbering.places)
@@ -138,31 +144,31 @@ def _profile(reading: Reading, features: Renumbering) -> Profile:
 
 
 def read_chunks(file: IO[bytes]) -> Iterator[bytes]:
-    """What a file holds, piece by piece."""
+    """Yield the bytes of a file, a MiB at a time."""
     while chunk := file.read(_READ_BYTES):
         yield chunk
 
 
-def _input(urls: list[str] | None, limits: Limits) -> Iterable[bytes] | Parts:
-    return Parts(list_files(urls), limits) if urls else read_chunks(sys.stdin.buffer)
+def _input(urls: list[str] | None, limits: Limits) -> Iterable[bytes] | SourceInput:
+    return SourceInput(list_files(urls), limits) if urls else read_chunks(sys.stdin.buffer)
 
 
 def add_reading_options(parser: argparse.ArgumentParser) -> None:
-    """What is read in, where to, and how."""
+    """Add the directory, the limits, the source and the options of an input to a command."""
     parser.add_argument("directory", type=Path)
     parser.add_argument("--max-features", type=int, default=Limits.max_features)
     parser.add_argument("--max-bytes", type=int, default=Limits.max_bytes)
-    parser.add_argument("--source", action="append", metavar="URL", help="of files to be read, or a pattern of them")
+    parser.add_argument("--source", action="append", metavar="URL", help="a file to read, or a pattern of files")
     add_input_options(parser)
 
 
 def limits_of(given: argparse.Namespace) -> Limits:
-    """As they were given."""
+    """The limits that the command line names."""
     return Limits(max_features=given.max_features, max_bytes=given.max_bytes)
 
 
 def main(*arguments: str) -> int:
-    """Body of the command."""
+    """Run the command; return its exit code."""
     die_with_parent()
     parser = argparse.ArgumentParser(prog="python -m streamsvm.reader.ingest", description=__doc__)
     add_reading_options(parser)

@@ -1,8 +1,8 @@
-"""What the parts of a dataset have in common, which several machines read in side by side.
+"""The schema that all shards of a dataset share: several machines read one shard each, side by side.
 
-The first rows settle it: how features are numbered in blocks, the names of labels, the categories. A machine that meets
-further names or categories numbers them for itself. Where two machines have numbered one in different ways it is
-settled anew with all that were met, and who has them otherwise reads its part once more.
+The first rows of the input give the schema: how features are numbered in blocks, the names of labels, the categories. A
+machine that comes upon new names or categories numbers them by itself. If two machines number one differently, a new
+schema holds all of them, and machines whose numbers differ from it read their shard again.
 """
 
 import uuid
@@ -18,7 +18,7 @@ import numpy as np
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.manifests import joined
 from streamsvm.reader.ingest.numbering.renumber import Numbering, Renumbering
-from streamsvm.reader.ingest.ranges import Parts
+from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.ingest.reading import Reading
 from streamsvm.reader.ingest.shuffling.shuffle import BUCKETS
 from streamsvm.reader.limits import Limits
@@ -31,14 +31,14 @@ _LOOK_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
-class Settled:
+class SharedSchema:
     """
-    uid       of the dataset
-    names     of labels that are strings: a label's number is its place
-    input     of categories and strings, as `Manifest.input` has it; None: features need nothing of it
-    features  how they are numbered in blocks; None: that shows as they come
-    warnings  of columns, see Profile
-    first_block  of a part: blocks have numbers from here on
+    uid          of the dataset
+    names        of labels that are strings: a label's number is its place
+    input        the `Manifest.input` of tables and strings; None for numbered features and documents
+    features     how they are numbered in blocks; None: the shard's first rows decide
+    warnings     of columns, see Profile
+    first_block  number of the shard's first block
     """
 
     uid: str
@@ -48,14 +48,16 @@ class Settled:
     warnings: tuple[dict[str, str], ...] = ()
     first_block: int = 0
 
-    def of_part(self, number: int) -> "Settled":
-        """The same for a part, whose blocks have numbers of their own."""
+    def for_shard(self, number: int) -> "SharedSchema":
+        """The schema for shard `number`, whose blocks have numbers of their own."""
         return replace(self, first_block=number * BUCKETS)
 
 
-def settle(files: Sequence[SourceFile], options: InputOptions, limits: Limits, threads: int, scratch: Path) -> Settled:
-    """By the first 64 MiB. InputError for what is wrong with them."""
-    reading = Reading(Parts(files, limits), options, limits, threads, scratch)
+def schema_of_first_rows(
+    files: Sequence[SourceFile], options: InputOptions, limits: Limits, threads: int, scratch: Path
+) -> SharedSchema:
+    """Make the schema from the first 64 MiB of the files. InputError if they cannot be read."""
+    reading = Reading(SourceInput(files, limits), options, limits, threads, scratch)
     features = Renumbering()
     with closing(reading.rows()) as batches:  # type: ignore[type-var]
         for rows in batches:
@@ -67,76 +69,85 @@ def settle(files: Sequence[SourceFile], options: InputOptions, limits: Limits, t
                 break
     if not features.is_settled:
         features.settle()
-    told, input_ = reading.warnings, like_of(reading.parser.input)
-    return Settled(uuid.uuid4().hex, reading.names.known, input_, features.numbering, told)
+    input_ = input_of_shards(reading.parser.input)
+    return SharedSchema(uuid.uuid4().hex, reading.names.names, input_, features.numbering, reading.warnings)
 
 
-def like_of(input_: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What of a dataset's `input` its parts need; how documents are hashed, the options say."""
+def input_of_shards(input_: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The `input` of a dataset that its shards need; None for documents, since the options say how they are hashed."""
     return None if input_ is None or input_["format"] == "text" else input_
 
 
-def agreed(settled: Settled, parts: Sequence[Manifest], listed: Sequence[Array]) -> tuple[Settled, list[int]]:
-    """Settle what holds for all of these parts; return it, and the numbers of the parts that were read in otherwise.
+def agreed_schema(
+    schema: SharedSchema, shards: Sequence[Manifest], listed: Sequence[Array]
+) -> tuple[SharedSchema, list[int]]:
+    """Add names, categories and listed features of all shards; return the numbers of the shards that differ, too.
 
-    listed  features (m,) that each part has listed
+    listed  features (m,) that each shard has listed
     """
-    names, input_ = list(settled.names), settled.input
-    for part in parts:
-        names += [name for name in part.label_names if name not in names]
-        input_ = _with_categories(input_, part.input)
-    after = replace(settled, names=tuple(names), input=input_, features=_with_listed(settled.features, listed))
-    of_parts = zip(parts, listed, strict=True)
-    return after, [number for number, (part, own) in enumerate(of_parts) if not _is_as(after, part, own)]
+    names, input_ = list(schema.names), schema.input
+    for shard in shards:
+        names += [name for name in shard.label_names if name not in names]
+        input_ = _with_categories(input_, shard.input)
+    agreed = replace(schema, names=tuple(names), input=input_, features=_with_listed(schema.features, listed))
+    pairs = enumerate(zip(shards, listed, strict=True))
+    return agreed, [number for number, (shard, features) in pairs if not _fits(agreed, shard, features)]
 
 
-def _with_listed(known: Numbering | None, listed: Sequence[Array]) -> Numbering | None:
-    """The known numbering, with the features that parts have listed besides, in the order of the parts."""
-    if known is None:
+def _with_listed(numbering: Numbering | None, listed: Sequence[Array]) -> Numbering | None:
+    """The numbering, with the features that shards have listed besides, in the order of the shards."""
+    if numbering is None:
         return None
-    all_ = known.listed
-    for own in listed:
-        all_ = np.concatenate((all_, own[~np.isin(own, all_)]))
-    return replace(known, listed=all_)
+    all_ = numbering.listed
+    for features in listed:
+        all_ = np.concatenate((all_, features[~np.isin(features, all_)]))
+    return replace(numbering, listed=all_)
 
 
-def whole(settled: Settled, parts: Sequence[Manifest], n_features: int | None) -> Manifest:
-    """Of all parts, which are as settled. n_features: that there are to be. InputError index_zero."""
-    base = min(part.index_base for part in parts)
+def merged_manifest(schema: SharedSchema, shards: Sequence[Manifest], n_features: int | None) -> Manifest:
+    """The manifest of the dataset whose shards fit the schema; n_features as in the options. InputError index_zero."""
+    base = min(shard.index_base for shard in shards)
     if n_features is None:
-        n_features = max(part.n_features + part.index_base for part in parts) - base
-    elif base != max(part.index_base for part in parts):
-        raise InputError("index_zero", "some rows have the index 0, and others as many features as there are to be")
-    found = reduce(joined, parts)
-    input_ = found.input if settled.input is None else settled.input
-    all_ = replace(found, index_base=base, n_features=n_features, label_names=settled.names, input=input_)
-    listed = len(settled.features.listed) if settled.features else 0
-    own_width = settled.features.bound + listed if settled.features and listed else _own_width(parts)
-    return replace(all_, own_width=own_width, listed=listed)
+        n_features = max(shard.n_features + shard.index_base for shard in shards) - base
+    elif base != max(shard.index_base for shard in shards):
+        raise InputError("index_zero", "some rows have the index 0, in other ranges of the input indices start at 1")
+    manifest = reduce(joined, shards)
+    listed = len(schema.features.listed) if schema.features else 0
+    return replace(
+        manifest,
+        index_base=base,
+        n_features=n_features,
+        label_names=schema.names,
+        input=manifest.input if schema.input is None else schema.input,
+        own_width=schema.features.bound + listed if schema.features and listed else _own_width(shards),
+        listed=listed,
+    )
 
 
-def _own_width(parts: Sequence[Manifest]) -> int:
-    """The `own_width` of parts that list no features: the largest width, 0 if none has an `own_width`."""
-    return max(part.width for part in parts) if any(part.own_width for part in parts) else 0
+def _own_width(shards: Sequence[Manifest]) -> int:
+    """The `own_width` of shards that list no features: the largest width, 0 if none has an `own_width`."""
+    return max(shard.width for shard in shards) if any(shard.own_width for shard in shards) else 0
 
 
-def _with_categories(known: dict[str, Any] | None, found: dict[str, Any] | None) -> dict[str, Any] | None:
-    if known is None or found is None or "dictionary" not in known:
-        return known
-    dictionary = {column: dict(numbers) for column, numbers in known["dictionary"].items()}
+def _with_categories(input_: dict[str, Any] | None, of_shard: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The schema's `input`, with the new categories of a shard numbered after all it has."""
+    if input_ is None or of_shard is None or "dictionary" not in input_:
+        return input_
+    dictionary = {column: dict(numbers) for column, numbers in input_["dictionary"].items()}
     following = 1 + max((max(numbers.values(), default=-1) for numbers in dictionary.values()), default=-1)
-    for column, numbers in found["dictionary"].items():
+    for column, numbers in of_shard["dictionary"].items():
         for word in sorted(numbers.keys() - dictionary[column].keys(), key=numbers.__getitem__):
             dictionary[column][word] = following
             following += 1
-    return {**known, "dictionary": dictionary}
+    return {**input_, "dictionary": dictionary}
 
 
-def _is_as(settled: Settled, part: Manifest, listed: Array) -> bool:
-    if settled.features is not None and not np.array_equal(settled.features.listed[: len(listed)], listed):
+def _fits(schema: SharedSchema, shard: Manifest, listed: Array) -> bool:
+    """Whether a shard has numbered its labels, categories and listed features as the schema does."""
+    if schema.features is not None and not np.array_equal(schema.features.listed[: len(listed)], listed):
         return False
-    dictionary = (settled.input or {}).get("dictionary", {})
-    found = (part.input or {}).get("dictionary", {})
-    return settled.names[: len(part.label_names)] == part.label_names and all(
-        dictionary[column][word] == number for column, numbers in found.items() for word, number in numbers.items()
+    dictionary = (schema.input or {}).get("dictionary", {})
+    of_shard = (shard.input or {}).get("dictionary", {})
+    return schema.names[: len(shard.label_names)] == shard.label_names and all(
+        dictionary[column][word] == number for column, numbers in of_shard.items() for word, number in numbers.items()
     )

@@ -1,4 +1,4 @@
-"""Input formats, by the name a user gives. Each is one module, and one line here."""
+"""The registry of input formats. A format is one module, and one line here."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ from streamsvm.storage.rows.csr import Rows
 
 
 class Parser(Protocol):
-    """Reads one input. What it counted is complete when all rows have been given out.
+    """Reads one input. The attributes are final when all rows have been given out.
 
     index_base  0 or 1: the number of the first feature
-    rows, nnz   rows and values given out
+    rows, nnz   numbers of rows and values given out
     max_index   the largest feature number, None if there is no feature
-    counters    what was accepted but counted: blank lines, explicit zeros ...
-    rejected    rows left out
-    input       what further rows need to be read in the same way, see Manifest.input; None of rows of numbered features
+    counters    of oddities that were accepted: blank lines, explicit zeros ...
+    rejected    rows that were left out
+    input       `Manifest.input`: what further rows need to be read alike; None if features are plain numbers
     """
 
     @property
@@ -49,15 +49,15 @@ class Parser(Protocol):
     def input(self) -> dict[str, Any] | None: ...
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """The rows of the decoded input, which comes in pieces of any size. InputError for its first fault."""
+        """Yield the rows of the decoded input, which comes in pieces of any size. InputError for its first fault."""
 
 
 @dataclass(frozen=True)
 class Reader:
     """A format.
 
-    open     makes a parser: options, limits, names of labels, threads it may use, a directory for temporary files
-    options  the InputOptions that only some formats have
+    open     makes a parser of options, limits, names of labels, number of threads, a directory for temporary files
+    options  the InputOptions that this format has and others do not
     """
 
     open: Callable[[InputOptions, Limits, LabelNames, int, Path], Parser]
@@ -77,7 +77,7 @@ def _csv(options: InputOptions, limits: Limits, names: LabelNames, threads: int,
 
 
 def _parquet(options: InputOptions, limits: Limits, names: LabelNames, threads: int, scratch: Path) -> Parser:
-    # An extra, and slow to import.
+    # pyarrow is an extra, and slow to import.
     try:
         from streamsvm.reader.parsers.tables.parquet import ParquetParser  # noqa: PLC0415
         from streamsvm.reader.parsers.text.parquet import TextParquetParser  # noqa: PLC0415
@@ -101,14 +101,14 @@ def _batches(options: InputOptions, limits: Limits, names: LabelNames, _threads:
 
 def _fasta(options: InputOptions, limits: Limits, names: LabelNames, _threads: int, _scratch: Path) -> Parser:
     if options.like is not None and not is_of_strings(options.like):
-        raise InputError("input_mismatch", "these rows are strings, those there are are not")
+        raise InputError("input_mismatch", "these rows are strings, the dataset's are not")
     if options.given & _NOT_OF_STRINGS:
         raise InputError("option_unused", f"{min(options.given & _NOT_OF_STRINGS)} is no option of strings")
     return FastaParser(options, limits, names)
 
 
 def _refuse_kind(options: InputOptions) -> None:
-    """Rows of a dataset of numbered features are not made of words, nor those of strings without saying where."""
+    """InputError if options for words are given for a dataset of numbers, or options of numbers for strings."""
     if options.like == {} and options.given & _MIXED:
         raise InputError("input_mismatch", "the dataset was made of numbers only")
     if options.string_column and options.given & _NOT_OF_STRINGS:
@@ -146,7 +146,7 @@ _OF_SOME = frozenset().union(*(reader.options for reader in READERS.values()))
 
 
 def open_parser(options: InputOptions, limits: Limits, names: LabelNames, threads: int, scratch: Path) -> Parser:
-    """The parser for options.format. InputError option_unused for an option the format does not have."""
+    """Open the parser for options.format. InputError option_unused for an option that the format does not have."""
     reader = READERS[options.format]
     unused = (options.given & _OF_SOME) - reader.options
     if unused:
@@ -155,5 +155,7 @@ def open_parser(options: InputOptions, limits: Limits, names: LabelNames, thread
     if of_text and options.format != "text" and options.text_column is None:
         raise InputError("option_unused", f"{min(of_text)} is an option of documents: set text_column")
     if options.text_column is not None and options.given & _CHOICE:
-        raise InputError("option_unused", f"{min(options.given & _CHOICE)} is no option of documents, of one column")
+        raise InputError(
+            "option_unused", f"{min(options.given & _CHOICE)} is no option of documents: text_column names theirs"
+        )
     return reader.open(options, limits, names, threads, scratch)

@@ -1,4 +1,4 @@
-"""Labels that are strings: rows hold their numbers."""
+"""Numbers labels that are strings; rows hold the numbers."""
 
 from collections.abc import Sequence
 
@@ -13,22 +13,22 @@ MOST_CHARACTERS = 256
 
 
 class LabelNames:
-    """Numbers of names: those of a dataset first, then new ones in the order of their batches, sorted inside each.
+    """Numbers the names of a dataset first, then new names batch by batch, sorted within a batch.
 
-    type    "number": labels are no strings; "string"; "auto": the parser finds out, and says it here
-    known   the names so far; a name's number is its place
+    type   "number", "string", or "auto" until the parser has seen the first label and changes it
+    names  all names so far; a name's number is its place
     """
 
-    def __init__(self, type_: LabelType = "auto", known: Sequence[str] = ()) -> None:
+    def __init__(self, type_: LabelType = "auto", names: Sequence[str] = ()) -> None:
         self.type = type_
-        self._numbers = {name: number for number, name in enumerate(known)}
+        self._numbers = {name: number for number, name in enumerate(names)}
 
     @property
-    def known(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:
         return tuple(self._numbers)
 
     def numbers(self, labels: Sequence[str]) -> Array:
-        """Those of a batch of labels (n,), float64. InputError too_many_labels."""
+        """The numbers (n,), float64, of a batch of labels; new ones are numbered. InputError too_many_labels."""
         for name in sorted(set(labels) - self._numbers.keys()):
             self._numbers[name] = len(self._numbers)
         if len(self._numbers) > MOST_NAMES:

@@ -18,12 +18,12 @@ _FIVE, _ADDED = np.uint64(5), np.uint64(0xE6546B64)
 _8, _13, _15, _16, _17, _19 = (np.uint64(bits) for bits in (8, 13, 15, 16, 17, 19))
 
 
-_LAST = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint64)  # of four bytes, those that are left
+_LAST = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint64)  # masks for the last 0 to 3 bytes
 
 
 @njit(cache=True, nogil=True)
 def _mixed_in(h: Any, k: Any) -> Any:
-    """h with four bytes more, or what is left of them: of none, k is 0, and h stays."""
+    """Mix up to four bytes, the number k, into h; k = 0 leaves h as it is."""
     k = (k * _C1) & _MASK
     k = ((k << _15) | (k >> _17)) & _MASK
     return h ^ ((k * _C2) & _MASK)
@@ -65,7 +65,7 @@ def murmur(data: Array, begin: int, end: int, seed: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def murmur_within(data: Array, begin: int, end: int) -> Any:
-    """The same with seed 0, where data has three bytes more behind `end`: what is left is read without a branch."""
+    """`murmur` with seed 0. data has at least three bytes behind `end`, so that the last bytes need no branch."""
     h = np.uint64(0)
     p = begin
     while p + 4 <= end:

@@ -1,4 +1,4 @@
-"""Rows that are left out because they cannot be read."""
+"""Counts rows that are left out because they cannot be read."""
 
 from collections.abc import Callable
 
@@ -10,8 +10,8 @@ MOST_SHOWN = 10
 class Rejected:
     """Raises a row's fault, or with `skip` counts the row.
 
-    rows    left out so far
-    first   faults of the first few of them, in the order of the input
+    rows   number of rows left out so far
+    first  faults of the first MOST_SHOWN of them, in the order of the input
     """
 
     def __init__(self, skip: bool) -> None:
@@ -20,7 +20,7 @@ class Rejected:
         self.first: list[InputError] = []
 
     def add(self, fault: Callable[[], InputError]) -> None:
-        """A row that cannot be read; `fault` is only called if it is to be known: to find its line takes a while."""
+        """Reject a row. `fault` makes its error, and is called only if that is raised or shown: its line costs time."""
         if not self.skip:
             raise fault()
         self.rows += 1
@@ -28,10 +28,10 @@ class Rejected:
             self.first.append(fault())
 
     def join(self, others: "list[Rejected]") -> "Rejected":
-        """These and those of others, as one."""
+        """The rejected rows of all, as one."""
         joined = Rejected(self.skip)
-        parts = [self, *others]
-        joined.rows = sum(part.rows for part in parts)
-        joined.first = sorted((fault for part in parts for fault in part.first), key=lambda fault: fault.line or 0)
+        all_ = [self, *others]
+        joined.rows = sum(each.rows for each in all_)
+        joined.first = sorted((fault for each in all_ for fault in each.first), key=lambda fault: fault.line or 0)
         del joined.first[MOST_SHOWN:]
         return joined

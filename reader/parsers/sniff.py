@@ -1,4 +1,4 @@
-"""Tells the format of an input by its first bytes."""
+"""Recognises the format of an input by its first bytes."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ PEEK_BYTES = 64 << 10
 NPZ, PARQUET = b"PK\x03\x04", b"PAR1"
 _PAIR = re.compile(rb"[ \t][^ \t:,;|]*:\S")
 _DELIMITER = re.compile(rb"[,;|\t]")
-# Bytes that no text has: of noise every ninth is one, of UTF-16 every other. A few are a fault of their line.
+# Bytes that no text has. In random bytes every ninth is one, in UTF-16 every second; a few are a fault of their line.
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\v\f\r")) + b"\x7f"
 _LABEL = re.compile(rb'[^\s,;|:"]{1,64}')
 _WORD = re.compile(rb"[A-Za-z\x80-\xff]{2,}")
@@ -39,7 +39,7 @@ TEXT_SIGNATURES = ((b"<", "an HTML or XML page"), (b"{", "JSON"), (b"[", "JSON")
 
 
 def has_documents(head: bytes) -> bool:
-    """Whether all lines at the beginning of an input are a short label, a tab, and three words or more."""
+    """Whether every line at the beginning of an input is a short label, a tab, and at least three words."""
     whole = head.removeprefix(b"\xef\xbb\xbf").rpartition(b"\n")[0] if len(head) >= PEEK_BYTES else head
     lines = [line.split(b"\t") for line in whole.split(b"\n") if line.strip()]
     are_pairs = bool(lines) and all(len(line) == 2 and _LABEL.fullmatch(line[0]) for line in lines)
@@ -47,7 +47,7 @@ def has_documents(head: bytes) -> bool:
 
 
 def refuse_foreign(head: bytes) -> None:
-    """InputError unknown_format if `head`, the first HEAD_BYTES without a byte order mark, is of another format."""
+    """InputError unknown_format if `head`, the first HEAD_BYTES without a byte order mark, begins no text of rows."""
     for signature, name in SIGNATURES:
         if head.startswith(signature):
             raise InputError("unknown_format", f"this is {name}", byte=0)
@@ -57,12 +57,12 @@ def refuse_foreign(head: bytes) -> None:
 
 
 def has_pairs(head: bytes) -> bool:
-    """Whether a line at the beginning of a text has index:value pairs, as LIBSVM text has."""
+    """Whether a line at the beginning of a text has index:value pairs, like LIBSVM text."""
     return any(_PAIR.search(line) and not _DELIMITER.search(line) for line in head[:PEEK_BYTES].split(b"\n"))
 
 
 def recognise(head: bytes) -> str:
-    """The format of an input that begins with `head`, PEEK_BYTES of it: a name in parsers.READERS."""
+    """The format of an input that begins with `head` (PEEK_BYTES): a key of parsers.READERS."""
     if head.startswith(NPZ):
         return "npz"
     if head.startswith(PARQUET):
@@ -75,12 +75,12 @@ def recognise(head: bytes) -> str:
     first = next((line for line in lines if line and not line.startswith((b"#", b"<", b"{", b"["))), b"")
     if first.startswith(b">"):
         return "fasta"
-    # A line of LIBSVM text has pairs, or nothing but a label.
+    # A line of LIBSVM text has pairs, or is a label alone.
     return "csv" if _DELIMITER.search(first) and not _PAIR.search(first) else "libsvm"
 
 
 def with_head(text: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """The beginning of a text, with its first line if that is not very long, and all of it."""
+    """The beginning of a text, with its first line unless that is very long; and an iterator over the whole text."""
     rest, head = iter(text), b""
     while b"\n" not in head.strip() and len(head) < PEEK_BYTES and (chunk := next(rest, None)) is not None:
         head += chunk

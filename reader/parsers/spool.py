@@ -1,4 +1,4 @@
-"""Formats that are not read from front to back: the input goes to a file first."""
+"""Stores an input in a temporary file, for formats that are not read from front to back."""
 
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -9,7 +9,7 @@ from typing import IO
 
 @contextmanager
 def spooled(chunks: Iterable[bytes], directory: Path) -> Iterator[IO[bytes]]:
-    """The input as a file in `directory`. It has no name: nothing is left of it, however the process ends."""
+    """A file in `directory` with the input. It has no name, so that it goes when the process ends in any way."""
     with tempfile.TemporaryFile(dir=directory) as file:
         for chunk in chunks:
             file.write(chunk)
@@ -18,7 +18,7 @@ def spooled(chunks: Iterable[bytes], directory: Path) -> Iterator[IO[bytes]]:
 
 
 def size_of(file: IO[bytes]) -> int:
-    """Bytes of a spooled file; it is at its start afterwards."""
+    """The size of a spooled file in bytes; rewinds the file."""
     size = file.seek(0, 2)
     file.seek(0)
     return size

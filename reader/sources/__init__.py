@@ -1,1 +1,1 @@
-"""Files of object stores and shared file systems: found, read in ranges, cut at line ends, dealt to machines."""
+"""Finds files of object stores and shared file systems, reads ranges of them, and deals them to machines."""

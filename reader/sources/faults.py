@@ -1,4 +1,4 @@
-"""What the errors of stores mean. Texts of libraries are not passed on: they may say who asked, and with which key."""
+"""Translates the errors of stores. Texts of libraries are not passed on: they may hold user names and keys."""
 
 import time
 from collections.abc import Callable
@@ -6,10 +6,10 @@ from typing import TypeVar
 
 from streamsvm.reader.errors import InputError
 
-PAUSES = (0.1, 0.3, 1.0, 3.0, 10.0)  # seconds before it is tried again; a fault after the last is told
-Told = TypeVar("Told")
+PAUSES = (0.1, 0.3, 1.0, 3.0, 10.0)  # seconds before each new try; the fault after the last one is raised
+Answer = TypeVar("Answer")
 
-# By name: their libraries need not be there. Of botocore, google-auth and azure.
+# Names of exceptions of botocore, google-auth and azure, which need not be installed.
 _WITHOUT_RIGHTS = {
     "NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "TokenRetrievalError",
     "ProfileNotFound", "NoAuthTokenError", "DefaultCredentialsError", "RefreshError", "ClientAuthenticationError",
@@ -19,7 +19,7 @@ _WRONG_STATUS = {401: "source_denied", 403: "source_denied", 404: "source_not_fo
 
 
 def fault_code(error: BaseException) -> str:
-    """The code of an error of a store; `source_unavailable` may pass when it is tried again."""
+    """The code for an error of a store; after `source_unavailable` a new try may succeed."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if isinstance(error, PermissionError) or kinds & _WITHOUT_RIGHTS:
         return "source_denied"
@@ -34,7 +34,7 @@ def fault_code(error: BaseException) -> str:
 
 
 def fault(error: Exception, url: str) -> InputError:
-    """What to tell of it."""
+    """The InputError for an error of a store."""
     code = fault_code(error)
     said = {
         "source_denied": f"{url} may not be read",
@@ -46,14 +46,14 @@ def fault(error: Exception, url: str) -> InputError:
     return InputError(code, said[code])
 
 
-def persistently(call: Callable[[], Told], url: str, sleep: Callable[[float], None] = time.sleep) -> Told:
-    """What a call to a store gives, tried again while it is not available. InputError about this file."""
+def persistently(call: Callable[[], Answer], url: str, sleep: Callable[[float], None] = time.sleep) -> Answer:
+    """Call a store, again after each of PAUSES while it is unavailable. InputError about the file `url`."""
     for pause in (*PAUSES, None):
         try:
             return call()
         except Exception as error:
-            told = fault(error, url)
-            if told.code != "source_unavailable" or pause is None:
-                raise told from None
+            translated = fault(error, url)
+            if translated.code != "source_unavailable" or pause is None:
+                raise translated from None
             sleep(pause)
     raise AssertionError

@@ -1,6 +1,6 @@
-"""Ranges of files, in bounded memory: several pieces are on their way at a time.
+"""Reads ranges of files in bounded memory, several pieces at a time.
 
-A file that changes while it is read is told (`source_changed`): it is looked at again after the last piece of a range.
+A file is looked at again after the last piece of a range: if it has changed, the error is `source_changed`.
 """
 
 from collections import deque
@@ -17,12 +17,12 @@ from streamsvm.reader.sources.stripes import Stripe
 
 PIECE_BYTES = 8 << 20
 THREADS = 4
-# Behind a stripe its last line ends, in most texts within so many bytes.
+# Read behind a stripe, where its last line ends: enough for most texts.
 _MORE_BYTES = 64 << 10
 
 
 class _Span(NamedTuple):
-    """Bytes to be read at once; checks: they are the last of their range."""
+    """Bytes to read at once; checks: they end a range, so that the file is looked at again."""
 
     file: SourceFile
     start: int
@@ -33,7 +33,7 @@ class _Span(NamedTuple):
 def read_range(
     file: SourceFile, start: int = 0, stop: int | None = None, *, threads: int = THREADS, piece_bytes: int = PIECE_BYTES
 ) -> Iterator[bytes]:
-    """Bytes [start, stop) of a file, all by default, in pieces; about `threads` + 2 of them are in memory."""
+    """Yield bytes [start, stop) of a file, all by default, in pieces; about `threads` + 2 pieces are in memory."""
     stop = file.size if stop is None else stop
     with closing(_fetched(_spans(file, start, stop, piece_bytes), threads)) as fetched:
         yield from fetched
@@ -42,9 +42,9 @@ def read_range(
 def read_stripes(
     stripes: Iterable[Stripe], *, threads: int = THREADS, piece_bytes: int = PIECE_BYTES
 ) -> Iterator[tuple[Stripe, Iterable[bytes]]]:
-    """Each stripe with its pieces: whole files as they are, of others the lines that begin in them.
+    """Yield each stripe with its pieces: all bytes of a whole file, else the lines that begin in the stripe.
 
-    Those of stripes to come are on their way, too. What is not taken of a stripe is gone when the next one is.
+    Pieces of the next stripes are read ahead. Take a stripe's pieces before the next stripe: the rest is dropped then.
     """
     stripes = list(stripes)
     spans = chain.from_iterable(_spans_of(stripe, piece_bytes) for stripe in stripes)
@@ -61,7 +61,7 @@ def read_stripes(
 
 
 def _bounds(stripe: Stripe) -> tuple[int, int]:
-    """The bytes that have its lines, unless the last one is long."""
+    """The range of bytes that holds the stripe's lines, unless the last line is long."""
     return max(stripe.start - 1, 0), min(stripe.stop + _MORE_BYTES, stripe.file.size)
 
 
@@ -90,7 +90,7 @@ def _fetch(span: _Span) -> bytes:
 
 
 def _fetched(spans: Iterable[_Span], threads: int) -> Generator[bytes, None, None]:
-    """In the order of the spans."""
+    """Yield the bytes of the spans, in their order."""
     with ThreadPoolExecutor(threads, "fetch") as pool:
         under_way: deque[Future[bytes]] = deque()
         try:

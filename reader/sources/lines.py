@@ -1,25 +1,24 @@
-"""Texts cut at line ends.
+"""Cuts ranges of a text at line ends.
 
 A line belongs to the range [start, stop) in which its first byte lies. With
 
     border(0) = 0,    border(x) = behind the first line feed at x - 1 or later, or the end of the file
 
-the lines of a range are the bytes [border(start), border(stop)). Ranges that follow each other have each line once.
+the lines of a range are the bytes [border(start), border(stop)). Each line is in exactly one of consecutive ranges.
 """
 
 from collections.abc import Iterable, Iterator
 
 from streamsvm.reader.errors import InputError
 
-# Longer than any line that a parser takes; a file without line ends is not searched to its end by all machines.
+# Longer than any line that a parser takes: without it, all machines would search a file without line feeds to its end.
 LONGEST_LINE = 1 << 25
 
 
 class LinesOfRange:
-    """Iterates over the lines that begin in [start, stop) in pieces, once. InputError line_too_long.
+    """Iterates once, in pieces, over the lines that begin in [start, stop). InputError line_too_long.
 
-    pieces  of the file from offset `begin` on, which is start - 1, or 0 if that is the start; no more are taken than
-            are needed
+    pieces  of the file, from offset max(start - 1, 0) on; only as many are taken as are needed
     first   border(start), known when the first piece has been taken
     """
 

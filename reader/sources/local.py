@@ -1,4 +1,4 @@
-"""Files by their paths, on a disk or on a file system that machines share."""
+"""Reads files by path, on a disk or on a file system that machines share."""
 
 import glob
 import os
@@ -15,21 +15,21 @@ class LocalStore:
     """A `Store`."""
 
     def find(self, path: str) -> list[tuple[str, int, str]]:
-        """A file whose name looks like a pattern is itself."""
+        """See `Store`. If a file has the name, it is taken even if the name looks like a pattern."""
         if not glob.has_magic(path) or Path(path).is_file():
             return [self.look(path)]
         names = _below(path) if _FOLDERS in path.split("/") else glob.iglob(path)  # noqa: PTH207 - may be below a folder
         return [self.look(name) for name in names if Path(name).is_file()]
 
     def look(self, path: str) -> tuple[str, int, str]:
-        """Raises OSError; IsADirectoryError also for a pipe or a device, whose bytes have no places."""
-        found = Path(path).stat()
-        if not stat.S_ISREG(found.st_mode):
+        """See `Store`. Raises OSError; IsADirectoryError also for a pipe or a device, which has no ranges."""
+        status = Path(path).stat()
+        if not stat.S_ISREG(status.st_mode):
             raise IsADirectoryError
-        return path, found.st_size, f"{found.st_ino}-{found.st_mtime_ns}"
+        return path, status.st_size, f"{status.st_ino}-{status.st_mtime_ns}"
 
     def read(self, path: str, start: int, stop: int) -> bytes:
-        """Bytes [start, stop), fewer where the file ends before."""
+        """Bytes [start, stop) of a file, fewer if it ends before."""
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             return os.pread(file, stop - start, start)
@@ -38,7 +38,7 @@ class LocalStore:
 
 
 def _below(path: str) -> Iterator[str]:
-    """Each file of a pattern of any folders once. (`glob` tells it for each way to it, and looks for all of them.)"""
+    """Yield each file that matches a pattern with `**` once. (`glob` would yield it once for each way to match.)"""
     pattern, parts = Pattern(path), path.split("/")
     fixed = next(number for number, part in enumerate(parts) if glob.has_magic(part))
     begin = "/".join(parts[:fixed])

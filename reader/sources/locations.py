@@ -1,9 +1,9 @@
-"""Where data are: a URL or a path, taken apart and checked before anything is asked of a store.
+"""Parses and checks the URL or path of data, before a store is asked for anything.
 
     s3://BUCKET/KEY    gs://BUCKET/KEY    az://CONTAINER/KEY    file:///PATH    /PATH
 
-A key may be a pattern: `*` and `[...]` within a folder, `**` through all folders. Credentials come from the environment
-and are never part of a URL: one that has any is refused, and is not repeated in the error.
+A key may be a pattern: `*` and `[...]` match within a folder, `**` matches any folders. Credentials come from the
+environment. A URL with credentials is refused, and not repeated in the error.
 """
 
 import re
@@ -19,7 +19,7 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 @dataclass(frozen=True)
 class Scheme:
-    """A kind of store: the module that speaks to it, and the extra that installs it."""
+    """A kind of store: the module that reads it, and the extra that installs this module."""
 
     module: str
     extra: str
@@ -35,46 +35,46 @@ LOCAL = "file"
 
 @dataclass(frozen=True)
 class Location:
-    """scheme: of SCHEMES, or LOCAL; path: bucket/key, or a path of this machine."""
+    """A place of data; scheme: a key of SCHEMES, or LOCAL; path: bucket/key, or a path of this machine."""
 
     scheme: str
     path: str
 
     @property
     def is_pattern(self) -> bool:
-        """Whether it may stand for several files."""
+        """Whether the path is a pattern, which may match several files."""
         return _PATTERN.search(self.path) is not None
 
     def url_of(self, path: str) -> str:
-        """How a file of this store is called: a local one by its path."""
+        """The URL of a file of this store; of a local file, its path."""
         return path if self.scheme == LOCAL else f"{self.scheme}://{path}"
 
 
 def is_url(text: str) -> bool:
-    """Whether a text names a store, not a file by its path."""
+    """Whether a text is a URL, and not the path of a file."""
     return _URL.match(text) is not None
 
 
 def is_pattern(text: str) -> bool:
-    """Whether a path may stand for several files."""
+    """Whether a path is a pattern, which may match several files."""
     return _PATTERN.search(text) is not None
 
 
 def begin_of_pattern(path: str) -> int:
-    """Place of the first character that stands for others; the length of a path without any."""
-    found = _PATTERN.search(path)
-    return len(path) if found is None else found.start()
+    """Index of the first `*` or `[`; the length of a path without one."""
+    match = _PATTERN.search(path)
+    return len(path) if match is None else match.start()
 
 
 def located(text: str) -> Location:
-    """Take a URL or a path apart. InputError source_scheme, source_credentials, source_invalid."""
-    found = _URL.fullmatch(text)
-    if found is None:
+    """Parse a URL or a path. InputError source_scheme, source_credentials, source_invalid."""
+    match = _URL.fullmatch(text)
+    if match is None:
         return Location(LOCAL, text)
-    scheme, rest = found[1].lower(), found[2]
+    scheme, rest = match[1].lower(), match[2]
     if scheme == LOCAL:
         if not rest.startswith("/"):
-            raise InputError("source_invalid", "a file:// URL has a whole path: file:///folder/file")
+            raise InputError("source_invalid", "a file:// URL has an absolute path: file:///folder/file")
         return Location(LOCAL, rest)
     if scheme not in SCHEMES:
         raise InputError("source_scheme", f"{scheme}:// cannot be read")
@@ -89,9 +89,9 @@ def located(text: str) -> Location:
 
 
 def is_below(text: str, prefix: str) -> bool:
-    """Whether all that a URL may stand for lies in the folder `prefix` of a store, or is the file of this name.
+    """Whether all files that a URL matches lie in the folder `prefix` of a store, or are the file `prefix`.
 
-    Raises what `located` raises.
+    Raises the errors of `located`.
     """
     location = located(text)
     if location.scheme == LOCAL:
@@ -101,7 +101,7 @@ def is_below(text: str, prefix: str) -> bool:
 
 
 def check_installed(location: Location) -> None:
-    """InputError not_installed if what speaks to the store is missing. Imports nothing."""
+    """InputError not_installed if the module that reads the store is missing. Imports nothing."""
     scheme = SCHEMES.get(location.scheme)
     if scheme is not None and (find_spec("fsspec") is None or find_spec(scheme.module) is None):
         message = f"reading {location.scheme}:// needs {scheme.module}"
@@ -109,5 +109,5 @@ def check_installed(location: Location) -> None:
 
 
 def _is_plain(key: str) -> bool:
-    """Libraries that speak HTTP may take . and .. for steps between folders."""
+    """Whether a key is printable and has no steps . and .., which HTTP libraries may resolve."""
     return key.isprintable() and not {".", ".."} & set(key.split("/"))

@@ -1,6 +1,6 @@
-"""Whether a key is one that a pattern stands for, without trying again what has been tried: in the time of a search.
+"""Matches keys with patterns, in time proportional to the product of their lengths at most: no choice is tried twice.
 
-`*` and `[...]` stand for what is within a folder, `**` alone between two slashes for any folders.
+`*` and `[...]` match within a folder; `**` alone between two slashes matches any folders.
 """
 
 import fnmatch
@@ -14,7 +14,7 @@ _TRANSLATED = re.compile(r"\(\?s:(.*)\)\\[Zz]", re.DOTALL)
 
 @dataclass(frozen=True)
 class _Piece:
-    """The text between two stars: so many characters, one after the other."""
+    """The text between two stars: a regular expression for `length` characters."""
 
     text: re.Pattern[str]
     length: int
@@ -27,17 +27,17 @@ class Pattern:
         self._parts = [None if part == _FOLDERS else _Part(part) for part in text.split("/")]
 
     def matches(self, path: str) -> bool:
-        """Whether it stands for this path."""
+        """Whether the pattern matches this path."""
         names, parts = path.split("/"), self._parts
         name = part = 0
-        folders, resumed = -1, 0  # the last ** so far, and the name after those that it stands for
+        folders, resumed = -1, 0  # the last ** so far, and the first name that it does not match
         while name < len(names):
-            if part < len(parts) and (found := parts[part]) is None:
+            if part < len(parts) and (pattern := parts[part]) is None:
                 folders, resumed, part = part, name, part + 1
-            elif part < len(parts) and found is not None and found.matches(names[name]):
+            elif part < len(parts) and pattern is not None and pattern.matches(names[name]):
                 name, part = name + 1, part + 1
             elif folders >= 0:
-                # It stands for one more; an earlier ** can do no better.
+                # The last ** matches one folder more; an earlier ** can do no better.
                 resumed += 1
                 name, part = resumed, folders + 1
             else:
@@ -66,16 +66,16 @@ class _Part:
             return place == len(name)
         *within, last = self._others
         for piece in within:
-            # The first place is the best: it leaves most to those that follow.
-            found = piece.text.search(name, place)
-            if found is None:
+            # The first match is the best: it leaves most of the name to the pieces that follow.
+            match = piece.text.search(name, place)
+            if match is None:
                 return False
-            place = found.end()
+            place = match.end()
         return place <= len(name) - last.length and last.text.match(name, len(name) - last.length) is not None
 
 
 def _characters(token: re.Match[str]) -> list[str]:
-    """Each as a regular expression; what stands in brackets as the standard library reads it."""
+    """A regular expression for each character; the standard library translates brackets."""
     if not token[2]:
         return [re.escape(character) for character in token[0]]
     kind = _TRANSLATED.fullmatch(fnmatch.translate(token[0]))

@@ -1,4 +1,4 @@
-"""Some bytes of a file, tried again where a connection broke; and whether a file is still what it was."""
+"""Reads bytes of a file, again where a connection broke, and checks that the file has not changed."""
 
 import time
 from collections.abc import Callable
@@ -14,30 +14,30 @@ def read_bytes(file: SourceFile, start: int, stop: int, sleep: Callable[[float],
     """Bytes [start, stop), in memory at once. InputError source_changed, source_denied, source_unavailable."""
     location = located(file.url)
     path, store = location.path, store_of(location)
-    parts: list[bytes] = []
+    pieces: list[bytes] = []
     failures = 0
     while start < stop:
         try:
-            part = store.read(path, start, stop)
+            piece = store.read(path, start, stop)
         except Exception as error:
             _look_again(store, path, file)
-            told = fault(error, file.url)
-            if told.code != "source_unavailable" or failures == len(PAUSES):
-                raise told from None
+            translated = fault(error, file.url)
+            if translated.code != "source_unavailable" or failures == len(PAUSES):
+                raise translated from None
             sleep(PAUSES[failures])
             failures += 1
             continue
-        if not 0 < len(part) <= stop - start:
+        if not 0 < len(piece) <= stop - start:
             check_unchanged(file)
             raise InputError("source_unavailable", f"{file.url}: the store gave other bytes than were asked for")
-        parts.append(part)
-        start += len(part)
+        pieces.append(piece)
+        start += len(piece)
         failures = 0
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def check_unchanged(file: SourceFile) -> None:
-    """InputError source_changed if a file is not what it was, and what keeps it from being looked at."""
+    """InputError source_changed if a file has changed or is gone; other InputErrors if nobody can look at it."""
     location = located(file.url)
     try:
         seen = persistently(partial(store_of(location).look, location.path), file.url)
@@ -47,7 +47,7 @@ def check_unchanged(file: SourceFile) -> None:
 
 
 def _look_again(store: Store, path: str, file: SourceFile) -> None:
-    """A fault may come from a change; nothing is said of a store that does not answer."""
+    """InputError source_changed if a failed read may come from a change; nothing if the store does not answer."""
     try:
         seen = store.look(path)
     except Exception as error:

@@ -1,7 +1,7 @@
-"""Object stores through fsspec: the one place that imports it.
+"""Reads object stores through fsspec; no other module imports it.
 
-Who it is, and where the store is, the libraries take from the environment alone (AWS_*, GOOGLE_APPLICATION_CREDENTIALS,
-AZURE_STORAGE_*). Nothing of it is passed here, so nothing of it can be shown.
+The libraries take credentials and addresses from the environment alone (AWS_*, GOOGLE_APPLICATION_CREDENTIALS,
+AZURE_STORAGE_*). They never pass through this module, so that no error can show them.
 """
 
 import logging
@@ -11,7 +11,7 @@ from streamsvm.reader.sources.locations import begin_of_pattern, is_pattern
 from streamsvm.reader.sources.patterns import Pattern
 
 _VERSIONS = ("ETag", "etag", "generation", "mtime", "LastModified", "last_modified", "updated", "created")
-# Lists are not kept: a file is looked at to see whether it has changed.
+# The libraries' caches of listings are off: `look` has to see whether a file has changed.
 _OPTIONS: dict[str, dict[str, Any]] = {
     "s3": {
         "config_kwargs": {
@@ -32,28 +32,28 @@ class RemoteStore:
 
     @classmethod
     def of_scheme(cls, scheme: str) -> "RemoteStore":
-        """The store at the address, and with the credentials, of the environment."""
+        """Open the store, at the address and with the credentials of the environment."""
         import fsspec  # noqa: PLC0415
 
         for name in ("botocore", "aiobotocore", "s3fs", "gcsfs", "adlfs", "azure", "google"):
-            # What they log at lower levels are heads of requests.
+            # At lower levels they log heads of requests.
             logging.getLogger(name).setLevel(logging.ERROR)
         system = fsspec.filesystem(scheme, use_listings_cache=False, **_OPTIONS.get(scheme, {}))
-        # `pieces` tries again itself, from where a connection broke.
+        # `pieces` itself tries again, from the byte where a connection broke.
         system.retries = 1
         return cls(system)
 
     def find(self, path: str) -> list[tuple[str, int, str]]:
-        """Folders are left out."""
+        """See `Store`. Folders are left out."""
         if not is_pattern(path):
             return [self.look(path)]
-        pattern, found = Pattern(path), self._below(path)
-        # Some of the library's file systems put a slash before the names of buckets.
-        matching = {name: info for name, info in found.items() if pattern.matches(name.removeprefix("/"))}
-        return [_told(name, info) for name, info in matching.items() if _is_file(name, info)]
+        pattern = Pattern(path)
+        # Some file systems of fsspec put a slash before the names of buckets.
+        matching = {name: info for name, info in self._below(path).items() if pattern.matches(name.removeprefix("/"))}
+        return [_description(name, info) for name, info in matching.items() if _is_file(name, info)]
 
     def _below(self, path: str) -> dict[str, Any]:
-        """Find what begins as a pattern does, no deeper than it reaches. (The library's `glob` can take for ever.)"""
+        """List the files that begin like a pattern, no deeper than it reaches. (fsspec's `glob` can take for ever.)"""
         first = begin_of_pattern(path)
         folder, _, prefix = path[:first].rpartition("/")
         depth = None if "**" in path else path[len(folder) + 1 :].count("/") + 1
@@ -61,18 +61,18 @@ class RemoteStore:
         return self._system.find(f"{folder}/", maxdepth=depth, withdirs=True, detail=True, **more)
 
     def look(self, path: str) -> tuple[str, int, str]:
-        """Raises IsADirectoryError for a folder, and what the library raises."""
+        """See `Store`. Raises IsADirectoryError for a folder, and the library's errors."""
         info = self._system.info(path)
         if not _is_file(path, info):
             raise IsADirectoryError
-        return _told(path, info)
+        return _description(path, info)
 
     def read(self, path: str, start: int, stop: int) -> bytes:
-        """Bytes [start, stop), fewer where the file ends before."""
+        """Bytes [start, stop) of a file, fewer if it ends before."""
         return self._system.cat_file(path, start=start, end=stop)
 
 
-def _told(path: str, info: dict[str, Any]) -> tuple[str, int, str]:
+def _description(path: str, info: dict[str, Any]) -> tuple[str, int, str]:
     version = next((str(info[name]) for name in _VERSIONS if info.get(name)), "")
     return path, int(info["size"]), version.strip('"')
 

@@ -1,6 +1,6 @@
-"""Which parts of a source a machine reads: pure arithmetic.
+"""Decides which ranges of a source each machine reads: pure arithmetic.
 
-Files are cut into stripes, and stripes are dealt in turn: every machine has some of each part of a file that is sorted.
+Files are cut into stripes, which are dealt in turn, so that every machine has rows of all regions of a sorted file.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -13,7 +13,7 @@ STRIPE_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class Share:
-    """What machine `number` of `of` reads, 0 <= number < of."""
+    """The share of machine `number` among `of` machines, 0 <= number < of."""
 
     number: int = 0
     of: int = 1
@@ -26,7 +26,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Stripe:
-    """Bytes [start, stop) of a file: of a text that is cut, the lines that begin there."""
+    """Bytes [start, stop) of a file; in a text, the lines that begin there."""
 
     file: SourceFile
     start: int
@@ -34,24 +34,24 @@ class Stripe:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all of its file."""
+        """Whether the stripe is its whole file."""
         return self.start == 0 and self.stop == self.file.size
 
 
 def deal(files: Sequence[SourceFile], share: Share, whole: Collection[SourceFile] = ()) -> list[Stripe]:
-    """The stripes of a share, in the order of the files; neighbours are one. Those in `whole` are not cut.
+    """The stripes of a share, in the order of the files; adjacent stripes are joined. Files in `whole` are not cut.
 
-    The shares 0 to `of` - 1 have each byte of each file once. Empty files are in none.
+    Each byte of each file is in exactly one of the shares 0 to `of` - 1.
     """
     stripes = [stripe for file in files for stripe in _cut(file, file.size if file in whole else share.stripe_bytes)]
-    found: list[Stripe] = []
+    dealt: list[Stripe] = []
     for stripe in stripes[share.number :: share.of]:
-        last = found[-1] if found else None
+        last = dealt[-1] if dealt else None
         if last is not None and last.file == stripe.file and last.stop == stripe.start:
-            found[-1] = Stripe(stripe.file, last.start, stripe.stop)
+            dealt[-1] = Stripe(stripe.file, last.start, stripe.stop)
         else:
-            found.append(stripe)
-    return found
+            dealt.append(stripe)
+    return dealt
 
 
 def _cut(file: SourceFile, size: int) -> Iterator[Stripe]:

@@ -1,4 +1,4 @@
-"""What a dataset's profile says of its rows is what a slow count finds."""
+"""A dataset's profile equals what a slow count finds."""
 
 from collections import Counter
 
@@ -39,7 +39,7 @@ def text_of(rows):
 @pytest.mark.parametrize("step", [1, LARGE_W // 40])
 @pytest.mark.parametrize("index_base", [0, 1])
 def test_features_are_called_as_the_input_calls_them(tmp_path, step, index_base):
-    """Also where the dataset numbers them anew: the last ones are the most frequent."""
+    """The dataset renumbers its features; the last ones are the most frequent."""
     rng = np.random.default_rng(0)
     rows = [
         (np.flatnonzero(rng.random(60) < np.linspace(0.02, 0.9, 60)) * step + index_base).tolist() for _ in range(500)

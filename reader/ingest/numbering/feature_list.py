@@ -1,4 +1,4 @@
-"""Features in the order in which they were met, however far apart their numbers are: memory follows from how many."""
+"""Lists features in the order in which they occur; memory grows with their count, not with their numbers."""
 
 import numpy as np
 
@@ -9,11 +9,11 @@ _FEWEST = 1 << 10
 
 
 class FeatureList:
-    """Takes some 8 bytes a feature where they lie together, 70 where they are far apart, and 32 MiB at most besides.
+    """Takes about 8 bytes a feature where numbers lie together, 70 where they are far apart, and up to 32 MiB more.
 
-    One thread enters features; any others may apply the list to rows whose features have been entered meanwhile.
+    One thread enters features. Other threads may meanwhile apply the list to rows whose features are entered already.
 
-    start   features below it are not listed
+    start  features below it are not listed
     """
 
     def __init__(self, start: int = 0, features: Array | None = None) -> None:
@@ -30,11 +30,11 @@ class FeatureList:
 
     @property
     def features(self) -> Array:
-        """Their numbers in the input, (m,) int32."""
+        """The listed features' numbers in the input, (m,) int32."""
         return self._features[: len(self)]
 
     def enter(self, indices: Array) -> None:
-        """List those of these features (nnz,) that are not yet."""
+        """List the features (nnz,) that are not listed yet."""
         largest = int(indices.max(initial=-1))
         if largest < self.start:
             return
@@ -52,18 +52,18 @@ class FeatureList:
                 self._features = grown(self._features, 2 * len(self._features))
 
     def count(self, indices: Array, counts: Array) -> None:
-        """Add one to counts (m,) for each of these features (nnz,) that is listed; all from `start` on are."""
+        """Add one to counts (m,) for each index (nnz,) from `start` on, all of which are listed."""
         if len(self):
             count_listed(indices, self.start, self._directory, self._pages, counts)
 
     def apply(self, indices: Array) -> None:
-        """The k-th listed becomes start + k, in place."""
+        """Replace the k-th listed feature by start + k, in place."""
         if len(self):
             renumber_listed(indices, self.start, self._directory, self._pages)
 
 
 def grown(array: Array, length: int) -> Array:
-    """The array with zeros behind it."""
+    """The array, made longer with zeros."""
     longer = np.zeros((length, *array.shape[1:]), array.dtype)
     longer[: len(array)] = array
     return longer

@@ -1,9 +1,8 @@
-"""How features are numbered in blocks, so that a weight vector is short, and the part of it that is used all the time
-lies together and stays in the processor's cache.
+"""Numbers the features anew for the blocks, so that a weight vector is short and its busy part stays in the cache.
 
-Features are counted in the rows that come before the first piece is written, about 64 MiB of them, and numbered by
-frequency from then on. Where they are far apart they are listed: only those that occur have a number. Else only those
-are listed that come later and are beyond all that had occurred by then, and more.
+Features are counted in the rows before the first written piece, about 64 MiB, and then numbered by frequency. Where
+their numbers are far apart, all features are listed: only those that occur get a number. Otherwise only features are
+listed that come later and lie beyond a bound above all earlier ones.
 """
 
 from dataclasses import dataclass, field
@@ -16,18 +15,19 @@ from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.rows.csr import DENSE_WIDTH, INDEX, LARGE_W, Array
 
 MOST_LISTED = 20
-_SPARSE = 8  # so many weights for each feature that occurs are not too many
+_SPARSE = 8  # weights that may be stored for each feature that occurs
 _UNBOUNDED = 1 << 62
 
 
 @dataclass(frozen=True)
 class Numbering:
-    """
-    places  (d,) int32: feature f of the input is places[f] in the dataset; None if nothing is renumbered, for a w this
-            short stays in the cache as it is
-    bound   features from here on are listed, the k-th of them, `listed` (m,) int32, is bound + k in the dataset. Others
-            that are not renumbered keep their numbers
-    frequent  (feature, rows that have it) of the most frequent features, in `counted_rows`
+    """Maps features of the input to features of the blocks.
+
+    places    (d,) int32: feature f of the input is places[f] in the blocks; None: nothing is renumbered, since such a
+              short w stays in the cache anyway
+    bound     features from here on are listed; others that are not renumbered keep their numbers
+    listed    (m,) int32: the k-th of these features is bound + k in the blocks
+    frequent  (feature, rows that have it) of the most frequent features in the first `counted_rows` rows
     """
 
     places: Array | None = None
@@ -38,15 +38,15 @@ class Numbering:
 
 
 class Renumbering:
-    """`observe` rows, then `settle`; `enter` rows from then on; then `apply` to all of them, on any thread.
+    """Call `observe` with the first rows, then `settle`, and `enter` with all later rows. `apply` works on any thread.
 
-    frequent      (feature, rows that have it) of the most frequent features, in rows observed
-    counted_rows  rows observed
+    frequent      (feature, rows that have it) of the most frequent features in the observed rows
+    counted_rows  number of observed rows
     increasing    whether indices increase in each row after `apply`
     """
 
     def __init__(self) -> None:
-        # While features are counted: of those below DENSE_WIDTH, and of those listed.
+        # Counts before `settle`: of features below DENSE_WIDTH, and of the listed ones.
         self._counts = self._counts_listed = np.zeros(0, np.int64)
         self._list = FeatureList(DENSE_WIDTH)
         self._are_features = True
@@ -58,21 +58,21 @@ class Renumbering:
         self.counted_rows = 0
 
     @classmethod
-    def known(cls, numbering: Numbering, largest: int = -1) -> "Renumbering":
-        """A numbering that was settled before; largest: the largest feature so far that is not listed."""
-        own = cls()
-        own.is_settled, own._largest = True, largest
-        own._places, own._bound = numbering.places, numbering.bound
-        own._list = FeatureList(numbering.bound, numbering.listed)
-        return own
+    def from_numbering(cls, numbering: Numbering, largest: int = -1) -> "Renumbering":
+        """Go on with a settled numbering; `largest` is the largest feature so far that is not listed."""
+        renumbering = cls()
+        renumbering.is_settled, renumbering._largest = True, largest
+        renumbering._places, renumbering._bound = numbering.places, numbering.bound
+        renumbering._list = FeatureList(numbering.bound, numbering.listed)
+        return renumbering
 
     @property
     def numbering(self) -> Numbering:
-        """The settled numbering, with the features that were listed since."""
+        """The settled numbering, with all features listed since."""
         return Numbering(self._places, self._bound, self._list.features, self.frequent, self.counted_rows)
 
     def own_width(self, input_width: int) -> int:
-        """`Manifest.own_width` of the rows that came, whose features are below `input_width` in the input."""
+        """`Manifest.own_width` of the entered rows, whose features are below `input_width` in the input."""
         if len(self._list):
             return self._bound + len(self._list)
         return 0 if input_width <= self._bound or not self._are_features else max(1, self._largest + 1)
@@ -82,11 +82,11 @@ class Renumbering:
         return self._are_features and self._places is None and not len(self._list)
 
     def leave(self) -> None:
-        """Indices of these rows are no features but bits of strings: they are not counted, and stay as they are."""
+        """Leave all indices as they are: the rows are strings, whose indices are packed letters."""
         self.is_settled, self._are_features = True, False
 
     def observe(self, indices: Array, n_rows: int) -> None:
-        """Count the features (nnz,) of so many rows."""
+        """Count the features (nnz,) of `n_rows` rows."""
         self.counted_rows += n_rows
         self._list.enter(indices)
         if len(self._list) > len(self._counts_listed):
@@ -98,7 +98,7 @@ class Renumbering:
         self._list.count(indices, self._counts_listed)
 
     def settle(self) -> None:
-        """Number the features."""
+        """Number the features by what was counted."""
         self.is_settled = True
         dense, beyond = np.flatnonzero(self._counts), np.argsort(self._list.features)
         features = np.concatenate((dense, self._list.features[beyond])).astype(INDEX)
@@ -116,7 +116,7 @@ class Renumbering:
         self._counts = self._counts_listed = np.zeros(0, np.int64)
 
     def enter(self, indices: Array) -> None:
-        """Rows with these features (nnz,) have come: those that are to be listed are from now on."""
+        """List the features (nnz,) of further rows, as far as they lie beyond the bound."""
         if not self._are_features:
             return
         largest = int(indices.max(initial=-1))
@@ -126,7 +126,7 @@ class Renumbering:
         self._largest = max(self._largest, largest)
 
     def apply(self, indices: Array) -> None:
-        """Renumber these (nnz,), in place."""
+        """Renumber indices (nnz,) in place."""
         if not self._are_features:
             return
         if self._places is not None:
@@ -135,7 +135,7 @@ class Renumbering:
 
 
 def _places(by_frequency: Array, length: int) -> Array:
-    """The place of each feature: those that occur come first, all others follow in their order."""
+    """(length,): the new number of each feature; features that occur come first, all others follow in their order."""
     others = np.ones(length, bool)
     others[by_frequency] = False
     places = np.empty(length, INDEX)
@@ -144,7 +144,7 @@ def _places(by_frequency: Array, length: int) -> Array:
 
 
 def numbering_of(dataset: Dataset) -> Numbering:
-    """How a dataset that is there has numbered its features: further ones are listed behind all it has."""
+    """The numbering of an existing dataset; new features beyond its width are listed."""
     manifest = dataset.manifest
     places = dataset.places() if manifest.renumbered else None
     if manifest.listed:

@@ -1,4 +1,4 @@
-"""Counting, listing and renumbering features, the inner loops of `renumber` and `feature_list`."""
+"""Inner loops of `renumber` and `feature_list`: they count, list and renumber features."""
 
 import numpy as np
 
@@ -7,14 +7,15 @@ from streamsvm.storage.machine.intrinsics_kernel import prefetch
 from streamsvm.storage.rows.csr import Array
 
 _AHEAD = 32
-# A page of a list has so many features, one cache line; which page a feature is on says the directory, 0: none yet.
+# A page covers PAGE consecutive features, one cache line. directory[f >> PAGE_BITS] is the number of the page of
+# feature f, from 1; 0 if it has none yet.
 PAGE_BITS = 4
 PAGE = 1 << PAGE_BITS
 
 
 # enter(indices (nnz,), start, directory, pages (n, PAGE), features (m,), ends (2,)): lists each feature from `start` on
-# that is not listed yet: the k-th gets features[k - 1] and is k on its page. ends: pages in use, features listed; both
-# grow. Returns the place in `indices` where there was no more room, or nnz.
+# that is not listed yet. The k-th is written to features[k - 1], and k to its page. ends counts pages and features in
+# use. Returns nnz, or the place in `indices` where pages or features were full.
 
 
 @njit(cache=True, nogil=True)

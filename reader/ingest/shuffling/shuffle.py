@@ -1,9 +1,9 @@
-"""Random assignment of rows to blocks in one pass and bounded memory (Yu et al., KDD 2010, Algorithm 4).
+"""Assigns rows to blocks at random, in one pass and bounded memory (Yu et al., KDD 2010, Algorithm 4).
 
-Every row goes to one of a fixed number of buckets, drawn uniformly; a bucket collects rows in memory and appends them
+Every row goes to one of a fixed number of buckets, drawn uniformly. A bucket collects rows in memory and appends them
 to its block as a piece whenever it is full. A file sorted by class does no harm: every block is a random sample.
 
-What is written where, and with which row ids, is a function of the rows and the seed alone.
+Blocks and row ids depend on the rows and the seed alone.
 """
 
 from collections import deque
@@ -15,14 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from streamsvm.reader.ingest.numbering.renumber import Renumbering
-from streamsvm.reader.ingest.shuffling.row_heads import head_of, heads_apart, kept_columns
+from streamsvm.reader.ingest.shuffling.row_heads import columns_of, columns_of_heads, head_of
 from streamsvm.reader.ingest.shuffling.shuffle_kernel import gather, scatter
 from streamsvm.storage.blocks.arriving import Journal
 from streamsvm.storage.blocks.block import BlockInfo, BlockWriter
 from streamsvm.storage.blocks.dataset import block_path
 from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, Array, Rows
 
-# Large pieces cost the reader less in Python, and leave more of a pass to other threads.
+# Large pieces cost the reader process fewer Python calls, so that other threads get more of a pass.
 BUCKETS = 64
 PIECE_WORDS = 256 << 10  # 1 MiB: 64 MiB for all buckets
 _SPARE = 16  # full buckets that may wait for an encoder
@@ -31,7 +31,12 @@ _WORD = np.dtype("<i4")
 
 
 class _Written(NamedTuple):
-    """A piece given to an encoder: its block, the slot it leaves, its index entry when it is written."""
+    """A piece given to an encoder.
+
+    block  its number
+    slot   of the memory that is free again when the piece is written; None: it has memory of its own
+    entry  of the block's index, known when the piece is written
+    """
 
     block: int
     slot: int | None
@@ -39,10 +44,11 @@ class _Written(NamedTuple):
 
 
 class Shuffler:
-    """Distributes rows over the blocks of a dataset being staged. `threads` others encode and write them.
+    """Distributes rows over the blocks of a staged dataset; `threads` encoders compress and write them.
 
-    first_row, first_block, features: where the numbers of rows and blocks begin and how features are numbered, for rows
-    that are added to a dataset. buckets: 1 keeps the rows in the order of the input.
+    first_row, first_block  where the numbers of rows and blocks begin, for rows that are added to a dataset
+    features                how features are numbered
+    buckets                 1 leaves the rows in the order of the input
     """
 
     def __init__(
@@ -61,31 +67,31 @@ class Shuffler:
         self._buckets = buckets
         self._seed = seed
         self._rng = np.random.default_rng(seed)
-        # A bucket has a slot of the memory; when it is full it takes a free one.
+        # Each bucket has a slot of the memory; a full bucket takes a free slot.
         self._memory = np.empty((BUCKETS + _SPARE, PIECE_WORDS), _WORD)
         self._slot = np.arange(BUCKETS)
         self._free = list(range(BUCKETS, BUCKETS + _SPARE))
         self._used = np.zeros(BUCKETS, np.int64)  # words
         self._rows = np.zeros(BUCKETS, np.int64)
-        self._writers: dict[int, tuple[int, BlockWriter]] = {}  # by bucket: number of the block, its writer
-        # One thread each: the pieces of a block are written in order.
+        self._writers: dict[int, tuple[int, BlockWriter]] = {}  # bucket -> number of its block, writer
+        # Each has one thread, so that the pieces of a block are written in order.
         self._encoders = [ThreadPoolExecutor(1) for _ in range(threads)]
         self._pending: deque[_Written] = deque()
         self._next_row = first_row
         self._first_block = first_block
-        self._kept: tuple[str, ...] = ()
+        self._columns: tuple[str, ...] = ()
         self.features = features or Renumbering()
         (directory / "blocks").mkdir()
         self._journal = Journal(directory)
 
     def add(self, rows: Rows) -> None:
         """Draw a bucket for every row. All rows have the same columns."""
-        self._kept = kept_columns(rows)
+        self._columns = columns_of(rows)
         bucket_of = self._rng.integers(0, self._buckets, len(rows))
         row = 0
         while True:
             start = row
-            row = scatter(row, bucket_of, *_columns(rows), self._slot, self._memory, self._used, self._rows)
+            row = scatter(row, bucket_of, *_arrays(rows), self._slot, self._memory, self._used, self._rows)
             self._look_at(rows, start, row)
             if row == len(rows):
                 break
@@ -97,7 +103,7 @@ class Shuffler:
                 row += 1
 
     def _look_at(self, rows: Rows, start: int, end: int) -> None:
-        """Before any of these rows is written: their features have to have numbers then."""
+        """Count or list the features of these rows, before any of the rows is written."""
         indices = rows.indices[rows.indptr[start] : rows.indptr[end]]
         if self.features.is_settled:
             self.features.enter(indices)
@@ -105,7 +111,7 @@ class Shuffler:
             self.features.observe(indices, end - start)
 
     def finish(self) -> tuple[BlockInfo, ...]:
-        """Write what is left; the blocks in order, complete but not yet durable."""
+        """Write the rows still in buckets; return the blocks in order, complete but not yet durable."""
         if self._writers:
             for bucket in range(BUCKETS):
                 self._flush(bucket)
@@ -119,7 +125,7 @@ class Shuffler:
         return tuple(writer.finish() for _, writer in self._writers.values())
 
     def abandon(self) -> None:
-        """Stop encoding; what is staged is of no use."""
+        """Stop encoding; the staged blocks will not be used."""
         for encoder in self._encoders:
             encoder.shutdown(cancel_futures=True)
         self._journal.remove()
@@ -135,10 +141,10 @@ class Shuffler:
         self._used[bucket] = self._rows[bucket] = 0
 
     def _write_alone(self, bucket: int, rows: Rows, row: int) -> None:
-        """A row that is too long for a bucket; its memory is given back before the next is read."""
+        """Write a row that is too long for a bucket, and wait, so that its memory is free before the next is read."""
         words = np.empty((1, _words(rows, row)), _WORD)
         used, count = np.zeros(1, np.int64), np.zeros(1, np.int64)
-        scatter(row, np.zeros(row + 1, np.int64), *_columns(rows), np.zeros(1, np.int64), words, used, count)
+        scatter(row, np.zeros(row + 1, np.int64), *_arrays(rows), np.zeros(1, np.int64), words, used, count)
         self._write(bucket, words[0], 1, None)
         self._wait(0)
 
@@ -151,19 +157,19 @@ class Shuffler:
             self._writers[bucket] = number, BlockWriter(path, self._dataset, number, increasing)
         number, writer = self._writers[bucket]
         entry = self._encoders[number % len(self._encoders)].submit(
-            _append, writer, words, self._kept, self._order(n_rows), self._next_row, self.features
+            _append, writer, words, self._columns, self._order(n_rows), self._next_row, self.features
         )
         self._pending.append(_Written(number, slot, entry))
         self._next_row += n_rows
 
     def _order(self, n_rows: int) -> Array:
-        """Of the rows in the next piece: a bucket has them in the input's order, which may be by class."""
+        """A random order (n_rows,) for the rows of the next piece: a bucket has them in the order of the input."""
         if self._buckets == 1:
             return np.arange(n_rows)
         return np.random.default_rng((self._seed, self._next_row)).permutation(n_rows)
 
     def _wait(self, most: int) -> None:
-        """Hold the parser back when the encoders are behind; announce what is written, raise what went wrong."""
+        """Wait until at most `most` pieces are pending; announce written pieces, and raise an encoder's exception."""
         while self._pending and (len(self._pending) > most or self._pending[0].entry.done()):
             written = self._pending.popleft()
             self._journal.announce(written.block, written.entry.result())
@@ -171,36 +177,36 @@ class Shuffler:
                 self._free.append(written.slot)
 
     def _merged(self) -> Iterator[tuple[Array, int]]:
-        """A small dataset: buckets put together until each is worth a block of a piece; (words, rows) of each."""
-        parts: list[Array] = []
+        """Join the buckets of a small dataset until each makes a piece worth a block; yield (words, rows) of each."""
+        pieces: list[Array] = []
         n_rows = 0
         for bucket in np.flatnonzero(self._rows).tolist():
-            parts.append(self._memory[bucket, : self._used[bucket]])
+            pieces.append(self._memory[bucket, : self._used[bucket]])
             n_rows += int(self._rows[bucket])
-            if sum(map(len, parts)) >= min(FEWEST_WORDS, PIECE_WORDS):
-                yield np.concatenate(parts), n_rows
-                parts, n_rows = [], 0
-        if parts:
-            yield np.concatenate(parts), n_rows
+            if sum(map(len, pieces)) >= min(FEWEST_WORDS, PIECE_WORDS):
+                yield np.concatenate(pieces), n_rows
+                pieces, n_rows = [], 0
+        if pieces:
+            yield np.concatenate(pieces), n_rows
 
 
 def _words(rows: Rows, row: int) -> int:
-    return 2 * len(kept_columns(rows)) + 1 + 2 * int(rows.indptr[row + 1] - rows.indptr[row])
+    return 2 * len(columns_of(rows)) + 1 + 2 * int(rows.indptr[row + 1] - rows.indptr[row])
 
 
-def _columns(rows: Rows) -> tuple[Array, Array, Array, Array]:
-    """As the kernels take them: the bits of numbers, not their values, are moved."""
+def _arrays(rows: Rows) -> tuple[Array, Array, Array, Array]:
+    """Arrays of the rows for the kernels, which move the bits of numbers."""
     return head_of(rows), rows.indptr, rows.indices, rows.values.view(_WORD)
 
 
 def _append(
-    writer: BlockWriter, words: Array, kept: tuple[str, ...], order: Array, first_row: int, features: Renumbering
+    writer: BlockWriter, words: Array, names: tuple[str, ...], order: Array, first_row: int, features: Renumbering
 ) -> Array:
     n_rows = len(order)
-    head = np.empty((n_rows, 2 * len(kept)), _WORD)
+    head = np.empty((n_rows, 2 * len(names)), _WORD)
     nnz = (len(words) - n_rows * (head.shape[1] + 1)) // 2
     indptr, indices, values = np.zeros(n_rows + 1, INDPTR), np.empty(nnz, INDEX), np.empty(nnz, VALUE)
     gather(words, order, head, indptr, indices, values.view(_WORD))
     features.apply(indices)
-    rows = Rows(indptr=indptr, indices=indices, values=values, **heads_apart(head, kept))
+    rows = Rows(indptr=indptr, indices=indices, values=values, **columns_of_heads(head, names))
     return writer.append(rows, first_row)

@@ -1,7 +1,7 @@
-"""The inner loops of `shuffle`: rows into the memory of their buckets, and out of it again.
+"""Inner loops of `shuffle`: they copy rows into the memory of their buckets, and out of it again.
 
-A bucket is a run of 4-byte words, row after row: a head of h words (the bits of the label, a float64, and of what else
-there is once a row, 8 bytes each), number of values n, n indices, n values (the bits of a float32).
+A bucket is a run of 4-byte words, row after row: a head of h words (the bits of label, weight and group, 8 bytes each,
+see `row_heads`), the number of values n, n indices, n values (the bits of a float32).
 """
 
 import numpy as np
@@ -51,8 +51,8 @@ def scatter(
     return row
 
 
-# gather(words, order (n,), head (n, h) int32, indptr (n + 1,), indices (nnz,) int32, values (nnz,) int32): the n rows
-# of a bucket, the one at order[0] first. indptr[0] is 0 already.
+# gather(words, order (n,), head (n, h) int32, indptr (n + 1,), indices (nnz,) int32, values (nnz,) int32): copies the
+# n rows of a bucket, the one at order[0] first, into the arrays. indptr[0] is 0 already.
 
 
 @njit(cache=True, nogil=True)

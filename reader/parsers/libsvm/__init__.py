@@ -1,1 +1,1 @@
-"""The LIBSVM format."""
+"""Parser of LIBSVM text."""

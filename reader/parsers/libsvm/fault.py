@@ -1,4 +1,4 @@
-"""Says what is wrong with a token at which the LIBSVM kernel stopped."""
+"""Finds the fault of a token at which the LIBSVM kernel stopped."""
 
 import math
 import re
@@ -16,7 +16,7 @@ Fault = tuple[str, str]  # code, message
 
 
 def label_fault(token: bytes) -> Fault:
-    """What is wrong with a label, in rows without weights."""
+    """The fault of a label, in rows without weights."""
     parts = token.split(b",")
     if len(parts) > 1 and all(NUMBER.fullmatch(part) for part in parts):
         return "multilabel", f"several labels in one row: {excerpt(token)}"
@@ -28,7 +28,7 @@ def label_fault(token: bytes) -> Fault:
 
 
 def weight_fault(token: bytes) -> Fault | None:
-    """What is wrong with a weight, or None."""
+    """The fault of a weight, or None."""
     if not token or b":" in token:
         return "bad_weight", f"{excerpt(token)} is not a weight: rows begin with label:weight"
     fault = value_fault(token)
@@ -38,7 +38,7 @@ def weight_fault(token: bytes) -> Fault | None:
 
 
 def pair_fault(token: bytes, previous: int, lowest: int, features: int) -> Fault:
-    """What is wrong with the token of a pair that comes after index `previous`."""
+    """The fault of a pair's token, which follows index `previous`."""
     if token.startswith(b"qid:"):
         return "qid_unsupported", "a query id stands where a feature belongs"
     index, _, value = token.partition(b":")
@@ -51,7 +51,7 @@ def pair_fault(token: bytes, previous: int, lowest: int, features: int) -> Fault
 
 
 def value_fault(value: bytes) -> Fault | None:
-    """What is wrong with the value of a pair, or None."""
+    """The fault of a pair's value, or None."""
     if NOT_FINITE.fullmatch(value):
         return "value_not_finite", f"value {excerpt(value)} is not finite"
     if not NUMBER.fullmatch(value):

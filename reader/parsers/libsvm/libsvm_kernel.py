@@ -48,13 +48,13 @@ INDEX_LIMIT = 2**31
 # BLANK, COMMENT, ZEROS (pairs left out because their value is zero as float32) and EMPTY (rows without any pair) are
 # added to; MAX_INDEX and MIN_INDEX are over every index read, that of a zero too.
 #
-# Returns DONE at `end`; FULL when `label` or `hard` has no room for the next line, which then left no trace; FAULT at
-# the first line that is too long or not of the grammar: TOKEN is the start of the token (or the byte) that is wrong,
+# Returns DONE at `end`; FULL when `label` or `hard` has no room for the next line, of which nothing is stored then;
+# FAULT at the first line that is too long or does not fit the grammar. TOKEN is the start of the bad token (or byte),
 # PREVIOUS the index before it in its row, lowest - 1 for the first pair, lowest - 2 for the label, lowest - 3 for the
-# weight. What is wrong is for the caller to find out. HARD then counts the tokens of the faulty line as well.
+# weight; the caller finds out the fault. HARD then counts the tokens of the bad line, too.
 #
-# Numbers are correctly rounded: label, weight = float(token), value = float32(float(token)). Those that number_kernel
-# cannot round are left to the caller: hard[k] = (kind, place in label, weight or values, start, end of the token).
+# Numbers are correctly rounded: label, weight = float(token), value = float32(float(token)). The caller rounds those
+# that number_kernel cannot: hard[k] = (kind, place in label, weight or values, start, end of the token).
 
 
 @njit(cache=True, nogil=True)

@@ -1,4 +1,4 @@
-"""Reads the lines of one part of a text window: what one thread of the LIBSVM parser does."""
+"""Reads the lines of a range of a text window: the work of one thread of the LIBSVM parser."""
 
 import math
 import re
@@ -20,15 +20,15 @@ TOKEN = re.compile(rb"[^ \t\r\n#]*")
 
 
 class LineReader:
-    """Reads parts of one window, one after the other, in a thread that need not be the same each time.
+    """Reads ranges of one window, one after the other, on any thread.
 
     lowest    smallest index allowed, 0 or 1
     features  every index is below it
-    skip      whether rows that cannot be read are left out
+    skip      True: rows that cannot be read are left out
 
-    state     what `parse_lines` counts, over all parts
-    rows, nnz rows and values given out
-    rejected  rows left out
+    state     of `parse_lines`; its counts are over all ranges
+    rows, nnz numbers of rows and values given out
+    rejected  rows that were left out
     """
 
     def __init__(self, window: TextWindow, lowest: int, features: int, skip: bool = False) -> None:
@@ -53,11 +53,11 @@ class LineReader:
         return self._begin == self._end
 
     def expect_weights(self) -> None:
-        """From now on, rows begin with label:weight, or label alone for a weight of 1."""
+        """Read rows as label:weight from now on; a label alone has weight 1."""
         self._weight = np.empty(ROWS_A_BATCH, WEIGHT)
 
     def start(self, begin: int, end: int) -> Rows | None:
-        """Reads from offset `begin` of the window to `end`, which is behind a line feed; else as `read`."""
+        """Begin the range [begin, end) of the window, which ends behind a line feed, and `read` its first rows."""
         self._begin, self._end = begin, end
         pairs = (end - begin) // 4 + 1  # a pair takes four bytes with its blank
         if len(self._indices) < pairs:
@@ -65,9 +65,9 @@ class LineReader:
         return self.read()
 
     def read(self) -> Rows | None:
-        """The next rows in arrays of their own, None when there was none among the lines read.
+        """Read on, and return rows in new arrays; None if the lines read have no rows. Call it until `at_end`.
 
-        InputError when the line behind those is at fault. Reads on until `at_end`.
+        InputError, unless rows are skipped, if the line behind these rows has a fault.
         """
         window, state = self._window, self.state
         state[[kernel.ROWS, kernel.PAIRS, kernel.HARD]] = 0
@@ -86,7 +86,7 @@ class LineReader:
             self._hard,
             state,
         )
-        # Full before the end of its first line: all of `hard` is of that line, and is checked before it grows.
+        # `hard` was full before the first line ended: check its tokens before it grows.
         stuck = outcome == kernel.FULL and state[kernel.POSITION] == self._begin
         has_zeros, bad_rows = self._patch_hard(self._hard if stuck else self._hard[: state[kernel.HARD]])
         rows = int(state[kernel.ROWS])
@@ -117,9 +117,9 @@ class LineReader:
         return Rows(self._label[:rows].copy(), indptr, indices, values, weight)
 
     def _patch_hard(self, hard: Array) -> tuple[bool, set[int]]:
-        """Rounds what the kernel left over; whether a value came out as zero, and which rows cannot be read.
+        """Round the numbers in `hard`; return whether a value became zero, and which rows cannot be read.
 
-        Those of the line the kernel stopped in count as of one more row.
+        Tokens of the line in which the kernel stopped belong to one more row.
         """
         has_zeros = False
         bad_rows: set[int] = set()
@@ -147,13 +147,13 @@ class LineReader:
         return has_zeros, bad_rows
 
     def _pair_start(self, value: int) -> int:
-        place = value - 1  # of the colon
+        place = value - 1  # the colon's
         while chr(self._window.buffer[place - 1]).isdigit():
             place -= 1
         return place
 
     def _fault(self) -> InputError:
-        """What is wrong where the kernel stopped."""
+        """The error where the kernel stopped."""
         place, previous = int(self.state[kernel.TOKEN]), int(self.state[kernel.PREVIOUS])
         match = TOKEN.match(self._window.buffer, place)
         token = match.group() if match else b""
@@ -171,7 +171,7 @@ class LineReader:
 
 
 def bad_byte(window: TextWindow, place: int) -> InputError:
-    """The error of a byte that belongs in no text."""
+    """The error for a byte that must not be in a text."""
     byte = window.buffer[place]
     name = "a carriage return without line feed" if byte == kernel.RETURN else f"a byte 0x{byte:02x}"
     return window.error(place, "bad_byte", f"{name} in ASCII text")
@@ -187,7 +187,7 @@ def _without_rows(batch: Rows, rows: set[int]) -> Rows:
     keep = np.ones(len(batch), bool)
     keep[[row for row in rows if row < len(batch)]] = False
     lengths = np.diff(batch.indptr)
-    kept = np.repeat(keep, lengths)
+    keep_value = np.repeat(keep, lengths)
     indptr = np.concatenate([np.zeros(1, INDPTR), np.cumsum(lengths[keep], dtype=INDPTR)])
     weight = None if batch.weight is None else batch.weight[keep]
-    return Rows(batch.label[keep], indptr, batch.indices[kept], batch.values[kept], weight)
+    return Rows(batch.label[keep], indptr, batch.indices[keep_value], batch.values[keep_value], weight)

@@ -1,4 +1,4 @@
-"""LIBSVM text to rows, in bounded memory. The grammar stands above `parse_lines` in `libsvm_kernel`."""
+"""Turns LIBSVM text into rows, in bounded memory. `libsvm_kernel` has the grammar above `parse_lines`."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -147,8 +147,8 @@ class LibsvmParser:
         """Settle by the first row of the text whether rows have weights."""
         if self._weights_settled:
             return
-        found = _COMMENT_OR_ROW.finditer(self._window.buffer, self._window.begin, end)
-        first = next((match["row"] for match in found if match["row"]), None)
+        matches = _COMMENT_OR_ROW.finditer(self._window.buffer, self._window.begin, end)
+        first = next((match["row"] for match in matches if match["row"]), None)
         if first is not None:
             self._weights_settled = True
             if WEIGHTED.fullmatch(first):

@@ -1,1 +1,1 @@
-"""Matrices: npz files and batches from Python."""
+"""Parsers of matrices: npz files, and batches from Python."""

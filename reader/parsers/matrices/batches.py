@@ -1,9 +1,9 @@
-"""Rows that another program hands over as it has them: CSR matrices, one after the other, each as a few numpy arrays.
+"""Reads batches from another program: CSR matrices one after the other, each as a few numpy arrays.
 
-A batch is `shape`, `y`, `indptr`, `indices`, `data` and `weight`, each as `numpy.save` writes it, with nothing between;
-an empty `weight` says that rows have none. All batches have as many columns, numbered from 0. Before a batch may stand
-the names of its columns, and of those that follow: columns that have names are found by them, in any order. Memory is
-for one batch: an array has 32 MiB at most.
+A batch is `shape`, `y`, `indptr`, `indices`, `data` and `weight`, each written by `numpy.save`, with nothing between;
+an empty `weight` says that rows have none. All batches have the same number of columns, numbered from 0. An array of
+column names may precede a batch and holds for the following ones, too; columns are then matched by name, in any order.
+One batch at a time is in memory; an array has at most 32 MiB.
 
     numpy.save(file, numpy.array(["income", "debt"]))  # or nothing
     for X, y in batches:
@@ -12,15 +12,13 @@ for one batch: an array has 32 MiB at most.
 """
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 
 import numpy as np
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.matrices.matrix import MatrixParser
-from streamsvm.reader.parsers.matrices.matrix_part import MatrixPart
+from streamsvm.reader.parsers.matrices.matrix_batch import BatchedParser, MatrixBatch
 from streamsvm.reader.parsers.matrices.npz_arrays import read_header
 from streamsvm.reader.parsers.tables.column_match import match_columns, named_numbers
 from streamsvm.storage.rows.csr import Array, Rows
@@ -28,18 +26,18 @@ from streamsvm.storage.rows.csr import Array, Rows
 MOST_BYTES = 32 << 20  # of an array
 
 
-class BatchesParser(MatrixParser):
-    """A parser of batches. A fault's `line` is the row's number. If the first columns have names, all have them."""
+class BatchesParser(BatchedParser):
+    """A `Parser`. A fault's `line` is the row's number. If the first columns have names, all columns have them."""
 
     def __init__(self, options: InputOptions, limits: Limits) -> None:
-        super().__init__(options, limits, base=0)
-        self._rows_before = 0
+        super().__init__(options, limits)
+
         self._n_columns: int | None = None
         self.input = options.like or None
-        self._column: Array | None = None  # of those of a batch, where their names are in another order
+        self._column: Array | None = None  # (n_columns,): the number of each column of a batch with names
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """The rows. InputError at the first fault, unless rows are skipped."""
+        """Yield the rows. InputError at the first fault, unless rows are skipped."""
         source = _Source(chunks)
         while not source.is_at_end():
             rows = self._batch(source)
@@ -62,16 +60,13 @@ class BatchesParser(MatrixParser):
             raise _bad("indptr does not rise from 0 to the number of values")
         ends, label = indptr.astype(np.int64), y.astype(np.float64)
         columns = indices if self._column is None else self._in_order(indices)
-        part = MatrixPart(label, ends, columns, data, n_columns, weight if len(weight) else None)
-        for row in part.bad_rows():
-            self.rejected.add(partial(part.fault, row, self._rows_before + row + 1))
-        self._rows_before += n_rows
-        rows = part.rows(self.index_base)
-        self._explicit_zeros += part.good_values - rows.nnz
-        return self.give(rows)
+        return self.give_batch(MatrixBatch(label, ends, columns, data, n_columns, weight if len(weight) else None))
 
     def _take_names(self, names: list[str]) -> None:
-        """InputError duplicate_column, column_missing, column_count, input_mismatch."""
+        """Match the names of a batch's columns.
+
+        InputError duplicate_column, column_missing, column_count, input_mismatch.
+        """
         if len(set(names)) < len(names):
             raise InputError("duplicate_column", "a column name stands twice")
         if self.input is None and self._options.like is None and self.rows == 0:
@@ -86,16 +81,16 @@ class BatchesParser(MatrixParser):
         self._column[match.columns.places] = np.arange(len(names))
 
     def _in_order(self, indices: Array) -> Array:
-        """Where the columns stood first; those that cannot be are left as they are."""
+        """The indices in the order of the first batch's columns; indices out of range stay as they are."""
         assert self._column is not None
         places = indices.astype(np.int64)
-        known = (places >= 0) & (places < len(self._column))
-        places[known] = self._column[places[known]]
+        is_column = (places >= 0) & (places < len(self._column))
+        places[is_column] = self._column[places[is_column]]
         return places
 
     def _shape(self, shape: Array) -> tuple[int, int]:
         if len(shape) != 2 or (shape < 0).any():
-            raise _bad("shape is not two whole numbers from 0 on")
+            raise _bad("shape is not two integers from 0 on")
         n_rows, n_columns = shape.tolist()
         if self._n_columns is None:
             self._n_columns = n_columns
@@ -110,7 +105,7 @@ class BatchesParser(MatrixParser):
 
 
 class _Source:
-    """Chunks of any size as arrays, one after the other."""
+    """Reads numpy arrays from chunks of any size."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks = iter(chunks)
@@ -121,14 +116,14 @@ class _Source:
         return not self._fill(1)
 
     def read(self, size: int) -> bytes:
-        """So many bytes, fewer at the end."""
+        """The next `size` bytes, fewer at the end."""
         self._fill(size)
         taken = bytes(self._held[:size])
         del self._held[:size]
         return taken
 
     def array(self, kinds: str) -> Array:
-        """The next one, a vector of one of these kinds of numbers. InputError bad_batch."""
+        """The next array, a vector whose dtype.kind is in `kinds`. InputError bad_batch."""
         try:
             shape, _, dtype = read_header(self)
         except ValueError as error:
@@ -144,7 +139,7 @@ class _Source:
         return np.frombuffer(data, dtype)
 
     def _fill(self, size: int) -> bool:
-        """Hold so many bytes, if there are as many."""
+        """Buffer `size` bytes; return whether the input has as many."""
         while len(self._held) < size and (chunk := next(self._chunks, None)) is not None:
             self._held += chunk
         return len(self._held) >= size

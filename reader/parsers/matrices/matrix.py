@@ -1,4 +1,4 @@
-"""What the parsers of tables and matrices, whose columns are the features, have in common."""
+"""The base of the parsers whose features are columns: tables and matrices."""
 
 from typing import Any
 
@@ -7,16 +7,15 @@ import numpy as np
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.libsvm.fault import FLOAT32_OVERFLOW
 from streamsvm.reader.parsers.rejected import Rejected
 from streamsvm.storage.rows.csr import Array, Rows
 
-FLOAT32_OVERFLOW = float(2**128 - 2**103)  # from here on a double rounds to an infinite float32
-
 
 class MatrixParser:
-    """Counts what is given out. Features are numbered from `base` unless told.
+    """Counts the rows it gives out. Features are numbered from `base`, unless options.index_base has a number.
 
-    index_base, rows, nnz, max_index, counters, rejected, input   as in `Parser`
+    index_base, rows, nnz, max_index, counters, rejected, input  see `Parser`
     """
 
     input: dict[str, Any] | None = None
@@ -40,7 +39,7 @@ class MatrixParser:
         }
 
     def set_features(self, count: int) -> None:
-        """How many feature columns there are. InputError too_many_features."""
+        """Set the number of features. InputError too_many_features."""
         if count > self._limits.max_features:
             raise InputError(
                 "too_many_features", f"{count} columns are more than the limit of {self._limits.max_features}"
@@ -48,7 +47,7 @@ class MatrixParser:
         self.max_index = self.index_base + count - 1 if count else None
 
     def give(self, rows: Rows) -> Rows:
-        """Count these rows."""
+        """Count these rows, and return them."""
         self.rows += len(rows)
         self.nnz += rows.nnz
         self._empty_rows += int(np.count_nonzero(np.diff(rows.indptr) == 0))
@@ -61,19 +60,19 @@ class MatrixParser:
 
 
 def fits(values: Array) -> Array:
-    """Which values are finite as float32."""
+    """(n,) bool: which values are finite as float32."""
     return np.abs(values) < FLOAT32_OVERFLOW
 
 
 def misfit(value: float) -> tuple[str, str]:
-    """Code and message of a value that does not fit."""
+    """Code and message of the fault of a value that does not fit float32."""
     if np.isfinite(value):
         return "row_overflow", f"value {value:g} does not fit float32"
     return "value_not_finite", f"value {value:g} is not finite"
 
 
 def weight_misfit(value: float) -> tuple[str, str]:
-    """Code and message of a weight that cannot be one."""
+    """Code and message of the fault of a weight that is negative or does not fit float32."""
     if np.isfinite(value) and value < 0:
         return "negative_weight", f"weight {value:g} is below 0"
     return misfit(value)

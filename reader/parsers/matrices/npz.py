@@ -1,6 +1,6 @@
-"""A scipy CSR matrix and its labels in an npz file: `data`, `indices`, `indptr`, `shape` and `y` (or `label`).
+"""Reads a scipy CSR matrix and its labels from an npz file: `data`, `indices`, `indptr`, `shape` and `y` (or `label`).
 
-Two more may be there: `weight` (n,) of the rows, and `group` (n,), numbers or strings that say which belong together.
+Two arrays are optional: `weight` (n,) of the rows, and `group` (n,), numbers or strings that say which belong together.
 
     numpy.savez("train.npz", data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, y=y)
 
@@ -10,7 +10,6 @@ by side, so that memory does not grow with them.
 
 import zipfile
 from collections.abc import Iterable, Iterator
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +17,7 @@ import numpy as np
 from streamsvm.reader.ingest.decompress import check_size
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.matrices.matrix import MatrixParser
-from streamsvm.reader.parsers.matrices.matrix_part import MatrixPart
+from streamsvm.reader.parsers.matrices.matrix_batch import BatchedParser, MatrixBatch
 from streamsvm.reader.parsers.matrices.npz_arrays import StoredArray, bad_npz, open_archive
 from streamsvm.reader.parsers.spool import size_of, spooled
 from streamsvm.storage.rows.csr import Array, Rows
@@ -28,17 +26,16 @@ _ROWS_AT_ONCE = 1 << 16
 _VALUES_AT_ONCE = 1 << 20
 
 
-class NpzParser(MatrixParser):
-    """`scratch` is where the input is kept while it is read. Of a fault, `line` is the number of the row."""
+class NpzParser(BatchedParser):
+    """A `Parser`. The input is stored in the directory `scratch`. A fault's `line` is the row's number."""
 
     def __init__(self, options: InputOptions, limits: Limits, scratch: Path) -> None:
-        super().__init__(options, limits, base=0)
+        super().__init__(options, limits)
         self._scratch = scratch
         self._n_columns = 0
-        self._rows_before = 0
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """The rows. InputError at the first fault, unless rows are skipped."""
+        """Yield the rows. InputError at the first fault, unless rows are skipped."""
         with spooled(chunks, self._scratch) as file, open_archive(file) as archive:
             check_size(sum(info.file_size for info in archive.infolist()), size_of(file), self._limits)
             n_rows = self._read_shape(archive)
@@ -46,10 +43,10 @@ class NpzParser(MatrixParser):
             indptr, indices, data = (StoredArray(archive, name) for name in ("indptr", "indices", "data"))
             weight, group = (_optional(archive, name) for name in ("weight", "group"))
             _check_arrays(n_rows, y, indptr, indices, data)
-            _check_further(n_rows, weight, group)
+            _check_optional(n_rows, weight, group)
             for label, ends in _row_ends(n_rows, y, indptr):
-                further = [None if array is None else array.read(len(label)) for array in (weight, group)]
-                rows = self._read(label, ends, indices, data, further)
+                optional = [None if array is None else array.read(len(label)) for array in (weight, group)]
+                rows = self._read(label, ends, indices, data, optional)
                 if len(rows):
                     yield rows
             for array in (y, indptr, indices, data, weight, group):
@@ -64,7 +61,7 @@ class NpzParser(MatrixParser):
                 raise bad_npz("the matrix is not in the format csr: store X.tocsr()")
         shape = StoredArray(archive, "shape")
         if not (shape.is_of("iu") and len(shape) == 2):
-            raise bad_npz("shape is not two whole numbers")
+            raise bad_npz("shape is not two integers")
         n_rows, self._n_columns = shape.read(2).tolist()
         if n_rows < 0 or self._n_columns < 0:
             raise bad_npz("shape has a negative number")
@@ -72,21 +69,16 @@ class NpzParser(MatrixParser):
         return int(n_rows)
 
     def _read(
-        self, label: Array, ends: Array, indices: StoredArray, data: StoredArray, further: list[Array | None]
+        self, label: Array, ends: Array, indices: StoredArray, data: StoredArray, optional: list[Array | None]
     ) -> Rows:
         count = int(ends[-1] - ends[0])
-        part = MatrixPart(label, ends - ends[0], indices.read(count), data.read(count), self._n_columns, *further)
-        for row in part.bad_rows():
-            self.rejected.add(partial(part.fault, row, self._rows_before + row + 1))
-        self._rows_before += len(label)
-        rows = part.rows(self.index_base)
-        self._explicit_zeros += part.good_values - rows.nnz
-        return self.give(rows)
+        columns, values = indices.read(count), data.read(count)
+        return self.give_batch(MatrixBatch(label, ends - ends[0], columns, values, self._n_columns, *optional))
 
 
 def _check_arrays(n_rows: int, y: StoredArray, indptr: StoredArray, indices: StoredArray, data: StoredArray) -> None:
     if not (indptr.is_of("iu") and indices.is_of("iu") and data.is_of("biuf") and y.is_of("biuf")):
-        raise bad_npz("indptr and indices are whole numbers, data and y real ones")
+        raise bad_npz("indptr and indices must be integers, data and y real numbers")
     if len(y) != n_rows or len(indptr) != n_rows + 1 or len(indices) != len(data):
         raise bad_npz(f"the arrays are not those of {n_rows} rows: y one number a row, indptr one more")
 
@@ -95,15 +87,15 @@ def _optional(archive: zipfile.ZipFile, name: str) -> StoredArray | None:
     return StoredArray(archive, name) if f"{name}.npy" in archive.namelist() else None
 
 
-def _check_further(n_rows: int, weight: StoredArray | None, group: StoredArray | None) -> None:
+def _check_optional(n_rows: int, weight: StoredArray | None, group: StoredArray | None) -> None:
     if not (weight is None or weight.is_of("biuf")) or not (group is None or group.is_of("biufSU")):
-        raise bad_npz("weight is real numbers, group numbers or strings")
+        raise bad_npz("weight must be real numbers, group numbers or strings")
     if {len(array) for array in (weight, group) if array is not None} - {n_rows}:
-        raise bad_npz(f"weight and group have {n_rows} entries, one a row")
+        raise bad_npz(f"weight and group must have {n_rows} entries, one a row")
 
 
 def _row_ends(n_rows: int, y: StoredArray, indptr: StoredArray) -> Iterator[tuple[Array, Array]]:
-    """Labels (n,) and ends of values (n + 1,) of some rows at a time, few enough that their values fit into memory."""
+    """Yield labels (n,) and ends of values (n + 1,) of batches of rows whose values fit in memory."""
     before = indptr.read(1).astype(np.int64)
     if before[0] != 0:
         raise bad_npz("indptr does not begin with 0")

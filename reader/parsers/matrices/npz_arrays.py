@@ -1,4 +1,4 @@
-"""Arrays of an npz file of unknown origin, read from front to back without loading them, and without pickle."""
+"""Reads arrays of an npz file of unknown origin from front to back, without loading them and without pickle."""
 
 import math
 import zipfile
@@ -15,9 +15,9 @@ _FAULTS = (ValueError, zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImp
 
 
 class StoredArray:
-    """One array of the file: `read` gives its numbers in order.
+    """One array of the file. InputError bad_npz if it is missing or not plain.
 
-    shape, dtype  as the array says
+    shape, dtype  that the array's header states
     """
 
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
@@ -37,11 +37,11 @@ class StoredArray:
         return int(self.shape[0]) if self.shape else 1
 
     def is_of(self, kinds: str) -> bool:
-        """Whether the numbers are of one of the kinds of numpy: b, i, u, f."""
+        """Whether dtype.kind is in `kinds`, such as "biuf"."""
         return self.dtype.kind in kinds
 
     def read(self, count: int) -> Array:
-        """The next (count,) numbers."""
+        """The next (count,) entries. InputError bad_npz."""
         size = count * self.dtype.itemsize
         try:
             data = self._file.read(size)
@@ -52,7 +52,7 @@ class StoredArray:
         return np.frombuffer(data, self.dtype)
 
     def check_end(self) -> None:
-        """Reads on to the end, where the checksum is compared."""
+        """Read to the end, where the zip library compares the checksum. InputError bad_npz."""
         try:
             self._file.read(1)
         except _FAULTS as error:
@@ -60,17 +60,17 @@ class StoredArray:
 
 
 def read_header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether columns come first, and type of the array that begins here. ValueError if there is none."""
+    """Shape, whether in Fortran order, and dtype of the array that begins here. ValueError if none begins."""
     try:
         return _HEADERS[np.lib.format.read_magic(file)](file)
     except OSError:
         raise
-    except Exception as error:  # it is Python's text, and a dozen kinds of errors come of what is none
+    except Exception as error:  # numpy evaluates the header as Python's text, which can raise many kinds of errors
         raise ValueError("this is no header of an array") from error
 
 
 def open_archive(file: IO[bytes]) -> zipfile.ZipFile:
-    """The npz file. InputError bad_npz."""
+    """Open the npz file. InputError bad_npz."""
     try:
         return zipfile.ZipFile(file)
     except _FAULTS as error:
@@ -78,5 +78,5 @@ def open_archive(file: IO[bytes]) -> zipfile.ZipFile:
 
 
 def bad_npz(message: str) -> InputError:
-    """The error of a file that is not as it should be."""
+    """The error of a damaged file, or of one with other arrays."""
     return InputError("bad_npz", message)

@@ -1,1 +1,1 @@
-"""FASTA: rows that are strings of bases."""
+"""Parser of FASTA: rows are strings of bases."""

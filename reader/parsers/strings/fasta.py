@@ -1,4 +1,4 @@
-"""FASTA to rows of packed strings, in bounded memory. The grammar stands above `pack_lines` in `fasta_kernel`."""
+"""Turns FASTA into rows of packed strings, in bounded memory. `fasta_kernel` has the grammar above `pack_lines`."""
 
 import math
 import re
@@ -24,8 +24,8 @@ ROWS_A_BATCH = 1 << 16
 _FIRST_LABEL = re.compile(rb"^>(?:[^\n]*[^A-Za-z0-9_\n])?label=([^ \t,;|\r\n]+)", re.MULTILINE)
 _FAULTS = {
     kernel.SHORT: ("string_length", "the sequence has {letters} letters, the first one {length}"),
-    kernel.EMPTY: ("empty_sequence", "there is no sequence behind this header"),
-    kernel.LONG: ("string_length", "the sequence has more than {most} letters, as many as the first one"),
+    kernel.EMPTY: ("empty_sequence", "no sequence follows this header"),
+    kernel.LONG: ("string_length", "the sequence has more than {most} letters, the number of the first one"),
     kernel.NO_HEADER: ("no_header", "a sequence stands before any header"),
     kernel.NOT_A_BASE: ("not_a_base", "{byte} is no base"),
     kernel.BAD_BYTE: ("bad_byte", "a byte 0x{code:02x} in a line of text"),
@@ -36,11 +36,11 @@ _FAULTS = {
 
 
 class FastaParser(MatrixParser):
-    """Reads one text, given in pieces of any size.
+    """A `Parser` of FASTA.
 
     names     of labels that are strings
-    labelled  False: headers need no labels, and may be missing: each line is a string then; labels are nan where there
-              is none that is a number
+    labelled  False: headers need no labels, and a row without a number for a label has NaN. If the text does not begin
+              with a header, each line is a string
     """
 
     window_bytes = WINDOW_BYTES
@@ -49,7 +49,7 @@ class FastaParser(MatrixParser):
         self, options: InputOptions, limits: Limits, names: LabelNames | None = None, *, labelled: bool = True
     ) -> None:
         super().__init__(options, limits, base=0)
-        self._window: TextWindow  # made when the text comes
+        self._window: TextWindow  # `parse_chunks` makes it
         self._names = names or LabelNames(options.label_type)
         self._labelled = labelled
         self._state = np.zeros(kernel.STATE_SIZE, np.int64)
@@ -62,14 +62,14 @@ class FastaParser(MatrixParser):
 
     @property
     def input(self) -> dict[str, Any] | None:  # type: ignore[override]
-        """What further strings have to be like."""
+        """`Manifest.input`: further strings must have this length and alphabet."""
         return string_input(int(self._state[kernel.LENGTH]))
 
     @property
     def counters(self) -> dict[str, int]:
-        """Blank lines, and letters that stand for more than one base."""
-        found = {"blank_lines": int(self._state[kernel.BLANK]), "unknown_letters": int(self._state[kernel.UNKNOWN])}
-        return {**super().counters, **found}
+        """Counts of blank lines, and of letters that stand for more than one base."""
+        blank_lines, unknown_letters = int(self._state[kernel.BLANK]), int(self._state[kernel.UNKNOWN])
+        return {**super().counters, "blank_lines": blank_lines, "unknown_letters": unknown_letters}
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """Yield the rows, about 4 MiB of text at a time. InputError at the first fault, unless rows are skipped."""
@@ -99,7 +99,7 @@ class FastaParser(MatrixParser):
         window.check_tail()
 
     def _settle(self, begin: int, end: int) -> None:
-        """Of what type labels are, and whether there are headers."""
+        """Settle the type of labels, and whether there are headers, by the first lines."""
         state, buffer = self._state, self._window.buffer
         if not self._labelled:
             state[kernel.LABELS] = kernel.WANTED
@@ -108,9 +108,9 @@ class FastaParser(MatrixParser):
                 state[kernel.RECORD] = kernel.PLAIN if first and first != b">" else kernel.BEFORE
             return
         if self._names.type == "auto":
-            found = _FIRST_LABEL.search(buffer, begin, end)
-            if found is not None:
-                self._names.type = "string" if is_text(found[1]) else "number"
+            match = _FIRST_LABEL.search(buffer, begin, end)
+            if match is not None:
+                self._names.type = "string" if is_text(match[1]) else "number"
         state[kernel.LABELS] = kernel.TEXTS if self._names.type == "string" else kernel.NUMBERS
 
     def _make_room(self, end: int) -> None:
@@ -123,7 +123,7 @@ class FastaParser(MatrixParser):
             )
 
     def _taken(self) -> Iterator[Rows]:
-        """The rows that are complete; what there is of the next moves to the front."""
+        """Yield the complete rows, and move the begun one to the front of the arrays."""
         state = self._state
         n_rows, place = int(state[kernel.ROWS]), int(state[kernel.PLACE])
         if n_rows == 0:
@@ -147,7 +147,7 @@ class FastaParser(MatrixParser):
         yield self.give(rows)
 
     def _take_texts(self) -> None:
-        """Labels that are strings, while their headers are in memory."""
+        """Copy labels that are strings out of their headers, while these are in the window."""
         state = self._state
         if state[kernel.LABELS] != kernel.TEXTS:
             return
@@ -161,7 +161,7 @@ class FastaParser(MatrixParser):
         return bytes(self._window.buffer[begin:end])
 
     def _check(self, outcome: int) -> None:
-        """Go on behind what the kernel returned for."""
+        """Read a label, or reject a record, that the kernel stopped at; then move the state behind it."""
         state = self._state
         if outcome == kernel.HARD_LABEL:
             fault = self._hard_label()
@@ -187,7 +187,7 @@ class FastaParser(MatrixParser):
         state[kernel.LINES] += 1
 
     def _hard_label(self) -> tuple[str, str] | None:
-        """Read the label that the kernel could not; what is wrong with it."""
+        """Read the label that the kernel could not read; return its fault, or None."""
         state = self._state
         row = int(state[kernel.ROWS])
         token = self._token_at(row)
@@ -200,7 +200,7 @@ class FastaParser(MatrixParser):
         return None
 
     def _fault(self, outcome: int) -> InputError:
-        """What is wrong where the kernel stopped."""
+        """The error where the kernel stopped."""
         state, window = self._state, self._window
         place = int(state[kernel.TOKEN])
         code, message = _FAULTS[outcome]
@@ -215,7 +215,7 @@ class FastaParser(MatrixParser):
             label=excerpt(self._token_at(int(state[kernel.ROWS]))) if outcome == kernel.BAD_LABEL else "",
         )
         if outcome in (kernel.SHORT, kernel.EMPTY):
-            # Its lines may have left the window.
+            # The record's lines may have left the window.
             return InputError(code, message, line=int(state[kernel.HEADER_LINE]), column=1)
         hint = "label_type=string if labels are strings" if outcome == kernel.BAD_LABEL else None
         error = window.error(place, code, message)

@@ -1,4 +1,4 @@
-"""The inner loop that reads FASTA: letters to words of 2 bits a base."""
+"""The inner loop that reads FASTA: it packs letters into words of 2 bits a base."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ SHORT, EMPTY, LONG, NO_HEADER, NOT_A_BASE, BAD_BYTE, LABEL_MISSING, BAD_LABEL, L
 STATE_SIZE = 16
 # RECORD: what the next line belongs to.
 BEFORE, OPEN, LEFT_OUT, PLAIN = 0, 1, 2, 3
-# LABELS: of headers. If they are only wanted, what is no number becomes nan.
+# LABELS: how labels of headers are read. WANTED: a label that is missing, or no number, becomes NaN.
 WANTED, NUMBERS, TEXTS = 0, 1, 2
 
 BASES = "ACGT"
@@ -49,24 +49,25 @@ LABEL = np.frombuffer(b"label=", np.uint8)
 #
 #   record = ">" anything [CR] LF (letter* blank* [CR] LF)*     blank = space or tab
 #
-# A letter is a base (ACGT), or one of those that stand for several (IUPAC, N among them), upper or lower case. A header
-# has a label: label=... behind a byte that belongs in no name, up to a blank, comma, semicolon or bar. All records have
-# as many letters as the first. With state[RECORD] PLAIN there are no headers, and each line that is not blank is a
-# record without a label.
+# A letter is a base (ACGT), or an IUPAC letter that stands for several (such as N), in upper or lower case. A header
+# has its label behind "label=", which follows a byte that is no letter, digit or underscore, up to a blank, comma,
+# semicolon or bar. All records have as many letters as the first. With state[RECORD] PLAIN there are no headers, and
+# each line that is not blank is a record without a label.
 #
 # A row becomes ceil(letters / 16) words: base k of a word has bits 2k and 2k + 1 of `words`, A C G T = 0 1 2 3, and 0
-# if it is not known; its value is 1 + m, where bit k of m says that base k is not known.
+# for an unknown base; the word's value is 1 + m, where bit k of m says that base k is unknown.
 #
-# text (n,) uint8; code (256,) as CODES. Changed in place: label (r,) float64; token (r, 2) int64, where labels stand
-# that are texts; words (w,) int32; values (w,) float32; state (STATE_SIZE,) int64. w must have room for what is there,
-# a sixteenth of the bytes to read, and r more.
-# In `state`, POSITION moves to the end of the last line read; LINES, BLANK (lines) and UNKNOWN (letters) are added to;
-# ROWS complete records are in the arrays, and of the next LETTERS letters, of which the last are in WORD and MASK, with
-# PLACE words in all. Its header was line HEADER_LINE, from 1. LENGTH: letters of each record, -1 before the first.
+# text (n,) uint8; code (256,): CODES. Changed in place: label (r,) float64; token (r, 2) int64, begin and end of labels
+# that are strings; words (w,) int32; values (w,) float32; state (STATE_SIZE,) int64. w must be at least PLACE + r and a
+# sixteenth of the bytes to read.
+# In `state`, POSITION moves to the end of the last line read; LINES, BLANK (lines) and UNKNOWN (letters) are added to.
+# The arrays hold ROWS complete records, and LETTERS letters of the next one, the last of them in WORD and MASK; PLACE
+# counts all words. The next record's header was line HEADER_LINE, from 1. LENGTH: letters of each record, -1 before the
+# first.
 #
-# Returns DONE at `end`; FULL when r rows are complete; or what is wrong: SHORT and EMPTY (the record before POSITION,
-# which is over), or a fault at state[TOKEN], in the line at POSITION. HARD_LABEL: of a number
-# that is not rounded, or of a text that is long or not ASCII, in token[ROWS].
+# Returns DONE at `end`; FULL when r rows are complete; SHORT or EMPTY for a fault of the record that ends before
+# POSITION; another fault at state[TOKEN], in the line at POSITION; or HARD_LABEL for a label in token[ROWS] that the
+# caller has to read: a number that cannot be rounded here, or a string that is long or not ASCII.
 
 
 @njit(cache=True, nogil=True)
@@ -90,7 +91,7 @@ def put_word(words: Array, values: Array, place: int, word: int, mask: int) -> i
 
 @njit(cache=True, nogil=True)
 def close_record(words: Array, values: Array, state: Array) -> int:
-    """The record is over: DONE if it is a row now, or if there was none; else SHORT or EMPTY."""
+    """End the open record, if there is one: DONE if it is a row now, else SHORT or EMPTY."""
     was, state[RECORD] = state[RECORD], BEFORE
     if was != OPEN:
         return DONE
@@ -119,7 +120,7 @@ def is_of_name(c: Any) -> bool:
 
 @njit(cache=True, nogil=True)
 def read_header(text: Array, begin: int, label: Array, token: Array, state: Array) -> tuple[int, int]:
-    """(outcome, the line feed) of the header at `begin`; its label goes to its row's place."""
+    """Read the header at `begin`, and write its label to its row: (outcome, place of the line feed)."""
     row = state[ROWS]
     label[row] = np.nan
     p = begin

@@ -1,4 +1,4 @@
-"""Columns of strings of bases to words of 2 bits a base."""
+"""Inner loops that check strings of bases in a column, and pack them into words of 2 bits a base."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from streamsvm.reader.parsers.strings.fasta_kernel import BASES_A_WORD, UNKNOWN_
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.rows.csr import Array
 
-# are_strings(text, start, stop, code, length, out (n,) bool): whether text[start[i]:stop[i]] are `length` letters.
-# pack_strings(text, start, stop, code, words, values): such strings as the words and values of rows, as
-# `fasta_kernel` describes them.
+# are_strings(text, start, stop, code, length, out (n,) bool): out[i] says whether text[start[i]:stop[i]] is `length`
+# letters.
+# pack_strings(text, start, stop, code, words, values): packs such strings into words and values, see `fasta_kernel`.
 #
-# text (n,) uint8; start and stop (r,) whole numbers; code (256,) as fasta_kernel.CODES.
+# text (n,) uint8; start and stop (r,) integers; code (256,): fasta_kernel.CODES.
 
 
 @njit(cache=True, nogil=True)

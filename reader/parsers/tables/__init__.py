@@ -1,1 +1,1 @@
-"""Tables: CSV and Parquet, columns by name, words and gaps among numbers."""
+"""Parsers of tables (CSV and Parquet): columns by name, categories, missing values."""

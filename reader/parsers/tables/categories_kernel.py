@@ -1,4 +1,4 @@
-"""The inner loops of tables with words in them: from fields to features, and from features to rows."""
+"""Inner loops of tables with categories: they map fields to features, and write features to rows."""
 
 import numpy as np
 
@@ -12,18 +12,18 @@ EMPTY_SLOT, UNKNOWN = -1, -1
 #
 # find_words(text, start, stop, column, first, slots (2^k,) int32, keys (c, 3) int64, pool uint8, out (n,) int32,
 #            go_on) -> row
-# Open addressing: a slot holds a number of a key, or EMPTY_SLOT; key = (column, begin, end) of its word in `pool`.
-# out[i] = number of the key (column, field i) for rows from `first` on. The first row whose word is no key is returned,
-# n if there is none; with go_on such words are UNKNOWN instead.
+# Open addressing: a slot holds the number of a key, or EMPTY_SLOT; key = (column, begin, end) of its word in `pool`.
+# Writes out[i] = number of the key (column, field i) for rows from `first` on. Returns the first row whose word is no
+# key, or n; with go_on such words are UNKNOWN instead.
 #
-# put_word(text, start, stop, column, number, slots): the key of this number into its slot; it is not there yet.
+# put_word(text, start, stop, column, number, slots): puts the number of a new key into its slot.
 #
-# hash_words(text, start, stop, before uint8, n_features, out (n,) int32, sign (n,) float32): the feature and the sign
-# of `before` and the word as one string, as sklearn.feature_extraction.FeatureHasher has them: MurmurHash3 with seed 0.
+# hash_words(text, start, stop, before uint8, n_features, out (n,) int32, sign (n,) float32): hashes `before` and the
+# word as one string to a feature and a sign, as sklearn.feature_extraction.FeatureHasher: MurmurHash3 with seed 0.
 #
 # put_rows(numbers (n, k) float32, missing (n, j) bool, words (n, m) int32, sign (n, m) float32, base, indptr (n + 1,),
-#          indices, values): rows with the features base + 0 to k - 1: numbers, + k to k + j - 1: 1 where `missing`, and
-# from + k + j on words, but UNKNOWN ones; zeros are left out, those of the same number are added up. indptr[0] is 0.
+#          indices, values): writes rows in CSR. Features from `base` on: k numbers, j that are 1 where `missing`, then
+# words, UNKNOWN ones left out. Equal features of a row are added up, zeros are left out. indptr[0] is 0 already.
 
 
 @njit(cache=True, nogil=True)
@@ -115,10 +115,10 @@ def put_rows(
                 indices[moved], values[moved] = indices[moved - 1], values[moved - 1]
             indices[k], values[k] = feature, sign[row, j]
             place += 1
-        kept = first
+        end = first
         for k in range(first, place):
             if values[k] != 0.0:
-                indices[kept], values[kept] = indices[k], values[k]
-                kept += 1
-        place = kept
+                indices[end], values[end] = indices[k], values[k]
+                end += 1
+        place = end
         indptr[row + 1] = place

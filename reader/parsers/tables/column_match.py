@@ -1,7 +1,7 @@
-"""The columns of a table to be predicted, matched with those that a model was trained on.
+"""Matches the columns of a table to predict with the columns that a model was trained on.
 
-By name, in any order, where both have names; by place where neither has, and then their number has to be right. Where
-one side alone has names, nobody can tell: that is refused, unless the user says that the table has no names.
+If both have names, columns are matched by name, in any order. If neither has, they are matched by place, and their
+number must be the same. If only one side has names, the table is refused, unless the user says that it has no names.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,9 @@ _SHOWN = 8
 @dataclass(frozen=True)
 class Match:
     """
-    columns       of the model, and where they stand in the table
-    unknown       names of the table's columns that the model does not have, which are left out
-    passed_names  whether the table has names and the model knows none, so that places were all there was to go by
+    columns       of the model, with their places in the table
+    unknown       names of columns of the table that the model does not have; they are left out
+    passed_names  whether the table's names were not used, since the model knows none: columns were matched by place
     """
 
     columns: MixedColumns
@@ -30,17 +30,17 @@ class Match:
 
 
 def label_place(like: dict[str, Any], names: Sequence[str] | None) -> int | None:
-    """Where a table to be predicted has labels: by the name that they had in training, else by a usual one.
+    """The place of the labels in a table to predict: the column with their name in training, else with a usual name.
 
-    A column that the model has for a feature is none.
+    Columns that are features of the model are not considered. None if no column, or several, could have the labels.
     """
     if names is None:
         return None
-    known = like if like.get("has_names") else {}
-    features = set(known.get("columns", ()))
+    model = like if like.get("has_names") else {}
+    features = set(model.get("columns", ()))
     others = {name: place for place, name in enumerate(names) if name not in features}
-    if known.get("label_column") in others:
-        return others[known["label_column"]]
+    if model.get("label_column") in others:
+        return others[model["label_column"]]
     usual = [place for name, place in others.items() if name.lower() in LABEL_NAMES]
     return usual[0] if len(usual) == 1 else None
 
@@ -48,11 +48,11 @@ def label_place(like: dict[str, Any], names: Sequence[str] | None) -> int | None
 def match_columns(
     like: dict[str, Any], names: Sequence[str] | None, n_columns: int, aside: Sequence[int], said_unnamed: bool = False
 ) -> Match:
-    """Match a table's columns to a model's `input`, or to {"n_features": n} of one that knows of no columns.
+    """Match a table's columns with a model's `input`, or with {"n_features": n} of a model without columns.
 
-    names         of the table's columns, None: they have none
-    aside         places of those that are no features, such as labels
-    said_unnamed  the user says so, and that columns stand as in training
+    names         of the table's columns; None: they have none
+    aside         places of columns that are no features, such as labels
+    said_unnamed  the user says that columns have no names, and stand as in training
 
     InputError column_missing, column_count, header_differs, same_column.
     """
@@ -77,12 +77,19 @@ def match_columns(
 
 def named_numbers(names: Sequence[str]) -> dict[str, Any]:
     """The `input` of a model whose features are columns of numbers with these names."""
-    told = {"columns": list(names), "categorical": [], "missing": "error", "categories": "dictionary", "dictionary": {}}
-    return {**told, "has_names": True, "n_columns": len(names), "places": list(range(len(names)))}
+    words = {"categorical": [], "categories": "dictionary", "dictionary": {}}
+    return {
+        "columns": list(names),
+        **words,
+        "missing": "error",
+        "has_names": True,
+        "n_columns": len(names),
+        "places": list(range(len(names))),
+    }
 
 
 def shown(names: Sequence[str]) -> str:
-    """The first few, for a message."""
+    """The first few names, for a message."""
     some = ", ".join(name[:40] or "''" for name in names[:_SHOWN])
     return f"{some}, ..." if len(names) > _SHOWN else some
 
@@ -94,13 +101,13 @@ def _by_name(like: dict[str, Any], names: Sequence[str], aside: Sequence[int]) -
     columns = _columns(like, [place[name] for name in like["columns"]])
     if both := set(columns.places) & set(aside):
         raise InputError("same_column", f"{names[min(both)][:40]} is a feature of the model, not the labels")
-    known = {
+    of_model = {
         *like["columns"],
         *like.get("dropped", ()),
         *(like.get(option) for option in ASIDE),
         *(names[number] for number in aside),
     }
-    return Match(columns, [name for name in names if name not in known])
+    return Match(columns, [name for name in names if name not in of_model])
 
 
 def _numbered(n_features: int, n_columns: int, aside: Sequence[int]) -> MixedColumns:
@@ -111,7 +118,7 @@ def _numbered(n_features: int, n_columns: int, aside: Sequence[int]) -> MixedCol
 
 
 def _places(like: dict[str, Any], n_columns: int, aside: Sequence[int]) -> list[int]:
-    """Places of the model's columns, without names: all that are left, or where they were in a table as wide."""
+    """Places of the model's columns without names: all but `aside`, or those of training in a table of equal width."""
     wanted = like["columns"]
     rest = [place for place in range(n_columns) if place not in aside]
     if len(rest) == len(wanted):
@@ -126,10 +133,10 @@ def _columns(like: dict[str, Any], places: list[int]) -> MixedColumns:
     return MixedColumns(like["columns"], places, [name in words for name in like["columns"]])
 
 
-def _misfit(n_features: int, n_given: int, aside: Sequence[int], may_be_labelled: bool = False) -> InputError:
-    is_label = (may_be_labelled or n_given == n_features + 1) and not aside
+def _misfit(n_features: int, n_columns: int, aside: Sequence[int], may_be_labelled: bool = False) -> InputError:
+    is_label = (may_be_labelled or n_columns == n_features + 1) and not aside
     return InputError(
         "column_count",
-        f"the table has {n_given} columns for features, the model takes {n_features}",
+        f"the table has {n_columns} columns for features, the model takes {n_features}",
         hint="if one of them has the labels, name it: label_column" if is_label else "give the columns of training",
     )

@@ -1,4 +1,4 @@
-"""The columns of a table: their names, and which of them are no features."""
+"""The columns of a table: their names, and which of them hold labels, weights or groups."""
 
 import csv
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
 
-UNNAMED = "Unnamed: "  # and the place, as pandas calls a column that has no name among others that have
+UNNAMED = "Unnamed: "  # pandas calls a column without a name, among others with one, so and by its place
 MOST_COLUMNS = 1 << 20
 LABEL_NAMES = ("label", "y", "target", "class")
 
@@ -18,10 +18,10 @@ def too_many_columns() -> InputError:
 
 
 class Heading:
-    """
-    names      of the columns; None: they have none, and are told by their places
-    n_columns  how many there are
-    InputError too_many_columns.
+    """Finds columns of a table by name or number. InputError too_many_columns.
+
+    names      of the columns; None: they have none
+    n_columns  their number
     """
 
     def __init__(self, names: Sequence[str] | None, n_columns: int) -> None:
@@ -32,48 +32,48 @@ class Heading:
         self._places = {} if names is None else {name: place for place, name in enumerate(names)}
 
     def place_of(self, name: str) -> int | None:
-        """The place, from 0, of the column with this name."""
+        """The place, from 0, of the column with this name; None if there is none."""
         return self._places.get(name)
 
     def place(self, wanted: str, option: str) -> int:
-        """The place, from 0, of the column that a user names or numbers in this option.
+        """The place, from 0, of the column whose name or number an option has.
 
-        InputError label_column_missing and the like, column_ambiguous.
+        InputError column_ambiguous, and OPTION_missing (label_column_missing ...).
         """
         named, numbered = self.place_of(wanted), self._numbered(wanted)
         if named is not None and numbered is not None and named != numbered:
             raise self._ambiguous(wanted, option, named, numbered)
-        found = numbered if named is None else named
-        if found is not None:
-            return found
-        known = f"; the first columns are {', '.join(self.names[:8])}" if self.names else ""
-        raise InputError(f"{option}_missing", f"there is no column {wanted!r} among {self.n_columns}{known}", line=1)
+        place = numbered if named is None else named
+        if place is not None:
+            return place
+        names = f"; the first columns are {', '.join(self.names[:8])}" if self.names else ""
+        raise InputError(f"{option}_missing", f"there is no column {wanted!r} among {self.n_columns}{names}", line=1)
 
     def places(self, wanted: str, option: str) -> list[int]:
-        """The places of columns that are named between commas, quoted as in CSV."""
+        """The places of the columns in a list between commas, quoted as in CSV; errors as `place`."""
         return [self.place(each, option) for each in listed(wanted)]
 
     def name(self, place: int) -> str:
-        """The name of a column, its number from 1 if columns have none."""
+        """The name of a column, or its number from 1 if columns have no names."""
         return self.names[place] if self.names else str(place + 1)
 
     def shown(self, place: int) -> str:
-        """A column as messages tell it."""
+        """The number and name of a column, for a message."""
         return f"column {place + 1} ({self.names[place][:40]})" if self.names else f"column {place + 1}"
 
     def label(self) -> int:
-        """The place of the one column that is called as labels are; where names are numbers, of the first.
+        """The place of the labels: the one column with a name in LABEL_NAMES; if all names are numbers, the first.
 
         InputError label_column_missing.
         """
         numbers = [place for place, name in enumerate(self.names or ()) if name.isdecimal()]
         if numbers and len(numbers) >= self.n_columns - (self.place_of(f"{UNNAMED}0") == 0):
             return numbers[0]
-        found = [place for place, name in enumerate(self.names or ()) if name.lower() in LABEL_NAMES]
-        if len(found) != 1:
-            told = f"none of the columns, or more than one, is called {', '.join(LABEL_NAMES)}"
-            raise InputError("label_column_missing", told, line=1)
-        return found[0]
+        places = [place for place, name in enumerate(self.names or ()) if name.lower() in LABEL_NAMES]
+        if len(places) != 1:
+            message = f"none of the columns, or more than one, is called {', '.join(LABEL_NAMES)}"
+            raise InputError("label_column_missing", message, line=1)
+        return places[0]
 
     def _numbered(self, wanted: str) -> int | None:
         try:
@@ -86,19 +86,19 @@ class Heading:
 
     def _ambiguous(self, wanted: str, option: str, named: int, numbered: int) -> InputError:
         from_end = [place - self.n_columns for place in (numbered, named)]
-        told = f"{option} {wanted} is the number of {self.shown(numbered)} and the name of {self.shown(named)}"
+        message = f"{option} {wanted} is the number of {self.shown(numbered)} and the name of {self.shown(named)}"
         hint = f"count from the end, where -1 is the last: {from_end[0]} is the one, {from_end[1]} the other"
-        return InputError("column_ambiguous", told, hint=hint, line=1)
+        return InputError("column_ambiguous", message, hint=hint, line=1)
 
 
 def listed(wanted: str) -> list[str]:
-    """Names between commas; one with a comma is in quotes."""
+    """The names in a list between commas; a name with a comma is in quotes."""
     return [name.strip() for line in csv.reader([wanted], skipinitialspace=True) for name in line]
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Places, from 0, of the labels, the weights and the groups of rows; None for what there is not."""
+    """Places, from 0, of the labels, the weights and the groups of rows; None if there are none."""
 
     label: int | None
     weight: int | None
@@ -106,14 +106,14 @@ class Columns:
 
     @property
     def aside(self) -> list[int]:
-        """All that are no features."""
+        """The places that are not None: columns that are no features."""
         return [place for place in (self.label, self.weight, self.group) if place is not None]
 
 
 def find_label(options: InputOptions, heading: Heading, labelled: bool = True) -> int | None:
-    """The place of the labels: as told, as in rows before, by name, or the first; None only if not `labelled`.
+    """The place of the labels: by the option, by the dataset's label column, by `Heading.label`; without names 0.
 
-    InputError label_column_missing, column_ambiguous.
+    None if not `labelled` and no option names them. InputError label_column_missing, column_ambiguous.
     """
     if options.label_column is not None:
         return heading.place(options.label_column, "label_column")
@@ -126,15 +126,15 @@ def find_label(options: InputOptions, heading: Heading, labelled: bool = True) -
 
 
 def find_columns(label: int | None, options: InputOptions, heading: Heading) -> Columns:
-    """With the other columns that the options name, or that rows before had and these have, too.
+    """The places of labels, weights and groups: of the latter two by the options, or as in the dataset if it has them.
 
-    InputError weight_column_missing and the like, column_ambiguous, same_column.
+    InputError weight_column_missing, group_column_missing, column_ambiguous, same_column.
     """
     weight, group = (_aside(option, options, heading) for option in ("weight_column", "group_column"))
-    found = Columns(label, weight, group)
-    if len(set(found.aside)) < len(found.aside):
+    columns = Columns(label, weight, group)
+    if len(set(columns.aside)) < len(columns.aside):
         raise InputError("same_column", "a column is named for two of labels, weights and groups", line=1)
-    return found
+    return columns
 
 
 def _aside(option: str, options: InputOptions, heading: Heading) -> int | None:
@@ -148,6 +148,6 @@ def _aside(option: str, options: InputOptions, heading: Heading) -> int | None:
 
 
 def _before(column: str, option: str, heading: Heading) -> int:
-    """The place of a column by its name in rows before, or its number if they had no names."""
+    """The place of a column of the dataset: by its name, or by its number if the dataset has no names."""
     named = heading.place_of(column)
     return heading.place(column, option) if named is None else named

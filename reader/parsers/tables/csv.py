@@ -1,6 +1,6 @@
-"""CSV and TSV to rows of numbers, categories or strings of bases. Lines and quotes are as in `csv_lines`.
+"""Turns CSV and TSV into rows of numbers, categories or strings of bases. `csv_lines` describes lines and quotes.
 
-A kernel finds fields and reads numbers. What it leaves over is looked at field by field, which finds faults.
+A kernel finds fields and reads numbers. Python looks at each field that the kernel cannot read, and finds the faults.
 """
 
 from collections.abc import Iterator
@@ -18,25 +18,25 @@ from streamsvm.reader.parsers.tables.mixed import Maker, MixedFeatures, StringCo
 from streamsvm.reader.parsers.tables.mixed_columns import (
     ALL,
     MixedColumns,
+    column_entries,
     columns_before,
     new_columns,
     string_place,
-    told_columns,
 )
 from streamsvm.reader.parsers.tables.mixed_lines import MixedLines
 from streamsvm.storage.rows.csr import LABEL, Array, Rows
 
 _MOST_COUNTED = 1 << 10  # columns of a line that has too many
-Faults = dict[int, dict[int, tuple[Any, ...]]]  # of a row: of a column: code, message, place in the field
+Faults = dict[int, dict[int, tuple[Any, ...]]]  # row -> column -> code, message, place in the field
 
 
 class CsvParser(CsvLines):
-    """CSV and TSV whose columns make features of numbers, categories or strings. Arguments are those of CsvLines."""
+    """A `Parser` of tables whose columns are numbers, categories or strings. For the arguments see `CsvLines`."""
 
     _lines_read: MixedLines | None = None
 
     def settle_columns(self, begin: int, end: int) -> None:
-        # What a column holds is seen in rows.
+        # Which columns hold words is seen in the first rows.
         if begin == end and self._options.categorical == ALL:
             return
         self._lines_read = MixedLines(self._heading.n_columns)
@@ -48,11 +48,11 @@ class CsvParser(CsvLines):
         columns = self.feature_columns(begin, end)
         self._maker = MixedFeatures(columns, self._options, grows=self._labelled)
         format_ = "tsv" if self._options.format == "tsv" else "csv"
-        self._told = told_columns(format_, columns, self._columns, self._heading, self._options.like)
+        self._column_entries = column_entries(format_, columns, self._columns, self._heading, self._options.like)
         self.set_features(self._maker.n_features)
 
     def feature_columns(self, begin: int, end: int) -> MixedColumns:
-        """The columns that make features; rows are between these offsets."""
+        """The columns that make features; the first rows lie between these offsets of the window."""
         aside, like = self._columns.aside, self._options.like
         if like:
             return columns_before(like, self._options, self._heading, aside)
@@ -60,15 +60,15 @@ class CsvParser(CsvLines):
         return new_columns(self._options, self._heading, aside, words)
 
     def _word_columns(self, begin: int, end: int) -> set[int]:
-        """Columns with a field in these lines that is no number, and not missing."""
-        found: set[int] = set()
+        """Places of columns that have a word in these lines: a field that is no number, and not missing."""
+        places: set[int] = set()
         text, lines = self._window.text, MixedLines(self._heading.n_columns)
         while begin < end:
             lines.rows, _, begin = kernel.split_lines(text, begin, end, self._delimiter, lines.start, lines.stop)
-            found |= lines.word_columns(text, found)
+            places |= lines.word_columns(text, places)
             if lines.rows == 0 and begin < end:
                 begin = self._line(begin)[1]
-        return found
+        return places
 
     @property
     def _delimiter(self) -> int:
@@ -82,21 +82,21 @@ class CsvParser(CsvLines):
         assert lines is not None and maker is not None
         window, is_text_ = self._window, bool(maker.word_places) and is_utf8(self._window.text[begin:end])
         while begin < end:
-            rows, blank, begin = kernel.split_lines(
+            n_rows, blank, begin = kernel.split_lines(
                 window.text, begin, end, self._delimiter, lines.start[lines.rows :], lines.stop[lines.rows :]
             )
-            lines.rows += rows
+            lines.rows += n_rows
             self._blank_lines += blank
             if begin < end and not lines.full:
                 begin = self._read_odd(lines, begin)
             if lines.full or begin >= end:
-                found = self._made(lines, maker, is_text_)
+                rows = self._made(lines, maker, is_text_)
                 lines.clear()
-                if len(found):
-                    yield found
+                if len(rows):
+                    yield rows
 
     def _read_odd(self, lines: MixedLines, begin: int) -> int:
-        """A line that the kernel leaves over; where the next one begins."""
+        """Read a line that the kernel cannot split; return where the next one begins."""
         assert self._reader is not None
         line, following = self._line(begin)
         n_columns = self._heading.n_columns
@@ -108,14 +108,13 @@ class CsvParser(CsvLines):
             return following
         if len(fields) != n_columns:
             count = len(fields) if len(fields) <= most else f"more than {most}"
-            told = f"the line has {count} columns, the first has {n_columns}"
-            lines.faults.append((begin, "column_count", told))
+            lines.faults.append((begin, "column_count", f"the line has {count} columns, the first has {n_columns}"))
         else:
             lines.add_odd(fields, begin, self._window.filled)
         return following
 
     def _made(self, lines: MixedLines, maker: Maker, is_text_: bool) -> Rows:
-        """The rows of lines that can be read."""
+        """Make rows of the lines, and reject those that cannot be read."""
         text, n = lines.text(self._window.text, self._window.filled), lines.rows
         faults: Faults = {}
         weight, group = self._columns.weight, self._columns.group
@@ -129,25 +128,26 @@ class CsvParser(CsvLines):
         keep = np.ones(n, bool)
         keep[list(faults)] = False
         self._reject(lines, faults)
-        labels = self._kept_labels(numbers, texts, keep)
-        made_of = [fields.kept(keep) for fields in words.values()]
-        made = maker.make(table if keep.all() else table[keep], made_of, self.index_base)
+        labels = self._labels_of(numbers, texts, keep)
+        good_words = [fields.select(keep) for fields in words.values()]
+        made = maker.make(table if keep.all() else table[keep], good_words, self.index_base)
         self.set_features(maker.n_features)
         weights = None if weight is None else numbers[weight][keep]
         groups = None if group is None else groups_of(np.array(texts[group], object)[keep].tolist())
         return self.give(Rows(labels, *made, weights, groups))
 
     def _reject(self, lines: MixedLines, faults: Faults) -> None:
-        """Lines, and rows for the first column that cannot be read, in the order of the text."""
-        found = list(lines.faults)
-        for row, of in faults.items():
-            column = min(of)
-            code, message, offset = of[column]
-            found.append((lines.place(row, column) + offset, code, f"{self._heading.shown(column)}: {message}"))
-        for fault in sorted(found):
+        """Reject lines, and rows with the fault of their first bad column, in the order of the text."""
+        placed = list(lines.faults)
+        for row, of_columns in faults.items():
+            column = min(of_columns)
+            code, message, offset = of_columns[column]
+            placed.append((lines.place(row, column) + offset, code, f"{self._heading.shown(column)}: {message}"))
+        for fault in sorted(placed):
             self.rejected.add(partial(self._window.error, *fault))
 
-    def _kept_labels(self, numbers: dict[int, Array], texts: dict[int, list[str]], keep: Array) -> Array:
+    def _labels_of(self, numbers: dict[int, Array], texts: dict[int, list[str]], keep: Array) -> Array:
+        """Labels of the rows that can be read; NaN if the table has none, or has words where rows are not labelled."""
         label = self._columns.label
         if label is None or (label in texts and not self._labelled):
             return np.full(int(keep.sum()), np.nan)
@@ -156,7 +156,7 @@ class CsvParser(CsvLines):
         return numbers[label][keep].astype(LABEL)
 
     def _table(self, text: Array, lines: MixedLines, places: Array, faults: Faults) -> Array:
-        """(n, k) float64 of the features that are numbers, nan where one is missing."""
+        """(n, k) float64: the features in columns of numbers, NaN where one is missing."""
         values = np.empty((lines.rows, len(places)))
         if kernel.read_table(text, lines.start, lines.stop, places, values) == 0:
             return values
@@ -175,7 +175,7 @@ class CsvParser(CsvLines):
         return values
 
     def _aside(self, fields: Fields, column: int, faults: Faults) -> Array:
-        """(n,) float64 of labels or weights."""
+        """(n,) float64: the numbers in a column of labels or weights."""
         kind = self._kind(column)
         values = np.empty(len(fields))
         kernel.read_doubles(fields.text, fields.start, fields.stop, values)
@@ -191,17 +191,19 @@ class CsvParser(CsvLines):
         return values
 
     def _texts(self, fields: Fields, column: int, faults: Faults) -> list[str]:
-        found = []
+        """The strings in a column of labels or groups, "" for faults."""
+        texts = []
         for row in range(len(fields)):
             field = fields[row]
             fault = text_fault(field)
             if fault is not None:
                 faults.setdefault(row, {})[column] = (*fault, 0)
-            found.append("" if fault else field.decode())
-        return found
+            texts.append("" if fault else field.decode())
+        return texts
 
 
 def _note(faults: Faults, column: int, maker: Maker, fields: Fields, is_text_: bool) -> None:
+    """Add the faults of words to `faults`."""
     for row in np.flatnonzero(~maker.words_fit(fields, is_text_)).tolist():
         fault = maker.word_fault(fields[row])
         if fault is not None:

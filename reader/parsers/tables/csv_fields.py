@@ -1,4 +1,4 @@
-"""The fields of a line of CSV, with their places, and what can be wrong with them."""
+"""Splits a line of CSV into fields, and finds faults of fields."""
 
 import re
 from itertools import accumulate, count, repeat
@@ -9,15 +9,15 @@ from streamsvm.reader.parsers.label_names import MOST_CHARACTERS
 from streamsvm.reader.parsers.libsvm.fault import NOT_FINITE, NUMBER, value_fault
 
 DELIMITERS = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
-_GUESSED = (b"\t", b";", b"|", b",")  # of as many, the comma may be a decimal one
+_GUESSED = (b"\t", b";", b"|", b",")  # of equal counts the first wins: a comma may be a decimal one
 _MISSING = {b"", b"na", b"n/a", b"nan", b"-nan", b"null", b"none", b"nil", b"?", b"#n/a"}
 _QUOTED = re.compile(rb'"[^"]*"')
 
-Field = tuple[int, bytes]  # place in its line, content without quotes and blanks around
+Field = tuple[int, bytes]  # place in its line, content without the quotes and blanks around it
 
 
 class BadQuote(Exception):
-    """`args[0]`: where in the line."""
+    """A quote is not closed, or stands inside a field; `args[0]` is its place in the line."""
 
 
 class FieldReader:
@@ -26,7 +26,7 @@ class FieldReader:
     def __init__(self, delimiter: bytes) -> None:
         self.delimiter = delimiter
         d = re.escape(delimiter)
-        # Possessive: to go back it would remember each byte of the field.
+        # Possessive quantifiers: else the match would remember each byte of the field, to go back to it.
         self._field = re.compile(rb'"((?:[^"]++|"")*+)"|([^"%s]*)' % d)
 
     def split(self, line: bytes, most: int) -> list[Field]:
@@ -35,7 +35,7 @@ class FieldReader:
             fields = line.split(self.delimiter, most + 1)[: most + 1]
             places = map(add, accumulate(map(len, fields), initial=0), count())
             return list(zip(places, map(bytes.strip, fields, repeat(b" \t")), strict=False))
-        found: list[Field] = []
+        split: list[Field] = []
         place = 0
         while True:
             match = self._field.match(line, place)
@@ -43,20 +43,21 @@ class FieldReader:
                 raise BadQuote(match.end() if match else place)
             quoted, plain = match.groups()
             content = plain if quoted is None else quoted.replace(b'""', b'"')
-            found.append((place, content.strip(b" \t")))
-            if match.end() == len(line) or len(found) > most:
-                return found
+            split.append((place, content.strip(b" \t")))
+            if match.end() == len(line) or len(split) > most:
+                return split
             place = match.end() + 1
 
 
-def find_delimiter(line: bytes, given: str | None, may_be_one: bool) -> bytes:
-    """The delimiter of a file with this first line. InputError delimiter_mismatch.
+def find_delimiter(line: bytes, option: str | None, may_be_one: bool) -> bytes:
+    """The delimiter of a file with this first line. InputError bad_delimiter, delimiter_mismatch.
 
-    may_be_one  whether there may be one column only
+    option      options.delimiter
+    may_be_one  whether the table may have a single column
     """
     bare = _QUOTED.sub(b"", line)
     likely = max(_GUESSED, key=bare.count)
-    wanted = likely if given is None else DELIMITERS.get(given, given).encode()
+    wanted = likely if option is None else DELIMITERS.get(option, option).encode()
     if len(wanted) != 1 or wanted in b'"\r\n.+-0123456789':
         raise InputError("bad_delimiter", "a delimiter is one character, or a name such as tab")
     if wanted not in bare and not (may_be_one and likely not in bare):
@@ -66,17 +67,17 @@ def find_delimiter(line: bytes, given: str | None, may_be_one: bool) -> bytes:
 
 
 def is_missing(field: bytes) -> bool:
-    """Whether this stands for a value that is not there."""
+    """Whether a field stands for a missing value."""
     return field.lower() in _MISSING
 
 
 def is_text(field: bytes) -> bool:
-    """Whether this is neither a number nor a missing one."""
+    """Whether a field is neither a number nor missing."""
     return not (NUMBER.fullmatch(field) or NOT_FINITE.fullmatch(field) or is_missing(field))
 
 
 def field_fault(field: bytes, kind: str = "field") -> tuple[str, str] | None:
-    """Code and message of what is wrong with a number, or None; kind: "field", "label" or "weight"."""
+    """Code and message of the fault of a field that should be a number, or None; kind: "field", "label" or "weight"."""
     if is_missing(field):
         return "missing_value", "a value is missing"
     fault = value_fault(field)
@@ -91,7 +92,7 @@ def field_fault(field: bytes, kind: str = "field") -> tuple[str, str] | None:
 
 
 def text_fault(field: bytes) -> tuple[str, str] | None:
-    """Code and message of what is wrong with a string, or None."""
+    """Code and message of the fault of a field that is a string, or None."""
     if not field:
         return "missing_value", "a value is missing"
     try:

@@ -1,5 +1,4 @@
-"""Whether the first line of a table names its columns. One rule for all tables of text; where it would be a guess, the
-input is refused."""
+"""Decides whether the first line of a table of text names its columns, and refuses the input instead of guessing."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,10 +9,10 @@ from streamsvm.reader.parsers.tables.columns import LABEL_NAMES, listed
 from streamsvm.reader.parsers.tables.csv_fields import is_missing, is_text
 from streamsvm.reader.parsers.tables.mixed_columns import ALL
 
-LOOK_LINES = 100  # behind the first
-_LINES_TO_BE_SURE = 10  # in which none of the words of a row comes again
-_FIELDS_TO_BE_SURE = 3  # that count up: fewer may be a row
-_WORDS_FOR_LABELS = frozenset(LABEL_NAMES) - {"y"}  # which is a value, too
+LOOK_LINES = 100  # looked at below the first
+_LINES_TO_BE_SURE = 10  # without any word of the first line: then these are names
+_FIELDS_TO_BE_SURE = 3  # fewer fields that count up may be a row
+_WORDS_FOR_LABELS = frozenset(LABEL_NAMES) - {"y"}  # "y" is a value, too
 
 Line = Sequence[bytes]
 LookBelow = Callable[[], Sequence[Line]]
@@ -51,23 +50,23 @@ def has_header(first: Line, look_below: LookBelow, options: InputOptions, labell
 
 
 def documents_have_header(first: Line, below: Sequence[Line], options: InputOptions, labelled: bool) -> bool:
-    """Whether the first line of a table of documents names its columns: words of documents seldom come again.
+    """Whether the first line of a table of documents names its columns. (Words of documents seldom occur again.)
 
-    Its first line has names if a column is found by its name there; if all are told by number, if text stands above a
-    number.
+    If an option names a column, or labels are found by name, the line has to have such a name. If options have numbers
+    alone, it names the columns if text stands above a number.
     """
     if options.header != "auto":
         return options.header == "yes"
-    told = (options.text_column, options.label_column, options.weight_column, options.group_column)
+    wanted = (options.text_column, options.label_column, options.weight_column, options.group_column)
     finds_label = labelled and options.label_column is None
-    if finds_label or any(name is not None and not is_place(name) for name in told):
+    if finds_label or any(name is not None and not is_place(name) for name in wanted):
         usual = LABEL_NAMES if finds_label else ()
         return _has_known_name(first, options) or any(_text(field).lower() in usual for field in first)
     return _stand_above_numbers({place for place, field in enumerate(first) if is_text(field)}, below)
 
 
 def is_place(wanted: str) -> bool:
-    """Whether this counts columns."""
+    """Whether an option has the number of a column, not its name."""
     return wanted.lstrip("-").isdecimal()
 
 
@@ -80,24 +79,24 @@ def _but(line: Line, places: set[int]) -> list[bytes]:
 
 
 def _has_known_name(first: Line, options: InputOptions) -> bool:
-    """Numbers are values, too: they are known names only if all columns before are there, and are numbers.
+    """Whether an option or the dataset knows a name in `first`. Names that are numbers count only all together.
 
-    InputError header_unclear if they are few.
+    InputError header_unclear if the dataset's columns are few numbers.
     """
     names = {field.decode(errors="replace") for field in first}
     like = options.like or {}
     before = set(like["columns"]) if like.get("has_names") else set()
-    kept = {like.get(option) for option in ("label_column", "weight_column", "group_column") if before}
-    told = {*_told_names(options), *before, *kept} & names
-    if any(is_text(name.encode()) for name in told):
+    aside = {like.get(option) for option in ("label_column", "weight_column", "group_column") if before}
+    known = {*_names_in(options), *before, *aside} & names
+    if any(is_text(name.encode()) for name in known):
         return True
     if before and before <= names and len(before) < _FIELDS_TO_BE_SURE:
         raise _unclear("numbers, as columns are called,")
     return bool(before) and before <= names
 
 
-def _told_names(options: InputOptions) -> set[str]:
-    """Names of columns that options have."""
+def _names_in(options: InputOptions) -> set[str]:
+    """Names of columns in options."""
     single = [options.label_column, options.weight_column, options.group_column, options.string_column]
     several = [each for each in (options.categorical, options.columns, options.drop_columns) if each]
     names = (*single, options.text_column, *(name for each in several for name in listed(each)))
@@ -105,14 +104,14 @@ def _told_names(options: InputOptions) -> set[str]:
 
 
 def _places_of_text(options: InputOptions, labelled: bool, n_columns: int) -> set[int]:
-    """Columns that may hold text in a table without names."""
+    """Places of columns that may hold text in a table without names."""
     like = options.like or {}
     label = options.label_column or like.get("label_column") or ("1" if labelled else None)
     if options.categorical == ALL or (like.get("categorical") and n_columns != like["n_columns"]):
         return set(range(n_columns))
     words = like["categorical"] if "columns" in like else listed(options.categorical or "")
-    told = [options.group_column, options.string_column, *words, None if options.label_type == "number" else label]
-    numbers = [int(wanted) for wanted in told if wanted is not None and is_place(wanted)]
+    texts = [options.group_column, options.string_column, *words, None if options.label_type == "number" else label]
+    numbers = [int(wanted) for wanted in texts if wanted is not None and is_place(wanted)]
     return {number - 1 if number > 0 else n_columns + number for number in numbers}
 
 
@@ -121,7 +120,7 @@ def _stand_above_numbers(places: set[int], below: Sequence[Line]) -> bool:
 
 
 def _are_counted(first: Line, look_below: LookBelow) -> bool:
-    """Whether numbers are names that count up, behind pandas' index or not. InputError header_unclear."""
+    """Whether numbers are names that count up, perhaps beside pandas' index. InputError header_unclear."""
     has_index = len(first) > 1 and not first[0]
     fields = first[1:] if has_index else first
     if not all(field.isdigit() and field.isascii() for field in fields) or len(fields) < 1 + (not has_index):
@@ -143,9 +142,9 @@ def _is_fraction(field: bytes) -> bool:
 
 
 def _are_words_names(first: Line, below: Sequence[Line], is_further: bool) -> bool:
-    """Whether words above words are names. Values come again, in their column or in another. InputError header_unclear.
+    """Whether words above words are names: values occur again, in their column or in another.
 
-    is_further: rows before had no names
+    InputError header_unclear. is_further: the dataset's rows had no names.
     """
     words = [_text(field).lower() for field in first if not is_missing(field)]
     if len(set(words)) < len(words):
@@ -154,7 +153,7 @@ def _are_words_names(first: Line, below: Sequence[Line], is_further: bool) -> bo
     named = [place for place, field in enumerate(first) if _text(field).lower() in _WORDS_FOR_LABELS]
     if named:
         return not any(_text(first[place]).lower() in values[place] for place in named)
-    if any(_text(field).lower() in found for field, found in zip(first, values, strict=True) if field):
+    if any(_text(field).lower() in below_it for field, below_it in zip(first, values, strict=True) if field):
         return False
     if not below:
         return not is_further
@@ -164,4 +163,4 @@ def _are_words_names(first: Line, below: Sequence[Line], is_further: bool) -> bo
 
 
 def _unclear(what: str) -> InputError:
-    return InputError("header_unclear", f"the first line has {what} and may be names of columns, or a row", line=1)
+    return InputError("header_unclear", f"the first line has {what} and may name the columns, or be a row", line=1)

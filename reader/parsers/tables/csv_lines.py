@@ -1,8 +1,9 @@
-"""CSV and TSV to lines, in bounded memory, the first of which may name the columns.
+"""Reads the lines of CSV and TSV in bounded memory; the first line may name the columns.
 
     line = field (delimiter field)* [CR] LF      field = content | '"' content '"', with blanks around
 
-A content is a number; of labels, groups and categories it may be a string. All lines have as many fields as the first.
+A content is a number; in columns of labels, groups and categories it may be a string. All lines have as many fields as
+the first.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,17 +30,17 @@ from streamsvm.reader.parsers.tables.table import TableParser
 from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
 from streamsvm.storage.rows.csr import Rows
 
-_LOOK_FIELDS = 1 << 16  # in lines that are looked at to tell names from rows
+_LOOK_FIELDS = 1 << 16  # of the lines that are looked at to tell names from rows
 _NO_DELIMITER = -1
 BAD_QUOTE = "a quote that is not closed, or stands in a field"
 
 
 class CsvLines(TableParser):
-    """Reads one text, given in pieces of any size: `settle_columns` once, then `rows_between`, as the subclass has.
+    """Reads one text. A subclass has `settle_columns`, called once, and `rows_between`.
 
-    options.label_column  by default the column called label, y, target or class; without a header the first
-    labelled              False: every column is a feature, unless options.label_column names one; labels are NaN then
-    names                 of labels that are strings
+    names      of labels that are strings
+    labelled   False: every column is a feature, and labels are NaN, unless options.label_column names a column
+    has_names  whether the first line names the columns; False before it has been read
     """
 
     window_bytes = WINDOW_BYTES
@@ -48,14 +49,13 @@ class CsvLines(TableParser):
         self, options: InputOptions, limits: Limits, names: LabelNames | None = None, *, labelled: bool = True
     ) -> None:
         super().__init__(options, limits, names)
-        self._window: TextWindow  # made when the text comes
+        self._window: TextWindow  # `parse_chunks` makes it
         self._labelled = labelled
         self._heading = Heading(None, 0)
         self._reader: FieldReader | None = None
 
     @property
     def has_names(self) -> bool:
-        """Whether the first line names the columns, as far as it has been read."""
         return self._heading.names is not None
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
@@ -66,11 +66,11 @@ class CsvLines(TableParser):
         self.check_end()
 
     def settle_columns(self, begin: int, end: int) -> None:
-        """Settle what the columns are; the first line is known, and rows begin at this offset."""
+        """Settle which columns make features. `_heading` and `_columns` are set; rows lie in window.text[begin:end]."""
         raise NotImplementedError
 
     def rows_between(self, begin: int, end: int) -> Iterator[Rows]:
-        """Read the rows of the whole lines between these offsets of the window."""
+        """Yield the rows of the whole lines window.text[begin:end]."""
         raise NotImplementedError
 
     def _read_lines(self) -> Iterator[Rows]:
@@ -87,7 +87,7 @@ class CsvLines(TableParser):
         window.check_tail()
 
     def _settle_type(self, begin: int, end: int) -> None:
-        """Labels are of the type of the first that is there."""
+        """Settle the type of labels by the first label that is not missing."""
         assert self._reader is not None
         while self._columns.label is not None:
             _, begin = skip_blank(self._window.text, begin, end, self._reader.delimiter[0])
@@ -103,15 +103,15 @@ class CsvLines(TableParser):
                 return
 
     def _read_head(self, begin: int, end: int) -> int:
-        """Find out the columns from the first line that is not blank; where the first row begins."""
+        """Settle the columns by the first line that is not blank; return where the first row begins."""
         skipped, begin = skip_blank(self._window.text, begin, end, _NO_DELIMITER)
         self._blank_lines += skipped
         if begin == end:
             return end
         line, following = self._line(begin)
         try:
-            given = "tab" if self._options.format == "tsv" else self._options.delimiter
-            reader = FieldReader(find_delimiter(line, given, may_be_one=not self._labelled))
+            option = "tab" if self._options.format == "tsv" else self._options.delimiter
+            reader = FieldReader(find_delimiter(line, option, may_be_one=not self._labelled))
             fields = reader.split(line, MOST_COLUMNS)
         except BadQuote as bad:
             raise self._window.error(begin + bad.args[0], "bad_quote", BAD_QUOTE) from None
@@ -124,7 +124,7 @@ class CsvLines(TableParser):
             raise
 
     def _settle_head(self, fields: list[Field], begin: int, following: int, end: int) -> int:
-        """Find out the columns from the fields of the line at `begin`; where the first row begins."""
+        """Settle the columns by the fields of the line at `begin`; return where the first row begins."""
         if len(fields) > MOST_COLUMNS:
             raise too_many_columns()
         look_below = partial(self._below, len(fields), following, end)
@@ -141,7 +141,7 @@ class CsvLines(TableParser):
         return find_columns(label, self._options, self._heading)
 
     def _names(self, fields: list[Field], begin: int) -> list[str]:
-        """The names of the columns; one without a name is named as by pandas. InputError duplicate_column."""
+        """The names of the columns; a column without one is named as pandas does. InputError duplicate_column."""
         names: dict[str, None] = {}
         for number, (place, field) in enumerate(fields):
             name = field.decode(errors="replace") or f"{UNNAMED}{number}"
@@ -151,9 +151,9 @@ class CsvLines(TableParser):
         return list(names)
 
     def _below(self, n_columns: int, begin: int, end: int) -> list[list[bytes]]:
-        """Fields of the first lines from `begin` on that have as many as there are columns."""
+        """Fields of the lines from `begin` on that have `n_columns` fields; looks at up to LOOK_LINES lines."""
         assert self._reader is not None
-        found: list[list[bytes]] = []
+        below: list[list[bytes]] = []
         lines = max(1, min(LOOK_LINES, _LOOK_FIELDS // n_columns))
         while begin < end and lines:
             line, begin = self._line(begin)
@@ -164,8 +164,8 @@ class CsvLines(TableParser):
             finally:
                 lines -= 1
             if len(fields) == n_columns:
-                found.append([field for _, field in fields])
-        return found
+                below.append([field for _, field in fields])
+        return below
 
     def _kind(self, column: int) -> str:
         return {self._columns.label: "label", self._columns.weight: "weight"}.get(column, "field")

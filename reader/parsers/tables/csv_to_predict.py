@@ -1,4 +1,4 @@
-"""CSV and TSV whose rows are to be predicted: columns are those that the model was trained on, see `column_match`."""
+"""Reads CSV and TSV to predict: `column_match` finds the columns that the model was trained on."""
 
 from collections.abc import Sequence
 
@@ -16,17 +16,17 @@ from streamsvm.reader.parsers.tables.mixed_columns import MixedColumns
 from streamsvm.storage.models.model_file import Label
 from streamsvm.storage.rows.csr import LABEL, Array
 
-_ANOTHER = "\n"  # in place of a label that the model does not have
+_ANOTHER = "\n"  # stands for a label that the model does not have
 
 
 class CsvToPredict(CsvParser):
-    """options.like is the model's `input`, or {"n_features": n}.
+    """A parser whose options.like is the model's `input`, or {"n_features": n}.
 
-    classes  labels of the model: rows hold the places in it of those that are texts, len(classes) for others
+    Labels serve to judge predictions, and none is a fault: a field that is no label becomes NaN.
 
-    Labels are looked at to judge predictions, and none is a fault: what is no label is NaN.
-
-    match    which columns are which, when the first line has been read
+    classes  labels of the model. A label that is a string becomes its place in `classes`; a string that is no class
+             becomes their number
+    match    of the table's columns with the model's, set when the first line has been read
     """
 
     def __init__(self, options: InputOptions, limits: Limits, classes: Sequence[Label] = ()) -> None:
@@ -35,7 +35,7 @@ class CsvToPredict(CsvParser):
         self.match: Match | None = None
 
     def _find_columns(self) -> Columns:
-        """Labels alone: of weights and groups nothing is asked."""
+        """Find the labels alone: weights and groups are not read."""
         wanted, heading = self._options.label_column, self._heading
         label = label_place(self._options.like or {}, heading.names)
         return Columns(label if wanted is None else heading.place(wanted, "label_column"), None, None)
@@ -51,7 +51,7 @@ class CsvToPredict(CsvParser):
         return self.match.columns
 
     def expected(self, label: Array) -> Array:
-        """(n,): the labels that stand for those of some rows, nan or "" where there is none."""
+        """(n,): the labels that the numbers `label` (n,) of rows stand for, NaN or "" where a row has none."""
         if not self._codes:
             return label
         places = np.where(np.isnan(label), len(self._codes) + 1, label).astype(np.int64)
@@ -63,10 +63,10 @@ class CsvToPredict(CsvParser):
     def _texts(self, fields: Fields, column: int, faults: Faults) -> list[str]:
         return super()._texts(fields, column, {} if column == self._columns.label else faults)
 
-    def _kept_labels(self, numbers: dict[int, Array], texts: dict[int, list[str]], keep: Array) -> Array:
+    def _labels_of(self, numbers: dict[int, Array], texts: dict[int, list[str]], keep: Array) -> Array:
         label = self._columns.label
         if label not in texts:
-            return super()._kept_labels(numbers, texts, keep)
+            return super()._labels_of(numbers, texts, keep)
         other = float(len(self._codes))
         codes = [self._codes.get(text, other) if text else np.nan for text in texts[label]]
         return np.array(codes, LABEL)[keep]

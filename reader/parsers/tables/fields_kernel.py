@@ -1,4 +1,4 @@
-"""The inner loops of tables of text that have words in them: lines to fields, and fields to numbers."""
+"""Inner loops of CSV: they split lines into fields, and read fields as numbers."""
 
 from typing import Any
 
@@ -11,21 +11,21 @@ from streamsvm.storage.rows.csr import Array
 NEWLINE, RETURN, QUOTE, SPACE, TAB = 10, 13, 34, 32, 9
 
 # skip_blank(text, begin, end, delimiter) -> (lines, place)
-# Passes over the lines of text[begin:end], which ends with a line feed, up to the first with a byte that is not blank,
-# or is the delimiter (-1: none): one of tabs may be a row without any value.
+# Skips blank lines of text[begin:end], which ends with a line feed, up to the first line with a byte that is not blank
+# or is the delimiter (-1: none): a line of tabs may be a row without any value. place: where that line begins.
 #
 # split_lines(text, begin, end, delimiter, start (r, c) int32, stop (r, c) int32) -> (rows, blank lines, place)
-# Reads lines of text[begin:end], which ends with a line feed: field (delimiter field)* [CR] LF, c fields a line. A
-# field is text[start:stop], without the blanks around it and without the quotes around all of it.
-# place: where it stopped: `end`, or behind r rows, or at a line that is not so: of another number of fields, with
-# quotes inside a field, or a CR inside the line. Blank lines are passed over.
+# Splits lines of text[begin:end], which ends with a line feed: field (delimiter field)* [CR] LF, c fields a line. A
+# field is text[start:stop], without the blanks around it and without the quotes around all of it. Skips blank lines.
+# place: where it stopped: at `end`, behind r rows, or at a line with another number of fields, with quotes inside a
+# field, or with a CR inside the line.
 #
-# read_table(text, start (r, c), stop (r, c), places (k,) int64, out (n, k) float64), n <= r -> how many are nan
-# read_doubles(text, start (n,), stop (n,), out (n,) float64) -> how many are nan
-# The numbers that the fields, of the columns at `places`, are, to the nearest float32, or double; nan where a field is
-# no number, or not rounded.
+# read_table(text, start (r, c), stop (r, c), places (k,) int64, out (n, k) float64), n <= r -> number of NaN
+# read_doubles(text, start (n,), stop (n,), out (n,) float64) -> number of NaN
+# Read fields (read_table: those of the columns at `places`) as numbers: the nearest float32, or the nearest double. NaN
+# where a field is no number, or cannot be rounded here.
 #
-# text must go on for a byte behind each field.
+# text must have at least one byte behind each field.
 
 
 @njit(cache=True, nogil=True)

@@ -1,7 +1,7 @@
-"""What columns of a table make, where not all of them are numbers: features of numbers and words, or strings.
+"""Makes rows of the columns of a table: of numbers and categories, or of strings of bases.
 
-The features of a table: first the columns of numbers in their order, then, with missing `indicator`, one of
-each of them that says where it is missing, then the categories.
+Features come in this order: columns of numbers; with missing `indicator`, a feature for each of these columns that is 1
+where it is missing; categories.
 """
 
 from typing import Any, Protocol
@@ -24,11 +24,11 @@ Made = tuple[Array, Array, Array]  # indptr, indices, values
 class Maker(Protocol):
     """Makes rows of the columns of a table.
 
-    number_places  (k,) of the columns that are read as numbers
-    word_places    of those that are read as they are
-    n_features     so far
-    unknown        categories without a feature
-    warnings       of columns that look as if they were none, with code and message
+    number_places  (k,) places of the columns that are read as numbers
+    word_places    places of the columns that are read as strings
+    n_features     number of features so far
+    unknown        number of fields so far whose category has no feature
+    warnings       of columns that look like ids or dates, each a code and a message
     """
 
     @property
@@ -43,23 +43,23 @@ class Maker(Protocol):
     def warnings(self) -> list[dict[str, str]]: ...
 
     def words_fit(self, fields: Fields, is_text: bool) -> Array:
-        """(n,): which words can be read; is_text: all of them are UTF-8, as is known already."""
+        """(n,) bool: which fields can be read; is_text: the caller knows that all are UTF-8."""
 
     def word_fault(self, word: bytes) -> tuple[str, str, int] | None:
-        """Code, message and place in the word of what is wrong with it, or None."""
+        """The fault of a word: its code, message and place in the word; None if it can be read."""
 
     def make(self, numbers: Array, words: list[Fields], base: int) -> Made:
-        """Make features of numbers (n, k) that fit, nan where they are missing, and of the words."""
+        """Make rows of numbers (n, k) that fit float32, NaN where missing, and of the words of each word column."""
 
-    def told(self) -> dict[str, Any]:
-        """The part of `input` that says how features are made."""
+    def input_entries(self) -> dict[str, Any]:
+        """The entries of `Manifest.input` that say how features are made."""
 
 
 class MixedFeatures:
     """A `Maker` of features of numbers and categories.
 
-    columns      that make features
-    grows        whether categories that are not in `like` make features of their own
+    columns  that make features
+    grows    False: categories that options.like does not have make no features
     """
 
     def __init__(self, columns: MixedColumns, options: InputOptions, *, grows: bool = True) -> None:
@@ -117,29 +117,29 @@ class MixedFeatures:
         is_missing = np.isnan(numbers)
         values = np.where(is_missing, 0, numbers).astype(VALUE)
         missing = is_missing if self._n_indicators else np.zeros((n_rows, 0), bool)
-        found = np.empty((n_rows, len(words)), INDEX)
+        categories = np.empty((n_rows, len(words)), INDEX)
         signs = np.empty((n_rows, len(words)), VALUE)
         for place, fields in enumerate(words):
-            found[:, place], signs[:, place] = self._categories.numbers(place, fields)
+            categories[:, place], signs[:, place] = self._categories.numbers(place, fields)
         most = n_rows * (len(self.columns.names) + missing.shape[1])
-        indptr, indices, kept = np.zeros(n_rows + 1, INDPTR), np.empty(most, INDEX), np.empty(most, VALUE)
-        categories_kernel.put_rows(values, missing, found, signs, base, indptr, indices, kept)
-        return indptr, indices[: indptr[-1]].copy(), kept[: indptr[-1]].copy()
+        indptr, indices, data = np.zeros(n_rows + 1, INDPTR), np.empty(most, INDEX), np.empty(most, VALUE)
+        categories_kernel.put_rows(values, missing, categories, signs, base, indptr, indices, data)
+        return indptr, indices[: indptr[-1]].copy(), data[: indptr[-1]].copy()
 
-    def told(self) -> dict[str, Any]:
+    def input_entries(self) -> dict[str, Any]:
         return {
             "columns": self.columns.names,
             "categorical": self.columns.word_names,
             "missing": self._missing,
-            **self._categories.told(),
+            **self._categories.input_entries(),
         }
 
 
 class StringColumn:
-    """A `Maker` of strings of bases, all as long as the first, or as those before.
+    """A `Maker` of strings of bases, all of the length of the first, or of the dataset's strings.
 
-    place   of their column; name: as the options say it
-    length  None before the first
+    place   of the column with the strings
+    length  of the strings; None before the first
     """
 
     number_places = np.empty(0, np.int64)
@@ -156,7 +156,7 @@ class StringColumn:
         return 0 if self.length is None else fasta_kernel.words_of(self.length)
 
     def word_fault(self, string: bytes) -> tuple[str, str, int] | None:
-        """See `Maker`. The first string that fits says the length."""
+        """See `Maker`. The first good string sets the length."""
         if not string:
             return "empty_sequence", "there is no string", 0
         bad = np.flatnonzero(fasta_kernel.CODES[np.frombuffer(string, np.uint8)] > fasta_kernel.UNKNOWN_BASE)
@@ -183,19 +183,19 @@ class StringColumn:
         strings_kernel.pack_strings(fields.text, fields.start, fields.stop, fasta_kernel.CODES, packed, values)
         return np.arange(len(fields) + 1, dtype=INDPTR) * each, packed, values
 
-    def told(self) -> dict[str, Any]:
+    def input_entries(self) -> dict[str, Any]:
         return {**string_input(self.length or 0), "string_column": self._name}
 
 
 def feature_names(input: dict[str, Any] | None, wanted: set[int], base: int) -> dict[int, str]:
-    """Names of those of these features that have one, in a dataset with this `input`."""
+    """Names of the `wanted` features in a dataset with this `input`, as far as they have one; `base` is the first."""
     if input is None or "columns" not in input:
         return {}
     words = set(input["categorical"])
     names = [name for name in input["columns"] if name not in words]
     names += [f"{name} is missing" for name in names] if input["missing"] == "indicator" else []
-    found = {base + number: name for number, name in enumerate(names)}
+    named = {base + number: name for number, name in enumerate(names)}
     first = base + len(names)
     for column, numbers in input.get("dictionary", {}).items():
-        found |= {first + number: f"{column}={word}" for word, number in numbers.items() if first + number in wanted}
-    return {number: name for number, name in found.items() if number in wanted}
+        named |= {first + number: f"{column}={word}" for word, number in numbers.items() if first + number in wanted}
+    return {number: name for number, name in named.items() if number in wanted}

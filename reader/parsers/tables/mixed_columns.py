@@ -1,4 +1,4 @@
-"""Which columns of a table make features, and how: as the options say, or as rows before them were."""
+"""Decides which columns of a table make features, and how: by the options, or by the dataset the rows are added to."""
 
 import re
 from collections.abc import Collection
@@ -15,19 +15,20 @@ from streamsvm.storage.rows.csr import Array
 
 ALL = "all"
 _SHOWN = 5  # names in a message
-_KEPT = ("label_column", "weight_column", "group_column")
+_ASIDE = ("label_column", "weight_column", "group_column")
 _SAME = ("missing", "categories")
-_INDEX = re.compile(r"__index_level_\d+__")  # as pandas writes one without a name to Parquet
+_INDEX = re.compile(r"__index_level_\d+__")  # pandas' name in Parquet for an index without one
 
 
 @dataclass(frozen=True)
 class MixedColumns:
-    """
-    names   of the columns that make features, or their numbers from 1
-    places  where they stand, from 0
-    is_word whether they hold categories
-    dropped names of columns that make none and are nothing else
-    index   those of them that are left out because pandas' index is there
+    """The columns that make features.
+
+    names    of the columns, or their numbers from 1
+    places   of the columns, from 0
+    is_word  whether each holds categories
+    dropped  names of columns that are neither features nor labels, weights or groups
+    index    names of dropped columns that hold pandas' index
     """
 
     names: list[str]
@@ -38,34 +39,37 @@ class MixedColumns:
 
     @cached_property
     def word_names(self) -> list[str]:
-        """Names of those with categories."""
+        """Names of the columns with categories."""
         return [name for name, is_word in zip(self.names, self.is_word, strict=True) if is_word]
 
     @cached_property
     def number_places(self) -> Array:
-        """(k,) places of those with numbers."""
+        """(k,) places of the columns with numbers."""
         return np.array(self.places, np.int64)[~np.array(self.is_word, bool)]
 
     @cached_property
     def words(self) -> list[int]:
-        """Places of those with categories."""
+        """Places of the columns with categories."""
         return [place for place, is_word in zip(self.places, self.is_word, strict=True) if is_word]
 
 
 def is_numbers(input_: dict[str, Any] | None) -> bool:
-    """Whether rows of a dataset with this `input` are a table of numbers, each column a feature."""
+    """Whether a dataset with this `input` is a table of numbers in which each column is one feature."""
     return input_ is not None and "columns" in input_ and not input_["categorical"] and input_["missing"] != "indicator"
 
 
 def like_before(options: InputOptions) -> InputOptions:
-    """With what the rows before say. InputError option_unused for an option that contradicts them, input_mismatch."""
+    """The options for rows added to the dataset options.like, or for a model.
+
+    InputError option_unused if an option contradicts it, input_mismatch if the rows are of another kind.
+    """
     like = options.like
     if not like or "format" not in like:
         return options
     if "columns" not in like:
         if like["format"] == "fasta":
             return replace(options, string_column=options.string_column or like.get("string_column"))
-        raise InputError("input_mismatch", f"these rows are a table, those before are {like['format']}")
+        raise InputError("input_mismatch", f"these rows are a table, the dataset's are {like['format']}")
     if is_numbers(like) and options.categorical:
         raise InputError("input_mismatch", "the dataset was made of numbers only")
     for name in (*_SAME, *(["n_features"] if "n_features" in like else [])):
@@ -80,20 +84,21 @@ def like_before(options: InputOptions) -> InputOptions:
 
 
 def check_header(options: InputOptions, heading: Heading) -> None:
-    """InputError header_differs if only these rows, or only those before, have names of columns."""
+    """InputError header_differs if only these rows, or only the dataset's, have names of columns."""
     before = (options.like or {}).get("has_names")
     if before is not None and before != (heading.names is not None):
         ours, theirs = ("have no", "have") if before else ("have", "have no")
-        raise InputError("header_differs", f"these rows {ours} names of columns, those before {theirs} names", line=1)
+        message = f"the columns of these rows {ours} names, those of the rows before {theirs} names"
+        raise InputError("header_differs", message, line=1)
 
 
 def new_columns(
     options: InputOptions, heading: Heading, aside: list[int], with_words: set[int], index: Collection[str] = ()
 ) -> MixedColumns:
-    """The columns of a dataset to be made.
+    """The columns of a new dataset.
 
-    with_words  columns that words were seen in
-    index       names of columns that are pandas' index, by the file's metadata
+    with_words  places of columns that hold words
+    index       names of columns that the file's metadata call pandas' index
 
     InputError categorical_missing, columns_missing, drop_columns_missing, column_ambiguous, same_column.
     """
@@ -112,8 +117,8 @@ def new_columns(
     else:
         words = set(heading.places(options.categorical, "categorical")) if options.categorical else set()
     if words - set(places):
-        told = "a column named as categorical is no feature: it is left out, or one of labels, weights or groups"
-        raise InputError("same_column", told, line=1)
+        message = "a column in categorical is no feature: it is left out, or has labels, weights or groups"
+        raise InputError("same_column", message, line=1)
     used = {*places, *aside}
     dropped = tuple(heading.name(place) for place in range(heading.n_columns) if place not in used)
     names = [heading.name(place) for place in places]
@@ -126,10 +131,10 @@ def _chosen(options: InputOptions, heading: Heading) -> set[int] | None:
 
 
 def _left_out(options: InputOptions, heading: Heading, aside: list[int]) -> set[int]:
-    found = set(heading.places(options.drop_columns, "drop_columns")) if options.drop_columns else set()
-    if found & set(aside):
+    places = set(heading.places(options.drop_columns, "drop_columns")) if options.drop_columns else set()
+    if places & set(aside):
         raise InputError("same_column", "a column of labels, weights or groups is named in drop_columns", line=1)
-    return found
+    return places
 
 
 def _is_index(place: int, heading: Heading, index: Collection[str]) -> bool:
@@ -140,7 +145,7 @@ def _is_index(place: int, heading: Heading, index: Collection[str]) -> bool:
 
 
 def columns_before(like: dict[str, Any], options: InputOptions, heading: Heading, aside: list[int]) -> MixedColumns:
-    """Find the columns of `like` in a further table: by name, or where they stood if neither has names.
+    """Find the columns of `like` in a further table: by name, or by place if neither has names.
 
     InputError column_missing, columns_differ, header_differs, column_count.
     """
@@ -155,9 +160,9 @@ def columns_before(like: dict[str, Any], options: InputOptions, heading: Heading
     rest = [place for place in range(heading.n_columns) if place not in is_aside]
     if len(rest) == len(names) and not dropped:
         return MixedColumns(names, rest, is_word, dropped)
-    told = f"the line has {heading.n_columns} columns, those before had {like['n_columns']}"
+    message = f"the line has {heading.n_columns} columns, those before had {like['n_columns']}"
     raise InputError(
-        "column_count", told, line=1, hint="columns without names are matched by place: give as many as before"
+        "column_count", message, line=1, hint="columns without names are matched by place: give as many as before"
     )
 
 
@@ -165,28 +170,28 @@ def _named(like: dict[str, Any], options: InputOptions, heading: Heading, aside:
     """The places of all columns of `like`."""
     names = like["columns"]
     places = [heading.place_of(name) for name in names]
-    found = set(places)
-    if both := [heading.name(place) for place in aside if place in found]:
-        raise InputError("same_column", f"column {told_names(both)} was a feature in the rows before", line=1)
+    features = set(places)
+    if both := [heading.name(place) for place in aside if place in features]:
+        raise InputError("same_column", f"column {first_names(both)} was a feature in the rows before", line=1)
     missing = [name for name, place in zip(names, places, strict=True) if place is None]
-    if others := _others(like, options, heading, {*found, *aside}):
-        told = f"the rows before have no column {told_names(others)}"
-        told += f", these no column {told_names(missing)}" if missing else ""
-        raise InputError("columns_differ", told, line=1)
+    if others := _others(like, options, heading, {*features, *aside}):
+        message = f"the rows before have no column {first_names(others)}"
+        message += f", these no column {first_names(missing)}" if missing else ""
+        raise InputError("columns_differ", message, line=1)
     if missing:
-        raise InputError("column_missing", f"there is no column {told_names(missing)}", line=1)
+        raise InputError("column_missing", f"there is no column {first_names(missing)}", line=1)
     return [place for place in places if place is not None]
 
 
-def _others(like: dict[str, Any], options: InputOptions, heading: Heading, known: set[int | None]) -> list[str]:
-    """Names of columns that neither the rows before had nor the options leave out."""
-    before = {*like.get("dropped", ()), *(like.get(option) for option in _KEPT)}
+def _others(like: dict[str, Any], options: InputOptions, heading: Heading, used: set[int | None]) -> list[str]:
+    """Names of further columns that the dataset did not have and the options do not leave out."""
+    before = {*like.get("dropped", ()), *(like.get(option) for option in _ASIDE)}
     left_out = {heading.place_of(name) for name in listed(options.drop_columns or "")}
     chosen = _chosen(options, heading)
     return [
         heading.name(place)
         for place in range(heading.n_columns)
-        if place not in known
+        if place not in used
         and place not in left_out
         and (chosen is None or place in chosen)
         and heading.name(place) not in before
@@ -194,14 +199,14 @@ def _others(like: dict[str, Any], options: InputOptions, heading: Heading, known
     ]
 
 
-def told_names(names: Collection[str]) -> str:
-    """The first few, for a message."""
+def first_names(names: Collection[str]) -> str:
+    """The first few names, for a message."""
     shown = ", ".join(repr(name[:40]) for name in list(names)[:_SHOWN])
     return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
 
 
 def string_place(options: InputOptions, heading: Heading, aside: list[int]) -> int | None:
-    """Place of the column with strings; None if there is none. InputError string_column_missing, same_column."""
+    """The place of the column with strings, None if there is none. InputError string_column_missing, same_column."""
     wanted = options.string_column
     if wanted is None:
         if options.like and options.like.get("format") == "fasta":
@@ -213,22 +218,19 @@ def string_place(options: InputOptions, heading: Heading, aside: list[int]) -> i
     return place
 
 
-def told_columns(
+def column_entries(
     format_: str, columns: MixedColumns, aside: Columns, heading: Heading, like: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """The part of `input` that says where columns are found: by name, or by number from 1 if they have none.
-
-    It stays what it was for the first rows, `like`.
-    """
+    """The entries of `Manifest.input` that say where columns are; for rows added to a dataset, its own: `like`."""
     if like:
         return like
-    found = zip(_KEPT, (aside.label, aside.weight, aside.group), strict=True)
-    kept = {option: heading.name(place) for option, place in found if place is not None}
+    places = zip(_ASIDE, (aside.label, aside.weight, aside.group), strict=True)
+    names_aside = {option: heading.name(place) for option, place in places if place is not None}
     return {
         "format": format_,
         "has_names": heading.names is not None,
         "n_columns": heading.n_columns,
         "places": columns.places,
         **({"dropped": list(columns.dropped)} if columns.dropped else {}),
-        **kept,
+        **names_aside,
     }

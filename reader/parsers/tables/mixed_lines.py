@@ -1,4 +1,4 @@
-"""Lines of a table whose fields are left where they stand."""
+"""Lines of a table, as places of their fields in the text."""
 
 import numpy as np
 
@@ -7,14 +7,14 @@ from streamsvm.reader.parsers.tables.categories import Fields
 from streamsvm.reader.parsers.tables.csv_fields import is_text
 from streamsvm.storage.rows.csr import Array
 
-_MOST_FIELDS = 1 << 18  # of a batch
+_MOST_FIELDS = 1 << 18  # in a batch
 
 
 class MixedLines:
-    """Rows of fields as they stand in the window; those of odd lines stand behind it.
+    """A batch of lines. Fields of lines that the kernel cannot split are copied behind the window's text.
 
-    start, stop  (n, columns) places in `text`
-    begins       of odd lines: row -> places of their fields in the window
+    start, stop  (n, columns): places of the fields in `text`
+    begins       row -> places in the window of the fields that were copied
     faults       of lines that are no rows: place in the window, code, message
     """
 
@@ -24,7 +24,7 @@ class MixedLines:
         self.clear()
 
     def clear(self) -> None:
-        """None are left."""
+        """Begin a new batch."""
         self.rows = 0
         self.begins: dict[int, list[int]] = {}
         self.faults: list[tuple[int, str, str]] = []
@@ -32,11 +32,11 @@ class MixedLines:
 
     @property
     def full(self) -> bool:
-        """Whether there is no room for a further one."""
+        """Whether there is no room for a further line."""
         return self.rows == len(self.start)
 
     def add_odd(self, fields: list[tuple[int, bytes]], line: int, filled: int) -> None:
-        """Fields of a line at this place, in a window of so many bytes."""
+        """Copy the fields of a line that begins at `line` in the window, whose text ends at `filled`."""
         self.begins[self.rows] = [line + place for place, _ in fields]
         for column, (_, content) in enumerate(fields):
             self.start[self.rows, column] = filled + len(self._further)
@@ -45,29 +45,29 @@ class MixedLines:
         self.rows += 1
 
     def text(self, window: Array, filled: int) -> Array:
-        """The text that `start` and `stop` are places in."""
+        """The window's text with the copied fields behind it: `start` and `stop` are places in it."""
         if not self._further:
             return window
         return np.concatenate((window[:filled], np.frombuffer(bytes(self._further), np.uint8)))
 
     def fields(self, text: Array, column: int) -> Fields:
-        """The fields of a column; text: as `text` gives it."""
+        """The fields of a column; text: the result of `text`."""
         return Fields(text, self.start[: self.rows, column], self.stop[: self.rows, column])
 
     def field(self, text: Array, row: int, column: int) -> bytes:
-        """One of them."""
+        """A field; text: the result of `text`."""
         return text[self.start[row, column] : self.stop[row, column]].tobytes()
 
-    def word_columns(self, text: Array, known: set[int]) -> set[int]:
-        """Columns besides those known with a field that is no number, and not missing."""
-        left = np.array([column for column in range(self.start.shape[1]) if column not in known], np.int64)
-        values = np.empty((self.rows, len(left)))
-        kernel.read_table(text, self.start, self.stop, left, values)
+    def word_columns(self, text: Array, skipped: set[int]) -> set[int]:
+        """Columns, but the skipped ones, that have a word: a field that is no number, and not missing."""
+        columns = np.array([column for column in range(self.start.shape[1]) if column not in skipped], np.int64)
+        values = np.empty((self.rows, len(columns)))
+        kernel.read_table(text, self.start, self.stop, columns, values)
         is_hard = np.isnan(values)
         return {
-            int(left[k])
+            int(columns[k])
             for k in np.flatnonzero(is_hard.any(axis=0)).tolist()
-            if any(is_text(self.field(text, row, left[k])) for row in np.flatnonzero(is_hard[:, k]).tolist())
+            if any(is_text(self.field(text, row, columns[k])) for row in np.flatnonzero(is_hard[:, k]).tolist())
         }
 
     def place(self, row: int, column: int) -> int:

@@ -1,4 +1,4 @@
-"""Columns that look as if they were no features: ids, dates. The first rows tell; a person decides."""
+"""Warns of columns that look like ids or dates, by the first rows; the user decides whether to drop them."""
 
 import re
 from collections.abc import Sequence
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from streamsvm.reader.parsers.tables.categories import Fields
-from streamsvm.reader.parsers.tables.mixed_columns import MixedColumns, told_names
+from streamsvm.reader.parsers.tables.mixed_columns import MixedColumns, first_names
 from streamsvm.storage.rows.csr import Array
 
 _LOOK_ROWS, _LOOK_VALUES = 10_000, 1 << 20
-_LEAST_ROWS = 10  # with which a column whose name says nothing is looked at
+_LEAST_ROWS = 10  # before a column is called an id by its values alone
 _ID = re.compile(r"(.*[^a-z])?(id|ids|idx|index|key|uuid|guid|rownum|row_number|row_no|serial)", re.IGNORECASE)
 _CAMEL_ID = re.compile(r".*[a-z](Id|ID)")
 _DATE = re.compile(rb"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}([T ].*)?")
@@ -21,7 +21,7 @@ Warning_ = dict[str, str]
 
 
 class OddColumns:
-    """`look` at rows as they come, then `warnings`; memory is for the first rows alone."""
+    """Call `look` with rows as they come, then `warnings`. Only the first rows are stored."""
 
     def __init__(self, columns: MixedColumns) -> None:
         self._columns = columns
@@ -32,34 +32,32 @@ class OddColumns:
         self._rows = 0
 
     def look(self, numbers: Array, words: Sequence[Fields]) -> None:
-        """At numbers (n, k), nan where they are missing, and the words of these rows."""
+        """Store rows: numbers (n, k), NaN where missing, and the words of each word column."""
         count = min(len(numbers), self._most - self._rows)
         if count <= 0:
             return
         self._numbers.append(numbers[:count].copy())
-        for known, fields in zip(self._words, words, strict=True):
-            known += [fields[row] for row in range(count)]
+        for stored, fields in zip(self._words, words, strict=True):
+            stored += [fields[row] for row in range(count)]
         self._rows += count
 
     def warnings(self) -> list[Warning_]:
-        """The warnings there are, each with a code and what would help."""
-        found = [_warning("index_left_out", self._columns.index, _INDEX_TOLD)] if self._columns.index else []
+        """The warnings, each a code and a message that says what helps."""
         dates = [*self._dates_of_numbers(), *self._dates_of_words()]
         ids = [name for name in (*self._ids_of_numbers(), *self._ids_of_words()) if name not in dates]
-        found += [_warning("columns_like_ids", ids, _IDS_TOLD)] if ids else []
-        found += [_warning("columns_like_dates", dates, _DATES_TOLD)] if dates else []
-        return found
+        columns = {"index_left_out": self._columns.index, "columns_like_ids": ids, "columns_like_dates": dates}
+        return [_warning(code, names) for code, names in columns.items() if names]
 
     def _ids_of_numbers(self) -> list[str]:
         values = self._whole()
         return [self._names[k] for k in range(values.shape[1]) if _is_id(values[:, k], self._names[k])]
 
     def _dates_of_numbers(self) -> list[str]:
-        """Days written as 20240131."""
+        """Names of columns of days written as 20240131."""
         values = self._whole()
         are_days = (values >= _FIRST_DAY) & (values <= _LAST_DAY) & (values % 1 == 0)
         month, day = values // 100 % 100, values % 100
-        # As float32 they are a day off.
+        # Rounded to float32, days are off by one.
         are_days &= (month >= 1) & (month <= 12) & (day >= 0) & (day <= 32)
         return [self._names[k] for k in np.flatnonzero(are_days.all(axis=0)).tolist()] if len(values) else []
 
@@ -82,11 +80,11 @@ class OddColumns:
 
 
 def _is_id(values: Array, name: str) -> bool:
-    """Whole numbers, each once: by ones, or all of a range, or in a column that is called so."""
+    """Whether all values are integers, each once, in a column named as an id; or count up by one, or fill a range."""
     if len(values) < 3 or not (values % 1 == 0).all():
         return False
     if _ID.fullmatch(name) or _CAMEL_ID.fullmatch(name):
-        # As float32 large ones are the same as their neighbours.
+        # Rounded to float32, large integers equal their neighbours.
         return len(np.unique(values)) == len(values) or bool(np.median(values) > _LARGE)
     if len(values) < _LEAST_ROWS:
         return False
@@ -96,15 +94,16 @@ def _is_id(values: Array, name: str) -> bool:
     return bool(is_range) and len(np.unique(values)) == len(values)
 
 
-def _warning(code: str, names: Sequence[str], told: str) -> Warning_:
-    return {"code": code, "message": f"{told}: {told_names(names)}. {_HELP[code]}"}
+def _warning(code: str, names: Sequence[str]) -> Warning_:
+    what, help_ = _TEXTS[code]
+    return {"code": code, "message": f"{what}: {first_names(names)}. {help_}"}
 
 
-_INDEX_TOLD = "an index of pandas is no feature and was left out"
-_IDS_TOLD = "columns look like ids, which say nothing of rows to come"
-_DATES_TOLD = "columns look like dates, which are taken for numbers or words"
-_HELP = {
-    "index_left_out": "To keep it, name it in columns",
-    "columns_like_ids": "Leave them out: drop_columns",
-    "columns_like_dates": "Leave them out, or make numbers of them: drop_columns",
+_TEXTS = {
+    "index_left_out": ("an index of pandas is no feature and was left out", "To keep it, name it in columns"),
+    "columns_like_ids": ("columns look like ids, which say nothing of new rows", "Leave them out: drop_columns"),
+    "columns_like_dates": (
+        "columns look like dates, which are taken for numbers or words",
+        "Leave them out, or make numbers of them: drop_columns",
+    ),
 }

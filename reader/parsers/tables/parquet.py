@@ -1,4 +1,7 @@
-"""Parquet to rows, batch by batch: flat columns of numbers, and of words where CSV may have them; nulls are missing."""
+"""Turns Parquet into rows, batch by batch: flat columns of numbers, and of words where CSV may have them.
+
+Nulls are missing values.
+"""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -21,10 +24,10 @@ from streamsvm.reader.parsers.tables.columns import Heading, find_columns, find_
 from streamsvm.reader.parsers.tables.mixed import Maker, MixedFeatures, StringColumn
 from streamsvm.reader.parsers.tables.mixed_columns import (
     check_header,
+    column_entries,
     columns_before,
     new_columns,
     string_place,
-    told_columns,
 )
 from streamsvm.reader.parsers.tables.parquet_file import (
     check_sizes,
@@ -45,11 +48,11 @@ _MOST_BATCH_ROWS = 1 << 16
 _MISSING = ("missing_value", "a value is missing")
 
 Fault = tuple[str, str]
-Faults = dict[int, tuple[int, Fault]]  # of a row: its first column that cannot be read
+Faults = dict[int, tuple[int, Fault]]  # row -> its first column that cannot be read, and the fault
 
 
 class ParquetParser(TableParser):
-    """`scratch` is where the input is kept while it is read. Of a fault, `line` is the number of the row."""
+    """A `Parser`. The input is stored in the directory `scratch`. A fault's `line` is the row's number."""
 
     def __init__(self, options: InputOptions, limits: Limits, scratch: Path, names: LabelNames | None = None) -> None:
         super().__init__(options, limits, names)
@@ -57,7 +60,7 @@ class ParquetParser(TableParser):
         self._heading = Heading((), 0)
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """The rows. InputError at the first fault, unless rows are skipped."""
+        """Yield the rows. InputError at the first fault, unless rows are skipped."""
         with spooled(chunks, self._scratch) as file, open_table(file) as table:
             check_sizes(table.metadata, size_of(file), self._limits)
             self._set_columns(table.schema_arrow)
@@ -88,7 +91,7 @@ class ParquetParser(TableParser):
         self._settle_features(schema)
 
     def _settle_features(self, schema: Any) -> None:
-        """What the columns that are left make."""
+        """Settle which of the other columns make features, and check their types."""
         heading, aside, options = self._heading, self._columns.aside, self._options
         place = string_place(options, heading, aside)
         if place is not None:
@@ -103,14 +106,14 @@ class ParquetParser(TableParser):
                 words = {place for place in range(heading.n_columns) if is_string(schema.field(place).type)}
                 columns = new_columns(options, heading, aside, words, index_of(schema))
             self._maker = MixedFeatures(columns, options)
-            self._told = told_columns("parquet", columns, self._columns, heading, options.like)
+            self._column_entries = column_entries("parquet", columns, self._columns, heading, options.like)
         for number in self._number_places(self._maker):
             if not is_number(schema.field(number).type):
                 raise self._column_type(number, schema)
         self.set_features(self._maker.n_features)
 
     def _column_type(self, place: int, schema: Any) -> InputError:
-        """A column cannot be what it should be."""
+        """The error for a column whose type does not fit its use."""
         return InputError(
             "column_type", f"{self._heading.shown(place)} is of type {str(schema.field(place).type)[:40]}"
         )
@@ -127,12 +130,12 @@ class ParquetParser(TableParser):
         return [k for k in (*aside, *maker.number_places.tolist()) if k not in self.text_columns]
 
     def _read_batch(self, batch: Any, first: int) -> Rows:
-        """The rows of a batch whose first has the number `first`."""
+        """Read a batch, whose first row has the number `first`; reject rows with faults."""
         maker, faults = self._maker, Faults()
         assert maker is not None
         texts = {k: strings_of(self._column(batch, k)) for k in self.text_columns}
-        for k, found in texts.items():
-            sizes = lengths(found)
+        for k, strings in texts.items():
+            sizes = lengths(strings)
             _note(faults, k, np.nan_to_num(sizes, nan=np.inf) <= MOST_CHARACTERS, partial(_text_fault, sizes))
         numbers = {k: self._numbers(self._column(batch, k), k, faults) for k in self._number_places(maker)}
         words = {k: _fields(self._column(batch, k)) for k in maker.word_places}
@@ -144,7 +147,7 @@ class ParquetParser(TableParser):
             keep[row] = False
             column, (code, message) = faults[row]
             self.rejected.add(partial(self._fault_at, first + row, column, code, message))
-        return self._made(maker, keep, numbers, texts, {k: fields.kept(keep) for k, fields in words.items()})
+        return self._made(maker, keep, numbers, texts, {k: fields.select(keep) for k, fields in words.items()})
 
     def _made(
         self,
@@ -170,7 +173,7 @@ class ParquetParser(TableParser):
         return self.give(Rows(labels, *made, weights, groups))
 
     def _numbers(self, column: Any, place: int, faults: Faults) -> Array:
-        """(n,) float64, nan where a feature is missing."""
+        """(n,) float64: the numbers of a column, NaN where a feature is missing; faults are added to `faults`."""
         values = numbers_of(column)
         fit = self.fitting(values, place)
         if fit.all():
@@ -200,7 +203,7 @@ def _text_fault(sizes: Array, row: int) -> Fault:
 
 
 def _note(faults: Faults, column: int, fit: Array, fault_of: Any) -> None:
-    """The first column of a row that cannot be read says what is wrong."""
+    """Add the faults of a column, unless the row has a fault in an earlier column."""
     for row in np.flatnonzero(~fit).tolist():
         fault = fault_of(row)
         if fault is not None and (row not in faults or column < faults[row][0]):
@@ -208,7 +211,7 @@ def _note(faults: Faults, column: int, fit: Array, fault_of: Any) -> None:
 
 
 def _fields(column: Any) -> Fields:
-    """Words of a column, those that are null empty."""
+    """The words of a column; null becomes an empty word."""
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     texts = column.cast(pyarrow.large_string()).fill_null("")

@@ -1,4 +1,4 @@
-"""Parquet files: opened, their sizes checked, and their columns as arrays. Needs pyarrow, of the extra `parquet`."""
+"""Opens Parquet files, checks their sizes, and converts columns to arrays. Needs pyarrow, the extra `parquet`."""
 
 import json
 from collections.abc import Iterator
@@ -17,16 +17,16 @@ _BUFFER_BYTES = 1 << 20
 
 
 def check_sizes(metadata: Any, size: int, limits: Limits) -> None:
-    """InputError if a table is too large by what its footer says; nothing has been decoded yet."""
+    """InputError decompressed_too_large if the footer says that the table is too large, before anything is decoded."""
     encoded = sum(metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups))
     check_size(encoded, size, limits)
-    # How large it is as a table: columns of one value take next to nothing in the file.
+    # The size as an array counts, too: a column of equal values takes almost no bytes in the file.
     if metadata.num_rows * metadata.num_columns * 8 > limits.max_bytes:
         raise InputError("decompressed_too_large", f"the table has more than {limits.max_bytes} bytes")
 
 
 def open_table(file: IO[bytes]) -> Any:
-    """A Parquet file. InputError bad_parquet."""
+    """Open a Parquet file. InputError bad_parquet."""
     try:
         return parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False)
     except (pyarrow.ArrowException, OSError) as error:
@@ -34,16 +34,16 @@ def open_table(file: IO[bytes]) -> Any:
 
 
 def index_of(schema: Any) -> set[str]:
-    """Names of columns that pandas, which wrote the file, calls its index."""
+    """Names of the columns that pandas, which wrote the file, calls its index in the metadata."""
     try:
-        found = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
+        columns = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
     except (KeyError, ValueError, TypeError):
         return set()
-    return {name for name in found if isinstance(name, str)} if isinstance(found, list) else set()
+    return {name for name in columns if isinstance(name, str)} if isinstance(columns, list) else set()
 
 
 def next_batch(batches: Iterator[Any]) -> Any:
-    """The next batch, None at the end."""
+    """The next batch, None at the end. InputError bad_parquet."""
     try:
         return next(batches, None)
     except (pyarrow.ArrowException, OSError) as error:
@@ -65,12 +65,11 @@ def is_string(kind: Any) -> bool:
 
 def strings_of(column: Any) -> Array:
     """(n,) of str, None for null; numbers as Python writes them."""
-    found = [None if value is None else str(value) for value in column.to_pylist()]
-    return np.array(found, object)
+    return np.array([None if value is None else str(value) for value in column.to_pylist()], object)
 
 
 def lengths(texts: Array) -> Array:
-    """(n,) characters of each, NaN where there is none."""
+    """(n,) float64: the number of characters of each text, NaN for None and for an empty one."""
     return np.array([len(text) if text else np.nan for text in texts])
 
 

@@ -1,4 +1,4 @@
-"""What CSV and Parquet have in common: tables with columns that are no features, some of them of text."""
+"""The base of the parsers of CSV and Parquet: tables some of whose columns are no features."""
 
 from typing import Any
 
@@ -15,9 +15,9 @@ from streamsvm.storage.rows.csr import Array
 
 
 class TableParser(MatrixParser):
-    """A parser whose features are columns, counted from 1.
+    """A parser whose features are made of columns and numbered from 1.
 
-    names   of labels that are strings
+    names  of labels that are strings
     """
 
     def __init__(self, options: InputOptions, limits: Limits, names: LabelNames | None) -> None:
@@ -25,31 +25,31 @@ class TableParser(MatrixParser):
         self._labels = names or LabelNames(options.label_type)
         self._columns = Columns(None, None, None)
         self._maker: Maker | None = None
-        self._told: dict[str, Any] = {}
+        self._column_entries: dict[str, Any] = {}
 
     @property
     def input(self) -> dict[str, Any] | None:  # type: ignore[override]
-        """The description that further tables need to make the same features."""
-        return None if self._maker is None else {**self._told, **self._maker.told()}
+        """`Manifest.input`: what further tables need to make the same features; None before the first row."""
+        return None if self._maker is None else {**self._column_entries, **self._maker.input_entries()}
 
     @property
     def unknown(self) -> int:
-        """Categories that make no features."""
+        """Number of fields whose category has no feature."""
         return self._maker.unknown if self._maker else 0
 
     @property
     def warnings(self) -> list[dict[str, str]]:
-        """Warnings of columns that look as if they were no features, each a code and a message."""
+        """Warnings of columns that look like ids or dates, each a code and a message."""
         return self._maker.warnings if self._maker else []
 
     @property
     def text_columns(self) -> list[int]:
-        """Places of what is read as strings."""
+        """Places of the columns that are read as strings: groups, and labels if they are strings."""
         label = self._columns.label if self._labels.type == "string" else None
         return [place for place in (label, self._columns.group) if place is not None]
 
     def fitting(self, numbers: Array, place: int) -> Array:
-        """Which numbers (rows,) can be what the column at this place stands for, a feature, label or weight."""
+        """(n,) bool: which numbers (n,) are allowed in the column at this place, of features, labels or weights."""
         # A label may be as large as any double.
-        found = np.isfinite(numbers) if place == self._columns.label else fits(numbers)
-        return found & (numbers >= 0) if place == self._columns.weight else found
+        fit = np.isfinite(numbers) if place == self._columns.label else fits(numbers)
+        return fit & (numbers >= 0) if place == self._columns.weight else fit

@@ -1,1 +1,1 @@
-"""Documents: words and grams, hashed to features."""
+"""Parsers of documents, whose n-grams are hashed to features."""

@@ -1,4 +1,4 @@
-"""What Unicode says of every code point, as tables for kernels: what `re` and `str` of this Python say."""
+"""Tables of Unicode's properties of every code point, for kernels; they agree with `re` and `str` of this Python."""
 
 import re
 import sys
@@ -15,15 +15,15 @@ ASCII = 128  # code points
 _COUNT = sys.maxunicode + 1
 _SURROGATES = range(0xD800, 0xE000)
 _BLOCK = 256
-_FINAL_SIGMA = "\u03a3"  # its lower case depends on what stands around it
+_FINAL_SIGMA = "\u03a3"  # its lower case depends on the characters around it
 
 
 class Characters(NamedTuple):
-    """Of the code points below some number n.
+    """Properties of the code points below n.
 
-    kind   (n,) uint8: WORD for what `\\w` matches, BLANK for what `\\s` matches, both of str; else 0
-    lower  (n,) int32: the code point in lower case; HARD where that is more than one, or depends on the others
-    plain  (2, 256) uint8: of a byte that is an ASCII word character that byte, and it in lower case; else 0
+    kind   (n,) uint8: WORD if `\\w` of str matches, BLANK if `\\s` does, else 0
+    lower  (n,) int32: the code point in lower case; HARD if that is several, or depends on the characters around it
+    plain  (2, 256) uint8, by byte: an ASCII word character itself, and in lower case; 0 for other bytes
     """
 
     kind: Array
@@ -33,8 +33,8 @@ class Characters(NamedTuple):
 
 @cache
 def characters(count: int = _COUNT) -> Characters:
-    """The tables of the first code points, made when they are first asked for: a second for all of them."""
-    # A surrogate is no character; a full stop is neither word nor blank, and has no case.
+    """The tables of the first `count` code points; making them takes a second for all code points."""
+    # A full stop, which is neither word nor blank and has no case, stands for surrogates: they are no characters.
     every = "".join("." if code in _SURROGATES else chr(code) for code in range(count))
     kind = np.zeros(count, np.uint8)
     for flag, pattern in ((WORD, r"\w+"), (BLANK, r"\s+")):
@@ -55,5 +55,5 @@ def characters(count: int = _COUNT) -> Characters:
 
 
 def hard_characters() -> str:
-    """Those whose lower case is more than one character, or depends on what stands around them."""
+    """The characters whose lower case is several characters, or depends on the characters around them."""
     return "".join(map(chr, np.flatnonzero(characters().lower == HARD).tolist()))

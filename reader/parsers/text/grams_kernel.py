@@ -1,4 +1,4 @@
-"""The n-grams of a document, counted by the feature that each is hashed to."""
+"""Counts the n-grams of a document by the feature that each is hashed to."""
 
 from typing import Any, NamedTuple
 
@@ -17,11 +17,11 @@ WORDS, CHARS, CHARS_OF_WORDS = 0, 1, 2
 KEY, COUNT, FIRST_BEGIN, FIRST_END = range(4)
 _ONE, _FOUR, _SIX, _63 = (np.uint64(number) for number in (1, 4, 6, 63))
 SPACE = 32
-NOTED_AT_ONCE = 256  # n-grams: what cuts them and what counts them are two loops, which numba makes fast
+NOTED_AT_ONCE = 256  # n-grams are cut in one loop and counted in another: numba makes these two fast
 
 
 class Grams(NamedTuple):
-    """Which n-grams: `analyzer` is WORDS, CHARS or CHARS_OF_WORDS, n goes from least to most; how they are hashed."""
+    """Which n-grams are features: `analyzer` is WORDS, CHARS or CHARS_OF_WORDS; n goes from least to most."""
 
     analyzer: int
     least: int
@@ -32,14 +32,14 @@ class Grams(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Features of a document while it is read.
+    """A hash table of the features of one document, and buffers.
 
-    slots    (4 s,) int32, s a power of two of 64 or more, KEY -1 everywhere between documents: feature, sum, and its
-             first n-gram in `low`
+    slots    (4 s,) int32, s a power of two from 64 on: for each slot KEY, the feature, COUNT, its sum, and begin and
+             end in `low` of its first n-gram. Between documents every KEY is -1
     taken    (s / 64,) uint64: a bit for each slot in use
-    touched  (s // 2 + 1,) int64: feature << 32 | slot, of the slots in use
-    low      (3 * longest document + 16,) uint8: the document as its n-grams are cut out of it
-    noted    (NOTED_AT_ONCE, 2) int64: begin and end in `low` of n-grams that are still to be counted
+    touched  (s // 2 + 1,) int64: feature << 32 | slot, for each slot in use
+    low      (3 * longest document + 16,) uint8: the document's text, normalised, out of which n-grams are cut
+    noted    (NOTED_AT_ONCE, 2) int64: begin and end in `low` of n-grams that are not counted yet
     starts   (most,) int64: where the last words, or characters, begin in `low`, by their number modulo `most`
     """
 
@@ -51,20 +51,20 @@ class Table(NamedTuple):
     starts: Array
 
 
-# add_words, add_chars and add_chars_of_words read the document text[p:end], valid UTF-8, and count each of its n-grams
-# in slots 0 to mask, mask + 1 being a power of two; what n-grams are says text_kernel. They return whether these were
-# enough: no more than half of them are used. `used` counts them.
+# add_words, add_chars and add_chars_of_words read the document text[p:end], valid UTF-8, and count each of its n-grams,
+# which words_kernel defines, in slots 0 to mask; mask + 1 is a power of two. They return False if more than half of the
+# slots would be used. `used` counts the slots in use.
 
 
 @njit(cache=True, nogil=True)
 def scale_of(mask: int, grams: Grams) -> Any:
-    """Slots a feature, times 2**32: features stand nearly in their order, which is that of their slots."""
+    """Slots for each feature, times 2**32: a feature's first slot is proportional to it, so slots are nearly sorted."""
     return (np.int64(mask + 1) << 32) // grams.n_features
 
 
 @njit(cache=True, nogil=True)
 def count_noted(n_noted: int, used: int, grams: Grams, table: Table, mask: int) -> int:
-    """Count the first n-grams that are noted; how many slots are in use then, -1 if they are not enough."""
+    """Count the first `n_noted` noted n-grams; return how many slots are in use then, -1 if they are not enough."""
     slots, taken, low, noted = table.slots, table.taken, table.low, table.noted
     scale, n = scale_of(mask, grams), grams.n_features
     is_power, alternates = n & (n - 1) == 0, np.int64(grams.alternate_sign)
@@ -94,7 +94,7 @@ def count_noted(n_noted: int, used: int, grams: Grams, table: Table, mask: int) 
 
 @njit(cache=True, nogil=True)
 def collect(table: Table, mask: int) -> int:
-    """The features in the table, ascending, in touched[0], touched[1] ...; how many. No slot is taken then."""
+    """Write the table's features to `touched`, ascending, and clear `taken`; return how many there are."""
     slots, taken, touched = table.slots, table.taken, table.touched
     used = 0
     for word in range(mask + 1 >> 6):
@@ -114,18 +114,18 @@ def collect(table: Table, mask: int) -> int:
 
 @njit(cache=True, nogil=True)
 def add_words(text: Array, p: Any, end: int, grams: Grams, chars: Characters, table: Table, mask: int) -> bool:
-    """Count n-grams of words; whether there were slots enough."""
+    """Count n-grams of words; return whether the slots were enough."""
     low, starts, noted = table.low, table.starts, table.noted
     k = 0
     kind, lower = chars.kind, chars.lower
     plain = chars.plain[1 if grams.lowercase else 0]
-    used: Any = np.int64(0)  # no literal, or numba compiles for it what counts once more
+    used: Any = np.int64(0)  # a literal would make numba compile count_noted a second time
     words = 0
     last = 0  # words modulo grams.most
     q: Any = 0
-    begin = length = 0  # of the word: its place, and its characters; q is its end
+    begin = length = 0  # of the word: its place in `low`, and its number of characters; q is its end
     while True:
-        # Unsigned places: numba looks at the sign of others.
+        # Unsigned indices, since numba checks the sign of signed ones.
         at, to = np.uint64(p), np.uint64(q)
         while at < np.uint64(end):
             simple = plain[text[at]]
@@ -167,7 +167,7 @@ def add_words(text: Array, p: Any, end: int, grams: Grams, chars: Characters, ta
 
 @njit(cache=True, nogil=True)
 def add_chars(text: Array, p: int, end: int, grams: Grams, chars: Characters, table: Table, mask: int) -> bool:
-    """Count n-grams of characters; whether there were slots enough."""
+    """Count n-grams of characters; return whether the slots were enough."""
     low, starts, noted = table.low, table.starts, table.noted
     k = 0
     kind, lower = chars.kind, chars.lower
@@ -200,12 +200,12 @@ def add_chars(text: Array, p: int, end: int, grams: Grams, chars: Characters, ta
 
 @njit(cache=True, nogil=True)
 def add_chars_of_words(text: Array, p: int, end: int, grams: Grams, chars: Characters, table: Table, mask: int) -> bool:
-    """Count n-grams of the characters of each word; whether there were slots enough."""
+    """Count n-grams of the characters of each word; return whether the slots were enough."""
     low, starts, noted = table.low, table.starts, table.noted
     k = 0
     kind, lower = chars.kind, chars.lower
     used: Any = np.int64(0)
-    q = begin = count = 0  # count: characters of the word so far, the space before it, too
+    q = begin = count = 0  # count: characters of the word so far, with the space before it
     while True:
         code: Any = SPACE
         following, is_blank = p, True
@@ -220,7 +220,7 @@ def add_chars_of_words(text: Array, p: int, end: int, grams: Grams, chars: Chara
             p = following
             continue
         if count == 0:
-            # The space before the word is a character, too; the word's first comes in the next turn.
+            # The space before the word is a character, too; the next turn reads the word's first one.
             begin, code, following = q, SPACE, p
         starts[count % grams.most] = q
         count += 1

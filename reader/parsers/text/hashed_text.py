@@ -1,4 +1,4 @@
-"""What the parsers of documents have in common, whether a line is one or a column of a table has them."""
+"""The base of the parsers of documents, which are lines or a column of a table."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -32,15 +32,15 @@ from streamsvm.storage.blocks.feature_words import FeatureWords
 from streamsvm.storage.rows.csr import Array, Rows
 
 PlacedFault = tuple[int, str, str]  # place, code, message
-PIECE_BYTES = 256 << 10  # of documents, hashed at a time
+PIECE_BYTES = 256 << 10  # of documents that a thread hashes at a time
 
 
 class Documents(NamedTuple):
-    """Some documents: text[begin[k]:end[k]], and what stands beside them; a tuple is () where there is nothing.
+    """A batch of documents, with their labels, weights and groups; a column is () if there is none.
 
-    text    bytes, or what has them, of 2**31 at most, and one more
-    spans   (n, 2) int64: begin and end
-    places  (n, 4) int64: where each is and its label, weight and group are, for a fault to be told
+    text    bytes or a buffer, up to 2**31 bytes, with one more byte behind the last document
+    spans   (n, 2) int64: begin and end of each document in `text`
+    places  (n, 4) int64: places of each document, label, weight and group, for errors
     """
 
     text: Any
@@ -50,18 +50,29 @@ class Documents(NamedTuple):
     weights: Sequence[bytes] = ()
     groups: Sequence[bytes] = ()
 
-    def only(self, kept: Array) -> "Documents":
-        """Those of these numbers (m,)."""
-        rows = kept.tolist()
-        beside = ([column[k] for k in rows] if column else () for column in (self.labels, self.weights, self.groups))
-        return Documents(self.text, self.spans[kept], self.places[kept], *beside)
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Where in `text` the first document begins, and the last one ends."""
+        return int(self.spans[:, 0].min(initial=len(self.text))), int(self.spans[:, 1].max(initial=0))
+
+    def select(self, rows: Array) -> "Documents":
+        """The documents with these numbers (m,)."""
+        numbers = rows.tolist()
+        beside = ([column[k] for k in numbers] if column else () for column in (self.labels, self.weights, self.groups))
+        return Documents(self.text, self.spans[rows], self.places[rows], *beside)
+
+
+def one_text(documents: Sequence[bytes]) -> tuple[bytes, Array]:
+    """The documents as `text` and `spans` of Documents."""
+    ends = np.cumsum([len(document) for document in documents])
+    return b"".join(documents) + b"\n", np.column_stack([ends - [len(document) for document in documents], ends])
 
 
 class HashedText:
-    """Counts what is given out. Rows of documents without labels have nan.
+    """Hashes documents to rows, and counts the rows it gives out. Documents without labels have NaN.
 
-    index_base, rows, nnz, max_index, counters, rejected, input   as in `Parser`
-    words   the first n-gram that fell on each feature; None if that is not asked for
+    index_base, rows, nnz, max_index, counters, rejected, input  see `Parser`
+    words  the first n-gram that was hashed to each feature; None if not `labelled`
     """
 
     index_base = 0
@@ -89,50 +100,50 @@ class HashedText:
         self._labelled = labelled
         self._lowercase = grams.lowercase
         self._hashers: SimpleQueue[TextHasher] = SimpleQueue()
+        self._threads = threads
         for _ in range(threads):
             self._hashers.put(TextHasher(grams, notes=labelled))
-        self._threads = threads
         self._empty_rows = self._blank_lines = 0
 
     def know(self, words: FeatureWords) -> None:
-        """Those of documents that were read before."""
+        """Take over the first n-grams of documents that were read before."""
         if self.words is not None:
-            self.words.keep(words.features, words.signs, list(words.words))
+            self.words.put(words.features, words.signs, list(words.words))
 
     @property
     def counters(self) -> dict[str, int]:
-        return {
-            "explicit_zeros": 0,
-            "empty_rows": self._empty_rows,
-            "blank_lines": self._blank_lines,
-            "comment_lines": 0,
-        }
+        counts = {"empty_rows": self._empty_rows, "blank_lines": self._blank_lines}
+        return {"explicit_zeros": 0, **counts, "comment_lines": 0}
 
     def give(
-        self, found: Documents, faults: dict[int, PlacedFault], fault_at: Callable[[int, str, str], InputError]
+        self, documents: Documents, faults: dict[int, PlacedFault], fault_at: Callable[[int, str, str], InputError]
     ) -> Iterator[Rows]:
-        """The rows of documents but those with a fault, which are told of; `fault_at(place, code, message)` is one."""
-        is_ascii = _is_ascii(found)
-        faults = {**self._faults(found, faults, is_ascii), **faults}
+        """Yield the rows of the documents without a fault; reject the others.
+
+        faults    row -> fault that the caller has found
+        fault_at  makes the error of a fault: of place, code and message
+        """
+        is_ascii = _is_ascii(documents)
+        faults = {**self._faults(documents, faults, is_ascii), **faults}
         for row in sorted(faults):
             self.rejected.add(partial(fault_at, *faults[row]))
         if faults:
-            found = found.only(np.setdiff1d(np.arange(len(found.spans)), list(faults)))
-        if not len(found.spans):
+            documents = documents.select(np.setdiff1d(np.arange(len(documents.spans)), list(faults)))
+        if not len(documents.spans):
             return
-        has_labels = bool(found.labels) and (self._labelled or self._names.type != "string")
-        label = label_values(self._names, found.labels) if has_labels else np.full(len(found.spans), np.nan)
-        weight = weight_values(found.weights) if found.weights else None
-        group = groups_of(found.groups) if found.groups else None
-        for first, part in self._hashed(found, is_ascii):
-            begin, end = first + part.first, first + part.first + len(part.indptr) - 1
+        has_labels = bool(documents.labels) and (self._labelled or self._names.type != "string")
+        label = label_values(self._names, documents.labels) if has_labels else np.full(len(documents.spans), np.nan)
+        weight = weight_values(documents.weights) if documents.weights else None
+        group = groups_of(documents.groups) if documents.groups else None
+        for first, hashed in self._hashed(documents, is_ascii):
+            begin, end = first + hashed.first, first + hashed.first + len(hashed.indptr) - 1
             self.rows += end - begin
-            self.nnz += len(part.indices)
-            self._empty_rows += int(np.count_nonzero(np.diff(part.indptr) == 0))
+            self.nnz += len(hashed.indices)
+            self._empty_rows += int(np.count_nonzero(np.diff(hashed.indptr) == 0))
             if self.words is not None:
-                self.words.add(part.notes)
+                self.words.add(hashed.notes)
             yield Rows(
-                label[begin:end], part.indptr, part.indices, part.values,
+                label[begin:end], hashed.indptr, hashed.indices, hashed.values,
                 None if weight is None else weight[begin:end], None if group is None else group[begin:end],
             )  # fmt: skip
 
@@ -141,64 +152,60 @@ class HashedText:
         if self.rows == 0:
             raise InputError("no_rows", "the input has no row" + " that can be read" * bool(self.rejected.rows))
 
-    def _faults(self, found: Documents, known: dict[int, PlacedFault], is_ascii: bool) -> dict[int, PlacedFault]:
-        """Of rows; of those that are known to have one, they mean nothing."""
+    def _faults(self, documents: Documents, earlier: dict[int, PlacedFault], is_ascii: bool) -> dict[int, PlacedFault]:
+        """Faults of documents, labels, weights and groups. Rows in `earlier` do not settle the type of labels."""
         faults: dict[int, PlacedFault] = {}
         if self._options.on_bad_text == "error" and not is_ascii:
-            for row, byte in _undecodable(found):
+            for row, byte in _undecodable(documents):
                 faults[row] = byte, "not_text", "the document is not UTF-8"
-        if found.labels:
-            settle_type(self._names, [label for row, label in enumerate(found.labels) if row not in known])
+        if documents.labels:
+            settle_type(self._names, [label for row, label in enumerate(documents.labels) if row not in earlier])
         beside = (
-            (1, found.labels, partial(label_faults, self._names)),
-            (2, found.weights, weight_faults),
-            (3, found.groups, group_faults),
+            (1, documents.labels, partial(label_faults, self._names)),
+            (2, documents.weights, weight_faults),
+            (3, documents.groups, group_faults),
         )
         for column, texts, faults_of in beside:
             for row, fault in faults_of(texts).items():
-                faults[row] = int(found.places[row, column]), *fault
+                faults[row] = int(documents.places[row, column]), *fault
         return faults
 
-    def _hashed(self, found: Documents, is_ascii: bool) -> Iterator[tuple[int, Hashed]]:
-        """Rows in the order of the documents, with the number of the first document of their piece."""
-        text, spans = (found.text, found.spans) if is_ascii else self._readable(found)
+    def _hashed(self, documents: Documents, is_ascii: bool) -> Iterator[tuple[int, Hashed]]:
+        """Yield hashed rows in the order of the documents, with the number of the first document of their piece."""
+        text, spans = (documents.text, documents.spans) if is_ascii else self._readable(documents)
         begin, end = np.ascontiguousarray(spans[:, 0]), np.ascontiguousarray(spans[:, 1])
         data = np.frombuffer(text, np.uint8)
         pieces = list(pairwise(_borders(begin, end)))
         if len(pieces) == 1:
-            yield from ((0, part) for part in self._hash(data, begin, end, is_ascii))
+            yield from self._hash(0, data, begin, end, is_ascii)
             return
-        begun: deque[tuple[int, Future[list[Hashed]]]] = deque()
+        pending: deque[Future[list[tuple[int, Hashed]]]] = deque()
         with ThreadPoolExecutor(self._threads) as pool:
             for first, last in pieces:
-                if len(begun) > self._threads:
-                    yield from _parts(*begun.popleft())
-                begun.append((first, pool.submit(self._hash, data, begin[first:last], end[first:last], is_ascii)))
-            while begun:
-                yield from _parts(*begun.popleft())
+                if len(pending) > self._threads:
+                    yield from pending.popleft().result()
+                pending.append(pool.submit(self._hash, first, data, begin[first:last], end[first:last], is_ascii))
+            while pending:
+                yield from pending.popleft().result()
 
-    def _hash(self, text: Array, begin: Array, end: Array, is_ascii: bool) -> list[Hashed]:
-        """On any thread. Pieces are begun in their order: each hasher sees its documents in that of the text."""
+    def _hash(self, first: int, text: Array, begin: Array, end: Array, is_ascii: bool) -> list[tuple[int, Hashed]]:
+        """Hash a piece on any thread. Pieces begin in order, so that each hasher sees its documents in order."""
         hasher = self._hashers.get()
         try:
-            return list(hasher.documents(text, begin, end, is_ascii))
+            return [(first, hashed) for hashed in hasher.documents(text, begin, end, is_ascii)]
         finally:
             self._hashers.put(hasher)
 
-    def _readable(self, found: Documents) -> tuple[Any, Array]:
-        """The text, valid and without hard characters, and where the documents are in it."""
-        strange = _undecodable(found) if self._options.on_bad_text == "replace" else set()
-        begin, end = int(found.spans[:, 0].min()), int(found.spans[:, 1].max())
-        is_hard = self._lowercase and any(found.text.find(hard, begin, end) >= 0 for hard in _hard())
-        if not strange and not is_hard:
-            return found.text, found.spans
-        documents = [bytes(found.text[first:last]) for first, last in found.spans.tolist()]
-        texts = [self._simple(document) for document in documents]
-        ends = np.cumsum([len(text) for text in texts])
-        return b"".join(texts) + b"\n", np.column_stack([ends - [len(text) for text in texts], ends])
+    def _readable(self, documents: Documents) -> tuple[Any, Array]:
+        """`text` and `spans` of the documents for the kernel, see `_simple`."""
+        undecodable = _undecodable(documents) if self._options.on_bad_text == "replace" else []
+        is_hard = self._lowercase and any(documents.text.find(hard, *documents.extent) >= 0 for hard in _hard())
+        if not undecodable and not is_hard:
+            return documents.text, documents.spans
+        return one_text([self._simple(bytes(documents.text[first:last])) for first, last in documents.spans.tolist()])
 
     def _simple(self, document: bytes) -> bytes:
-        """The same document for the kernel: valid UTF-8, its hard characters in lower case."""
+        """The document for the kernel: in valid UTF-8, and in lower case if it has hard characters that matter."""
         if document.isascii():
             return document
         text = document.decode(errors="replace")
@@ -211,19 +218,19 @@ def _hard() -> tuple[bytes, ...]:
     return tuple(character.encode() for character in hard_characters())
 
 
-def _is_ascii(found: Documents) -> bool:
-    """Whether all bytes of the text with the documents are; then they are UTF-8, and no character is hard."""
-    begin, end = int(found.spans[:, 0].min(initial=0)), int(found.spans[:, 1].max(initial=0))
-    return bytes(memoryview(found.text)[begin:end]).isascii()
+def _is_ascii(documents: Documents) -> bool:
+    """Whether the text of the documents is ASCII: then it is UTF-8, and no character is hard."""
+    begin, end = documents.extent
+    return bytes(memoryview(documents.text)[begin:end]).isascii()
 
 
-def _undecodable(found: Documents) -> list[tuple[int, int]]:
-    """Numbers of documents that are not UTF-8, each with the place of the first byte that is wrong."""
-    begin, end = int(found.spans[:, 0].min(initial=0)), int(found.spans[:, 1].max(initial=0))
-    if _bad_byte(found.text, begin, end) is None:
+def _undecodable(documents: Documents) -> list[tuple[int, int]]:
+    """Numbers of the documents that are not UTF-8, each with the place of its first bad byte."""
+    text = documents.text
+    if _bad_byte(text, *documents.extent) is None:
         return []
-    bytes_ = ((row, _bad_byte(found.text, first, last)) for row, (first, last) in enumerate(found.spans.tolist()))
-    return [(row, byte) for row, byte in bytes_ if byte is not None]
+    bad_bytes = ((row, _bad_byte(text, first, last)) for row, (first, last) in enumerate(documents.spans.tolist()))
+    return [(row, byte) for row, byte in bad_bytes if byte is not None]
 
 
 def _bad_byte(text: Any, begin: int, end: int) -> int | None:
@@ -234,12 +241,8 @@ def _bad_byte(text: Any, begin: int, end: int) -> int | None:
     return None
 
 
-def _parts(first: int, begun: Future[list[Hashed]]) -> Iterator[tuple[int, Hashed]]:
-    return ((first, part) for part in begun.result())
-
-
 def _borders(begin: Array, end: Array) -> list[int]:
-    """Numbers of documents between the pieces into which they are divided, with both ends."""
+    """Numbers of the documents at which pieces begin, and their total number."""
     sizes = np.cumsum(end - begin + 1)
     inner = np.searchsorted(sizes, np.arange(PIECE_BYTES, int(sizes[-1]), PIECE_BYTES), "right")
     return sorted({0, len(begin), *inner.tolist()})

@@ -1,4 +1,4 @@
-"""Makes rows of documents in memory: what one thread of a parser of documents does."""
+"""Hashes documents in memory to rows: the work of one thread of a parser of documents."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -15,7 +15,7 @@ _NOTES, _NOTE_BYTES = 1 << 15, 1 << 19
 
 
 class Notes(NamedTuple):
-    """N-grams as `kernel.Found` has them: noted (k,), end (k,), text (b,)."""
+    """First n-grams of features, see `kernel.Output`: noted (k,), end (k,), text (b,)."""
 
     noted: Array
     end: Array
@@ -23,7 +23,7 @@ class Notes(NamedTuple):
 
 
 class Hashed(NamedTuple):
-    """Rows of the documents from number `first` on: indptr (n + 1,), indices and values (nnz,); and new n-grams."""
+    """Rows of the documents from number `first` on: indptr (n + 1,), indices and values (nnz,); and their notes."""
 
     first: int
     indptr: Array
@@ -33,21 +33,21 @@ class Hashed(NamedTuple):
 
 
 class TextHasher:
-    """Reads documents, some at a time, in a thread that need not be the same each time. Memory is that of the longest.
+    """Reads batches of documents, on any thread. Memory grows with the longest document.
 
-    notes  whether features are given with the first n-gram that fell on them: each once
+    notes  whether the first n-gram of each feature is given out, once
     """
 
     def __init__(self, grams: Grams, notes: bool) -> None:
         self._grams = grams
         seen = np.zeros(grams.n_features + 7 >> 3 if notes else 0, np.uint8)
         self._table = self._new_table(_FEWEST_SLOTS, 0)
-        self._found = _found(_FEWEST_PAIRS, seen)
+        self._output = _new_output(_FEWEST_PAIRS, seen)
 
     def documents(self, text: Array, begin: Array, end: Array, is_ascii: bool = False) -> Iterator[Hashed]:
-        """Rows of the documents text[begin[k]:end[k]], valid UTF-8 without hard characters (see `characters`).
+        """Yield rows of the documents text[begin[k]:end[k]], valid UTF-8 without hard characters (see `characters`).
 
-        Whoever knows that all are ASCII spares the tables of other characters.
+        is_ascii  the text is ASCII, so that the large tables of all characters are not needed
         """
         chars = characters(ASCII) if is_ascii else characters()
         longest = int((end - begin).max(initial=0))
@@ -57,11 +57,11 @@ class TextHasher:
         while state[kernel.DOCUMENT] < len(begin):
             first = int(state[kernel.DOCUMENT])
             state[kernel.ROWS :] = 0
-            outcome = kernel.hash_documents(text, begin, end, self._grams, chars, self._table, self._found, state)
+            outcome = kernel.hash_documents(text, begin, end, self._grams, chars, self._table, self._output, state)
             if state[kernel.DOCUMENT] > first:
                 yield self._give(first, state)
             elif outcome == kernel.FULL:
-                self._found = _found(2 * len(self._found.indices), self._found.seen)
+                self._output = _new_output(2 * len(self._output.indices), self._output.seen)
             if outcome == kernel.SMALL_TABLE:
                 self._table = self._new_table(len(self._table.slots) // 2, longest)
 
@@ -76,18 +76,18 @@ class TextHasher:
     def _give(self, first: int, state: Array) -> Hashed:
         rows, pairs, notes, size = state[kernel.ROWS :].tolist()
         indptr = np.zeros(rows + 1, INDPTR)
-        indptr[1:] = self._found.row_end[:rows]
-        found = self._found
-        noted = Notes(found.noted[:notes].copy(), found.note_end[:notes].copy(), found.note_text[:size].copy())
-        return Hashed(first, indptr, found.indices[:pairs].copy(), found.values[:pairs].copy(), noted)
+        output = self._output
+        indptr[1:] = output.row_end[:rows]
+        noted = Notes(output.noted[:notes].copy(), output.note_end[:notes].copy(), output.note_text[:size].copy())
+        return Hashed(first, indptr, output.indices[:pairs].copy(), output.values[:pairs].copy(), noted)
 
 
-def _found(pairs: int, seen: Array) -> kernel.Found:
-    """With room for so many pairs, and for as many notes as they can need in the end."""
+def _new_output(pairs: int, seen: Array) -> kernel.Output:
+    """An output with room for `pairs` values; a larger one than the first also has room for all their notes."""
     notes, note_bytes = (_NOTES, _NOTE_BYTES) if pairs == _FEWEST_PAIRS else (pairs, kernel.NOTED_BYTES * pairs)
     if not len(seen):
         notes = note_bytes = 0
-    return kernel.Found(
+    return kernel.Output(
         np.empty(_FEWEST_ROWS, np.int64), np.empty(pairs, INDEX), np.empty(pairs, VALUE), seen,
         np.empty(notes, np.int32), np.empty(notes, np.int64), np.empty(note_bytes, np.uint8),
     )  # fmt: skip

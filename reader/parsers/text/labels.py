@@ -1,4 +1,4 @@
-"""What stands beside documents: labels, weights and groups as bytes, some rows at a time."""
+"""Reads labels, weights and groups of documents, which are bytes, a batch at a time."""
 
 from collections.abc import Callable, Sequence
 
@@ -12,7 +12,7 @@ Fault = tuple[str, str]  # code, message
 
 
 def settle_type(names: LabelNames, labels: Sequence[bytes]) -> None:
-    """Labels are of the type of the first that is there."""
+    """Settle the type of labels by the first label that is not missing."""
     if names.type == "auto":
         first = next((label for label in labels if not is_missing(label)), None)
         if first is not None:
@@ -20,40 +20,40 @@ def settle_type(names: LabelNames, labels: Sequence[bytes]) -> None:
 
 
 def label_faults(names: LabelNames, labels: Sequence[bytes]) -> dict[int, Fault]:
-    """What is wrong with those of some rows, by their place."""
+    """Faults of labels: row -> fault."""
     return _faults(labels, _string_fault if names.type == "string" else _number_fault)
 
 
 def weight_faults(weights: Sequence[bytes]) -> dict[int, Fault]:
-    """What is wrong with those of some rows, by their place."""
+    """Faults of weights: row -> fault."""
     return _faults(weights, lambda weight: field_fault(weight, "weight"))
 
 
 def group_faults(groups: Sequence[bytes]) -> dict[int, Fault]:
-    """What is wrong with those of some rows, by their place."""
+    """Faults of groups: row -> fault."""
     return _faults(groups, text_fault)
 
 
 def label_values(names: LabelNames, labels: Sequence[bytes]) -> Array:
-    """(n,) float64: the numbers, or those of the names, of labels without a fault. InputError too_many_labels."""
+    """(n,) float64: labels without a fault as numbers, names by their number in `names`. InputError too_many_labels."""
     if names.type == "string":
         return names.numbers([label.decode() for label in labels])
     return _numbers(labels)
 
 
 def weight_values(weights: Sequence[bytes]) -> Array:
-    """(n,) float64 of weights without a fault."""
+    """(n,) float64: weights without a fault."""
     return _numbers(weights)
 
 
 def _numbers(texts: Sequence[bytes]) -> Array:
-    known = {text: float(text) for text in set(texts)}
-    return np.fromiter(map(known.__getitem__, texts), np.float64, len(texts))
+    numbers = {text: float(text) for text in set(texts)}
+    return np.fromiter(map(numbers.__getitem__, texts), np.float64, len(texts))
 
 
 def _faults(texts: Sequence[bytes], fault_of: Callable[[bytes], Fault | None]) -> dict[int, Fault]:
-    found = {text: fault for text in set(texts) if (fault := fault_of(text)) is not None}
-    return {place: found[text] for place, text in enumerate(texts) if text in found} if found else {}
+    faults = {text: fault for text in set(texts) if (fault := fault_of(text)) is not None}
+    return {row: faults[text] for row, text in enumerate(texts) if text in faults} if faults else {}
 
 
 def _number_fault(label: bytes) -> Fault | None:

@@ -1,4 +1,4 @@
-"""How documents become features: what is said of it, with its defaults, and as it stands in Manifest.input."""
+"""The options of documents, their defaults, and their form in Manifest.input."""
 
 from dataclasses import replace
 from typing import Any
@@ -33,34 +33,34 @@ def input_of(options: InputOptions) -> dict[str, Any]:
 
 
 def grams_of(input_: dict[str, Any]) -> Grams:
-    """What the kernel makes of it."""
+    """The kernel's parameters of a dataset with this `input`."""
     least, most = input_["ngram_range"]
     analyzer = ANALYZERS[input_["analyzer"]]
     return Grams(analyzer, least, most, input_["n_features"], input_["alternate_sign"], input_["lowercase"])
 
 
 def as_input(options: InputOptions, input_: dict[str, Any]) -> InputOptions:
-    """For further documents of a dataset with this `input`. InputError option_unused for what contradicts it."""
-    told: dict[str, Any] = {
+    """The options for further documents of a dataset with this `input`. InputError option_unused."""
+    settled: dict[str, Any] = {
         "n_features": input_["n_features"],
         "analyzer": input_["analyzer"],
         "ngram_range": ",".join(map(str, input_["ngram_range"])),
         "alternate_sign": "yes" if input_["alternate_sign"] else "no",
         "lowercase": "yes" if input_["lowercase"] else "no",
     }
-    for name, value in told.items():
-        given = getattr(options, name)
-        if name == "ngram_range" and given is not None:
-            given = ",".join(map(str, _ngram_range(given)))
-        if given not in (None, value):
+    for name, value in settled.items():
+        option = getattr(options, name)
+        if name == "ngram_range" and option is not None:
+            option = ",".join(map(str, _ngram_range(option)))
+        if option not in (None, value):
             raise InputError("option_unused", f"{name} is {value} for all documents of this dataset")
     if options.format not in ("auto", "text", *_OF_TABLES):
         raise InputError("option_unused", f"this dataset is of documents, {options.format} has none")
-    return replace(options, **told, **_place(options, input_))
+    return replace(options, **settled, **_place(options, input_))
 
 
 def _place(options: InputOptions, input_: dict[str, Any]) -> dict[str, Any]:
-    """Where the documents are: in a column, or a line each."""
+    """The options that say where documents are: in a column, or a line each."""
     column = options.text_column or input_.get("text_column")
     if options.format == "text" or (options.format == "auto" and column is None):
         return {"format": "text", "text_column": None}
@@ -68,9 +68,9 @@ def _place(options: InputOptions, input_: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ngram_range(text: str) -> tuple[int, int]:
-    parts = [part.strip() for part in text.split(",")]
-    if len(parts) == 2 and all(part.isdecimal() and part.isascii() and len(part) < 3 for part in parts):
-        least, most = map(int, parts)
+    numbers = [number.strip() for number in text.split(",")]
+    if len(numbers) == 2 and all(number.isdecimal() and number.isascii() and len(number) < 3 for number in numbers):
+        least, most = map(int, numbers)
         if 1 <= least <= most <= MOST_GRAMS:
             return least, most
-    raise InputError("bad_ngram_range", f"ngram_range is two whole numbers from 1 to {MOST_GRAMS}, not {text[:20]!r}")
+    raise InputError("bad_ngram_range", f"ngram_range must be two integers from 1 to {MOST_GRAMS}, not {text[:20]!r}")

@@ -1,4 +1,4 @@
-"""A column of documents in Parquet: rows of hashed n-grams, batch by batch. Needs pyarrow, of the extra `parquet`."""
+"""Turns a column of documents in Parquet into rows of hashed n-grams. Needs pyarrow, the extra `parquet`."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -13,14 +13,14 @@ from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.spool import size_of, spooled
 from streamsvm.reader.parsers.tables.columns import Heading, find_columns, find_label
 from streamsvm.reader.parsers.tables.parquet_file import check_sizes, is_number, is_string, next_batch, open_table
-from streamsvm.reader.parsers.text.hashed_text import Documents, HashedText, PlacedFault
+from streamsvm.reader.parsers.text.hashed_text import Documents, HashedText, PlacedFault, one_text
 from streamsvm.storage.rows.csr import Rows
 
 _BATCH_ROWS = 1 << 12
 
 
 class TextParquetParser(HashedText):
-    """`scratch` is where the input is kept while it is read. Of a fault, `line` is the number of the row."""
+    """A `Parser`. The input is stored in the directory `scratch`. A fault's `line` is the row's number."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class TextParquetParser(HashedText):
         self._headings: list[str] = []
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """The rows. InputError at the first fault, unless rows are skipped."""
+        """Yield the rows. InputError at the first fault, unless rows are skipped."""
         with spooled(chunks, self._scratch) as file, open_table(file) as table:
             check_sizes(table.metadata, size_of(file), self._limits)
             self._headings = table.schema_arrow.names
@@ -51,7 +51,7 @@ class TextParquetParser(HashedText):
         self.check_end()
 
     def _find(self, schema: Any) -> list[int | None]:
-        """Columns of documents, labels, weights and groups."""
+        """The places of documents, labels, weights and groups, None if there are none; checks their types."""
         options, names = self._options, self._headings
         if len(set(names)) < len(names):
             raise InputError("duplicate_column", "a column name stands twice")
@@ -62,12 +62,12 @@ class TextParquetParser(HashedText):
         assert label is not None
         columns = find_columns(label, options, heading)
         if text in columns.aside:
-            raise InputError("same_column", "the column of documents is named for something else, too", line=1)
+            raise InputError("same_column", "the column of documents has labels, weights or groups, too", line=1)
         for place in (text, *columns.aside):
             kind = schema.field(place).type
             if not (is_string(kind) or (place != text and is_number(kind))):
-                told = f"column {place + 1} ({names[place][:40]}) is of type {str(kind)[:40]}"
-                raise InputError("column_type", told, hint="documents are strings, labels strings or numbers")
+                message = f"column {place + 1} ({names[place][:40]}) is of type {str(kind)[:40]}"
+                raise InputError("column_type", message, hint="documents are strings, labels strings or numbers")
         if self._names.type == "auto":
             self._names.type = "string" if is_string(schema.field(label).type) else "number"
         return [text, columns.label, columns.weight, columns.group]
@@ -83,20 +83,17 @@ class TextParquetParser(HashedText):
         for row, document in enumerate(documents):
             if document is None:
                 faults[row] = int(at[row, 0]), "missing_value", "a value is missing"
-        whole = [document or b"" for document in documents]
-        ends = np.cumsum([len(document) for document in whole])
-        spans = np.column_stack([ends - [len(document) for document in whole], ends])
         beside = ([text or b"" for text in column] if column else () for column in texts[1:])
-        # A place is a cell: the rows and columns of the table, one after the other.
-        found = Documents(b"".join(whole) + b"\n", spans, at, *beside)
-        yield from self.give(found, faults, self._fault)
+        # A place is the number of a cell, counted row by row.
+        batch = Documents(*one_text([document or b"" for document in documents]), at, *beside)
+        yield from self.give(batch, faults, self._fault)
 
     def _fault(self, cell: int, code: str, message: str) -> InputError:
         row, column = divmod(cell, len(self._headings))
-        told = f"row {row}, column {column + 1} ({self._headings[column][:40]}): {message}"
-        return InputError(code, told, line=row)
+        placed = f"row {row}, column {column + 1} ({self._headings[column][:40]}): {message}"
+        return InputError(code, placed, line=row)
 
 
 def _bytes(column: Any) -> list[bytes | None]:
-    """(n,) in UTF-8, None for null; numbers as Python writes them."""
+    """The values in UTF-8, None for null; numbers as Python writes them."""
     return [None if value is None else str(value).encode() for value in column.to_pylist()]

@@ -1,9 +1,9 @@
-"""Documents to rows, in bounded memory: hashed n-grams, as `text_kernel` says.
+"""Turns lines with documents into rows of hashed n-grams, in bounded memory; `words_kernel` defines the features.
 
     line = label TAB document [CR] LF
 
-A label is a number or a string without a tab; the document is all the rest, tabs too. Without labels a line is a
-document. A blank line is counted; without labels it is a document without features.
+A label is a number or a string without a tab; the document is the rest of the line, which may have tabs. Without labels
+a line is a document. A blank line is counted and skipped; without labels it is a document without features.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,19 +11,16 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from streamsvm.reader.parsers.text.hashed_text import Documents, HashedText, PlacedFault
-from streamsvm.reader.parsers.text.labels_kernel import first_of, short_keys
+from streamsvm.reader.parsers.text.records_kernel import first_of, short_keys
 from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
 from streamsvm.storage.rows.csr import Array, Rows
 
-_LINES_AT_ONCE = 1 << 16  # Python looks at each of those that are not as they should be
+_LINES_AT_ONCE = 1 << 16  # bounds the lists of labels and faults
 _TAB, _NEWLINE, _RETURN = b"\t\n\r"
 
 
 class TextParser(HashedText):
-    """Reads one text, given in pieces of any size.
-
-    labelled  False: lines have no labels, unless options.label_column says so
-    """
+    """A `Parser`; labelled=False: lines have no labels, unless options.label_column is given."""
 
     window_bytes = WINDOW_BYTES
 
@@ -44,15 +41,15 @@ class TextParser(HashedText):
         every = _lines(window.text, window.begin, end)
         for first in range(0, len(every), _LINES_AT_ONCE):
             spans = every[first : first + _LINES_AT_ONCE]
-            found, faults = self._labels(window, spans) if self._has_labels else (_unlabelled(window, spans), {})
-            for row in np.flatnonzero(found.spans[:, 1] - found.places[:, 0] > window.max_line_bytes).tolist():
-                faults[row] = int(found.places[row, 0]), "line_too_long", ""
-            yield from self.give(found, faults, window.error)
+            documents, faults = self._labels(window, spans) if self._has_labels else (_unlabelled(window, spans), {})
+            for row in np.flatnonzero(documents.spans[:, 1] - documents.places[:, 0] > window.max_line_bytes).tolist():
+                faults[row] = int(documents.places[row, 0]), "line_too_long", ""
+            yield from self.give(documents, faults, window.error)
         window.begin = end
         window.check_tail()
 
     def _labels(self, window: TextWindow, spans: Array) -> tuple[Documents, dict[int, PlacedFault]]:
-        """The documents of lines, and which have no label; what can be wrong with the others is found elsewhere."""
+        """The documents and labels of lines, and faults of the lines without a label; blank lines are counted."""
         first = np.empty(len(spans), np.int64)
         first_of(_TAB, window.text, spans, first)
         has_tab = first < spans[:, 1]
@@ -67,20 +64,20 @@ class TextParser(HashedText):
         begins, tab, ends, has_tab = spans[rows, 0], first[rows], spans[rows, 1], has_tab[rows]
         tab = np.where(has_tab, tab, begins)
         labels = _texts(window, np.column_stack([begins, tab]))
-        told = "no label and tab before the document"
-        faults = {row: (int(begins[row]), "label_missing", told) for row, label in enumerate(labels) if not label}
+        message = "no label and tab before the document"
+        faults = {row: (int(begins[row]), "label_missing", message) for row, label in enumerate(labels) if not label}
         texts = np.column_stack([np.where(has_tab, tab + 1, begins), ends])
         return Documents(window.buffer, texts, _places(begins), labels), faults
 
 
 def _texts(window: TextWindow, spans: Array) -> list[bytes]:
-    """What stands there, without spaces around it: most labels are short, and the same again and again."""
+    """The labels at these spans (n, 2), without spaces around them. Equal short labels are made only once."""
     keys = np.empty(len(spans), np.uint64)
     if not short_keys(window.text, spans, keys):
         return [bytes(window.buffer[begin:end]).strip(b" ") for begin, end in spans.tolist()]
     _, first, place = np.unique(keys, return_index=True, return_inverse=True)
-    known = [bytes(window.buffer[begin:end]).strip(b" ") for begin, end in spans[first].tolist()]
-    return [known[each] for each in place.tolist()]
+    different = [bytes(window.buffer[begin:end]).strip(b" ") for begin, end in spans[first].tolist()]
+    return [different[each] for each in place.tolist()]
 
 
 def _unlabelled(window: TextWindow, spans: Array) -> Documents:
@@ -88,7 +85,7 @@ def _unlabelled(window: TextWindow, spans: Array) -> Documents:
 
 
 def _places(begins: Array) -> Array:
-    """Of a label and all else, where its line is."""
+    """`Documents.places`: a fault of a label or document is placed at the beginning of its line."""
     return np.repeat(begins[:, np.newaxis], 4, axis=1)
 
 

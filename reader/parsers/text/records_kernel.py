@@ -1,4 +1,4 @@
-"""The inner loop that finds columns of text in CSV and TSV."""
+"""Inner loops that find labels and documents in lines, and in columns of CSV and TSV."""
 
 from typing import Any
 
@@ -11,24 +11,30 @@ from streamsvm.storage.rows.csr import Array
 PLACE, COLUMNS, FAULT = range(3)
 
 QUOTE, NEWLINE, RETURN, SPACE, TAB = 34, 10, 13, 32, 9
+_MOST = 7  # bytes of a short span: the eighth byte of its key is its length
 
 # find_records reads the whole records of text[begin:end]:
 #
 #   record = field (delimiter field)* [CR] LF      field = '"' anything '"', a quote in it written twice, or bytes
 #
-# A field in quotes may have delimiters and line feeds in it; in one that does not begin with a quote, it is a byte.
+# A field in quotes may have delimiters and line feeds. In a field that does not begin with one, a quote is a character.
 #
 # text (n,) uint8; wanted (w,) int64: numbers of columns.
-# Changed in place: heads (r, 3) int64: where the record begins, its columns, 0 if it is blank, and where a quote is
-# closed before the end of its field, else -1; spans (r, w, 3) int64: begin and end of each wanted field without its
-# quotes, and whether it has quotes written twice. Of a column that there is not, the span is empty.
+# Changed in place: heads (r, 3) int64: where the record begins, its number of columns, 0 if it is blank, and where a
+# quote is closed before the end of its field, else -1; spans (r, w, 3) int64: begin and end of each wanted field
+# without its quotes, and whether it has quotes written twice. The span of a column that does not exist is empty.
 #
-# Returns how many records that are, and where the next one begins: the arrays are full, or it is not whole.
+# Returns the number of records, and where the next one begins: the arrays are full, or that record is not whole.
+#
+# first_of(byte, text (n,) uint8, spans (k, 2), out (k,)): writes where the byte is first in text[begin:end], or end.
+#
+# short_keys(text, spans (k, 2), keys (k,) uint64) -> whether all spans are short; then spans have equal keys only if
+# they are equal.
 
 
 @njit(cache=True, nogil=True)
 def field_end(text: Array, p: int, end: int, delimiter: int) -> int:
-    """The first delimiter or line feed from p on, or `end`."""
+    """Place of the first delimiter or line feed from p on, or `end`."""
     while p < end and text[p] != delimiter and text[p] != NEWLINE:
         p += 1
     return p
@@ -36,7 +42,7 @@ def field_end(text: Array, p: int, end: int, delimiter: int) -> int:
 
 @njit(cache=True, nogil=True)
 def quote_end(text: Array, p: int, end: int) -> tuple[int, bool]:
-    """The quote that closes a field which begins at p, or `end`; whether there are quotes written twice before it."""
+    """Place of the quote that closes the field beginning at p, or `end`; whether quotes before it are written twice."""
     doubled = False
     while p < end:
         if text[p] == QUOTE:
@@ -88,3 +94,25 @@ def find_records(
         heads[count, COLUMNS] = 0 if is_blank and column == 1 else column
         count += 1
     return count, p
+
+
+@njit(cache=True, nogil=True)
+def first_of(byte: int, text: Array, spans: Array, out: Array) -> None:
+    for k in range(spans.shape[0]):
+        p, end = np.uint64(spans[k, 0]), np.uint64(spans[k, 1])
+        while p < end and text[p] != byte:
+            p += np.uint64(1)
+        out[k] = p
+
+
+@njit(cache=True, nogil=True)
+def short_keys(text: Array, spans: Array, keys: Array) -> bool:
+    for k in range(spans.shape[0]):
+        begin, end = spans[k, 0], spans[k, 1]
+        if end - begin > _MOST:
+            return False
+        key = np.uint64(end - begin)
+        for p in range(begin, end):
+            key = key << np.uint64(8) | np.uint64(text[p])
+        keys[k] = key
+    return True

@@ -1,6 +1,7 @@
-"""A column of documents in CSV and TSV: rows of hashed n-grams, in bounded memory. Grammar: see `records_kernel`.
+"""Turns a column of documents in CSV and TSV into rows of hashed n-grams, in bounded memory.
 
-All records have as many fields as the first. Of the other columns those of labels, weights and groups are read.
+`records_kernel` has the grammar. All records have as many fields as the first. Of the other columns only labels,
+weights and groups are read.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,12 +12,12 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.parsers.tables.columns import Heading, find_columns
 from streamsvm.reader.parsers.tables.csv_fields import find_delimiter
 from streamsvm.reader.parsers.tables.csv_head import documents_have_header
-from streamsvm.reader.parsers.text.hashed_text import Documents, HashedText, PlacedFault
+from streamsvm.reader.parsers.text.hashed_text import Documents, HashedText, PlacedFault, one_text
 from streamsvm.reader.parsers.text.records_kernel import COLUMNS, FAULT, PLACE, find_records
 from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
 from streamsvm.storage.rows.csr import Array, Rows
 
-_RECORDS = 1 << 13  # at a time
+_RECORDS = 1 << 13  # in a batch
 _BAD_QUOTE = "a quote that is not closed, or is closed in the middle of a field"
 
 
@@ -60,8 +61,8 @@ class TextTableParser(HashedText):
         heads, spans = heads[is_row], spans[is_row]
         faults: dict[int, PlacedFault] = {}
         for row in np.flatnonzero(heads[:, COLUMNS] != self._n_columns).tolist():
-            told = f"the line has {heads[row, COLUMNS]} columns, the first has {self._n_columns}"
-            faults[row] = int(heads[row, PLACE]), "column_count", told
+            message = f"the line has {heads[row, COLUMNS]} columns, the first has {self._n_columns}"
+            faults[row] = int(heads[row, PLACE]), "column_count", message
         for row in np.flatnonzero(heads[:, FAULT] >= 0).tolist():
             faults[row] = int(heads[row, FAULT]), "bad_quote", _BAD_QUOTE
         if len(heads):
@@ -71,7 +72,7 @@ class TextTableParser(HashedText):
             yield from self.give(Documents(text, documents, spans[:, :, 0], *beside), faults, window.error)
 
     def _read_head(self, window: TextWindow) -> int:
-        """Find out the columns from the first record that is not blank; where the first row begins."""
+        """Settle the columns by the first record that is not blank; return where the first row begins."""
         begin, end = window.begin, window.lines_end()
         while begin < end:
             following = window.buffer.index(b"\n", begin) + 1
@@ -83,10 +84,9 @@ class TextTableParser(HashedText):
         return begin
 
     def _settle(self, window: TextWindow, begin: int, line: bytes) -> int:
-        """Find out the columns from the record that begins with this line; where the first row begins."""
-        options = self._options
-        given = "tab" if options.format == "tsv" else options.delimiter
-        delimiter = find_delimiter(line, given, may_be_one=not self._labelled)[0]
+        """Settle the columns by the record that begins with this line; return where the first row begins."""
+        option = "tab" if self._options.format == "tsv" else self._options.delimiter
+        delimiter = find_delimiter(line, option, may_be_one=not self._labelled)[0]
         heads, none = np.empty((2, 3), np.int64), np.zeros(0, np.int64)
         count, _ = find_records(
             window.text, begin, window.filled, delimiter, none, heads, np.empty((2, 0, 3), np.int64)
@@ -119,20 +119,16 @@ class TextTableParser(HashedText):
             label = int(text == 0) if names is None else heading.label()
         columns = find_columns(label, options, heading)
         if text in columns.aside:
-            raise InputError("same_column", "the column of documents is named for something else, too", line=1)
+            raise InputError("same_column", "the column of documents has labels, weights or groups, too", line=1)
         return text, columns.label, columns.weight, columns.group
 
 
 def _texts(window: TextWindow, spans: Array) -> list[bytes]:
-    """Fields (n, 3), quotes as they were meant."""
+    """The fields at these spans (n, 3), each quote that is written twice once."""
     fields = ((bytes(window.buffer[begin:end]), doubled) for begin, end, doubled in spans.tolist())
     return [field.replace(b'""', b'"') if doubled else field for field, doubled in fields]
 
 
 def _joined(window: TextWindow, spans: Array) -> tuple[bytes | bytearray, Array]:
-    """The documents where they are, or without the quotes written twice."""
-    if not spans[:, 2].any():
-        return window.buffer, spans[:, :2]
-    texts = _texts(window, spans)
-    ends = np.cumsum([len(text) for text in texts])
-    return b"".join(texts) + b"\n", np.column_stack([ends - [len(text) for text in texts], ends])
+    """The documents in the window; copies if a quote is written twice in one."""
+    return one_text(_texts(window, spans)) if spans[:, 2].any() else (window.buffer, spans[:, :2])

@@ -1,4 +1,4 @@
-"""UTF-8, one code point at a time."""
+"""Reads and writes UTF-8, one code point at a time."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from streamsvm.storage.rows.csr import Array
 
 @njit(cache=True, nogil=True)
 def code_at(text: Array, p: int) -> tuple[Any, int]:
-    """The code point there, and where the next one begins."""
+    """The code point at p, and where the next one begins."""
     c = np.int64(text[p])
     if c < 0x80:
         return c, p + 1
@@ -24,7 +24,7 @@ def code_at(text: Array, p: int) -> tuple[Any, int]:
 
 @njit(cache=True, nogil=True)
 def put(low: Array, q: int, code: Any) -> int:
-    """Write a code point; where the next one goes."""
+    """Write a code point at q; return where the next one goes."""
     if code < 0x80:
         low[q] = code
         return q + 1

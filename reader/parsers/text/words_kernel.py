@@ -1,4 +1,4 @@
-"""The inner loop that makes features of documents: hashed n-grams of words or characters."""
+"""The inner loop that hashes n-grams of words or characters of documents to features."""
 
 from typing import NamedTuple
 
@@ -27,16 +27,16 @@ DONE, FULL, SMALL_TABLE = 0, 1, 2
 DOCUMENT, ROWS, PAIRS, NOTES, NOTE_BYTES = range(5)
 STATE_SIZE = 5
 
-NOTED_BYTES = 97  # of an n-gram that is kept
+NOTED_BYTES = 97  # most bytes of an n-gram that is noted
 _FEWEST_SLOTS = 64
 
 
-class Found(NamedTuple):
-    """Rows, and features that had not been seen before: their first n-grams, of which NOTED_BYTES are kept.
+class Output(NamedTuple):
+    """Rows, and notes: the first NOTED_BYTES of the first n-gram of each feature.
 
     row_end (r,) int64, indices (p,) int32, values (p,) float32
-    seen (n_features + 7 >> 3,) uint8, a bit a feature; (0,): none is noted
-    noted (k,) int32: feature, or ~feature if its n-gram counts minus 1; note_end (k,) int64; note_text (b,) uint8
+    seen (n_features + 7 >> 3,) uint8: a bit for each feature that has a note; (0,): no notes are made
+    noted (k,) int32: the feature, or ~feature if its n-gram counts -1; note_end (k,) int64 and note_text (b,) uint8
     """
 
     row_end: Array
@@ -52,19 +52,19 @@ class Found(NamedTuple):
 # HashingVectorizer(norm=None) does, to the bit:
 #
 #   document -> lower case -> n-grams -> h = MurmurHash3 of the UTF-8 bytes, 32 bits, seed 0, signed
-#   feature = |h| mod n_features, which counts 1, or with alternate_sign -1 for h < 0; equal features are added up
+#   feature = |h| mod n_features counts 1, or with alternate_sign -1 if h < 0; equal features are added up
 #
-#   WORDS            n-grams of words, joined by a space; a word is a longest run of two word characters or more
-#   CHARS            n-grams of characters, after two blanks or more have become one space
-#   CHARS_OF_WORDS   the same inside of words with a space on either side, a word being what stands between blanks;
-#                    of a word of n characters or fewer, the spaces counted, only itself, once, for the least such n
+#   WORDS            n-grams of words, joined by a space; a word is a maximal run of at least two word characters
+#   CHARS            n-grams of characters, where a run of two or more blanks is one space
+#   CHARS_OF_WORDS   n-grams of characters of each word, which stands between blanks, with a space on either side; a
+#                    word of n characters or fewer, spaces included, gives only itself, once, for the least such n
 #
-# text (n,) uint8, valid UTF-8; without lowercase, or if no code point is hard (characters.py), nothing else is needed.
-# Changed in place: table, found, state (STATE_SIZE,) int64: ROWS, PAIRS, NOTES and NOTE_BYTES count what `found` holds.
-# Features of a row increase, and sums that are 0 are left out.
+# text (n,) uint8, valid UTF-8; with lowercase, no code point may be hard (characters.py). Changed in place: table, out,
+# state (STATE_SIZE,) int64: ROWS, PAIRS, NOTES and NOTE_BYTES count the entries of `out`. Features of a row increase;
+# sums that are 0 are left out.
 #
-# Returns DONE behind the last document; FULL if `found` has no room, SMALL_TABLE if the table has none, for the next
-# document, which then left no trace.
+# Returns DONE behind the last document; FULL if `out`, SMALL_TABLE if the table has no room for the next document, of
+# which nothing is stored then.
 #
 # Source: A. Appleby, MurmurHash3 (MurmurHash3_x86_32), public domain; Weinberger et al., Feature hashing for large
 # scale multitask learning, ICML 2009.
@@ -72,9 +72,9 @@ class Found(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def slots_for(length: int, grams: Grams) -> int:
-    """As many as the features of a document of so many bytes mostly need: of English words, one in eight bytes."""
-    parts = length // 8 if grams.analyzer == WORDS else length
-    wanted = 2 * min(parts * (grams.most - grams.least + 1), grams.n_features)
+    """Slots that mostly suffice for a document of `length` bytes: a new English word comes every eight bytes."""
+    units = length // 8 if grams.analyzer == WORDS else length
+    wanted = 2 * min(units * (grams.most - grams.least + 1), grams.n_features)
     slots = _FEWEST_SLOTS
     while slots < wanted:
         slots *= 2
@@ -85,7 +85,7 @@ def slots_for(length: int, grams: Grams) -> int:
 def add_document(
     text: Array, begin: int, end: int, grams: Grams, chars: Characters, table: Table, slots: int
 ) -> tuple[int, bool]:
-    """Count all n-grams in so many slots; how many are in use then, in the order of `touched`, and whether it did."""
+    """Count all n-grams; return how many features are in `touched` then, and whether `slots` slots sufficed."""
     if grams.analyzer == WORDS:
         enough = add_words(text, begin, end, grams, chars, table, slots - 1)
     elif grams.analyzer == CHARS:
@@ -103,55 +103,55 @@ def clear(table: Table, used: int) -> None:
 
 
 @njit(cache=True, nogil=True)
-def has_room(table: Table, used: int, found: Found, state: Array) -> bool:
-    """Whether these features go into `found`, and n-grams that are to be noted."""
-    if state[PAIRS] + used > len(found.indices) or state[ROWS] == len(found.row_end):
+def has_room(table: Table, used: int, out: Output, state: Array) -> bool:
+    """Whether `out` has room for the table's features and for the notes they need."""
+    if state[PAIRS] + used > len(out.indices) or state[ROWS] == len(out.row_end):
         return False
     notes, size = state[NOTES], state[NOTE_BYTES]
-    if notes + used <= len(found.noted) and size + NOTED_BYTES * used <= len(found.note_text):
+    if notes + used <= len(out.noted) and size + NOTED_BYTES * used <= len(out.note_text):
         return True
     for place in table.touched[:used]:
         feature = place >> 32
-        if len(found.seen) and not found.seen[feature >> 3] >> (feature & 7) & 1:
+        if len(out.seen) and not out.seen[feature >> 3] >> (feature & 7) & 1:
             slot = 4 * (place & 0xFFFFFFFF)
             notes += 1
             size += min(NOTED_BYTES, table.slots[slot + FIRST_END] - table.slots[slot + FIRST_BEGIN])
-    return notes <= len(found.noted) and size <= len(found.note_text)
+    return notes <= len(out.noted) and size <= len(out.note_text)
 
 
 @njit(cache=True, nogil=True)
-def note(feature: int, slot: int, table: Table, found: Found, state: Array) -> None:
-    """Keep the first n-gram that fell on a feature."""
+def note(feature: int, slot: int, table: Table, out: Output, state: Array) -> None:
+    """Write the first n-gram of a feature to the notes."""
     begin, end = table.slots[slot + FIRST_BEGIN], table.slots[slot + FIRST_END]
     k, q = state[NOTES], state[NOTE_BYTES]
-    found.noted[k] = ~feature if murmur_within(table.low, begin, end) < 0 else feature
+    out.noted[k] = ~feature if murmur_within(table.low, begin, end) < 0 else feature
     for p in range(begin, min(end, begin + NOTED_BYTES)):
-        found.note_text[q] = table.low[p]
+        out.note_text[q] = table.low[p]
         q += 1
-    found.note_end[k] = q
+    out.note_end[k] = q
     state[NOTES], state[NOTE_BYTES] = k + 1, q
-    found.seen[feature >> 3] |= 1 << (feature & 7)
+    out.seen[feature >> 3] |= 1 << (feature & 7)
 
 
 @njit(cache=True, nogil=True)
-def give_row(table: Table, used: int, found: Found, state: Array) -> None:
-    """A row of the features in the table, whose keys are sorted."""
+def give_row(table: Table, used: int, out: Output, state: Array) -> None:
+    """Write the features in the table, which are sorted, as a row."""
     pairs = state[PAIRS]
     for place in table.touched[:used]:
         feature, slot = place >> 32, 4 * (place & 0xFFFFFFFF)
-        if len(found.seen) and not found.seen[feature >> 3] >> (feature & 7) & 1:
-            note(feature, slot, table, found, state)
+        if len(out.seen) and not out.seen[feature >> 3] >> (feature & 7) & 1:
+            note(feature, slot, table, out, state)
         if table.slots[slot + COUNT] != 0:
-            found.indices[pairs], found.values[pairs] = feature, table.slots[slot + COUNT]
+            out.indices[pairs], out.values[pairs] = feature, table.slots[slot + COUNT]
             pairs += 1
     state[PAIRS] = pairs
-    found.row_end[state[ROWS]] = pairs
+    out.row_end[state[ROWS]] = pairs
     state[ROWS] += 1
 
 
 @njit(cache=True, nogil=True)
 def hash_documents(
-    text: Array, begin: Array, end: Array, grams: Grams, chars: Characters, table: Table, found: Found, state: Array
+    text: Array, begin: Array, end: Array, grams: Grams, chars: Characters, table: Table, out: Output, state: Array
 ) -> int:
     while state[DOCUMENT] < len(begin):
         first, last = begin[state[DOCUMENT]], end[state[DOCUMENT]]
@@ -163,9 +163,9 @@ def hash_documents(
             if not enough:
                 clear(table, used)
                 slots *= 2
-        fits = has_room(table, used, found, state)
+        fits = has_room(table, used, out, state)
         if fits:
-            give_row(table, used, found, state)
+            give_row(table, used, out, state)
             state[DOCUMENT] += 1
         clear(table, used)
         if not fits:

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from streamsvm.reader.ingest.numbering.renumber import numbering_of
-from streamsvm.reader.ingest.ranges import Parts
-from streamsvm.reader.ingest.shared_schema import Settled, like_of
+from streamsvm.reader.ingest.ranges import SourceInput
+from streamsvm.reader.ingest.shared_schema import SharedSchema, input_of_shards
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.sources.files import SourceFile
@@ -29,11 +29,11 @@ class Origin:
     limits: Limits
     machines: int
     stripe_bytes: int
-    settled: Settled
+    settled: SharedSchema
 
-    def shard(self, number: int) -> Parts:
+    def shard(self, number: int) -> SourceInput:
         """The ranges of the files that a machine reads."""
-        return Parts(self.files, self.limits, Share(number, self.machines, self.stripe_bytes))
+        return SourceInput(self.files, self.limits, Share(number, self.machines, self.stripe_bytes))
 
     @property
     def names(self) -> list[str]:
@@ -77,6 +77,6 @@ def read_origin(directory: Path) -> Origin:
     )
 
 
-def _settled(dataset: Dataset) -> Settled:
+def _settled(dataset: Dataset) -> SharedSchema:
     manifest = dataset.manifest
-    return Settled(manifest.uid, manifest.label_names, like_of(manifest.input), numbering_of(dataset))
+    return SharedSchema(manifest.uid, manifest.label_names, input_of_shards(manifest.input), numbering_of(dataset))

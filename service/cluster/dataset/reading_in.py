@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from streamsvm.reader.ingest.shared_schema import agreed, whole
+from streamsvm.reader.ingest.shared_schema import agreed_schema, merged_manifest
 from streamsvm.service.cluster.dataset.origin import Origin
 from streamsvm.service.cluster.dataset.shards import shard_manifest
 from streamsvm.service.cluster.machine.shard_reading import ReadIn
@@ -57,12 +57,12 @@ class ReadingIn:
         while missing:
             found |= self._read(missing)
             shards = [found[k] for k in sorted(found)]
-            settled, missing = agreed(
+            settled, missing = agreed_schema(
                 self.origin.settled, [shard.manifest for shard in shards], [shard.listed for shard in shards]
             )
             self.origin = replace(self.origin, settled=settled)
         manifests = [shard.manifest for shard in shards]
-        all_ = whole(self.origin.settled, manifests, self.origin.options.n_features)
+        all_ = merged_manifest(self.origin.settled, manifests, self.origin.options.n_features)
         all_ = replace(all_, parts=tuple(len(each.blocks) for each in manifests))
         return all_, shards
 

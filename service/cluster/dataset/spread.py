@@ -24,7 +24,7 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.numbering.renumber import Numbering
 from streamsvm.reader.ingest.progress import Progress
 from streamsvm.reader.ingest.run import add_reading_options, limits_of
-from streamsvm.reader.ingest.shared_schema import settle
+from streamsvm.reader.ingest.shared_schema import schema_of_first_rows
 from streamsvm.reader.options import input_options
 from streamsvm.reader.sources.files import list_files
 from streamsvm.service.cluster.dataset.origin import Origin, shard_names, stripe_bytes_for, write_origin
@@ -52,7 +52,7 @@ def spread(directory: Path, given: argparse.Namespace) -> Manifest:
     staged = staged_path(directory)
     staged.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as scratch:
-        settled = settle(files, options, limits, usable_cores(), Path(scratch))
+        settled = schema_of_first_rows(files, options, limits, usable_cores(), Path(scratch))
     origin = Origin(files, options, limits, max(count, 1), stripe_bytes_for(files, max(count, 1)), settled)
     progress, total = Progress(staged), sum(file.size for file in files)
 

@@ -81,9 +81,9 @@ class ShardReading:
         try:
             with needing_space():
                 self._work.mkdir()
-                settled = origin.settled.of_part(number)
+                settled = origin.settled.for_shard(number)
                 self._found = ingest(
-                    origin.shard(number), self._directory, origin.options, origin.limits, settled=settled
+                    origin.shard(number), self._directory, origin.options, origin.limits, schema=settled
                 )
         except Exception as error:
             self._error = error

@@ -1,4 +1,4 @@
-"""Rows added and blocks removed: what was there stays as it was, all of a change takes effect or nothing."""
+"""Adding rows and removing blocks leaves other rows as they were, and takes effect wholly or not at all."""
 
 import errno
 from pathlib import Path
@@ -35,7 +35,7 @@ def append(directory: Path, text: bytes, **options):
 
 
 def rows_by_id(directory: Path):
-    """All rows, as the pieces say in which order; the ids are 0 to n - 1."""
+    """All rows by row id; the ids are 0 to n - 1."""
     dataset = Dataset(directory)
     pieces = [dataset.piece(at) for k in range(len(dataset.manifest.blocks)) for at in dataset.pieces(k)]
     pieces.sort(key=lambda piece: piece.first_row)
@@ -45,7 +45,7 @@ def rows_by_id(directory: Path):
 
 
 def counted(directory: Path) -> dict:
-    """What the manifest must say of the rows there are."""
+    """Check the manifest's counts against the rows."""
     rows = rows_by_id(directory)
     values, counts = np.unique(rows.label, return_counts=True)
     return {
@@ -81,7 +81,7 @@ def test_rows_are_added_behind_those_there_are(tmp_path):
 
 
 def test_a_full_disk_after_the_rows_are_there_does_not_refuse_them(tmp_path, monkeypatch):
-    """Statistics of fewer rows than there are are counted anew when a job needs them."""
+    """A job that needs statistics counts them anew if they are of fewer rows than the dataset has."""
     ingest([FIRST], tmp_path / "data")
 
     def write(*_):
@@ -112,7 +112,7 @@ def test_a_block_is_removed_and_the_others_stay_in_order(tmp_path):
     assert [block.number for block in after.blocks] == [0, 2]
     check(tmp_path / "data")
     assert (after.n_features, after.Qii_spread[1]) == (9, 14.0)
-    # And more can come: neither a block's number nor a row's first number is used twice.
+    # Further rows can be added: no block's number and no first row id is used twice.
     remove_block(tmp_path / "data", 2)
     assert [block.number for block in append(tmp_path / "data", SECOND).blocks] == [0, 3]
     check(tmp_path / "data")
@@ -122,7 +122,7 @@ def test_a_block_is_removed_and_the_others_stay_in_order(tmp_path):
 
 
 def test_many_blocks_with_rows_in_turn(tmp_path, monkeypatch):
-    """The pieces of a block lie among those of others: what is behind each moves up."""
+    """The pieces of the block lie between those of others, whose rows move up."""
     monkeypatch.setattr("streamsvm.reader.ingest.shuffling.shuffle.PIECE_WORDS", 256)
     text = b"".join(b"%d %d:1 %d:0.5\n" % (k % 2, k % 1000 + 1, k + 2000) for k in range(30_000))
     ingest([text], tmp_path / "data")
@@ -139,7 +139,7 @@ def test_many_blocks_with_rows_in_turn(tmp_path, monkeypatch):
 
 
 def test_features_that_were_renumbered_keep_their_places(tmp_path):
-    """Old features, new ones among the old numbers, and one beyond."""
+    """New rows have old features, new features between the old numbers, and one beyond them."""
     wide = LARGE_W + 100
     text = b"".join(b"%d %d:1 %d:2\n" % (k % 2, k % 50 + 1, wide - k % 7) for k in range(500))
     before = ingest([text], tmp_path / "data")
@@ -190,7 +190,7 @@ def test_a_change_that_was_killed_before_its_end_is_none(tmp_path, monkeypatch):
     assert (block_path(tmp_path / "data", 1)).exists()
     monkeypatch.undo()
     assert read_manifest(tmp_path / "data") == before
-    # What is left is in nobody's way, and can be cleared away.
+    # Files of the change that was cut short do no harm, and can be deleted.
     remove_unlisted_blocks(tmp_path / "data")
     check(tmp_path / "data")
     monkeypatch.setattr("streamsvm.reader.ingest.append.write_manifest", die)
@@ -232,7 +232,7 @@ def test_the_files_of_the_manifest_and_of_statistics_are_all_that_changes(tmp_pa
 
 
 def test_training_on_what_is_left_finds_the_optimum_of_those_rows(tmp_path):
-    """Row ids without gaps: every row is visited, and the certificate is over these rows and no others."""
+    """Row ids have no gaps: the solver visits every row, and the certificate is over exactly these rows."""
     X, y = random_problem(600, 80)
     parts = [libsvm_text(X[start : start + 200], y[start : start + 200]) for start in (0, 200, 400)]
     ingest([parts[0]], tmp_path / "grown")

@@ -1,4 +1,4 @@
-"""Datasets of tables with categories: added to, hashed in bounded memory, and as good as scikit-learn's encoding."""
+"""Datasets of tables with categories: rows are added, categories hashed, and models equal scikit-learn's."""
 
 import resource
 
@@ -22,7 +22,7 @@ FIRST = b"label,proto,size\n1,tcp,1\n-1,udp,2\n"
 
 
 def stored(directory) -> list[tuple[float, dict[str, float]]]:
-    """Label and named features of all rows."""
+    """Labels and named features of all rows."""
     dataset, found = Dataset(directory), []
     assert dataset.manifest.input is not None
     names = feature_names(dataset.manifest.input)

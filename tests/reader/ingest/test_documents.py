@@ -1,4 +1,4 @@
-"""Documents read in: what a dataset keeps of them, rows that are added, and how they are recognised."""
+"""Documents: what a dataset stores of them, how rows are added, and how they are recognised."""
 
 from pathlib import Path
 

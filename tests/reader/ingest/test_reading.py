@@ -1,4 +1,4 @@
-"""What a user may say about an input, and what is found out by its content."""
+"""Options of an input, and what its content decides."""
 
 import argparse
 import gzip
@@ -124,7 +124,7 @@ BAD = [
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_bad_rows_of_libsvm_text_are_left_out_and_counted(threads):
-    """Each stands between good rows, some of which have numbers that take more than one look."""
+    """Each bad row stands between good rows, some with numbers that the kernel cannot round."""
     good = b"2 1:0.1234567890123456789012 9:1e-60\n"
     text = b"".join(bad + good for bad, _ in BAD) + b"1 :1\n"
     for window_bytes in (64, 1 << 12):

@@ -1,4 +1,4 @@
-"""What goes in comes out: the same rows, once each, at random places, in bounded memory, or nothing at all."""
+"""Ingest stores each row once, at a random place, in bounded memory; or there is no dataset."""
 
 import itertools
 import json
@@ -46,7 +46,7 @@ def test_rows_are_those_of_the_input(tmp_path, index_base):
     assert ids == list(range(3000))
     expected = rows_of(y, X.indptr, (X.indices + index_base).astype(np.int32), X.data)
     assert rows_of(rows.label, rows.indptr, rows.indices, rows.values) == expected
-    # And not in the input's order.
+    # The rows are not in the input's order.
     assert np.mean(rows.label == y) < 0.9
     assert (manifest.n_rows, manifest.nnz, manifest.input_bytes) == (3000, X.nnz, len(text))
     assert manifest.labels == dict(Counter(y.tolist()))
@@ -110,7 +110,7 @@ def test_the_dataset_does_not_depend_on_threads_and_chunks(tmp_path):
 
 @pytest.mark.parametrize("n_rows", [1, 40])
 def test_rows_longer_than_a_bucket(tmp_path, n_rows):
-    """Each is a piece of its own, in as many blocks as drew one."""
+    """Each long row is a piece of its own."""
     lengths = [PIECE_WORDS // 2 - 2 + k % 3 for k in range(n_rows)]
     text = b"".join(b"%d " % k + b" ".join(b"%d:2" % j for j in range(n)) + b"\n" for k, n in enumerate(lengths))
     ingest([text], tmp_path / "data")
@@ -152,12 +152,12 @@ def test_compressed_input_counts_its_own_bytes(tmp_path):
 GOOD = b"".join(b"%d %d:%d.5 %d:1\n" % (k % 2, k % 9 + 1, k, k % 9 + 20) for k in range(300_000))
 
 
-# More than all buckets hold together: the first pieces are written long before its end.
+# More bytes than all buckets hold: the first pieces are written long before the input's end.
 LONG = b"".join(b"%d " % (k % 2) + b" ".join(b"%d:1.5" % j for j in range(k % 7, 2000)) + b"\n" for k in range(5000))
 
 
 def test_very_many_labels_are_not_counted(tmp_path):
-    """They are numbers to be predicted, not classes."""
+    """So many labels are targets of a regression, not classes."""
     text = b"".join(b"%g 1:1\n" % (k / 8 - 100) for k in range(10_001))
     manifest = ingest([text], tmp_path / "data")
     assert manifest.labels == {}
@@ -198,7 +198,7 @@ def test_interrupted_input_leaves_nothing(tmp_path):
 
 
 def test_failing_disk_is_reported_and_leaves_nothing(tmp_path, monkeypatch):
-    """Pieces are written by another thread: what goes wrong there is not lost."""
+    """Another thread writes the pieces: ingest raises its exception."""
 
     def fail(_self, _rows, _first_row):
         raise OSError("disk full")
@@ -228,7 +228,7 @@ def test_a_second_ingest_into_the_name_leaves_the_first_alone(tmp_path):
 
 
 def test_its_pieces_can_be_read_while_it_runs(tmp_path):
-    """The input goes on only when its first pieces have been read."""
+    """The input goes on only when a reader has read its first pieces."""
     arriving = ArrivingDataset(staged_path(tmp_path / "data"), tmp_path / "data")
     pieces, early = [], []
 
@@ -302,7 +302,7 @@ print(before, peak())
 
 @pytest.mark.slow
 def test_memory_is_bounded(tmp_path):
-    """More than twice what all buckets hold at once streams through; the peak does not depend on how much more."""
+    """The input has more than twice the bytes of all buckets; the peak of memory does not grow with it."""
     peaks = []
     for megabytes in (150, 450):
         directory = tmp_path / str(megabytes)

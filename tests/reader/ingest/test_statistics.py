@@ -1,4 +1,4 @@
-"""Statistics of features: counted while rows are read in, kept up when rows come, counted anew when rows have gone."""
+"""Statistics of features: counted during ingest, updated when rows are added, counted anew when rows are removed."""
 
 import numpy as np
 import pytest

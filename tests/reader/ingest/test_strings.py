@@ -1,4 +1,4 @@
-"""Datasets of strings: stored as they come, never renumbered, added to."""
+"""Datasets of strings: never renumbered, and extended only by strings of their length."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def rng():
 
 
 def fasta(rng, n_rows: int, length: int = LENGTH, letters: str = "ACGT") -> tuple[dict[str, float], bytes]:
-    """Different strings with their labels, and the text of them."""
+    """Different strings, their labels, and the FASTA text of them."""
     strings = {"".join(rng.choice(list(letters), length)): float(rng.choice([1, -1])) for _ in range(n_rows)}
     return strings, "".join(f"> label={label:g}\n{string}\n" for string, label in strings.items()).encode()
 

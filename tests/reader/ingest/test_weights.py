@@ -1,4 +1,4 @@
-"""Sample weights: each row keeps its own, whatever happens to the rows, and the manifest counts them."""
+"""Weights of rows: shuffling and adding rows leaves each row its weight, and the manifest counts them."""
 
 import numpy as np
 import pytest

@@ -18,7 +18,7 @@ Y = np.array([1.0, -1.0, 1.0, -1.0])
 
 
 def batch(X=X, y=Y, weight=(), **replaced):
-    """The bytes of one."""
+    """The bytes of one batch."""
     arrays = {"shape": X.shape, "y": y, "indptr": X.indptr, "indices": X.indices, "data": X.data, "weight": weight}
     file = io.BytesIO()
     for array in (arrays | replaced).values():

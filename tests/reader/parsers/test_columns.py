@@ -1,4 +1,4 @@
-"""Columns that are chosen, left out, or look as if they were no features; in CSV and Parquet alike."""
+"""Columns that are chosen, dropped, or look like ids or dates; in CSV and Parquet."""
 
 import io
 
@@ -39,7 +39,7 @@ WRITERS = {"csv": as_csv, "parquet": as_parquet}
 
 
 def read_in(directory, data: bytes, format_: str, **options):
-    """The manifest, and codes of warnings."""
+    """The manifest, and the codes of warnings."""
     manifest = ingest([data], directory, InputOptions(format_, **options))
     return manifest, [warning["code"] for warning in read_profile(directory).warnings]
 

@@ -1,4 +1,4 @@
-"""Random tables in parts, columns reordered, left out, added, with names and without: right by name or refused."""
+"""Random tables in several files, with columns reordered, dropped or added: matched by name, or refused."""
 
 import csv
 import io
@@ -11,13 +11,13 @@ from pyarrow import parquet
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.append import append_rows
-from streamsvm.reader.ingest.inputs import FilePart
+from streamsvm.reader.ingest.inputs import FileRange
 from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.ingest.several_files import SeveralFiles
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers import open_parser
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.text.several import SeveralParser
 from streamsvm.storage.blocks.manifest import read_manifest
 from tests.contracts.problems import joined, stored_rows
 
@@ -29,7 +29,7 @@ REFUSED = {
 
 
 class Case:
-    """A table X (n, d) with labels, its parts as files, and why one of them is to be refused: a key of REFUSED."""
+    """A table X (n, d) with labels, its files, and the reason to refuse one of them, a key of REFUSED."""
 
     def __init__(self, rng: np.random.Generator, format_: str) -> None:
         self.format = format_
@@ -87,8 +87,8 @@ def in_rows(rows, input_: dict, names: list[str]) -> list[tuple[float, ...]]:
 
 def several(case: Case, tmp_path):
     open_one = partial(open_parser, limits=Limits(), names=LabelNames(), threads=1, scratch=tmp_path)
-    parser = SeveralParser(open_one, InputOptions(case.format))
-    rows = joined(list(parser.parse_files(FilePart(f"{k}", iter([file])) for k, file in enumerate(case.files))))
+    parser = SeveralFiles(open_one, InputOptions(case.format))
+    rows = joined(list(parser.parse_files(FileRange(f"{k}", iter([file])) for k, file in enumerate(case.files))))
     return rows, parser.input
 
 

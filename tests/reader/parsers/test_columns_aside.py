@@ -1,4 +1,4 @@
-"""Columns that are no features: labels that are strings, weights, groups; in every format that has them."""
+"""Columns that are no features: labels that are strings, weights and groups, in every format that has them."""
 
 import io
 
@@ -39,7 +39,7 @@ def as_parquet(columns: dict) -> bytes:
 
 
 def as_npz(columns: dict) -> bytes:
-    """Of one feature, x."""
+    """The bytes of a table with one feature, x."""
     file, n = io.BytesIO(), len(columns["x"])
     further = {name: columns[option] for name, option in (("weight", "w"), ("group", "g")) if option in columns}
     np.savez(
@@ -60,7 +60,7 @@ def options_of(format_: str, columns: dict, **more) -> InputOptions:
 
 
 def read_in(tmp_path, format_, columns, **more):
-    """The manifest, and by the value of x (label or name, weight, group) of each row."""
+    """The manifest, and {value of x: (label or name, weight, group)} of all rows."""
     manifest = ingest([WRITERS[format_](columns)], tmp_path / "data", options_of(format_, columns, **more))
     return manifest, kept(tmp_path / "data")
 
@@ -162,7 +162,7 @@ def test_a_fault_in_a_line_is_told_with_its_column(tmp_path):
 
 
 def test_the_first_label_decides_the_type(tmp_path):
-    """Behind a string, numbers are strings; behind a number, a string is a fault, unless labels are told to be."""
+    """After a string, numbers are strings; after a number, a string is a fault unless label_type is string."""
     _, found = read_in(tmp_path, "csv", {"y": ["a", 1, 2], "x": [1.0, 2.0, 3.0]})
     assert {label for label, _, _ in found.values()} == {"a", "1", "2"}
     assert code_of(tmp_path / "no", "csv", {"y": [1, "a", 2], "x": [1.0, 2.0, 3.0]}) == ("not_numeric", 3)

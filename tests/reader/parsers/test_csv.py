@@ -1,4 +1,4 @@
-"""CSV: every fault with its place, every accepted oddity, and the same rows from the fast way and the slow one."""
+"""CSV: every fault with its place, every accepted oddity, and equal rows from the kernel and from Python."""
 
 import sys
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Names or a row: the first line of a table, by what stands below it and by what is known of its columns."""
+"""Whether the first line of a table names its columns, decided by the lines below and by known names."""
 
 import pytest
 

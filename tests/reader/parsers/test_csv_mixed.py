@@ -1,4 +1,4 @@
-"""Tables with categories: against a slow clear reader and scikit-learn, and their faults."""
+"""Tables with categories: compared with a slow, clear reader and with scikit-learn; and their faults."""
 
 import csv
 import io
@@ -34,7 +34,7 @@ def parsed(text, piece: int = 1 << 20, **given):
 
 
 def feature_names(told: dict) -> list[str]:
-    """Of all features, in their order."""
+    """Names of all features, in their order."""
     numbers = [name for name in told["columns"] if name not in told["categorical"]]
     missing = [f"{name} is missing" for name in numbers] if told["missing"] == "indicator" else []
     words = {number: f"{name}={word}" for name, of in told["dictionary"].items() for word, number in of.items()}
@@ -53,7 +53,7 @@ def as_dicts(rows, names: list[str], base: int = 1) -> list[dict[str, float]]:
 
 
 def expected(table: list[list[str]], header: list[str], words: set[str], missing: str) -> list[dict[str, float]]:
-    """The same by csv's reader, a cell at a time."""
+    """Read the table with csv.reader, a cell at a time."""
     found = []
     for line in table:
         row: dict[str, float] = {}
@@ -155,7 +155,7 @@ def test_labels_weights_and_groups():
     text = "who,w,label,proto\na,2,yes,tcp\nb,0.5,no,udp\n"
     options = {"weight_column": "w", "group_column": "who", "categorical": "proto"}
     _, rows = parsed(text, names=names, **options)
-    assert [names.known[int(label)] for label in rows.label] == ["yes", "no"]
+    assert [names.names[int(label)] for label in rows.label] == ["yes", "no"]
     assert rows.weight is not None and rows.weight.tolist() == [2, 0.5]
     assert rows.group is not None and len(set(rows.group.tolist())) == 2
 
@@ -220,7 +220,7 @@ FURTHER = {"categorical": "proto", "missing": "indicator"}
 
 
 def further(text, **options):
-    """Rows to be predicted with what the table of BASE was."""
+    """Read rows to predict with the `input` of the table BASE."""
     parser, _ = parsed("label,proto,size\n1,tcp,1\n-1,udp,\n", **FURTHER)
     assert parser.input is not None
     return parser.input, *parsed(text, like=parser.input, **{"labelled": False, **options})

@@ -1,4 +1,4 @@
-"""FASTA against a slow clear reader, and its faults."""
+"""FASTA: compared with a slow, clear reader; and its faults."""
 
 import itertools
 import re
@@ -38,7 +38,7 @@ def strings(rows, length: int) -> list[str]:
 
 
 def packed(string: str) -> tuple[list[int], list[float]]:
-    """As the contract says: bit by bit."""
+    """Unpack the strings bit by bit, as storage.rows.strings defines them."""
     words, values = [], []
     for begin in range(0, len(string), 16):
         part = string[begin : begin + 16].upper()
@@ -87,13 +87,13 @@ def test_labels_that_are_strings():
     names = LabelNames("auto")
     text = b">label=yes\nAC\n> x label=no,\nGT\n>a|label=yes|\nNN\n"
     _, rows = parsed(text, names=names)
-    assert [names.known[int(label)] for label in rows.label] == ["yes", "no", "yes"]
+    assert [names.names[int(label)] for label in rows.label] == ["yes", "no", "yes"]
 
 
 def test_labels_of_any_letters():
     names = LabelNames("string")
     _, rows = parsed(">label=gr\u00fcn\nAC\n>label=7\nGT\n".encode(), names=names, piece=5)
-    assert [names.known[int(label)] for label in rows.label] == ["gr\u00fcn", "7"]
+    assert [names.names[int(label)] for label in rows.label] == ["gr\u00fcn", "7"]
 
 
 def test_numbers_are_rounded_correctly():
@@ -154,8 +154,8 @@ def test_what_follows_a_bad_row_is_read():
 def test_texts_of_rows_left_out_are_no_labels():
     names = LabelNames("string")
     parser, rows = parsed(b">label=a\nAC\n>label=bad\nA\n>label=c\nGT\n", piece=3, on_bad_row="skip", names=names)
-    assert [names.known[int(label)] for label in rows.label] == ["a", "c"]
-    assert "bad" not in names.known
+    assert [names.names[int(label)] for label in rows.label] == ["a", "c"]
+    assert "bad" not in names.names
     assert parser.rejected.rows == 1
 
 

@@ -31,7 +31,7 @@ def pieces(data, size):
 
 
 def outcome(data, size=1 << 20, index_base="auto", limits=None, window_bytes=1 << 12, threads=3):
-    """What the parser makes of a text, in the terms of the reference."""
+    """The parser's rows and counts of a text, in the reference's form."""
     parser = LibsvmParser(index_base, limits, threads, window_bytes=window_bytes, range_bytes=1)
     text = libsvm_text.Text()
     try:
@@ -260,13 +260,13 @@ def test_same_as_the_slow_reader(data, size, index_base, max_line, window_bytes,
 
 
 def exact_decimal(number):
-    """A fraction over a power of two, written out in full."""
+    """An exact decimal expansion of a fraction over a power of two."""
     shift = number.denominator.bit_length() - 1
     return f"{number.numerator * 5**shift}e-{shift}"
 
 
 def near_ties(count, seed):
-    """Decimals at, and just beside, the middle of two neighbouring float32."""
+    """Decimals at the middle of two neighbouring float32, and just beside it."""
     rng = np.random.default_rng(seed)
     for bits in rng.integers(0, 0x7F7FFFFF, count):
         low, high = np.array([bits, bits + 1], np.uint32).view(np.float32)
@@ -350,7 +350,7 @@ def test_the_byte_offset_counts_from_the_start_of_the_text():
 
 
 def test_the_first_fault_is_told_whoever_finds_it():
-    """Many parts at a time, each with faults: the one that comes first in the text counts, and the rows before it."""
+    """Threads read ranges with faults side by side: the error is the first in the text, after the rows before it."""
     lines = [b"1 %d:1" % (k + 1) for k in range(2000)]
     for first in (0, 1, 499, 500, 501, 1250, 1999):
         text = b"\n".join([*lines[:first], *(b"1 1:x" for _ in lines[first:])])

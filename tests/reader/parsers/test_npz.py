@@ -1,4 +1,4 @@
-"""A CSR matrix in an npz file: its rows, every fault, no pickle, sizes looked at before anything is decoded."""
+"""A CSR matrix in an npz file: its rows, every fault, no pickle, and sizes checked before decoding."""
 
 import io
 import zipfile

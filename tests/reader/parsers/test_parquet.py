@@ -1,4 +1,4 @@
-"""Parquet: the rows of the table, every fault, and sizes looked at before anything is decoded."""
+"""Parquet: the rows of the table, every fault, and sizes checked before decoding."""
 
 import builtins
 import io

@@ -1,4 +1,4 @@
-"""Parquet with categories: the same rows as the same table in CSV, and its faults."""
+"""Parquet with categories: rows equal those of the table in CSV; and its faults."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""The kernels of tables with words and of strings give the same without the compiler."""
+"""The kernels of tables with categories and of strings give equal results without the compiler."""
 
 import os
 import subprocess
@@ -40,7 +40,7 @@ for skip in ("skip", "fail"):
 
 def run_script(disable_jit: str) -> str:
     environment = {**os.environ, "NUMBA_DISABLE_JIT": disable_jit, "PYTHONPATH": str(ROOT)}
-    # Hashes run over, which numpy warns of and the compiler does not.
+    # Hashes overflow; numpy warns of it, the compiler does not.
     command = [sys.executable, "-W", "error", "-W", "ignore:overflow:RuntimeWarning", "-c", SCRIPT]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Inputs that are small, or small where they are compressed, take little memory and have an error of their own."""
+"""Small inputs, or inputs that are small when compressed, take little memory and have clear errors."""
 
 import io
 import struct
@@ -91,7 +91,7 @@ def test_a_line_of_millions_of_columns_is_refused_without_taking_it_apart(fields
         tracemalloc.stop()
 
 
-# So many bytes of it are little, and what was held for each is much.
+# The input is small, but a parser that stored an object for each of its bytes would need much memory.
 MANY = 1 << 24
 BLANK = {
     "libsvm": b"\n" * MANY + b"1 1:1\n-1 2:1\n",
@@ -102,7 +102,7 @@ BLANK = {
 
 @pytest.mark.parametrize("format_", BLANK)
 def test_memory_does_not_follow_from_lines_without_data(tmp_path, format_):
-    """Within 400 MiB, of which interpreter and compiler have 160."""
+    """Run within 400 MiB, of which interpreter and compiler take 160."""
     if reason := reason_unusable():
         pytest.skip(reason)
     (tmp_path / "input").write_bytes(BLANK[format_])

@@ -1,4 +1,4 @@
-"""Documents: hashed n-grams as HashingVectorizer has them, and what can be wrong with a line."""
+"""Documents: hashed n-grams equal those of HashingVectorizer; and faults of lines."""
 
 import io
 import os
@@ -82,7 +82,7 @@ def test_rows_are_those_of_hashing_vectorizer(texts, analyzer, ngram_range, n_fe
 
 @pytest.mark.parametrize("n_features", [3, 1 << 20, 1 << 26])
 def test_many_documents_on_several_threads(monkeypatch, n_features):
-    """Rows, labels and first words do not depend on threads, nor on how the text is divided."""
+    """Rows, labels and first words do not depend on threads or on the pieces of the text."""
     monkeypatch.setattr(hashed_text, "PIECE_BYTES", 1 << 10)
     rng = np.random.default_rng(0)
     texts = [" ".join(f"w{k}" for k in rng.integers(0, 500, rng.integers(0, 60))) for _ in range(1000)]
@@ -94,15 +94,15 @@ def test_many_documents_on_several_threads(monkeypatch, n_features):
         parser.window_bytes = window
         rows = read(parser, data)
         check(rows, expected(texts, n_features=n_features))
-        assert [names.known[int(label)] for label in rows.label] == ["abc"[k % 3] for k in range(len(texts))]
-        found.append(parser.words.kept())
+        assert [names.names[int(label)] for label in rows.label] == ["abc"[k % 3] for k in range(len(texts))]
+        found.append(parser.words.in_order())
     assert found[0].words == found[1].words and np.array_equal(found[0].features, found[1].features)
 
 
 @pytest.mark.parametrize("last", ["", "\u00c9t\u00e9 O\u00f9"], ids=["ASCII", "not ASCII"])
 @pytest.mark.parametrize(("analyzer", "most"), [("word", 1), ("word", 3), ("char", 4), ("char_wb", 5)])
 def test_long_documents(analyzer, most, last):
-    """Of more n-grams than are counted at once, and of more features than the table has room for at first."""
+    """Documents with more n-grams than are counted at once, and more features than the first table holds."""
     rng = np.random.default_rng(0)
     texts = [" ".join(f"W{k:x}_{k % 7}," for k in rng.integers(0, 9000, n)) + last for n in (1, 85, 256, 257, 9000)]
     rows = read(text_parser(analyzer=analyzer, ngram_range=f"1,{most}"), "".join(f"1\t{t}\n" for t in texts).encode())
@@ -114,13 +114,13 @@ def test_short_labels_and_long_ones_are_told_apart():
     for some in (labels[:3], labels):
         names = LabelNames("string")
         data = "".join(f" {label} \tword\n" for label in some * 3).encode()
-        assert [names.known[int(label)] for label in read(text_parser(names=names), data).label] == some * 3
+        assert [names.names[int(label)] for label in read(text_parser(names=names), data).label] == some * 3
 
 
 def test_the_first_word_on_a_feature_is_kept():
     parser = text_parser(n_features=2, alternate_sign="no")
     read(parser, b"1\tword another third fourth fifth sixth\n1\tseventh\n")
-    kept = parser.words.kept()
+    kept = parser.words.in_order()
     places = {int(expected([word], n_features=2).indices[0]): word for word in ("fourth", "third", "another", "word")}
     assert dict(zip(kept.features.tolist(), kept.words, strict=True)) == {f: w.encode() for f, w in places.items()}
     for word, sign in zip(kept.words, kept.signs, strict=True):
@@ -130,7 +130,7 @@ def test_the_first_word_on_a_feature_is_kept():
 def test_a_long_word_is_cut_between_characters():
     parser = text_parser()
     read(parser, ("1\t" + "é" * 60 + "\n").encode())
-    assert parser.words.kept().words == [("é" * 48 + "…").encode()]
+    assert parser.words.in_order().words == [("é" * 48 + "…").encode()]
 
 
 def test_labels_blank_lines_and_empty_documents():
@@ -172,7 +172,7 @@ def test_faults(data, options, fault):
     skipping = parser(on_bad_row="skip")
     assert len(read(skipping, data + b"1\tlast\n")) == 2
     assert skipping.rejected.rows == 1 and skipping.rejected.first[0].problem() == caught.value.problem()
-    assert set(skipping.words.kept().words) == {b"good", b"last"}
+    assert set(skipping.words.in_order().words) == {b"good", b"last"}
 
 
 def test_the_first_fault_of_several_is_told():
@@ -281,7 +281,7 @@ def test_a_column_of_parquet(tmp_path):
     parser = open_parser(options, Limits(), names, 2, tmp_path)
     rows = read(parser, file.getvalue())
     check(rows, expected(["good movie", "bad\nmovie", ""]))
-    assert names.known == ("n", "p") and rows.label.tolist() == [1, 0, 1]
+    assert names.names == ("n", "p") and rows.label.tolist() == [1, 0, 1]
     (fault,) = parser.rejected.first
     assert (fault.code, fault.line) == ("missing_value", 4) and "column 1 (text)" in fault.message
 
@@ -298,7 +298,7 @@ for analyzer in ("word", "char", "char_wb"):
         for batch in parser.parse_chunks([sys.stdin.buffer.read() if not sys.argv[1:] else sys.argv[1].encode()]):
             for array in (batch.label, batch.indptr, batch.indices, batch.values):
                 sys.stdout.write(array.tobytes().hex() + "\\n")
-        print(parser.words.kept().words)
+        print(parser.words.in_order().words)
 """
 
 

@@ -1,4 +1,4 @@
-"""A store in memory."""
+"""Fixtures: stores in memory."""
 
 import fsspec
 import pytest
@@ -8,7 +8,7 @@ from streamsvm.reader.sources.remote import RemoteStore
 
 
 class Flaky:
-    """A store whose readings fail, or come short, as a list says; None: not. What it was asked for is in `asked`."""
+    """A store whose reads fail or come short as a list says, None: a whole read; `asked` has all requests."""
 
     def __init__(self, store):
         self._store = store
@@ -35,7 +35,7 @@ class Flaky:
 
 @pytest.fixture
 def memory(monkeypatch):
-    """The file system that stands for s3://; what is written to bucket/key is s3://bucket/key."""
+    """A file system in memory for s3://: a file bucket/key is s3://bucket/key."""
     system = fsspec.filesystem("memory", skip_instance_cache=True)
     system.store.clear()
     flaky = Flaky(_Unrooted(system))

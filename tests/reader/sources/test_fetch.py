@@ -1,4 +1,4 @@
-"""Ranges of files: their bytes and their lines, tried again where a connection broke, and of the file as it was."""
+"""Ranges of files: bytes and lines, new tries where a connection broke, and files that change."""
 
 import threading
 
@@ -107,7 +107,7 @@ def test_stripes_of_several_files_are_read_one_after_the_other(file, memory):
     assert found[2] == TEXT[:1000]
     end = TEXT.index(b"\n", 149) + 1
     assert found[0] + b"".join(lines_of(file, 50, 100)) + found[1] == TEXT[:end]
-    # What is left of one is passed over.
+    # Pieces of a stripe that were not taken are dropped.
     taken = [next(iter(pieces)) for _, pieces in read_stripes(stripes, piece_bytes=30)]
     assert taken[0] == taken[2] == TEXT[:30]
 

@@ -1,4 +1,4 @@
-"""URLs and paths: what they name, and what is refused without repeating it."""
+"""URLs and paths: how they are parsed, and which are refused without being repeated."""
 
 import pytest
 

@@ -44,7 +44,7 @@ def answers(url):
 
 @pytest.fixture
 def google(port):
-    """Variables by which the store is found, whose bucket `bucket` has two files."""
+    """Environment variables that point to a store whose bucket `bucket` has two files."""
     for name in ("gcsfs", "gcp_storage_emulator"):
         pytest.importorskip(name)
     url = f"http://127.0.0.1:{port}"

@@ -1,4 +1,4 @@
-"""Patterns of keys: as fnmatch has them within a folder, and in the time of a search."""
+"""Patterns of keys: within a folder they match as fnmatch does, and without backtracking."""
 
 import fnmatch
 import glob

@@ -1,4 +1,4 @@
-"""What the library for S3 does is what is expected of it: versions of files, faults, connections that break."""
+"""The library for S3 behaves as the code expects: versions of files, faults, connections that break."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ import pytest
 from tests import s3 as stores
 
 ROOT = Path(__file__).resolve().parents[3]
-# In a process of its own, for the library keeps its connections, and credentials, as long as there is one.
+# Each run is a process of its own, since the library holds connections and credentials as long as the process lives.
 _PROGRAM = """
 import sys, boto3
 from streamsvm.reader.errors import InputError
@@ -42,7 +42,7 @@ def run(name, what="nothing"):
     ("what", "expected"), [("nothing", "True"), ("changed", "source_changed"), ("removed", "source_changed")]
 )
 def test_a_file_is_held_to_what_it_was(s3, name, what, expected):
-    """Its version is the same in a list and when it is looked at alone."""
+    """A file has the same version in a listing and by itself."""
     s3.put("bucket/a", b"1 1:1\n" * 100_000)
     done = run(name, what)
     assert (done.stdout, done.stderr) == (expected, "")

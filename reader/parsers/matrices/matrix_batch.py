@@ -1,19 +1,42 @@
-"""Some rows of a CSR matrix of unknown origin, checked."""
+"""Checks a batch of rows of a CSR matrix of unknown origin."""
+
+from functools import partial
 
 import numpy as np
 
 from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.groups import groups_of
-from streamsvm.reader.parsers.matrices.matrix import fits, misfit, weight_misfit
+from streamsvm.reader.parsers.matrices.matrix import MatrixParser, fits, misfit, weight_misfit
 from streamsvm.storage.rows.csr import INDEX, INDPTR, LABEL, VALUE, WEIGHT, Array, Rows
 
 
-class MatrixPart:
-    """
-    label (n,), ends (n + 1,) from 0, columns and values (ends[n],) of any type of number; n_columns bounds the columns
-    weight (n,) numbers and group (n,) numbers or strings, if there are any
+class BatchedParser(MatrixParser):
+    """A parser that reads a CSR matrix batch by batch; features are numbered from 0."""
 
-    good_values  values of the rows that can be read, zeros too
+    def __init__(self, options: InputOptions, limits: Limits) -> None:
+        super().__init__(options, limits, base=0)
+        self._rows_before = 0
+
+    def give_batch(self, batch: "MatrixBatch") -> Rows:
+        """Count the rows of a batch that can be read, and return them; reject the others."""
+        for row in batch.bad_rows():
+            self.rejected.add(partial(batch.fault, row, self._rows_before + row + 1))
+        self._rows_before += batch.n_rows
+        rows = batch.rows(self.index_base)
+        self._explicit_zeros += batch.good_values - rows.nnz
+        return self.give(rows)
+
+
+class MatrixBatch:
+    """A batch of n rows.
+
+    label (n,), ends (n + 1,) from 0, columns and values (ends[n],): numbers of any type; columns are below n_columns
+    weight (n,) numbers and group (n,) numbers or strings, or None
+
+    n_rows       n
+    good_values  number of values in rows that can be read, zeros included
     """
 
     def __init__(
@@ -26,6 +49,7 @@ class MatrixPart:
         weight: Array | None = None,
         group: Array | None = None,
     ) -> None:
+        self.n_rows = len(label)
         self._label = label
         self._ends = ends
         self._row = np.repeat(np.arange(len(label)), np.diff(ends))
@@ -43,18 +67,18 @@ class MatrixPart:
         self.good_values = int(np.count_nonzero(self._good[self._row]))
 
     def bad_rows(self) -> list[int]:
-        """Rows that cannot be read."""
+        """Numbers of the rows that cannot be read."""
         return np.flatnonzero(~self._good).tolist()
 
     def fault(self, row: int, number: int) -> InputError:
-        """What is wrong with a bad row, which has this number in the input."""
+        """The error for a bad row, which has this number in the input."""
         here = slice(int(self._ends[row]), int(self._ends[row + 1]))
         if not np.isfinite(self._label[row]):
             code, message = "value_not_finite", f"label {self._label[row]:g} is not finite"
         elif not fits(self._weight[row]) or self._weight[row] < 0:
             code, message = weight_misfit(float(self._weight[row]))
         elif self._outside[here].any():
-            code, message = "bad_index", f"an index is not of 0 to {self._n_columns - 1}"
+            code, message = "bad_index", f"an index is not between 0 and {self._n_columns - 1}"
         elif self._twice[here].any():
             code, message = "index_duplicate", "an index stands twice"
         else:
@@ -62,13 +86,13 @@ class MatrixPart:
         return InputError(code, f"row {number}: {message}", line=number)
 
     def rows(self, base: int) -> Rows:
-        """The rows that can be read, features numbered from `base`; zeros are left out."""
+        """The rows that can be read, without zeros; features are numbered from `base`."""
         values = np.where(self._fits, self._values, 0).astype(VALUE)
-        kept = self._good[self._row] & (values != 0)
-        lengths = np.bincount(self._row[kept], minlength=len(self._label))[self._good]
+        is_stored = self._good[self._row] & (values != 0)
+        lengths = np.bincount(self._row[is_stored], minlength=len(self._label))[self._good]
         indptr = np.zeros(len(lengths) + 1, INDPTR)
         np.cumsum(lengths, out=indptr[1:])
-        columns = (self._columns[kept].astype(np.int64) + base).astype(INDEX)
+        columns = (self._columns[is_stored].astype(np.int64) + base).astype(INDEX)
         weight = self._weight[self._good] if self._has_weight else None
         group = None if self._group is None else groups_of(self._group[self._good].tolist())
-        return Rows(self._label[self._good].astype(LABEL), indptr, columns, values[kept], weight, group)
+        return Rows(self._label[self._good].astype(LABEL), indptr, columns, values[is_stored], weight, group)

@@ -1,4 +1,4 @@
-"""Files that each need a parser of their own, as rows of one input: tables, whose columns have any order, and npz."""
+"""Reads several files, each with a parser of its own, as one input: tables, whose columns have any order, and npz."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -6,15 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.ingest.inputs import FilePart
+from streamsvm.reader.ingest.inputs import FileRange
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.rejected import MOST_SHOWN, Rejected
 from streamsvm.reader.parsers.text.hashed_text import HashedText
 from streamsvm.storage.rows.csr import Rows
 
 
-class SeveralParser:
-    """`parse_files` once. What it counts is as in `Parser`, over all files so far.
+class SeveralFiles:
+    """Call `parse_files` once. The attributes are those of `Parser`, over all files read so far.
 
     open_one  makes the parser of a file
     """
@@ -52,29 +52,29 @@ class SeveralParser:
 
     @property
     def words(self) -> Any:
-        """As HashedText has them."""
+        """The words of `HashedText`; None if files are not documents."""
         return self._last.words if isinstance(self._last, HashedText) else None
 
     def know(self, words: Any) -> None:
-        """As HashedText does."""
+        """Take over the words of earlier documents, see `HashedText.know`."""
         if isinstance(self._last, HashedText):
             self._last.know(words)
 
-    def parse_files(self, files: Iterable[FilePart]) -> Iterator[Rows]:
-        """The rows of files, or parts of them. InputError for the first fault, which has the file's name."""
-        for number, part in enumerate(files):
+    def parse_files(self, files: Iterable[FileRange]) -> Iterator[Rows]:
+        """Yield the rows of files, or of ranges of them. InputError, with the file's name, for the first fault."""
+        for number, file in enumerate(files):
             if number:
                 self._open_next()
             try:
-                for rows in self._last.parse_chunks(part.chunks):
+                for rows in self._last.parse_chunks(file.chunks):
                     self.rows += len(rows)
                     self.nnz += rows.nnz
                     yield rows
             except InputError as error:
                 # Programs that write many files leave some of them empty.
                 if error.code != "no_rows":
-                    raise part.told(error) from error.__cause__
-            self._close(part)
+                    raise file.placed(error) from error.__cause__
+            self._close(file)
         if self.rows == 0:
             raise InputError("no_rows", "the files have no row" + " that can be read" * bool(self.rejected.rows))
 
@@ -85,9 +85,9 @@ class SeveralParser:
         words = self.words
         self._last = self._open_one(options)
         if words is not None:
-            self._last.know(words.kept())
+            self._last.know(words.in_order())
 
-    def _close(self, part: FilePart) -> None:
+    def _close(self, file: FileRange) -> None:
         parser = self._last
         self._warnings += getattr(parser, "warnings", ())
         self._counters += Counter(parser.counters)
@@ -95,4 +95,4 @@ class SeveralParser:
             self._max_indices.append(parser.max_index)
         self.rejected.rows += parser.rejected.rows
         for fault in parser.rejected.first[: MOST_SHOWN - len(self.rejected.first)]:
-            self.rejected.first.append(part.told(fault))
+            self.rejected.first.append(file.placed(fault))

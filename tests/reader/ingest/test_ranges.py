@@ -1,4 +1,4 @@
-"""Files of a source as one input: rows are those of the files, shares have each row once, faults are in their file."""
+"""Files of a source as one input: each row is in one share, and errors name the file and the place in it."""
 
 import gzip
 import io
@@ -17,7 +17,7 @@ from scipy import sparse
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.append import append_rows
-from streamsvm.reader.ingest.ranges import Parts
+from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.ingest.reading import Reading
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
@@ -31,7 +31,7 @@ SVM = b"".join(b"%d 1:%d 3:0.5\n" % (k % 2, k + 1) for k in range(200))
 
 
 def parts(folder, share=None, pattern="*"):
-    return Parts(list_files([f"{folder}/{pattern}"]), Limits(), share or Share())
+    return SourceInput(list_files([f"{folder}/{pattern}"]), Limits(), share or Share())
 
 
 def rows_of(source, scratch, **options) -> Counter:
@@ -39,7 +39,7 @@ def rows_of(source, scratch, **options) -> Counter:
     found: Counter = Counter()
     try:
         for rows in reading.rows():
-            texts = reading.names.known
+            texts = reading.names.names
             for k, (a, b) in enumerate(zip(rows.indptr[:-1], rows.indptr[1:], strict=True)):
                 label = texts[int(rows.label[k])] if texts else float(rows.label[k])
                 weight = None if rows.weight is None else float(rows.weight[k])
@@ -99,7 +99,7 @@ def test_shares_of_a_table_are_the_whole(tmp_path, tables, has_names, crlf, of, 
 
 
 def test_what_the_first_rows_say_holds_for_all_shares(tmp_path):
-    """Weights, and labels that are strings though some look like numbers."""
+    """Rows with weights, and labels that are strings although some look like numbers."""
     weighted = b"1:2 1:1\n" + b"-1 2:1\n1:3 3:1\n" * 30
     folder = fill(tmp_path / "in", weighted)
     assert of_shares(folder, tmp_path, 3, 16) == rows_of([weighted], tmp_path)
@@ -221,7 +221,7 @@ def test_all_together_are_held_to_the_limits(tmp_path):
     folder = fill(tmp_path / "in", SVM, SVM)
     limits = Limits(max_bytes=len(SVM) + 10)
     with pytest.raises(InputError) as caught:
-        ingest(Parts(list_files([f"{folder}/*"]), limits), tmp_path / "data", limits=limits)
+        ingest(SourceInput(list_files([f"{folder}/*"]), limits), tmp_path / "data", limits=limits)
     assert caught.value.code == "decompressed_too_large"
     assert not (tmp_path / "data").exists()
 
