@@ -22,7 +22,7 @@ def test_segments_hold_every_row_once(size):
             entries = slice(segment.indptr[position], segment.indptr[position + 1])
             assert np.array_equal(segment.indices[entries], X[row].indices)
             assert np.array_equal(segment.values[entries], X[row].data)
-            assert segment.y[position] == y[row]
+            assert 1.0 - 2.0 * segment.class_code[position] == y[row]
             assert segment.Qii[position] == pytest.approx(1.0, rel=1e-5)
 
 

@@ -20,12 +20,12 @@ from streamsvm.storage.rows.cache_plan import plan_cache
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.decoded_row_cache import DecodedRowCache
 from streamsvm.storage.run.state import RUN_FILE, State, open_state
-from streamsvm.trainer.problem.classes import axis_of
-from streamsvm.trainer.problem.objective import REGRESSION
+from streamsvm.trainer.problem.losses import REGRESSION
+from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.process import Trainer
 from streamsvm.trainer.rows.disk import DiskRows, MakeDisk
-from streamsvm.trainer.shared_state import Link
-from streamsvm.trainer.solvers import SOLVERS, MakeLink, Solver
+from streamsvm.trainer.shared_state import SharedState
+from streamsvm.trainer.solvers import SOLVERS, MakeShared, Solver
 from streamsvm.trainer.solvers.streamsvm import streamsvm
 
 
@@ -44,11 +44,18 @@ class Outcome:
 
     @property
     def w(self) -> Array:
-        return self.state.w
+        """(features,) of one task, (features, width) of several."""
+        return without_axis(self.state.w)
 
     @property
     def alpha(self) -> Array:
-        return self.state.alpha
+        """(n_rows,) of one task, (n_rows, width) of several."""
+        return without_axis(self.state.alpha)
+
+
+def without_axis(array: Array) -> Array:
+    """A view without the axis of tasks where there is one task."""
+    return array[:, 0] if array.shape[1] == 1 else array
 
 
 def small_disk(directory: str | None, lent: int, row_cache: DecodedRowCache | None = None) -> DiskRows:
@@ -95,7 +102,8 @@ def write_run(run: Path, dataset: Path, cache_bytes: int, positive: float | None
         plan = replace(plan, number=number)
     else:
         if spec.loss not in REGRESSION:
-            labels = (max(manifest.labels) if positive is None else positive, min(manifest.labels))
+            first = max(manifest.labels) if positive is None else positive
+            labels = (first, *(label for label in manifest.labels if label != first))
         lane = Lane(*(labels or (None,))[:1] * 2, None, spec.C, spec.C, C_negative or spec.C)
         plan = JobPlan(spec, manifest, labels, (lane,), cache, usable_cores())
     prepare_run(run, plan, dataset, checkpoints)
@@ -113,7 +121,7 @@ def train(
     dataset: Path,
     cache_bytes: int,
     positive: float | None = None,
-    link: Callable[..., Link] = Turns,
+    link: Callable[..., SharedState] = Turns,
     **settings: object,
 ) -> Outcome:
     """Train to the stop rule in this process; see `to_the_end`."""
@@ -129,18 +137,17 @@ def train(
 def open_state_of(run: Path) -> State:
     """The state of a run, of whatever size."""
     shape = json.loads((run / RUN_FILE).read_text())["trainer"]
-    axis = axis_of(shape["group"])
-    return open_state(run, shape["n_rows"], shape["width"], axis.width if axis else 1, shape["has_weights"])
+    return open_state(run, shape["n_rows"], shape["width"], Tasks.of(shape["tasks"]).width)
 
 
-def make_link(reader: Reader, link: Callable[..., Link] = Turns) -> MakeLink:
-    """One that gives this reader turns: `link` takes what takes a turn before what a Link takes."""
+def make_link(reader: Reader, link: Callable[..., SharedState] = Turns) -> MakeShared:
+    """One that gives this reader turns: `link` takes what takes a turn before what a SharedState takes."""
     return lambda *args: link(reader.step, *args)
 
 
 @contextmanager
 def about_to_begin(
-    run: Path, link: Callable[..., Link] = Turns, solvers: Mapping[str, Solver] = SMALL
+    run: Path, link: Callable[..., SharedState] = Turns, solvers: Mapping[str, Solver] = SMALL
 ) -> Iterator[tuple[Trainer, Reader]]:
     """The trainer of a run that has been laid out, and its reader, which has brought all that it can so far."""
     reader = Reader(run)
@@ -154,7 +161,7 @@ def about_to_begin(
         reader.shutdown()
 
 
-def to_the_end(run: Path, reader: Reader, link: Callable[..., Link] = Turns) -> tuple[list[dict], list[dict]]:
+def to_the_end(run: Path, reader: Reader, link: Callable[..., SharedState] = Turns) -> tuple[list[dict], list[dict]]:
     """Train with this reader to the stop rule; what each pass and the result of each lane came to."""
     while reader.step():
         pass

@@ -156,7 +156,7 @@ class Checkpoints:
             "control": {name: self._state.control[name] for name in KEPT},
         }
         arrays = {"w": w[: step.width]}
-        if self._state.w.ndim > 1:
+        if self._state.w.shape[1] > 1:
             arrays["lanes"] = self._state.lanes
         if place[1]:
             arrays["published"] = self._state.w[: step.width]

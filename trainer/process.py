@@ -22,14 +22,14 @@ from streamsvm.storage.run.failure import telling
 from streamsvm.storage.run.slowdowns import told
 from streamsvm.storage.run.state import CACHE_FILE, KEPT_ARRAYS, State, open_state
 from streamsvm.trainer.checkpoints import RESIDENTS, Slots
+from streamsvm.trainer.distributed.cocoa_round import Round
 from streamsvm.trainer.report import report, write_line
 from streamsvm.trainer.settings import TrainerSettings
-from streamsvm.trainer.shared_state import HandedBack, Link
-from streamsvm.trainer.solvers import SOLVERS, MakeLink, Solver, make_cursor, make_source, problem_of, read_settings
+from streamsvm.trainer.shared_state import HandedBack, SharedState
+from streamsvm.trainer.solvers import SOLVERS, MakeShared, Solver, make_cursor, make_source, read_settings
 from streamsvm.trainer.updates.convergence import Convergence
 from streamsvm.trainer.updates.limits import Ended, Limits
-from streamsvm.trainer.updates.make_variables import warm_tally_of
-from streamsvm.trainer.updates.stop import limit_reached
+from streamsvm.trainer.updates.statistics import warm_statistics
 
 _SWITCH_SECONDS = 1e-4
 
@@ -41,7 +41,7 @@ class Trainer:
         self,
         run: Path,
         cache: CacheReader,
-        make_link: MakeLink = Link,
+        make_shared: MakeShared = SharedState,
         solvers: Mapping[str, Solver] = SOLVERS,
     ) -> None:
         self._settings = read_settings(run)
@@ -56,12 +56,15 @@ class Trainer:
         self._told = 0  # of the control page's slowdowns
         kept, number = self._resume(settings.resume)
         slots = Slots(run, settings.checkpoints, settings.checkpoint_seconds, number)
-        self._cursor = make_cursor(cache, self._state, settings, make_link, slots, kept)
-        self._link = self._cursor.link
-        self._link.limits = self._limits()
-        source = make_source(self._cursor, settings)
-        problem = problem_of(settings, self._link)
-        self._passes = self._solver.train(problem, settings, source, self._state.alpha, self._w)
+        self._cursor = make_cursor(cache, self._state, settings, make_shared, slots, kept)
+        self._shared = self._cursor.shared
+        self._shared.limits = self._limits()
+        self._cursor.round = self._make_round(run)
+        self._passes = self._solver.train(settings, make_source(self._cursor, settings), self._state.alpha, self._w)
+
+    def _make_round(self, _run: Path) -> Round | None:
+        """The rounds that a trainer takes part in whose rows are a shard of the problem's."""
+        return None
 
     def _resume(self, path: str | None) -> tuple[Mapping[str, Array], int]:
         """Take w from the checkpoint; what else it has for the trainer, and its number.
@@ -73,7 +76,7 @@ class Trainer:
             return {}, 0
         if path is None:
             self._w[:] = self._state.w
-            return warm_tally_of(self._settings, self._state.alpha), 0
+            return warm_statistics(self._settings.tasks, self._state.alpha), 0
         checkpoint = open_checkpoint(Path(path))
         ended = checkpoint.about["ended"] or {}
         as_now = self._ended(ended.get("reason"))
@@ -88,13 +91,13 @@ class Trainer:
         return {name: checkpoint[name] for name in own}, checkpoint.about["number"]
 
     def _limits(self) -> Limits | None:
-        settings, link = self._settings, self._link
+        settings, shared = self._settings, self._shared
         spares_first = settings.follows or settings.shares_time
-        return Limits(self._state.control, lambda: link.elapsed_seconds, settings.max_seconds, spares_first)
+        return Limits(self._state.control, lambda: shared.elapsed_seconds, settings.max_seconds, spares_first)
 
     def step(self) -> dict | None:
         """Train for one pass and report it; sets `stop_reason` if it was the last. None: the job ended within it."""
-        before = self._convergence.found()
+        before = self._convergence.figures()
         self._state.control["sweeps"] = 0
         try:
             progress = next(self._passes)
@@ -102,31 +105,25 @@ class Trainer:
             self._end_within()
             return None
         self._is_certified = False
-        self._link.show(progress)
+        self._shared.show(progress)
         self._state.control["finished_passes"] = progress.pass_
-        settings = self._settings
-        elapsed = self._link.elapsed_seconds
+        elapsed = self._shared.elapsed_seconds
         if self._convergence.is_worth_a_look(progress, before):
             if self._convergence.needs_certificate(progress):
                 self._certify()
             self._convergence.decide(progress, self._is_certified)
-        self.stop_reason = self._convergence.reason
-        if self.stop_reason is None:
-            out_of_time = settings.max_seconds is not None and elapsed >= settings.max_seconds
-            self.stop_reason = limit_reached(progress.pass_, settings.max_passes, out_of_time)
-        if self.stop_reason is None and self._state.control["stop"]:
-            self.stop_reason = "stopped"
+        self.stop_reason = self._convergence.stop_reason(progress.pass_, elapsed)
         return report(progress, self._settings, self._state, elapsed, self._new_slowdowns())
 
     def _end_within(self) -> None:
         """Note why the job ended where it is; the reader brings no more of the pass."""
         control = self._state.control
-        assert self._link.limits is not None
-        self.stop_reason = self._link.limits.reason
+        assert self._shared.limits is not None
+        self.stop_reason = self._shared.limits.reason
         self._is_certified = False
         control["ending"] = 1
         self._cursor.leave_pass()
-        control["elapsed_seconds"] = self._link.elapsed_seconds
+        control["elapsed_seconds"] = self._shared.elapsed_seconds
         if self._solver.has_kernel:
             control["dual_objective"] = nan
 
@@ -156,11 +153,11 @@ class Trainer:
     def _certify(self) -> None:
         """Have w certified."""
         self._is_certified = True
-        self._link.certify(self._w)
+        self._shared.certify(self._w)
 
 
 def _open_state(run: Path, settings: TrainerSettings) -> State:
-    return open_state(run, settings.n_rows, settings.width, settings.lanes, settings.has_weights)
+    return open_state(run, settings.n_rows, settings.width, settings.tasks.width)
 
 
 def main(directory: str, make: type[Trainer] = Trainer) -> None:

@@ -6,9 +6,7 @@ from typing import Any
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.features.visits import Visited
 from streamsvm.storage.rows.cache_plan import CachePlan
-from streamsvm.trainer.problem.classes import Classes
-from streamsvm.trainer.problem.lanes import Group
-from streamsvm.trainer.problem.problem import Problem
+from streamsvm.trainer.problem.tasks import Tasks
 
 
 @dataclass(frozen=True)
@@ -16,12 +14,10 @@ class TrainerSettings:
     """
     n_rows, width     lengths of alpha and w, or bounds on them while the dataset is being read in
     lane              number of the problem among those of the job; passes_before: of the lanes before it
-    group             the problems, if several are trained side by side: `lane` is that of the first; or the classes of
-                      one that has all of them; else None
+    tasks             the problems that are trained side by side: `lane` is the number of the first
     follows           the first pass is over a dataset that is being read in
     cache             how it is divided
     cache_rows        rows the cache holds when full, on average: Omega in the paper
-    epsilon           half the width of the tube in which a residual costs nothing, in regression
     gamma             of a Gaussian kernel, of solvers that have one
     share_of_gap      of what the first sweep of a pass met: when the gap is down to that, the pass ends. Where the rows
                       are a part of the problem's (trainer.distributed.cocoa_round), else None
@@ -29,8 +25,6 @@ class TrainerSettings:
     solver            a key of `trainer.solvers.SOLVERS`
     options           of the solver's own class
     largest_weight    of a row, 1 if they have none
-    has_weights       rows have weights, and y does not tell them: it is a row's kind in a group of lanes, its class, or
-                      what regression is to predict
     tolerance         stop when M+ - M-, or what the solver has for it, falls to it in a pass that visited every row;
                       None: never
     relative_gap      stop when the streaming certificate falls to it; None: never
@@ -49,20 +43,15 @@ class TrainerSettings:
     cache: CachePlan
     cache_rows: float
     lane: int
-    group: Group | Classes | None
+    tasks: Tasks
     passes_before: int
     follows: bool
     share_of_gap: float | None
     maps: FeatureMaps
     solver: str
     options: Any
-    loss: str
-    epsilon: float
     gamma: float | None
-    C_positive: float
-    C_negative: float
     largest_weight: float
-    has_weights: bool
     tolerance: float | None
     relative_gap: float | None
     max_passes: int
@@ -78,12 +67,6 @@ class TrainerSettings:
     shares_time: bool = False
 
     @property
-    def lanes(self) -> int:
-        """Of the axis of lanes, or classes; 1: there is none."""
-        return self.group.width if self.group else 1
-
-    @property
-    def problem(self) -> Problem:
-        """The problem to solve."""
-        visited = Visited(self.maps.late)
-        return Problem(self.loss, self.C_positive, self.C_negative, self.epsilon, visited=visited)
+    def visited(self) -> Visited:
+        """How rows are made ready to be visited."""
+        return Visited(self.maps.late)

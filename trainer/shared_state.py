@@ -1,9 +1,8 @@
 """What the reader and the service see of the trainer: notes on rows, the published w, figures, heartbeats."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from math import inf
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TypeVar
 
 import numpy as np
 
@@ -11,15 +10,12 @@ from streamsvm.storage.errors import ValuesOverflow
 from streamsvm.storage.machine.backoff import backoff_sleep
 from streamsvm.storage.models.support_vectors import Machine
 from streamsvm.storage.rows.cache import Step
-from streamsvm.storage.rows.csr import Array, Figure
+from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.slowdowns import bits_of
 from streamsvm.storage.run.state import State, pass_stamp
-from streamsvm.trainer.problem.lane_kernel import squares_of_lanes
+from streamsvm.trainer.problem.objective import half_squares
 from streamsvm.trainer.updates.limits import Ended, Limits
 from streamsvm.trainer.updates.progress import Progress
-
-if TYPE_CHECKING:
-    from streamsvm.trainer.distributed.cocoa_round import Round
 
 T = TypeVar("T")
 SHOWN_OF_LANE = ("M_plus", "M_minus", "dual_objective", "primal_bound")
@@ -32,13 +28,13 @@ class HandedBack(Exception):
     exit_code = 7  # of a process that ends with it
 
 
-class Link:
+class SharedState:
     """The trainer's side of a job's state files.
 
     deferred   what a step notes reaches the reader when the next step begins. The reader then works on the step after
                that, and finds the same scores however fast either process is: this makes a run reproducible
     is_blank   w is zero, and its length a bound beyond what memory has room for: the dataset is being read in
-    is_joint   all of the axis that w has is of one problem
+    n_figures  length of arrays of figures, see trainer.problem.tasks
     wait       sleeps a moment; takes the time.perf_counter at which the waiting began
     """
 
@@ -47,14 +43,14 @@ class Link:
         state: State,
         deferred: bool,
         is_blank: bool = False,
-        is_joint: bool = False,
+        n_figures: int = 1,
         wait: Callable[[float], object] = backoff_sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.control = state.control
         self._state = state
         self._deferred = deferred
-        self._is_joint = is_joint
+        self._n_figures = n_figures
         self._wait = wait
         self._clock = clock
         self._began = clock() - self.control["elapsed_seconds"]
@@ -63,8 +59,8 @@ class Link:
         self._stamp = 0
         self._width = 0
         self.limits: Limits | None = None  # None: whoever has the trainer says when it ends
-        self.round: Round | None = None  # of a trainer whose rows are a part of the problem's
-        self._half_norm: Figure = 0.0 if is_blank else self._half_squares(self._w)  # of the published w
+        # Of the published w.
+        self._half_norm = np.zeros(n_figures) if is_blank else half_squares(self._w, n_figures)
 
     @property
     def _w(self) -> Array:
@@ -181,7 +177,7 @@ class Link:
         """Let the reader see this w: the coming pass is certified at it. Raises ValuesOverflow if it is none."""
         known = w[: self._width]
         with np.errstate(over="ignore", invalid="ignore"):
-            half_norm = self._half_squares(known)
+            half_norm = half_squares(known, self._n_figures)
         if not np.isfinite(half_norm).all():
             raise ValuesOverflow("the weights")
         self._w[: self._width] = known
@@ -194,45 +190,25 @@ class Link:
         machine.publish(self._state.directory)
 
     @property
-    def room(self) -> Array:
-        """The published w, to be written over while nobody reads it: until the next `publish`."""
+    def scratch_w(self) -> Array:
+        """The array of the published w, to be written over while nobody reads it: until the next `publish`."""
         return self._w
 
-    def primal(self, step: Step) -> Figure:
-        """P at the w published before the pass that `step` ends."""
-        return self._half_norm + self._figure(step.pass_losses)
+    def primal(self, step: Step) -> Array:
+        """P at the w published before the pass that `step` ends, (n_figures,)."""
+        return self._half_norm + np.array(step.pass_losses)
 
     @property
-    def certified_primal(self) -> Figure:
-        """P at the w certified last; inf if none has been."""
-        return self._figure(self._state.lanes["final_primal_objective"]) if self.control["certificates_made"] else inf
-
-    def _figure(self, each: Sequence[float] | Array) -> Figure:
-        """A number of each lane; of one, the number."""
-        return float(each[0]) if self._is_one else np.array(each)
-
-    @property
-    def _is_one(self) -> bool:
-        return self._is_joint or self._w.ndim == 1
-
-    def _half_squares(self, w: Array) -> Figure:
-        """|w|^2 / 2, of each lane if there are several."""
-        if self._is_one:
-            flat = w.reshape(-1)
-            return float(flat @ flat) / 2
-        squares = np.empty(w.shape[1])
-        squares_of_lanes(w, squares)
-        return squares / 2
+    def certified_primal(self) -> Array:
+        """P at the w certified last, (n_figures,); inf if none has been."""
+        if not self.control["certificates_made"]:
+            return np.full(self._n_figures, np.inf)
+        return np.array(self._state.lanes["final_primal_objective"][: self._n_figures])
 
     @property
     def has_converged(self) -> Array:
         """(lanes,) bool of each."""
         return self._state.lanes["converged_by"] != 0
-
-    @property
-    def weight(self) -> Array:
-        """(n_rows,) of the rows as they come to be known, or (0,)."""
-        return self._state.weight
 
     def certify(self, w: Array) -> None:
         """Have all rows looked at, at this w; what the reader finds is in the control page."""

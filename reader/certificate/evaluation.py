@@ -1,18 +1,17 @@
 """The evaluation pass: once over all blocks with a fixed model, to find how good it is on them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from streamsvm.reader.certificate.auc import area_under_curve, weighted
 from streamsvm.reader.certificate.calibration import Calibration
 from streamsvm.reader.certificate.class_counts import ClassCounts
-from streamsvm.reader.stream.pieces import Examples
 from streamsvm.storage.models.decision import predicted_classes
 from streamsvm.storage.models.probability import Sigmoid, probabilities
-from streamsvm.storage.rows.csr import Array, Rows
-from streamsvm.storage.rows.segment import TARGET, Segment
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.segment import Segment
 
 
 @dataclass(frozen=True)
@@ -22,26 +21,14 @@ class Applied:
     values             decision values of rows as the dataset numbers their features: (n,), of several classes
                        (n, n_classes); on any thread
     unknown (width,)   bool, features that the model does not know; None: there are none
-    losses             sum of C_i loss_i for y (n_rows,), decision values, and weights (n_rows,) or None; None: nothing
-                       is summed
+    losses             sum of C_i loss_i of rows with these decision values; None: nothing is summed
     is_weighted        rows count as much as they weigh
     """
 
     values: Callable[[Segment], Array]
     unknown: Array | None
-    losses: Callable[[Array, Array, Array | None], float] | None
+    losses: Callable[[Segment, Array], float] | None
     is_weighted: bool = False
-
-
-@dataclass
-class Classes(Examples):
-    """Rows whose y is the place of their label among `labels` (n_classes,); every label is there."""
-
-    labels: Array = field(default_factory=lambda: np.empty(0), kw_only=True)
-
-    def _targets(self, rows: Rows) -> Array:
-        order = np.argsort(self.labels)
-        return order[np.searchsorted(self.labels, rows.label, sorter=order)].astype(TARGET)
 
 
 class EvaluationPass:
@@ -65,7 +52,7 @@ class EvaluationPass:
         """Take these rows in, with what `look` found."""
         losses, unknown = self._applied.losses, self._applied.unknown
         if losses is not None:
-            self.losses += losses(rows.y, decision, self._weights(rows))
+            self.losses += losses(rows, decision)
         self.weight += float(self._weights_or_ones(rows).sum())
         if unknown is not None:
             self.unknown_features += int(np.count_nonzero(unknown[rows.indices]))
@@ -76,11 +63,11 @@ class EvaluationPass:
 
     def _weights_or_ones(self, rows: Segment) -> Array:
         # Rows that were added without weights have none.
-        return np.ones(len(rows)) if rows.weight is None else rows.weight
+        return rows.weight if len(rows.weight) else np.ones(len(rows))
 
 
 class ClassificationPass(EvaluationPass):
-    """Of `n_classes`; the rows are those of Classes.
+    """How well a model tells `n_classes` apart; class codes of rows are places in its labels.
 
     counts        what the rows are, and what they are taken for
     calibration   of the probabilities that the `sigmoid` makes; None without
@@ -94,7 +81,7 @@ class ClassificationPass(EvaluationPass):
 
     def add(self, rows: Segment, decision: Array) -> None:
         super().add(rows, decision)
-        y, predicted, weight = rows.y.astype(np.int64), predicted_classes(decision), self._weights(rows)
+        y, predicted, weight = rows.class_code.astype(np.int64), predicted_classes(decision), self._weights(rows)
         self.counts.add(y, predicted, weight)
         if self.calibration is not None and self._sigmoid is not None:
             self.calibration.add(y, predicted, probabilities(decision, self._sigmoid), weight)
@@ -117,7 +104,7 @@ class BinaryPass(ClassificationPass):
         weight = self._weights(rows)
         scores = decision if weight is None else weighted(decision, weight)
         for kind in (0, 1):
-            found = scores[rows.y == kind]
+            found = scores[rows.class_code == kind]
             begin, end = self._filled[kind], self._filled[kind] + len(found)
             self._scores[kind][begin:end] = found
             self._filled[kind] = end
@@ -137,7 +124,7 @@ class RegressionPass(EvaluationPass):
 
     def add(self, rows: Segment, decision: Array) -> None:
         super().add(rows, decision)
-        y, weight = rows.y.astype(float), self._weights_or_ones(rows)
+        y, weight = rows.target.astype(float), self._weights_or_ones(rows)
         if self._near is None:
             self._near = float(y[0])
         self._residuals += float(weight @ (decision - y) ** 2)

@@ -11,36 +11,33 @@ from streamsvm.storage.errors import RowsMissing
 from streamsvm.storage.models.kernel_machine import KernelMachine, squared_norm
 from streamsvm.storage.models.support_vectors import Machine
 from streamsvm.storage.rows.axis import zeros
-from streamsvm.storage.rows.csr import Array, Figure
+from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment
-from streamsvm.trainer.problem.class_losses import ClassObjective
-from streamsvm.trainer.problem.lane_kernel import add_in_lanes, dots_of_lanes
-from streamsvm.trainer.problem.objective import Objective
+from streamsvm.trainer.problem.objective import Objective, add_to_w, dots_of
 
 _PIECE = 1 << 16  # features
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """P(w), D(alpha) and the largest and smallest projected gradient, all at the final w and alpha.
+    """P(w), D(alpha) and the largest and smallest projected gradient at the final w and alpha, (n_figures,) each.
 
     w_error is |w - v| / |w| with v the w of alpha. D is that of v and of the alpha inside its bounds nearest to the one
-    given: P - D bounds the suboptimality of w whatever training has done to both. Of several lanes each is (lanes,).
+    given: P - D bounds the suboptimality of w whatever training has done to both.
     """
 
-    primal_objective: Figure
-    dual_objective: Figure
-    M_plus: Figure
-    M_minus: Figure
-    w_error: Figure
+    primal_objective: Array
+    dual_objective: Array
+    M_plus: Array
+    M_minus: Array
+    w_error: Array
 
 
 class CertificatePass:
     """`add` every row once, in any order, then take the `result`. Sums depend on the order, by their rounding.
 
-    w (width,) and alpha (n_rows,) stay as they are; of several lanes, or classes, both have an axis of them. alpha is
-    projected on its bounds before it is used.
-    held_out: is told of the rows that have no part in training, if there are any.
+    w (features, width) and alpha (n_rows, width) stay as they are; alpha is projected on its bounds before it is used.
+    held_out: is told of the rows that tasks leave out, if there are any.
     machine: stands in place of w; then nothing but P is known.
     is_shared: several threads add rows at once.
     """
@@ -57,39 +54,36 @@ class CertificatePass:
         self._lock = Lock()
         self._held_out = held_out
         self._objective = objective
-        self._weights = _Expansion(machine) if machine else _weights_of(objective, w, is_shared)
+        n_figures = objective.tasks.n_figures
+        self._sums = _Expansion(machine) if machine else _make_sums(w, n_figures, is_shared)
         self._alpha = alpha
         self._rows = 0
-        self._losses: Figure = 0.0
-        self._dual: Figure = 0.0
-        self._M_plus: Figure = -np.inf
-        self._M_minus: Figure = np.inf
+        self._losses, self._dual = np.zeros((2, n_figures))
+        self._M_plus, self._M_minus = np.full(n_figures, -np.inf), np.full(n_figures, np.inf)
 
     def add(self, rows: Segment) -> None:
         """Take these rows in."""
-        y = self._objective.targets(rows)
-        own = self._objective.projected(y, self._alpha[rows.row_id])
-        dots = self._weights.add(self._objective.coefficients(y, own), rows, self._lock)
-        m = self._objective.m(y, dots)
-        PG = self._objective.projected_gradient(y, m, own)
-        losses, dual = self._objective.losses(y, m), self._objective.dual(y, own)
+        objective = self._objective
+        terms = objective.tasks.terms(rows)
+        own = objective.projected(terms, self._alpha[rows.row_id])
+        dots = self._sums.add(objective.coefficients(terms, own), rows, self._lock)
+        m = objective.m(terms, dots)
+        M_plus, M_minus = objective.extremes(terms, m, own)
+        losses, dual = objective.losses(terms, m), objective.dual(terms, own)
         with self._lock:
             if self._held_out is not None:
-                is_out, target = (
-                    (y == 0, np.copysign(1.0, y)) if rows.target is None else (rows.y != rows.target, rows.target)
-                )
-                self._held_out.add(rows.row_id, is_out, target, dots, rows.weight)
+                predicted = terms.target[:, np.newaxis] if objective.tasks.is_regression else terms.sign
+                self._held_out.add(rows.row_id, objective.tasks.left_out(rows), predicted, dots, rows.weight)
             self._rows += len(rows)
-            self._losses = self._losses + losses
-            self._dual = self._dual + dual
-            self._M_plus = np.maximum(self._M_plus, PG.max(axis=0, initial=-np.inf))
-            self._M_minus = np.minimum(self._M_minus, PG.min(axis=0, initial=np.inf))
+            self._losses += losses
+            self._dual += dual
+            self._M_plus, self._M_minus = np.maximum(self._M_plus, M_plus), np.minimum(self._M_minus, M_minus)
 
     def result(self) -> Certificate:
         """The certificate of all rows. Raises RowsMissing if others than all have been added."""
         if self._rows != len(self._alpha):
             raise RowsMissing(f"{self._rows} rows came to be certified, there are {len(self._alpha)}")
-        w_w, v_v, difference = self._weights.squared_norms()
+        w_w, v_v, difference = self._sums.squared_norms()
         return Certificate(
             primal_objective=w_w / 2 + self._losses,
             dual_objective=self._dual - v_v / 2,
@@ -100,77 +94,88 @@ class CertificatePass:
 
     @property
     def w_of_alpha(self) -> Array:
-        """sum_i alpha_i y_i x_i of the rows so far, as long as w; of a kernel machine there is none."""
-        assert not isinstance(self._weights, _Expansion)
-        return self._weights.v
+        """sum_i alpha_i y_i x_i of the rows so far, with the shape of w; of a kernel machine there is none."""
+        assert not isinstance(self._sums, _Expansion)
+        return self._sums.v
 
 
-def _weights_of(objective: Objective, w: Array, is_shared: bool) -> "_Pairs | _PairsOfThreads | _Lanes":
-    if w.ndim == 1:
-        return _PairsOfThreads(w) if is_shared else _Pairs(w)
-    return _Classes(w) if isinstance(objective, ClassObjective) else _Lanes(w)
+class _Sums:
+    """w and v, the w that alpha makes, both (features, width)."""
+
+    def __init__(self, w: Array, n_figures: int) -> None:
+        self._w, self._n_figures = w, n_figures
+        self.v = zeros(*w.shape)
+
+    def add(self, coefficients: Array, rows: Segment, lock: Lock) -> Array:
+        """<w, x_i> of the rows, (n, width); these coefficients (n, width) times them are added to v."""
+        dots = dots_of(rows, self._w)
+        with lock:
+            add_to_w(rows, coefficients, self.v)
+        return dots
+
+    def squared_norms(self) -> Array:
+        """Of w, v and w - v, (3, n_figures); in pieces, without copies of the whole."""
+        total = np.zeros((3, self._w.shape[1]))
+        for start in range(0, len(self._w), _PIECE):
+            w, v = self._w[start : start + _PIECE], self.v[start : start + _PIECE]
+            for number, part in enumerate((w, v, w - v)):
+                total[number] += np.einsum("fl,fl->l", part, part)
+        return total if self._n_figures > 1 else total.sum(axis=1, keepdims=True)
 
 
 class _Pairs:
-    """w (width,) and v, the w that alpha makes, side by side, for one thread."""
+    """The sums of one task: w and v side by side in memory. Threads that share them have a copy each.
 
-    def __init__(self, w: Array) -> None:
-        self._pairs = np.zeros((len(w), 2))
-        self._pairs[:, 0] = w
+    One pass over a row then makes its product with w and adds it to v.
+    """
 
-    @property
-    def v(self) -> Array:
-        return self._pairs[:, 1]
-
-    def add(self, coefficients: Array, rows: Segment, _lock: Lock) -> Array:
-        """<w, x_i> of the rows (n,); these coefficients (n,) times them are added to v."""
-        dots = np.empty(len(rows))
-        dots_and_sums(coefficients, rows.indptr, rows.indices, rows.values, self._pairs.reshape(-1), dots)
-        return dots
-
-    def add_sum(self, other: "_Pairs") -> None:
-        """Another part of v."""
-        self._pairs[:, 1] += other._pairs[:, 1]
-
-    def squared_norms(self) -> Array:
-        """Of w, v and w - v; in pieces, without copies of the whole."""
-        total = np.zeros(3)
-        for start in range(0, len(self._pairs), _PIECE):
-            w, v = np.ascontiguousarray(self._pairs[start : start + _PIECE].T)
-            total += w @ w, v @ v, (w - v) @ (w - v)
-        return total
-
-
-class _PairsOfThreads:
-    """The same for several threads, each of which has a copy of w and a v of its own."""
-
-    def __init__(self, w: Array) -> None:
-        self._w = w
-        self._own = local()
-        self._every: list[_Pairs] = []
+    def __init__(self, w: Array, is_shared: bool) -> None:
+        self._w, self._own = w, local() if is_shared else _OfOneThread()
+        self._every: list[Array] = []
 
     @property
     def v(self) -> Array:
-        return self._whole().v
+        return self._whole()[:, 1:]
 
     def add(self, coefficients: Array, rows: Segment, lock: Lock) -> Array:
         if not hasattr(self._own, "pairs"):
-            self._own.pairs = _Pairs(self._w)
+            self._own.pairs = self._make_pairs()
             with lock:
                 self._every.append(self._own.pairs)
-        return self._own.pairs.add(coefficients, rows, lock)
+        dots, pairs = np.empty((len(rows), 1)), self._own.pairs.reshape(-1)
+        place = rows.indptr, rows.indices, rows.values
+        dots_and_sums(coefficients.reshape(-1), *place, pairs, dots.reshape(-1))
+        return dots
 
     def squared_norms(self) -> Array:
-        """(3,)."""
-        return self._whole().squared_norms()
+        total, pairs = np.zeros((3, 1)), self._whole()
+        for start in range(0, len(pairs), _PIECE):
+            w, v = np.ascontiguousarray(pairs[start : start + _PIECE].T)
+            total[:, 0] += w @ w, v @ v, (w - v) @ (w - v)
+        return total
 
-    def _whole(self) -> _Pairs:
+    def _whole(self) -> Array:
         """All rows are there: what the threads have, in one."""
-        whole, *others = self._every or [_Pairs(self._w)]
+        whole, *others = self._every or [self._make_pairs()]
         while others:
-            whole.add_sum(others.pop())
+            whole[:, 1] += others.pop()[:, 1]
         self._every = [whole]
         return whole
+
+    def _make_pairs(self) -> Array:
+        pairs = np.zeros((len(self._w), 2))
+        pairs[:, :1] = self._w
+        return pairs
+
+
+class _OfOneThread:
+    """Stands for the storage of a thread where there is one."""
+
+    pairs: Array
+
+
+def _make_sums(w: Array, n_figures: int, is_shared: bool) -> _Sums | _Pairs:
+    return _Pairs(w, is_shared) if w.shape[1] == 1 else _Sums(w, n_figures)
 
 
 class _Expansion:
@@ -181,45 +186,9 @@ class _Expansion:
         self._squared_norm = squared_norm(machine.vectors, machine.beta)
 
     def add(self, _coefficients: Array, rows: Segment, _lock: Lock) -> Array:
-        """f(x_i) of the rows (n,)."""
-        return self._machine.decision_values(rows)
+        """f(x_i) of the rows, (n, 1)."""
+        return self._machine.decision_values(rows)[:, np.newaxis]
 
     def squared_norms(self) -> Array:
         """|f|^2; of v nothing is known."""
-        return np.array([self._squared_norm, np.nan, np.nan])
-
-
-class _Lanes:
-    """The same of several lanes, w (width, lanes)."""
-
-    def __init__(self, w: Array) -> None:
-        self._w, self._v = w, zeros(*w.shape)
-
-    @property
-    def v(self) -> Array:
-        return self._v
-
-    def add(self, coefficients: Array, rows: Segment, lock: Lock) -> Array:
-        dots = np.empty(coefficients.shape)
-        place = rows.indptr, rows.indices, rows.values
-        dots_of_lanes(*place, self._w.reshape(-1), dots)
-        with lock:
-            add_in_lanes(coefficients, *place, self._v.reshape(-1))
-        return dots
-
-    def squared_norms(self) -> Array:
-        """(3, lanes)."""
-        total = np.zeros((3, self._w.shape[1]))
-        for start in range(0, len(self._w), _PIECE):
-            w, v = self._w[start : start + _PIECE], self._v[start : start + _PIECE]
-            for number, part in enumerate((w, v, w - v)):
-                total[number] += np.einsum("fl,fl->l", part, part)
-        return total
-
-
-class _Classes(_Lanes):
-    """Of the classes of one problem."""
-
-    def squared_norms(self) -> Array:
-        """(3,)."""
-        return super().squared_norms().sum(axis=1)
+        return np.array([[self._squared_norm], [np.nan], [np.nan]])

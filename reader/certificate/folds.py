@@ -1,7 +1,6 @@
 """Folds of a cross-validation: rows left out of training, and the decision values the certificate finds for them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -27,19 +26,6 @@ def fold_of(keys: Array, of: int, seed: int) -> Array:
     return ((z ^ (z >> np.uint64(31))) % np.uint64(of)).astype(np.int64)
 
 
-@dataclass(frozen=True)
-class LeftOut:
-    """Rows of fold number `fold` of so many."""
-
-    fold: int
-    of: int
-    seed: int
-
-    def holds(self, keys: Array) -> Array:
-        """Which rows with these keys (n,) are left out, (n,) bool."""
-        return fold_of(keys, self.of, self.seed) == self.fold
-
-
 class HeldOut:
     """Writes down the decision values of the rows that lanes leave out, as a certificate meets them.
 
@@ -53,19 +39,15 @@ class HeldOut:
         self._weight: Array | None = None
         self._lanes = {lane: np.memmap(_path(run, lane), HELD_OUT, "w+", shape=(n_rows,)) for lane in lanes}
 
-    def add(
-        self, row_id: Array, is_held_out: Array, target: Array, decision_values: Array, weight: Array | None = None
-    ) -> None:
-        """Some rows (n,): whether they are left out, y if they were not, and <w, x_i>, each (n,) or (n, lanes).
+    def add(self, row_id: Array, is_held_out: Array, target: Array, decision_values: Array, weight: Array) -> None:
+        """Some rows (n,): whether they are left out, what they have to predict, <w, x_i>, each (n, lanes).
 
-        weight (n,); None: these rows have 1.
+        weight (n,), or (0,): these rows have 1.
         """
         for lane in self._lanes:
-            out, targets, values = (
-                each.reshape(len(row_id), -1)[:, lane] for each in (is_held_out, target, decision_values)
-            )
-            self.put(lane, row_id[out], targets[out], values[out])
-        if weight is not None:
+            out = is_held_out[:, lane]
+            self.put(lane, row_id[out], target[out, lane], decision_values[out, lane])
+        if len(weight):
             self.put_weights(row_id, weight)
 
     def put(self, lane: int, row_id: Array, target: Array, decision_values: Array) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from streamsvm.reader.stream.arrivals_kernel import account, classify, classify_lanes
+from streamsvm.reader.stream.arrivals_kernel import account, classify
 from streamsvm.reader.stream.passes import Passes
 from streamsvm.reader.stream.pieces import Stream, Streamed
 from streamsvm.reader.stream.residents import Residents
@@ -12,7 +12,7 @@ from streamsvm.reader.stream.resume import WeightCheck
 from streamsvm.reader.stream.screening import Margins, Screening
 from streamsvm.storage.errors import RowTooLong
 from streamsvm.storage.rows.cache_plan import CachePlan
-from streamsvm.storage.rows.csr import Array, Figure
+from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment, SegmentBuilder, packed_bytes, room
 from streamsvm.storage.run.checkpoint import Checkpoint
 from streamsvm.storage.run.state import State, pass_stamp
@@ -39,7 +39,7 @@ class Arrivals:
     skipped_bytes: int = 0
     blocks_begun: int = 0
     read_bytes: int = 0
-    pass_losses: Figure = 0.0
+    pass_losses: Array = field(default_factory=lambda: np.zeros(1))
     ends_section: bool = False
     ends_pass: bool = False
 
@@ -172,26 +172,26 @@ class ArrivalSource:
         start, books = self._position, self._residents
         row_id = piece.row_id[start:]
         kind, new = np.empty(len(row_id), np.uint8), np.empty(len(row_id), np.int64)
-        count = (classify if found.y.ndim == 1 else classify_lanes)(
-            row_id, found.y[start:], found.m[start:], *self._screening.limits, books.is_resident, books.leaving,
-            self._state.alpha, kind, new,
+        count = classify(
+            piece.columns, start, found.m, self._screening.slack, self._screening.n_folds, self._screening.resting,
+            books.is_resident, books.leaving, self._state.alpha, kind, new,
         )  # fmt: skip
-        new = new[:count] + start
+        new = new[:count]
         added = self._builder.add(piece, new)
         if count and not added and self._builder.is_empty:
             raise RowTooLong(f"a row of {np.diff(piece.indptr)[new[0]]} values is longer than a segment of the cache")
         stop = len(piece) if added == count else int(new[added])
         if added < count:
             arrivals.fresh.append(self._builder.take())
-        self._account(arrivals, row_id[: stop - start], kind, piece.indptr[start:])
+        self._account(arrivals, row_id[: stop - start], kind, piece.indptr[start:], piece.per_row)
         self._position = stop
 
-    def _account(self, arrivals: Arrivals, row_id: Array, kind: Array, indptr: Array) -> None:
+    def _account(self, arrivals: Arrivals, row_id: Array, kind: Array, indptr: Array, per_row: int) -> None:
         books = self._residents
         screened, unvisited, nnz, resident = account(
             row_id, kind, indptr, pass_stamp(self._pass), books.is_resident, self._state.skipped, self._state.visited
         )
         arrivals.rows += len(row_id)
         arrivals.screened += screened
-        arrivals.skipped_bytes += packed_bytes(resident, nnz)
+        arrivals.skipped_bytes += packed_bytes(resident, nnz, per_row)
         self._screened_unvisited += unvisited

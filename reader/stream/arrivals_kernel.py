@@ -4,81 +4,50 @@ import numpy as np
 
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.segment_kernel import Columns
 
 NEW, RESIDENT, SCREENED = 0, 1, 2
 
-# classify(row_id, y, m (n,): a piece's rows and their margins, slack, U_positive, U_negative,
-#          is_resident, leaving (n_rows,) bool, alpha (n_rows,), kind (n,) uint8, new (n,) int64):
-# what becomes of each row. One that is at a bound while its gradient m - 1 holds it there by more than `slack` is
-# SCREENED, but not if it has just left the cache: alpha may be changing still. Fills `kind`, lists the positions of the
-# NEW rows in `new` and returns their number. slack < 0: no row is screened.
+# classify(rows: columns of a piece, first: where to begin, m (n, width): what losses are a function of, slack, n_folds,
+#          resting (n_kinds, width): bounds of alpha, is_resident, leaving (n_rows,) bool, alpha (n_rows, width),
+#          kind (n - first,) uint8, new (n - first,) int64):
+# what becomes of each row. One that is at a bound in each task that it takes part in, while its gradient m - 1 holds it
+# there by more than `slack`, is SCREENED, but not if it has just left the cache: alpha may be changing still. Fills
+# `kind`, lists the positions of the NEW rows in `new` and returns their number. slack < 0: no row is screened.
 
 
 @njit(cache=True, nogil=True)
 def classify(
-    row_id: Array,
-    y: Array,
+    rows: Columns,
+    first: int,
     m: Array,
     slack: float,
-    U_positive: float,
-    U_negative: float,
+    n_folds: int,
+    resting: Array,
     is_resident: Array,
     leaving: Array,
     alpha: Array,
     kind: Array,
     new: Array,
 ) -> int:
-    count = 0
-    for k in range(row_id.shape[0]):
-        i = row_id[k]
-        kind[k] = NEW
-        if is_resident[i]:
-            kind[k] = RESIDENT
-        elif slack >= 0.0 and abs(m[k] - 1.0) > slack and not leaving[i]:
-            size = abs(np.float64(y[k]))
-            U = 0.0 if size == 0.0 else size * (U_positive if y[k] > 0 else U_negative)
-            if alpha[i] == (0.0 if m[k] > 1.0 else U):
-                kind[k] = SCREENED
-        new[count] = k
-        count += kind[k] == NEW
-    return count
-
-
-# classify_lanes(...): the same of a group of lanes. y, m, alpha (.., lanes), U_positive, U_negative (lanes,): a row is
-# SCREENED if it rests by more than `slack` in each lane that it has a part in.
-
-
-@njit(cache=True, nogil=True)
-def classify_lanes(
-    row_id: Array,
-    y: Array,
-    m: Array,
-    slack: float,
-    U_positive: Array,
-    U_negative: Array,
-    is_resident: Array,
-    leaving: Array,
-    alpha: Array,
-    kind: Array,
-    new: Array,
-) -> int:
-    count = 0
-    for k in range(row_id.shape[0]):
-        i = row_id[k]
+    count, width = 0, m.shape[1]
+    for position in range(first, rows.row_id.shape[0]):
+        k, i = position - first, rows.row_id[position]
         kind[k] = NEW
         if is_resident[i]:
             kind[k] = RESIDENT
         elif slack >= 0.0 and not leaving[i]:
             kind[k] = SCREENED
-            for lane in range(y.shape[1]):
-                size = abs(y[k, lane])
-                if size > 0.0:
-                    U = size * (U_positive[lane] if y[k, lane] > 0.0 else U_negative[lane])
-                    bound = 0.0 if m[k, lane] > 1.0 else U
-                    if abs(m[k, lane] - 1.0) <= slack or alpha[i, lane] != bound:
+            row = int(rows.class_code[position]) * n_folds + int(rows.fold[position])
+            weight = np.float64(rows.weight[position]) if rows.weight.shape[0] > 0 else 1.0
+            for lane in range(width):
+                U = weight * resting[row, lane] if weight > 0.0 else 0.0
+                if U > 0.0:
+                    bound = 0.0 if m[position, lane] > 1.0 else U
+                    if abs(m[position, lane] - 1.0) <= slack or alpha[i, lane] != bound:
                         kind[k] = NEW
                         break
-        new[count] = k
+        new[count] = position
         count += kind[k] == NEW
     return count
 

@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator
 
-from streamsvm.reader.stream.pieces import Examples
+from streamsvm.reader.stream.pieces import RowEncoder
 from streamsvm.storage.blocks.arriving import ArrivingDataset
 from streamsvm.storage.errors import DatasetLost
 from streamsvm.storage.rows.csr import Array
 
 
 class Following:
-    """A `Source` of one pass. Finds out by itself which label is the positive one: the larger of the two."""
+    """A `Source` of one pass. It finds out by itself which label is the positive one: the larger of the two."""
 
-    def __init__(self, arriving: ArrivingDataset, examples: Examples) -> None:
+    def __init__(self, arriving: ArrivingDataset, encoder: RowEncoder) -> None:
         self._arriving = arriving
-        self._examples = examples
+        self._encoder = encoder
         self._labels: set[float] = set()
         self.fetch, self.decode = arriving.fetch, arriving.decode
 
@@ -23,7 +23,7 @@ class Following:
         while not self._arriving.is_complete:
             held += self._new_pieces()
             if len(self._labels) > 1 or self._arriving.is_complete:
-                self._examples.positive = max(self._labels, default=0.0)
+                self._encoder.labels = (max(self._labels, default=0.0),)
                 for location in held:
                     blocks.add(int(location["block"]))
                     yield len(blocks), location

@@ -14,7 +14,7 @@ from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.files.direct import FileRange
 from streamsvm.storage.rows.csr import Array, Rows
-from streamsvm.storage.rows.segment import packed_bytes, row_bytes
+from streamsvm.storage.rows.segment import OPTIONAL_COLUMN, PLAIN_ROW, packed_bytes, row_bytes
 
 # Some rows of a piece: those whose first byte, as the cache would hold them, is at `begin` or behind and before `end`.
 PART = np.dtype([*LOCATION.descr, ("begin", "<i8"), ("end", "<i8")])
@@ -63,7 +63,8 @@ class Partitioned:
         rows: Array = pieces["rows"].astype(np.int64)
         # No map that is applied early makes another number of values of as many.
         extra = int(maps.made(np.zeros(1, np.int64))[0])
-        sizes: Array = packed_bytes(rows, pieces["nnz"] + extra * rows)
+        self._per_row = PLAIN_ROW + OPTIONAL_COLUMN * (dataset.manifest.weights is not None)
+        sizes: Array = packed_bytes(rows, pieces["nnz"] + extra * rows, self._per_row)
         self._blocks = partition(pieces, sizes, blocks)
 
     def order(self, seed: int, pass_: int, skipped: int = 0) -> Iterator[tuple[int, Array]]:
@@ -73,7 +74,7 @@ class Partitioned:
     def decode(self, location: Array, fetched: FileRange) -> Piece:
         """Check and decode a PART."""
         piece = self._dataset.decode(location, fetched)
-        sizes = row_bytes(self._maps.made(np.diff(piece.rows.indptr)))
+        sizes = row_bytes(self._maps.made(np.diff(piece.rows.indptr)), self._per_row)
         return rows_of(piece, sizes, int(location["begin"]), int(location["end"]))
 
     def _in_order(self, seed: int, pass_: int) -> Iterator[tuple[int, Array]]:

@@ -5,13 +5,12 @@ from typing import TypeVar
 
 from streamsvm.reader.stream.following import Following
 from streamsvm.reader.stream.partition import Partitioned
-from streamsvm.reader.stream.pieces import Examples, Shuffled, Source, Stream, Streamer
+from streamsvm.reader.stream.pieces import RowEncoder, Shuffled, Source, Stream, Streamer
 from streamsvm.reader.stream.settings import ReaderSettings
 from streamsvm.storage.blocks.arriving import ArrivingDataset
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import FeaturesMissing, StorageError
 from streamsvm.storage.features.visits import Visited
-from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment
 
 T = TypeVar("T")
@@ -20,22 +19,15 @@ T = TypeVar("T")
 class Passes:
     """Rows and features are counted as they come to be known: at once when the dataset is complete.
 
-    weight  see Examples
-
     n_rows, width   so far; visited: how rows are made ready to be looked at
     """
 
-    def __init__(self, settings: ReaderSettings, wait: Callable[[], object], weight: Array) -> None:
+    def __init__(self, settings: ReaderSettings, wait: Callable[[], object]) -> None:
         self._settings = settings
-        self._examples = Examples(
-            settings.positive,
-            settings.maps.early,
-            left_out=settings.left_out,
-            group=settings.group,
-            weight=weight,
-            part_rows=settings.part_rows,
+        self._encoder = RowEncoder.of_tasks(
+            settings.tasks, settings.has_weights, settings.maps.early, settings.part_rows
         )
-        self._streamer = Streamer(self._examples, wait)
+        self._streamer = Streamer(self._encoder, wait)
         self._source: Source | None = None
         self._arriving = None
         self.n_rows = self.width = 0
@@ -66,7 +58,7 @@ class Passes:
             self._arriving.close()
 
     def _follow(self, arriving: ArrivingDataset, pass_: int, look: Callable[[Segment], T]) -> Stream[T]:
-        source = Following(arriving, self._examples)
+        source = Following(arriving, self._encoder)
         for streamed in self._streamer.stream(source, self._settings.seed, pass_, look, threads=0):
             rows = streamed.rows
             if rows.indices.min(initial=0) < 0:

@@ -4,28 +4,28 @@ A thread reads ahead. Decoding, and whatever else is to be done with a piece on 
 """
 
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from streamsvm.reader.certificate.folds import LeftOut, fold_of
+from streamsvm.reader.certificate.folds import fold_of
 from streamsvm.reader.stream.ahead import work_ahead
 from streamsvm.reader.stream.order import block_order, piece_order
 from streamsvm.storage.blocks.block import Piece
 from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.errors import DatasetCorrupt
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.features.visits import with_features
 from streamsvm.storage.files.direct import FileRange
-from streamsvm.storage.rows.csr import Array, Rows
+from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.row_runs import written_ids
-from streamsvm.storage.rows.segment import OFFSET, ROW_ID, TARGET, Segment
-from streamsvm.trainer.problem.classes import Classes
-from streamsvm.trainer.problem.lanes import Group
+from streamsvm.storage.rows.segment import CODE, NO_COLUMN, OFFSET, ROW_ID, TARGET, Segment
+from streamsvm.trainer.problem.tasks import Tasks
 
 T = TypeVar("T")
 
@@ -89,85 +89,77 @@ class Shuffled:
 
 
 @dataclass
-class Examples:
-    """How a dataset's rows become a training problem's.
+class RowEncoder:
+    """Makes rows that are ready for training, or for being looked at, of a dataset's rows.
 
-    positive    label of the rows with y = +1, all others have -1; where rows have weights, +weight and -weight. None: y
-                is the label itself
-    maps        that are applied once, when rows are read; None: there are none
-    left_out    rows that are to have no part in training: y is 0, or nan if it would be the label; or the weight is 0,
-                where y is the place of a class; None: there are none
-    group       lanes: y is the kind of a row, see trainer.problem.lanes, or the place of its class
-    weight      (n_rows,): weights of rows go there, by id, where y does not tell them; or (0,)
-    part_rows   the dataset's rows are a part of others, by whose ids folds are dealt out: runs of these ids, see
-                storage.rows.row_runs; None: they are all there are
+    labels         of the classes, by code; of one label alone: all others have code 1
+    is_regression  rows have numbers to predict, and no classes
+    n_folds, seed  rows are dealt out to so many folds, by a hash
+    has_weights    every row has a weight: 1 if it came without one
+    maps           are applied once, when rows are read; None: there are none
+    part_rows      the dataset's rows are a shard of others, by whose ids folds are dealt out: runs of these ids, see
+                   storage.rows.row_runs; None: they are all there are
     """
 
-    positive: float | None
+    labels: Sequence[float] = ()
+    is_regression: bool = False
+    n_folds: int = 1
+    seed: int = 0
+    has_weights: bool = False
     maps: FeatureMaps | None = None
-    left_out: LeftOut | None = field(default=None, kw_only=True)
-    group: Group | Classes | None = field(default=None, kw_only=True)
-    weight: Array = field(default_factory=lambda: np.empty(0), kw_only=True)
-    part_rows: Array | None = field(default=None, kw_only=True)
+    part_rows: Array | None = None
 
-    def of(self, piece: Piece) -> Segment:
+    @classmethod
+    def of_tasks(
+        cls, tasks: Tasks, has_weights: bool = False, maps: FeatureMaps | None = None, part_rows: Array | None = None
+    ) -> "RowEncoder":
+        """The encoder of a run's rows."""
+        return cls(tasks.labels, tasks.is_regression, tasks.n_folds, tasks.seed, has_weights, maps, part_rows)
+
+    def encode(self, piece: Piece) -> Segment:
         """The rows of a piece."""
-        rows = piece.rows
-        target = self._targets(rows)
-        if len(self.weight):
-            self.weight[piece.first_row : piece.first_row + len(piece)] = self._weights(piece)
-        examples = Segment(
-            row_id=np.arange(piece.first_row, piece.first_row + len(piece), dtype=ROW_ID),
-            y=self._without(piece, target) if self.group is None else self._kinds(piece, self.group),
+        rows, n_rows = piece.rows, len(piece)
+        weight = np.ones(n_rows) if rows.weight is None and self.has_weights else rows.weight
+        encoded = Segment(
+            row_id=np.arange(piece.first_row, piece.first_row + n_rows, dtype=ROW_ID),
+            class_code=np.zeros(n_rows, CODE) if self.is_regression else self._class_codes(rows.label),
+            fold=self._folds(piece),
             Qii=piece.Qii,
             indptr=rows.indptr.astype(OFFSET),
             indices=rows.indices,
             values=rows.values,
-            target=target if self.left_out and self.group is None else None,
-            weight=rows.weight,
+            target=rows.label.astype(TARGET) if self.is_regression else NO_COLUMN,
+            weight=NO_COLUMN if weight is None else weight,
         )
-        return examples if self.maps is None else with_features(examples, self.maps)
+        return encoded if self.maps is None else with_features(encoded, self.maps)
 
-    def _kinds(self, piece: Piece, group: Group | Classes) -> Array:
-        rows = piece.rows
-        labels = np.array(group.labels)
+    def _class_codes(self, label: Array) -> Array:
+        labels = np.asarray(self.labels, float)
         by_value = np.argsort(labels)
-        places = by_value[np.searchsorted(labels[by_value], rows.label)]
-        folds = fold_of(self._keys(piece), group.n_folds, group.seed) if group.n_folds > 1 else 0
-        return (places * group.n_folds + folds).astype(TARGET)
+        places = np.minimum(np.searchsorted(labels[by_value], label), len(labels) - 1)
+        codes = by_value[places]
+        is_known = labels[codes] == label
+        if len(labels) > 1 and not is_known.all():
+            # Kernels look a row's kind up in a table that has no line for it.
+            raise DatasetCorrupt("a row has a label that its manifest does not list")
+        return np.where(is_known, codes, len(labels)).astype(CODE)
 
-    def _weights(self, piece: Piece) -> Array:
-        given = piece.rows.weight
-        weights = np.ones(len(piece)) if given is None else given
-        return weights if self.left_out is None else np.where(self.left_out.holds(self._keys(piece)), 0.0, weights)
-
-    def _without(self, piece: Piece, y: Array) -> Array:
-        if len(self.weight):
-            return np.where(self.weight[piece.first_row : piece.first_row + len(piece)] > 0, y, TARGET.type(np.nan))
-        if self.left_out is None:
-            return y
-        nothing = TARGET.type(np.nan if self.positive is None else 0)
-        return np.where(self.left_out.holds(self._keys(piece)), nothing, y)
-
-    def _keys(self, piece: Piece) -> Array:
-        """By which rows are dealt out to folds: their groups where they have one, or their ids."""
-        if piece.rows.group is not None:
-            return piece.rows.group
-        ids = np.arange(piece.first_row, piece.first_row + len(piece))
-        return ids if self.part_rows is None else written_ids(self.part_rows, ids)
-
-    def _targets(self, rows: Rows) -> Array:
-        if self.positive is None:
-            return rows.label.astype(TARGET)
-        sign = np.where(rows.label == self.positive, 1, -1)
-        return (sign if rows.weight is None else sign * rows.weight).astype(TARGET)
+    def _folds(self, piece: Piece) -> Array:
+        """Rows are dealt out by their groups where they have one, or by their ids."""
+        if self.n_folds == 1:
+            return np.zeros(len(piece), CODE)
+        keys = piece.rows.group
+        if keys is None:
+            ids = np.arange(piece.first_row, piece.first_row + len(piece))
+            keys = ids if self.part_rows is None else written_ids(self.part_rows, ids)
+        return fold_of(keys, self.n_folds, self.seed).astype(CODE)
 
 
 class Streamer:
     """Streams pieces; with threads beside the caller's, what is to be done with a piece runs ahead on them."""
 
-    def __init__(self, examples: Examples, wait: Callable[[], object]) -> None:
-        self._examples = examples
+    def __init__(self, encoder: RowEncoder, wait: Callable[[], object]) -> None:
+        self._encoder = encoder
         self._wait = wait
         # A thread that comes back from a kernel would else wait five milliseconds for its turn.
         sys.setswitchinterval(_SWITCH_SECONDS)
@@ -196,7 +188,7 @@ class Streamer:
                 executor.shutdown(cancel_futures=True)
 
     def _look_at(self, source: Source, fetched: _Fetched, look: Callable[[Segment], T]) -> Streamed[T]:
-        rows = self._examples.of(source.decode(fetched.location, fetched.bytes))
+        rows = self._encoder.encode(source.decode(fetched.location, fetched.bytes))
         return Streamed(fetched.blocks_begun, int(fetched.location["bytes"]), rows, look(rows))
 
 

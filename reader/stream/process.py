@@ -30,7 +30,7 @@ from streamsvm.storage.run.checkpoint import Checkpoint, open_checkpoint
 from streamsvm.storage.run.failure import telling
 from streamsvm.storage.run.rounds import open_round
 from streamsvm.storage.run.state import CACHE_FILE, open_state
-from streamsvm.trainer.problem.objective import Objective, make_axis_objective, make_objective
+from streamsvm.trainer.problem.objective import make_objective
 
 _WAIT_SECONDS = 2e-3
 
@@ -40,12 +40,13 @@ class Reader:
 
     def __init__(self, run: Path) -> None:
         settings = ReaderSettings.read(run)
-        self._state = open_state(run, settings.n_rows, settings.width, settings.lanes, settings.has_weights)
-        self._passes = Passes(settings, self._wait, self._state.weight)
-        self._objective = self._make_objective(settings)
-        self._held_out = HeldOut(run, settings.n_rows, settings.lanes_with_folds) if settings.lanes_with_folds else None
+        self._state = open_state(run, settings.n_rows, settings.width, settings.tasks.width)
+        self._passes = Passes(settings, self._wait)
+        self._objective = make_objective(settings.tasks)
+        places = settings.tasks.leaving_rows_out
+        self._held_out = HeldOut(run, settings.n_rows, places) if places else None
         self._run, self._has_kernel = run, settings.has_kernel
-        self._own_w = open_round(run, settings.width, settings.lanes).own_w if settings.is_part else None
+        self._own_w = open_round(run, settings.width, settings.tasks.width).own_w if settings.is_part else None
         self._shares_certifying = settings.shares_certifying
         self._plan = settings.cache
         self._cache = CacheWriter(run / CACHE_FILE, self._plan)
@@ -81,10 +82,14 @@ class Reader:
             check.finish()
         builder = SegmentBuilder(self._plan.segment_bytes)
         for rows in resident.segments():
-            builder.add(rows, np.arange(len(rows)))
-            added = self._with_ids([builder.take()])
-            self._residents.admit(rows.row_id, added)
-            self._cache.commit(self._step(Arrivals(1, 0)), added, [])
+            left = np.arange(len(rows))
+            while len(left):
+                # A segment of an earlier version may have held more rows: they had no column of weights.
+                count = builder.add(rows, left)
+                added = self._with_ids([builder.take()])
+                self._residents.admit(rows.row_id[left[:count]], added)
+                self._cache.commit(self._step(Arrivals(1, 0)), added, [])
+                left = left[count:]
 
     def cache_reader(self) -> CacheReader:  # for a trainer in this very process
         return self._cache.reader()
@@ -116,12 +121,6 @@ class Reader:
         self._source.close()
         self._passes.close()
         self._cache.close()
-
-    def _make_objective(self, settings: ReaderSettings) -> Objective:
-        if settings.group:
-            return make_axis_objective(settings.loss, settings.group, self._state.weight)
-        own = settings.C_positive, settings.C_negative, settings.epsilon
-        return make_objective(settings.loss, *own, self._state.weight)
 
     def _make_residents(self, settings: ReaderSettings, by_block: bool) -> Residents:
         if by_block:
@@ -173,7 +172,7 @@ class Reader:
             screened_unvisited=arrivals.screened_unvisited,
             ends_section=arrivals.ends_section,
             ends_pass=arrivals.ends_pass,
-            pass_losses=tuple(np.atleast_1d(arrivals.pass_losses).tolist()),
+            pass_losses=tuple(arrivals.pass_losses.tolist()),
             fresh=self._residents.fresh,
             resident=self._residents.settled,
         )

@@ -7,11 +7,10 @@ import numpy as np
 from streamsvm.storage.errors import CheckpointUnsound
 from streamsvm.storage.features.visits import UNMAPPED, Visited
 from streamsvm.storage.files.scratch import scratch
-from streamsvm.storage.rows.csr import INDEX, VALUE, Array, add_rows
-from streamsvm.storage.rows.segment import NORM, OFFSET, TARGET, Segment
+from streamsvm.storage.rows.csr import INDEX, VALUE, Array
+from streamsvm.storage.rows.segment import CODE, NORM, OFFSET, ROW_WEIGHT, TARGET, Segment
 from streamsvm.storage.run.checkpoint import Checkpoint
-from streamsvm.trainer.problem.lane_kernel import add_in_lanes
-from streamsvm.trainer.problem.objective import Objective
+from streamsvm.trainer.problem.objective import Objective, add_to_w
 
 _TOLERANCE = 1e-9
 
@@ -26,8 +25,7 @@ class WeightCheck:
     """`add` all rows of a problem, then `finish`.
 
     `add` raises CheckpointUnsound if alpha is out of its bounds, `finish` if w is not what alpha makes of the rows.
-    alpha (n_rows,) is copied: training may go on meanwhile. w (width,) is that of the checkpoint. Of several lanes both
-    have an axis of them.
+    alpha is copied: training may go on meanwhile. w is that of the checkpoint.
     """
 
     def __init__(self, objective: Objective, alpha: Array, w: Array, visited: Visited = UNMAPPED) -> None:
@@ -39,16 +37,14 @@ class WeightCheck:
 
     def add(self, rows: Segment) -> None:
         """Take these rows in."""
-        alpha, y = self._alpha[rows.row_id], self._objective.targets(rows)
-        outside = np.argwhere(alpha != self._objective.projected(y, alpha))
+        alpha, terms = self._alpha[rows.row_id], self._objective.tasks.terms(rows)
+        outside = np.argwhere(alpha != self._objective.projected(terms, alpha))
         if len(outside):
             row, value = rows.row_id[outside[0][0]], alpha[tuple(outside[0])]
             raise CheckpointUnsound(f"the checkpoint has alpha = {value:g} for row {row}: out of its bounds")
-        add = add_rows if self._v.ndim == 1 else add_in_lanes
-        coefficients, begin = self._objective.coefficients(y, alpha), 0
+        coefficients, begin = self._objective.coefficients(terms, alpha), 0
         for part in self._visited.all_batches(rows):
-            own = coefficients[begin : begin + len(part)]
-            add(own, part.indptr, part.indices, part.values, self._v.reshape(-1))
+            add_to_w(part, coefficients[begin : begin + len(part)], self._v)
             begin += len(part)
 
     def finish(self) -> None:
@@ -68,7 +64,8 @@ class ResidentRows:
         self._indptr = np.concatenate(([0], np.cumsum(checkpoint["resident_nnz"], dtype=np.int64)))
         self._place = np.full(n_rows, -1, np.int32)
         self._place[self._row_id] = np.arange(len(self._row_id), dtype=np.int32)
-        self._y, self._Qii = np.zeros(len(self._row_id), TARGET), np.zeros(len(self._row_id), NORM)
+        types = {"class_code": CODE, "fold": CODE, "Qii": NORM, "target": TARGET, "weight": ROW_WEIGHT}
+        self._columns = {name: np.zeros(len(self._row_id), dtype) for name, dtype in types.items()}
         self._indices = scratch(checkpoint.path.parent, INDEX, int(self._indptr[-1]))
         self._values = scratch(checkpoint.path.parent, VALUE, int(self._indptr[-1]))
 
@@ -77,7 +74,12 @@ class ResidentRows:
         place = self._place[rows.row_id]
         found = np.flatnonzero(place >= 0)
         place = place[found]
-        self._y[place], self._Qii[place] = rows.y[found], rows.Qii[found]
+        for name, column in tuple(self._columns.items()):
+            own = getattr(rows, name)
+            if len(own):
+                column[place] = own[found]
+            elif len(rows):
+                self._columns[name] = own  # a column that the rows do not have
         source = _ranges(rows.indptr[found], rows.indptr[found + 1])
         target = _ranges(self._indptr[place], self._indptr[place + 1])
         self._indices[target], self._values[target] = rows.indices[source], rows.values[source]
@@ -90,8 +92,7 @@ class ResidentRows:
             start, end = self._indptr[first], self._indptr[first + size]
             yield Segment(
                 row_id=self._row_id[rows],
-                y=self._y[rows],
-                Qii=self._Qii[rows],
+                **{name: column[rows] for name, column in self._columns.items()},
                 indptr=(self._indptr[first : first + size + 1] - start).astype(OFFSET),
                 indices=self._indices[start:end],
                 values=self._values[start:end],

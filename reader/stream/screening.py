@@ -10,19 +10,18 @@ import numpy as np
 
 from streamsvm.storage.features.visits import UNMAPPED, Visited
 from streamsvm.storage.rows.axis import aligned
-from streamsvm.storage.rows.csr import Array, Figure
+from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.storage.run.state import State
-from streamsvm.trainer.problem.objective import Objective, margins
+from streamsvm.trainer.problem.objective import Objective, dots_of
 
 
 @dataclass(frozen=True)
 class Margins:
-    """Of some rows: their y and m at the pass's w, (n,), and the sum of their losses; of several lanes, of each."""
+    """What some rows are a function of at the pass's w, m (n, width), and the sums of their losses."""
 
-    y: Array
     m: Array
-    losses: Figure
+    losses: Array
 
 
 class Screening:
@@ -45,14 +44,14 @@ class Screening:
         self._slack = slack
         self._spares = spares_first
         self._w: Array | None = None  # None: zero
-        self.losses: Figure = 0.0
+        self.losses = np.zeros(objective.tasks.n_figures)
 
     def begin_pass(self, width: int) -> None:
         """Take the first `width` of the published w."""
         published = self._state.w[:width]
         # Private memory, not a mapping: the dot products jump about in it, and huge pages make that cheaper.
         self._w = aligned(published) if published.any() else None
-        self.losses = 0.0
+        self.losses = np.zeros_like(self.losses)
 
     def end_pass(self) -> None:
         """Hold no w between passes: certificates have two of their own."""
@@ -62,13 +61,14 @@ class Screening:
     def look(self, rows: Segment) -> Margins:
         """The rows' margins; on any thread."""
         objective = self._objective
-        y = objective.targets(rows)
-        dots = (len(rows), *self._state.alpha.shape[1:])
-        m = objective.m(y, np.zeros(dots)) if self._w is None else self._margins(rows, self._w)
-        return Margins(rows.y if m.ndim == 1 else y, m, objective.losses(y, m))
+        terms = objective.tasks.terms(rows)
+        m = objective.m(terms, self._dots(rows))
+        return Margins(m, objective.losses(terms, m))
 
-    def _margins(self, rows: Segment, w: Array) -> Array:
-        parts = [margins(self._objective, part, w) for part in self._visited.all_batches(rows)]
+    def _dots(self, rows: Segment) -> Array:
+        if self._w is None:
+            return np.zeros((len(rows), self._objective.tasks.width))
+        parts = [dots_of(part, self._w) for part in self._visited.all_batches(rows)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def take(self, found: Margins) -> None:
@@ -76,7 +76,16 @@ class Screening:
         self.losses = self.losses + found.losses
 
     @property
-    def limits(self) -> tuple[float, Figure, Figure]:
-        """Slack (negative: nothing is screened) and the upper bounds on alpha for y = +1 and -1, of each lane."""
-        slack = -1.0 if self._slack is None or self._w is None or self._spares else self._slack
-        return slack, *self._objective.upper
+    def slack(self) -> float:
+        """How far a row has to rest to be left out; negative: no row is."""
+        return -1.0 if self._slack is None or self._w is None or self._spares else self._slack
+
+    @property
+    def n_folds(self) -> int:
+        """Of the tasks."""
+        return self._objective.tasks.n_folds
+
+    @property
+    def resting(self) -> Array:
+        """Bounds at which rows rest, (n_kinds, width)."""
+        return self._objective.resting

@@ -6,14 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
-from streamsvm.reader.certificate.folds import LeftOut
 from streamsvm.storage.features.maps import FeatureMaps, read_maps
 from streamsvm.storage.rows.cache_plan import CachePlan
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.row_runs import RUN
 from streamsvm.storage.run.state import RUN_FILE
-from streamsvm.trainer.problem.classes import Classes, axis_of
-from streamsvm.trainer.problem.lanes import Group
+from streamsvm.trainer.problem.tasks import Tasks
 
 _PAIR_BYTES, _MOST_PAIRS = 16, 32 << 20
 
@@ -28,20 +26,13 @@ class ReaderSettings:
     """
     dataset               directory of the dataset
     staged                where it is being put together while it is read in, or None: it is complete
-    positive              label of the rows with y = +1; all others have y = -1. Found out if it is being read in.
-                          None: y is the label itself
-    group                 the lanes that are trained side by side, or the classes of one; None: one
-    has_weights           rows have weights, which the state is to hold: in a group of lanes, of several classes, and in
-                          regression y does not tell them
+    tasks                 the problems that are trained
+    has_weights           rows have weights
     n_rows, width         lengths of the state's arrays: of alpha and w, or bounds on them while that is not known
-    C_positive, C_negative  C_i of the rows with y = +1 and y = -1
-    loss                  a key of `trainer.problem.objective.OBJECTIVES`
-    epsilon               half the width of the tube in which a residual costs nothing, in regression
     cache                 how it is divided
     maps                  what rows become before they are trained on
     evicts                what leaves a full cache first: the rows with the highest "score", or "random" ones
     exact                 after a crash, go on from the very place of the checkpoint, with the cache as it was
-    left_out              rows of a fold of a cross-validation, which have no part in training; None: there are none
     resume                the checkpoint to go on from, or None
     threads               that work at once, the trainer's main one included
     is_dual               the trainer makes w of alpha: at a checkpoint it is compared
@@ -60,15 +51,10 @@ class ReaderSettings:
 
     dataset: Path
     staged: Path | None
-    positive: float | None
-    group: Group | Classes | None
+    tasks: Tasks
     has_weights: bool
     n_rows: int
     width: int
-    C_positive: float
-    C_negative: float
-    loss: str
-    epsilon: float
     maps: FeatureMaps
     cache: CachePlan
     evicts: str
@@ -81,7 +67,6 @@ class ReaderSettings:
     has_kernel: bool
     part_rows: Array | None
     threads: int
-    left_out: LeftOut | None
     resume: Path | None
     screening: float | None = None
     permute_blocks: bool = True
@@ -93,8 +78,7 @@ class ReaderSettings:
         paths = {name: settings[name] and Path(settings[name]) for name in ("dataset", "staged", "resume")}
         own = {
             "cache": CachePlan(**settings["cache"]),
-            "left_out": settings["left_out"] and LeftOut(**settings["left_out"]),
-            "group": axis_of(settings["group"]),
+            "tasks": Tasks.of(settings["tasks"]),
             "part_rows": settings["part_rows"] and np.array(settings["part_rows"], RUN),
             "maps": read_maps(run, settings["maps"], settings["width"]),
         }
@@ -112,17 +96,4 @@ class ReaderSettings:
         Not where there is no room, see `has_room_to_certify`.
         """
         is_asked = self.threads > 1 and not self.exact and not self.has_kernel and len(self.maps.late) > 0
-        return is_asked and has_room_to_certify(self.width, self.lanes, self.threads)
-
-    @property
-    def lanes_with_folds(self) -> tuple[int, ...]:
-        """The places of those that leave rows out; the classes of one problem leave out the same."""
-        if not isinstance(self.group, Group):
-            columns = 1 if self.group is None else len(self.group.labels)
-            return tuple(range(columns)) if self.left_out else ()
-        return tuple(place for place, lane in enumerate(self.group.lanes) if lane.fold is not None)
-
-    @property
-    def lanes(self) -> int:
-        """Of the axis of lanes, or classes; 1: there is none."""
-        return self.group.width if self.group else 1
+        return is_asked and has_room_to_certify(self.width, self.tasks.width, self.threads)

@@ -12,7 +12,7 @@ from streamsvm.service.jobs.fields.descriptions import FIELDS, GENERAL
 from streamsvm.service.jobs.fields.texts import default, plain, values
 from streamsvm.service.sizes import format_size, parse_size
 from streamsvm.storage.options import Option
-from streamsvm.trainer.problem.problem import LOSSES
+from streamsvm.trainer.problem.losses import SVM_LOSSES
 
 _NONE = "none"
 # -s: the losses of LIBLINEAR's L2-regularised linear models of classes and of regression, whatever the algorithm.
@@ -122,7 +122,7 @@ class _Loss(argparse.Action):
             parser.error(f"-s {value} is not trained here; {', '.join(LIBLINEAR_LOSSES)} are")
         options.loss = LIBLINEAR_LOSSES[value]
         options.multiclass = "crammer_singer" if value == _JOINT else options.multiclass
-        if options.loss not in LOSSES and options.solver is None:
+        if options.loss not in SVM_LOSSES and options.solver is None:
             options.solver = _SOLVER
 
 

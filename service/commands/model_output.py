@@ -12,7 +12,7 @@ from streamsvm.service.jobs.fields.spec import JobSpec
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.models.exports.onnx_graph import onnx_package
 from streamsvm.service.models.names import check_ending, format_of, formats_for, refusal
-from streamsvm.trainer.problem.objective import REGRESSION
+from streamsvm.trainer.problem.losses import REGRESSION
 
 Labels = Sequence[float | str]
 _BY_ENDING = ("npz", "json", "onnx")

@@ -18,12 +18,12 @@ from streamsvm.storage.errors import StorageError
 from streamsvm.storage.rows.cache import CacheReader
 from streamsvm.storage.run.state import Control, open_control
 from streamsvm.trainer.process import Trainer
-from streamsvm.trainer.shared_state import Link
+from streamsvm.trainer.shared_state import SharedState
 
 _POLL_SECONDS = 0.1
 
 
-class Turns(Link):
+class Turns(SharedState):
     """Gives the reader a turn whenever the trainer waits for it, or looks whether it has come further."""
 
     def __init__(self, turn: Callable[[], object], *args: Any, **options: Any) -> None:
@@ -56,7 +56,7 @@ class InlineRun:
             while self._reader.step():
                 pass
             self._cache = self._reader.cache_reader()
-            self._trainer = Trainer(self.directory, self._cache, self._make_link)
+            self._trainer = Trainer(self.directory, self._cache, self._make_shared)
 
     def poll(self) -> bool:
         """Train; whether all is done, the certificate too."""
@@ -91,7 +91,7 @@ class InlineRun:
         *_, last = self._history.read_text().splitlines()
         return read_json(last)["result"]
 
-    def _make_link(self, *args: Any) -> Link:
+    def _make_shared(self, *args: Any) -> SharedState:
         assert self._reader is not None
         return Turns(self._reader.step, *args)
 

@@ -150,9 +150,12 @@ def _maps() -> Iterator[None]:
     from streamsvm.storage.features.statistics import FeatureStatistics  # noqa: PLC0415
     from streamsvm.storage.features.visits import Visited, with_features  # noqa: PLC0415
     from streamsvm.storage.rows.csr import INDEX, VALUE  # noqa: PLC0415
-    from streamsvm.storage.rows.segment import NORM, OFFSET, ROW_ID, TARGET, Segment  # noqa: PLC0415
+    from streamsvm.storage.rows.segment import CODE, NORM, OFFSET, ROW_ID, Segment  # noqa: PLC0415
 
-    types = {"row_id": ROW_ID, "y": TARGET, "Qii": NORM, "indptr": OFFSET, "indices": INDEX, "values": VALUE}
+    types = {
+        "row_id": ROW_ID, "class_code": CODE, "fold": CODE, "Qii": NORM, "indptr": OFFSET, "indices": INDEX,
+        "values": VALUE,
+    }  # fmt: skip
     columns = [np.zeros(int(name == "indptr"), dtype) for name, dtype in types.items()]
     known, order = FeatureStatistics.none().of_width(4), np.empty(0, np.int32)
     for name, kind in FEATURE_MAPS.items():
@@ -175,10 +178,11 @@ def _training() -> Iterator[None]:
     from streamsvm.reader.stream.arrivals_kernel import account, classify  # noqa: PLC0415
     from streamsvm.storage.rows.cache_plan import PAGE  # noqa: PLC0415
     from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, row_dots  # noqa: PLC0415
-    from streamsvm.storage.rows.segment import NORM, OFFSET, ROW_ID, TARGET, SegmentBuilder  # noqa: PLC0415
+    from streamsvm.storage.rows.segment import OFFSET, ROW_ID, SegmentBuilder  # noqa: PLC0415
     from streamsvm.trainer.kernels.coordinate import GAP  # noqa: PLC0415
     from streamsvm.trainer.kernels.order import random_order  # noqa: PLC0415
-    from streamsvm.trainer.kernels.visit import Box, Dual, Notes, Weights, move_on, visit_rows  # noqa: PLC0415
+    from streamsvm.trainer.kernels.visit import Dual, Notes, Weights, move_on, visit_rows  # noqa: PLC0415
+    from streamsvm.trainer.problem.tasks import Tasks  # noqa: PLC0415
 
     def none(dtype: object) -> np.ndarray:
         return np.empty(0, dtype)  # type: ignore[call-overload]
@@ -187,10 +191,8 @@ def _training() -> Iterator[None]:
     builder = SegmentBuilder(PAGE)
     rows, order = builder.rows, random_order(0, np.random.default_rng(0))
     yield
-    visit_rows(
-        order, rows.columns, Box(1.0, 0.0, 1.0, 0.0), GAP, Dual(alpha, alpha), Weights(w, none(np.int64)),
-        Notes(none(np.float32), none(np.float64), none(np.float32)),
-    )  # fmt: skip
+    table, notes = Tasks.single("hinge", 1.0).table, Notes(none(np.float32), none(np.float64), none(np.float32))
+    visit_rows(order, rows.columns, table, GAP, Dual(alpha, alpha), Weights(w, none(np.int64)), notes)
     yield
     move_on(alpha, alpha, 0.5)
     for picked in (order, none(np.int64)):
@@ -198,7 +200,7 @@ def _training() -> Iterator[None]:
         yield
     flags, kinds = none(np.bool_), none(np.uint8)
     classify(
-        none(ROW_ID), none(TARGET), none(NORM), 0.0, 1.0, 1.0, flags, flags, alpha, kinds, none(np.int64)
+        rows.columns, 0, np.zeros((0, 1)), 0.0, 1, table.U, flags, flags, alpha[:, np.newaxis], kinds, none(np.int64)
     )  # fmt: skip
     yield
     account(none(ROW_ID), kinds, np.zeros(1, OFFSET), 1, flags, kinds, kinds)

@@ -53,7 +53,7 @@ def prepare_run(
     is what comes back. Raises ServiceError `dataset_changed`.
     """
     directory.mkdir(parents=True)
-    axes = plan.axes if isinstance(plan, JobPlan) else (1, False)
+    axes = plan.axes if isinstance(plan, JobPlan) else (1,)
     state = create_state(directory, plan.n_rows, plan.width, isinstance(plan, FollowPlan), *axes)
     checkpoint = newest_checkpoint(checkpoints) if checkpoints else None
     if checkpoint:

@@ -10,7 +10,7 @@ from streamsvm.storage.rows.segment import TARGET
 class WeightCounts:
     """The smallest weight, the sum, the largest, and how many are 0 in training.
 
-    Datasets store weights as float64. Training rounds each to float32, the type of a segment's y.
+    Datasets store weights as float64. Training rounds each to float32, as a segment stores it.
     """
 
     least: float

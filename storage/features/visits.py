@@ -55,15 +55,19 @@ class Visited:
         gather_rows(picked, rows.indptr, rows.indices, rows.values, *unmapped)
         return with_features(
             Segment(
-                rows.row_id[picked], rows.y[picked], rows.Qii[picked], *unmapped,
-                None if rows.target is None else rows.target[picked],
-                None if rows.weight is None else rows.weight[picked],
+                rows.row_id[picked], rows.class_code[picked], rows.fold[picked], rows.Qii[picked], *unmapped,
+                _picked(rows.target, picked), _picked(rows.weight, picked),
             ),
             self.maps,
         )  # fmt: skip
 
 
 UNMAPPED = Visited(FeatureMaps(Shape(0)))
+
+
+def _picked(column: Array, picked: Array) -> Array:
+    """Those of a column that may not be there."""
+    return column[picked] if len(column) else column
 
 
 def with_features(rows: Segment, maps: FeatureMaps) -> Segment:

@@ -15,7 +15,8 @@ from streamsvm.storage.rows.spill_file import SpillFile
 
 # RELEASED is the index of a file that was deleted since others needed the disk.
 FILE, INDEX, RELEASED = "rows.kept", "rows.index", "rows.released"
-VERSION, _PLAIN_VERSION = 2, 1  # plain: all segments are of one size
+# Plain: all segments are of one size. Segments of versions 1 and 2 had other columns.
+VERSION, _PLAIN_VERSION = 4, 3
 
 
 class DecodedRowCache(NamedTuple):

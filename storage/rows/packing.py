@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from streamsvm.storage.rows.cache_plan import PAGE
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.segment import HEADER, Segment, SegmentBuilder, bytes_of
+from streamsvm.storage.rows.segment import PLAIN_ROW, Segment, SegmentBuilder, bytes_of, used_bytes
 
 
-def bytes_alone(length: int) -> int:
-    """Bytes, in whole pages, of a segment for one row of `length` values."""
-    return -(-bytes_of(1, length) // PAGE) * PAGE
+def bytes_alone(length: int, per_row: int = PLAIN_ROW) -> int:
+    """Bytes of a segment for one row of so many values, in whole pages."""
+    return -(-bytes_of(1, length, per_row) // PAGE) * PAGE
 
 
 class Packer:
@@ -22,7 +22,7 @@ class Packer:
     def add(self, rows: Segment, picked: Array) -> Iterator[bytes]:
         """Add the rows at the positions `picked` (k,) int32; yields each segment that is full."""
         while len(picked := picked[self._builder.add(rows, picked) :]):
-            row_bytes = bytes_alone(int(rows.indptr[picked[0] + 1] - rows.indptr[picked[0]]))
+            row_bytes = bytes_alone(int(rows.indptr[picked[0] + 1] - rows.indptr[picked[0]]), rows.per_row)
             if row_bytes > self._segment_bytes:
                 yield _alone(rows, picked[:1], row_bytes)
                 picked = picked[1:]
@@ -43,7 +43,7 @@ def split(data: bytes) -> tuple[bytes, ...]:
     """Split concatenated segments, each stored without the unused end of its buffer."""
     segments, begin = [], 0
     while begin < len(data):
-        end = begin + bytes_of(*HEADER.unpack_from(data, begin))
+        end = begin + used_bytes(data, begin)
         segments.append(data[begin:end])
         begin = end
     return tuple(segments)

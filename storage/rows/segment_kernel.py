@@ -10,11 +10,14 @@ class Columns(NamedTuple):
     """A segment's columns, as kernels take them; see storage.rows.segment.Segment."""
 
     row_id: Array
-    y: Array
+    class_code: Array
+    fold: Array
     Qii: Array
     indptr: Array
     indices: Array
     values: Array
+    target: Array
+    weight: Array
 
 
 # append_rows(picked (k,), columns of the source, rows, room, per_row, per_value, columns of the segment being built):
@@ -26,7 +29,8 @@ class Columns(NamedTuple):
 def append_rows(
     picked: Array, source: Columns, rows: int, room: int, per_row: int, per_value: int, out: Columns
 ) -> int:
-    row_id, y, Qii, indptr, indices, values = source
+    indptr, indices, values = source.indptr, source.indices, source.values
+    has_target, has_weight = source.target.shape[0] > 0, source.weight.shape[0] > 0
     position = int(out.indptr[rows])
     used = rows * per_row + position * per_value
     for k in range(picked.shape[0]):
@@ -37,7 +41,12 @@ def append_rows(
         if used > room:
             return k
         row = rows + k
-        out.row_id[row], out.y[row], out.Qii[row] = row_id[i], y[i], Qii[i]
+        out.row_id[row], out.Qii[row] = source.row_id[i], source.Qii[i]
+        out.class_code[row], out.fold[row] = source.class_code[i], source.fold[i]
+        if has_target:
+            out.target[row] = source.target[i]
+        if has_weight:
+            out.weight[row] = source.weight[i]
         # A separate loop for each column, over views that start at 0, compiles to vector code.
         row_indices, to_indices = indices[start:end], out.indices[position : position + length]
         for j in range(length):

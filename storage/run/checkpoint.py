@@ -23,10 +23,11 @@ from streamsvm.storage.files.document import pack, unpack
 from streamsvm.storage.files.durable import publish
 from streamsvm.storage.rows.csr import Array
 
-VERSION = 1
+VERSION, _OLDEST_VERSION = 2, 1
 SURE_SLOTS, UNSURE_SLOT = ("checkpoint.0", "checkpoint.1"), "checkpoint.unsure"
 SLOTS = (*SURE_SLOTS, UNSURE_SLOT)
 _ABOUT, _NAMES = "about", "arrays"
+_OF_TASKS = ("alpha", "w", "published")  # (n, tasks)
 _CHUNK = 1 << 20
 _OLDER = "The job goes on from an older checkpoint, or from the start."
 
@@ -41,7 +42,9 @@ class Checkpoint:
     def __getitem__(self, name: str) -> Array:
         """An array; raises CorruptData if it is not the one written."""
         with _reading(self.path) as archive:
-            return _array(archive, name)
+            array = _array(archive, name)
+        # Earlier versions left the axis of tasks out where there was one task.
+        return array[:, np.newaxis] if name in _OF_TASKS and array.ndim == 1 else array
 
     def length(self, name: str) -> int:
         """Of an array, without reading it; raises CorruptData."""
@@ -76,7 +79,9 @@ def write_checkpoint(path: Path, about: Mapping[str, Any], arrays: Mapping[str, 
 def open_checkpoint(path: Path) -> Checkpoint:
     """Open a checkpoint: each of its arrays is checked when it is read. Raises CorruptData, FileNotFoundError."""
     with _reading(path) as archive:
-        return Checkpoint(path, unpack(_array(archive, _ABOUT).tobytes(), VERSION, "checkpoint", _OLDER))
+        return Checkpoint(
+            path, unpack(_array(archive, _ABOUT).tobytes(), VERSION, "checkpoint", _OLDER, _OLDEST_VERSION)
+        )
 
 
 def read_checkpoint(path: Path) -> Checkpoint:

@@ -74,7 +74,6 @@ def open_round(directory: Path, width: int, lanes: int) -> RoundState:
 
 
 def _map(directory: Path, width: int, lanes: int, mode: str) -> RoundState:
-    shape = (width, lanes) if lanes > 1 else (width,)
 
     def array(name: str, dtype: np.dtype, shape: tuple[int, ...]) -> Array:
         return np.asarray(np.memmap(directory / f"round_{name}", dtype, mode, shape=shape))  # type: ignore[call-overload]
@@ -83,5 +82,5 @@ def _map(directory: Path, width: int, lanes: int, mode: str) -> RoundState:
     return RoundState(
         array("counts", _COUNTS, (1,)),
         array("lanes", OF_LANE, (lanes,)),
-        array("own_w", real, shape),
+        array("own_w", real, (width, lanes)),
     )

@@ -72,7 +72,7 @@ KEPT = (
     "dual_objective", "primal_bound", "free_rows", "elapsed_seconds",
 )  # fmt: skip
 
-# The same of each lane.
+# Figures of each lane.
 OF_LANE = (
     # reader, in the certificate pass
     ("final_primal_objective", REAL, "reader"),
@@ -116,16 +116,14 @@ class Control:
 
 @dataclass(frozen=True)
 class State:
-    """The mapped arrays of a job. A lane is one problem over the same rows; alpha and w of several have an axis of it.
+    """The mapped arrays of a job. Lanes are its tasks, the problems over the same rows, side by side.
 
-    alpha   (n_rows,) or (n_rows, lanes)  float64  dual variables; written by the trainer
-    w       (width,) or (width, lanes)   float64  the weights as last published by the trainer: constant while a pass
-                                                  streams
-    lanes   (lanes,)           OF_LANE  figures of each
+    alpha   (n_rows, lanes)  float64  dual variables; written by the trainer
+    w       (width, lanes)   float64  the weights as last published by the trainer: constant while a pass streams
+    lanes   (lanes,)         OF_LANE  figures of each
     score   (n_rows,)  float32  how little a row has left to teach, as of its last visit: highest leaves first
     visited (n_rows,)  uint8    stamp of the last pass in which the row was visited; written by the trainer
     skipped (n_rows,)  uint8    stamp of the last pass in which it streamed by while resident; written by the reader
-    weight  (n_rows,)  float32  of the rows, where they have one and y does not tell it; written by the reader
     directory  where all this is
     """
 
@@ -135,7 +133,6 @@ class State:
     score: Array
     visited: Array
     skipped: Array
-    weight: Array
     control: Control
     directory: Path
 
@@ -147,7 +144,6 @@ _ARRAYS = {
     "score": np.dtype("<f4"),
     "visited": np.dtype("u1"),
     "skipped": np.dtype("u1"),
-    "weight": np.dtype("<f4"),
 }
 
 
@@ -156,29 +152,27 @@ _ARRAYS = {
 FEATURE_BYTES = 40
 
 
-def state_bytes(n_rows: int, width: int, lanes: int = 1, has_weights: bool = False) -> int:
+def state_bytes(n_rows: int, width: int, lanes: int = 1) -> int:
     """Size of all state files together."""
-    shapes = _shapes(n_rows, width, lanes, has_weights)
+    shapes = _shapes(n_rows, width, lanes)
     return sum(dtype.itemsize * prod(shapes[name]) for name, dtype in _ARRAYS.items()) + _CONTROL_DTYPE.itemsize
 
 
-def create_state(
-    directory: Path, n_rows: int, width: int, is_sparse: bool = False, lanes: int = 1, has_weights: bool = False
-) -> State:
+def create_state(directory: Path, n_rows: int, width: int, is_sparse: bool = False, lanes: int = 1) -> State:
     """New state files, all zero; OSError if there is no room. Sparse ones take it as they are used.
 
     A process that uses a page of a sparse file when the disk is full dies of signal 7.
     """
-    state = _map_state(directory, _shapes(n_rows, width, lanes, has_weights), "w+")
+    state = _map_state(directory, _shapes(n_rows, width, lanes), "w+")
     if not is_sparse:
         for name in ("control", *_ARRAYS):
             _reserve(directory / name)
     return state
 
 
-def open_state(directory: Path, n_rows: int, width: int, lanes: int = 1, has_weights: bool = False) -> State:
+def open_state(directory: Path, n_rows: int, width: int, lanes: int = 1) -> State:
     """The state files of a running job, read and write."""
-    return _map_state(directory, _shapes(n_rows, width, lanes, has_weights), "r+")
+    return _map_state(directory, _shapes(n_rows, width, lanes), "r+")
 
 
 def open_control(directory: Path) -> Control:
@@ -208,11 +202,9 @@ def _reserve(path: Path) -> None:
             os.posix_fallocate(file.fileno(), 0, size)
 
 
-def _shapes(n_rows: int, width: int, lanes: int, has_weights: bool) -> dict[str, tuple[int, ...]]:
-    axis = (lanes,) if lanes > 1 else ()
+def _shapes(n_rows: int, width: int, lanes: int) -> dict[str, tuple[int, ...]]:
     a_row = dict.fromkeys(("score", "visited", "skipped"), (n_rows,))
-    weight = (n_rows if has_weights else 0,)
-    return {"alpha": (n_rows, *axis), "w": (width, *axis), "lanes": (lanes,), "weight": weight, **a_row}
+    return {"alpha": (n_rows, lanes), "w": (width, lanes), "lanes": (lanes,), **a_row}
 
 
 def _map(path: Path, dtype: np.dtype, mode: Any, shape: tuple[int, ...]) -> Array:

@@ -19,11 +19,12 @@ from streamsvm.storage.rows.segment import Segment, SegmentBuilder, packed_bytes
 from streamsvm.trainer.kernels.coordinate import GAP
 from streamsvm.trainer.kernels.order import permutation
 from streamsvm.trainer.kernels.visit import Dual, Notes, Weights, visit_rows
-from streamsvm.trainer.problem.box import Box
+from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.updates.updater import NO_LOCK, NO_REST
 from tests.bench import liblinear_speed
 from tests.bench.prepared import prepare_generated, size_limit
 from tests.bench.report import header, prose, row
+from tests.contracts.objectives import plain_segment
 from tests.reference.data import available, load_binary
 
 C = 1.0
@@ -116,7 +117,7 @@ def make_segments(X: sparse.csr_matrix, y: np.ndarray, size: int, seed: int = 0)
     features.observe(indices, X.shape[0])
     features.settle()
     features.apply(indices)
-    source = Segment(ids, y.astype(np.float32), Qii, X.indptr.astype(np.int64), indices, X.data.astype(np.float32))
+    source = plain_segment(ids, y, Qii, X.indptr.astype(np.int64), indices, X.data.astype(np.float32))
     builder = SegmentBuilder(size - LMDB_PAGE_HEADER)
     left = np.random.default_rng(seed).permutation(X.shape[0])
     segments = []
@@ -137,10 +138,15 @@ def kernel_sweep_seconds(segments: list[Segment], shape: tuple[int, int], sweeps
     return (time.perf_counter() - began) / (sweeps - 1)
 
 
+_TABLE = Tasks.single("hinge", C).table
+
+
 def _sweep(segments: list[Segment], rng: np.random.Generator, alpha: Array, w: Array) -> None:
     for number in rng.permutation(len(segments)).tolist():
         rows = segments[number]
         order = np.empty(len(rows), np.int32)
         permutation(int(rng.integers(1, 1 << 32)), order)
         notes = Notes(np.empty(len(rows), np.float32), np.empty(len(rows)), NO_REST)
-        visit_rows(order, rows.columns, Box(C, 0.0, C, 0.0), GAP, Dual(alpha, alpha), Weights(w, NO_LOCK), notes)
+        visit_rows(
+            order, rows.columns, Tasks.single("hinge", C).table, GAP, Dual(alpha, alpha), Weights(w, NO_LOCK), notes
+        )

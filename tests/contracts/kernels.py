@@ -2,6 +2,7 @@
 
 import hashlib
 import itertools
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +14,8 @@ from streamsvm.service.cluster.rounds.messages import Change
 from streamsvm.storage.features import maps_kernel, pairs_kernel, weighted_degree_kernel
 from streamsvm.storage.files import codec_kernel
 from streamsvm.storage.rows import csr, repack_kernel
-from streamsvm.storage.rows.segment import Columns
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.segment import CODE, NO_COLUMN, Columns
 from streamsvm.trainer.kernels.adaptive import adapt, sample_visits, share_visits
 from streamsvm.trainer.kernels.coordinate import DISTANCE, GAP, VIOLATION
 from streamsvm.trainer.kernels.crammer_singer import visit_crammer_singer
@@ -21,11 +23,10 @@ from streamsvm.trainer.kernels.line_search import breakpoints, move_along, slope
 from streamsvm.trainer.kernels.logistic import visit_logistic
 from streamsvm.trainer.kernels.order import next_random, permutation
 from streamsvm.trainer.kernels.pegasos import pegasos_visits
-from streamsvm.trainer.kernels.regression import Tube, visit_regression
+from streamsvm.trainer.kernels.regression import visit_regression
 from streamsvm.trainer.kernels.simplex import minimise_on_simplex
 from streamsvm.trainer.kernels.visit import Dual, Notes, Weights, move_on, visit_rows
 from streamsvm.trainer.kernels.visit_lanes import visit_lanes
-from streamsvm.trainer.problem.box import Box
 from streamsvm.trainer.problem.lane_kernel import (
     add_in_lanes,
     dots_of_lanes,
@@ -33,11 +34,26 @@ from streamsvm.trainer.problem.lane_kernel import (
     squares_of_lanes,
     sums_of_lanes,
 )
-from streamsvm.trainer.problem.lanes import Group, LaneTerms
+from streamsvm.trainer.problem.tasks import Table, Task, Tasks
 from streamsvm.trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
-from streamsvm.trainer.updates.lanes import terms_of
-from streamsvm.trainer.updates.sums import Sums
+from streamsvm.trainer.updates.statistics import Sums
 from tests.contracts.problems import random_problem
+
+
+class Box(NamedTuple):
+    """U and D of the rows with y = +1 and of those with y = -1."""
+
+    U_positive: float
+    D_positive: float
+    U_negative: float
+    D_negative: float
+
+    @property
+    def table(self) -> Table:
+        """Of one task on two classes."""
+        U, D = [[self.U_positive], [self.U_negative]], [[self.D_positive], [self.D_negative]]
+        return Table(1, *map(np.array, ([[1.0], [-1.0]], U, D)))
+
 
 BOXES = {"hinge": Box(2.0, 0.0, 0.5, 0.0), "squared_hinge": Box(np.inf, 0.25, np.inf, 1.0)}
 NO_LOCK = np.empty(0, np.int64)
@@ -53,11 +69,24 @@ def columns(n_rows=40, seed=0) -> Columns:
     values = (X.data * rng.choice([1e-3, 1.0, 30.0], X.nnz)).astype(np.float32)
     squares = np.concatenate([[0.0], np.cumsum(values.astype(float) ** 2)])
     row_id = rng.permutation(2 * n_rows + 2)[: n_rows + 1].astype(np.int32)
-    y = np.append(y, 1).astype(np.float32)
-    arrays = Columns(row_id, y, np.diff(squares[indptr]), indptr, X.indices.copy(), values)
+    class_code = (np.append(y, 1) < 0).astype(CODE)
+    arrays = Columns(
+        row_id, class_code, np.zeros_like(class_code), np.diff(squares[indptr]), indptr, X.indices.copy(), values,
+        NO_COLUMN.copy(), NO_COLUMN.copy(),
+    )  # fmt: skip
     for array in arrays:
         array.setflags(write=False)
     return arrays
+
+
+def signs(rows: Columns) -> Array:
+    """y of the rows of `columns`."""
+    return 1.0 - 2.0 * rows.class_code
+
+
+def weights_of(rows: Columns, first: float, last: float) -> Columns:
+    """The rows with weights between these."""
+    return rows._replace(weight=np.linspace(first, last, len(rows.row_id)).astype(np.float32))
 
 
 def notes(count: int, asks_rest: bool = True) -> Notes:
@@ -70,13 +99,13 @@ def visit(order, rows, box, alpha, w, kind=GAP, before=None, lock=NO_LOCK, told=
     """What visit_rows returns; without momentum, unless there is a `before`. `told` are the notes."""
     told = notes(len(order)) if told is None else told
     dual = Dual(alpha, alpha if before is None else before)
-    return visit_rows(order, rows, box, kind, dual, Weights(w, lock), told)
+    return visit_rows(order, rows, box.table, kind, dual, Weights(w, lock), told)
 
 
 def compute() -> dict[str, bytes]:
     """What every kernel makes of its input."""
     rows = columns()
-    *_, indptr, indices, values = rows
+    indptr, indices, values = rows.indptr, rows.indices, rows.values
     n_rows = len(rows.row_id)
     rng = np.random.default_rng(1)
     w = rng.standard_normal(60)
@@ -141,7 +170,7 @@ def compute() -> dict[str, bytes]:
     v, state = np.zeros(60), np.array([1.0, 0.0])
     for sweep in range(3):
         order = np.random.default_rng(sweep).permutation(n_rows).astype(np.int32)
-        pegasos_visits(order, rows, 1.0, 0.5, 0.01, sweep * n_rows, v, state)
+        pegasos_visits(order, rows, Tasks.single("hinge", 1.0, 0.5).table, 0.01, sweep * n_rows, v, state)
     found["pegasos_visits"] = v.tobytes() + state.tobytes()
 
     return found
@@ -177,7 +206,7 @@ def _of_a_loss(rows, loss, box) -> dict[str, bytes]:
     for sweep in range(6):
         order = np.random.default_rng(sweep).integers(0, n_rows, 60, dtype=np.int32)
         ways = Ways(30.0, 0.9, float(n_rows), sweep % 2 > 0, sweep % 3 > 0)
-        results.append(paper_visits(order, rows, box, ways, alpha, weights, gone, rule))
+        results.append(paper_visits(order, rows, box.table, ways, alpha, weights, gone, rule))
     assert gone.any()
     found[f"paper_visits {loss}"] = b"".join(a.tobytes() for a in (alpha, weights, gone, rule, np.array(results)))
     return found
@@ -200,19 +229,21 @@ def _visited(rows, box, kind, lock) -> bytes:
 def _visited_in_lanes(rows, loss, lanes) -> bytes:
     """Four sweeps with momentum over rows of three kinds; then what the reader makes of them."""
     n_rows, rng = len(rows.row_id), np.random.default_rng(lanes)
-    group = Group((0.0, 1.0, 2.0), 1, 0, tuple(LaneTerms(lane % 3, None, 0.5 + lane, 1.0) for lane in range(lanes)))
-    there, width = rows._replace(y=rng.integers(0, 3, n_rows).astype(np.float32)), group.width
-    weight = np.linspace(0, 2, 2 * n_rows).astype(np.float32)[: 2 * n_rows * (lanes % 2)]
-    terms, lock = terms_of(group, loss, weight), np.zeros(lanes % 2, np.int64)
+    each = tuple(Task(lane % 3, lane % 2 if lane % 5 else None, 0.5 + lane, 1.0) for lane in range(lanes))
+    tasks = Tasks(loss, each, (0.0, 1.0, 2.0), n_folds=2)
+    codes, folds = (rng.integers(0, count, n_rows).astype(CODE) for count in (3, 2))
+    there, width = rows._replace(class_code=codes, fold=folds), tasks.width
+    there = weights_of(there, 0, 2) if lanes % 2 else there
+    table, lock = tasks.table, np.zeros(lanes % 2, np.int64)
     alpha, w, score = np.zeros((2 * n_rows, width)), np.zeros((60, width)), np.empty(n_rows, np.float32)
     before, earlier_w, beta = alpha.copy(), w.copy(), np.linspace(0.0, 0.7, width)
-    sums = Sums(np.full(width, -np.inf), np.full(width, np.inf), *(np.zeros(width) for _ in range(4)))
+    sums = Sums.none(width)
     for sweep in range(4):
         move_lanes(alpha, before, beta * (sweep > 0))
         move_lanes(w, earlier_w, beta * (sweep > 0))
         order = rng.permutation(n_rows).astype(np.int32)
         dual = Dual(alpha.reshape(-1), before.reshape(-1))
-        visit_lanes(order, there, terms, dual, Weights(w.reshape(-1), lock), score, sums)
+        visit_lanes(order, there, table, dual, Weights(w.reshape(-1), lock), score, sums)
     dots, squares, total = np.empty((n_rows, width)), np.empty(width), np.empty(width)
     dots_of_lanes(rows.indptr, rows.indices, rows.values, w.reshape(-1), dots)
     add_in_lanes(dots, rows.indptr, rows.indices, rows.values, w.reshape(-1))
@@ -224,18 +255,19 @@ def _visited_in_lanes(rows, loss, lanes) -> bytes:
 def _of_other_losses(rows) -> dict[str, bytes]:
     """Logistic regression and both kinds of regression, three rounds each."""
     n_rows, found = len(rows.row_id), {}
-    none, some = np.empty(0, np.float32), np.linspace(0.5, 2, 2 * n_rows).astype(np.float32)
-    for name, U, D, weight in (
-        ("logistic", 0.0, 0.0, none), ("regression", 2.0, 0.0, none), ("squared regression", np.inf, 0.25, none),
-        ("weighted regression", 2.0, 0.0, some), ("weighted squared regression", np.inf, 0.25, some),
+    numbers = rows._replace(target=signs(rows).astype(np.float32), class_code=np.zeros_like(rows.class_code))
+    for name, U, D, own in (
+        ("logistic", 0.0, 0.0, rows), ("regression", 2.0, 0.0, numbers), ("squared regression", np.inf, 0.25, numbers),
+        ("weighted regression", 2.0, 0.0, weights_of(numbers, 0.5, 2)),
+        ("weighted squared regression", np.inf, 0.25, weights_of(numbers, 0.5, 2)),
     ):  # fmt: skip
         alpha, w, rest, results = np.zeros(2 * n_rows), np.zeros(60), np.zeros(n_rows, np.float32), []
         for seed in (3, 4, 5):
             order = np.random.default_rng(seed).permutation(n_rows).astype(np.int32)
             if name == "logistic":
-                results.append(visit_logistic(order, rows, 2.0, 0.5, alpha, w))
+                results.append(visit_logistic(order, own, Tasks.single("logistic", 2.0, 0.5).table, alpha, w))
             else:
-                results.append(visit_regression(order, rows, Tube(U, D, 0.1, weight), alpha, w, rest))
+                results.append(visit_regression(order, own, Box(U, D, U, D).table, 0.1, alpha, w, rest))
         found[f"rounds of {name}"] = b"".join(a.tobytes() for a in (alpha, w, rest, np.array(results)))
     return found
 
@@ -244,10 +276,12 @@ def _of_several_classes(rows) -> dict[str, bytes]:
     """Crammer and Singer's machine, four sweeps with momentum, with weights and without; and a large w."""
     n_rows, found = len(rows.row_id), {}
     for n_classes, lanes, stretch in ((3, 3, 1), (5, 8, 1), (21, 24, 1), (5, 8, csr.LARGE_W // 8 // 50)):
-        y = np.random.default_rng(n_classes).integers(0, n_classes, n_rows).astype(np.float32)
-        there = rows._replace(y=y, indices=rows.indices * np.int32(stretch))
-        for weight in (np.empty(0, np.float32), np.linspace(0, 2, 2 * n_rows).astype(np.float32)):
-            C, lock = np.linspace(0.5, 2.0, n_classes), np.zeros(min(len(weight), 1), np.int64)
+        codes = np.random.default_rng(n_classes).integers(0, n_classes, n_rows).astype(CODE)
+        plain = rows._replace(class_code=codes, indices=rows.indices * np.int32(stretch))
+        U = np.linspace(0.5, 2.0, n_classes)[:, np.newaxis] * (np.arange(lanes) < n_classes)
+        table = Table(1, U, U, 0 * U)
+        for there in (plain, weights_of(plain, 0, 2)):
+            lock = np.zeros(min(len(there.weight), 1), np.int64)
             alpha, w, told, results = np.zeros(2 * n_rows * lanes), np.zeros(60 * stretch * lanes), notes(n_rows), []
             before, earlier_w = alpha.copy(), w.copy()
             for sweep in range(4):
@@ -256,17 +290,17 @@ def _of_several_classes(rows) -> dict[str, bytes]:
                     move_on(w, earlier_w, 0.5 if sweep else 0.0)
                 order = np.random.default_rng(sweep).permutation(n_rows).astype(np.int32)
                 dual, weights = Dual(alpha, before), Weights(w, lock)
-                results.append(visit_crammer_singer(order, there, weight, C, lanes, dual, weights, told))
+                results.append(visit_crammer_singer(order, there, table, n_classes, dual, weights, told))
             assert (w.size > csr.LARGE_W) == (stretch > 1)
-            name = f"visit_crammer_singer {n_classes} {lanes} {stretch} {len(weight)}"
+            name = f"visit_crammer_singer {n_classes} {lanes} {stretch} {len(there.weight)}"
             found[name] = b"".join(array.tobytes() for array in (alpha, w, *told, np.array(results)))
     return found
 
 
 def _of_a_large_w(rows) -> dict[str, bytes]:
     """Where w is so long that the kernels ask for weights ahead: features all over it, some beyond its end."""
-    row_id, _, _, indptr, indices, values = rows
-    n_rows, d = len(row_id), csr.LARGE_W + 600
+    indptr, indices, values = rows.indptr, rows.indices, rows.values
+    n_rows, d = len(indptr) - 1, csr.LARGE_W + 600
     spread = (indices * (d // 58)).astype(np.int32)
     assert spread.max() > d > csr.LARGE_W
     w, dots = np.random.default_rng(2).standard_normal(d), np.empty(n_rows)
@@ -285,14 +319,15 @@ def _of_a_large_w(rows) -> dict[str, bytes]:
 
 
 def _of_the_reader(rows, rng) -> dict[str, bytes]:
-    row_id, y, _, indptr = rows[:4]
+    row_id, indptr = rows.row_id, rows.indptr
     n_rows, n_all = len(row_id), 2 * len(row_id)
-    m, alpha = rng.normal(1, 1, n_rows), rng.choice([0.0, 0.5, 2.0], n_all)
+    m, alpha = rng.normal(1, 1, (n_rows, 1)), rng.choice([0.0, 0.5, 2.0], (n_all, 1))
+    U = BOXES["hinge"].table.U
     is_resident, leaving = rng.random((2, n_all)) < 0.2
     skipped, visited = rng.integers(0, 3, (2, n_all)).astype(np.uint8)
     kind, new = np.zeros(n_rows, np.uint8), np.zeros(n_rows, np.int64)
     books = is_resident, skipped, visited
-    counts = [arrivals_kernel.classify(row_id, y, m, 0.1, 2.0, 0.5, is_resident, leaving, alpha, kind, new)]
+    counts = [arrivals_kernel.classify(rows, 0, m, 0.1, 1, U, is_resident, leaving, alpha, kind, new)]
     counts += arrivals_kernel.account(row_id, kind, indptr, 2, *books)
     assert min(counts) > 0
     entered = b"".join(array.tobytes() for array in (kind, new[: counts[0]], *books, np.array(counts)))
@@ -373,7 +408,7 @@ def _of_changes_of_w() -> dict[str, bytes]:
         total = w.copy()
         sent = Change.of(difference)
         assert (sent.indices is None) == (name == "all")
-        sent.add_to(total, 0.5)
+        sent.add_to(total[:, np.newaxis], 0.5)
         sent.add_to(total.reshape(10, 4), share)
         found[f"Change of {name}"] = total.tobytes() + sent.values.tobytes()
     return found

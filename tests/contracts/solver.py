@@ -18,7 +18,7 @@ from streamsvm.trainer.sweeps.selection import SCHEDULES
 from streamsvm.trainer.updates.progress import Progress
 from tests.contracts.problems import make_dataset, random_problem, smallest_cache, stored_problem
 from tests.reference.dcd import dcd
-from tests.training import SMALL, Turns, open_state_of, train, write_run
+from tests.training import SMALL, Turns, open_state_of, train, without_axis, write_run
 
 SMALLEST_CACHE = smallest_cache(400)
 # The ways to train: what of a job chooses the code that runs.
@@ -116,9 +116,9 @@ def solving(
             reader.step()
 
     source = make_source(make_cursor(cache, state, chosen, partial(link, turn), slots), chosen)
-    passes = solvers[chosen.solver].train(chosen.problem, chosen, source, state.alpha, w)
+    passes = solvers[chosen.solver].train(chosen, source, state.alpha, w)
     try:
-        yield Session(passes, chosen, state.alpha, w, reader)
+        yield Session(passes, chosen, without_axis(state.alpha), without_axis(w), reader)
     finally:
         passes.close()
         cache.close()

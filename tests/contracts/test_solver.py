@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.trainer.problem.problem import LOSSES
+from streamsvm.trainer.problem.losses import SVM_LOSSES
 from streamsvm.trainer.solvers import SOLVERS
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import (
@@ -29,7 +29,7 @@ everywhere = pytest.mark.parametrize("mode", MODES, ids=name_of)
 
 
 CONTRACTS = [
-    (mode, loss, C) for mode in MODES for loss in LOSSES for C in (0.01, 1.0, 100.0) if mode in PLAIN or C == 1.0
+    (mode, loss, C) for mode in MODES for loss in SVM_LOSSES for C in (0.01, 1.0, 100.0) if mode in PLAIN or C == 1.0
 ]  # fmt: skip
 
 
@@ -100,7 +100,7 @@ ODD = [
 
 
 ODD_CASES = [
-    (mode, loss, make) for mode in MODES for loss in LOSSES for make in ODD
+    (mode, loss, make) for mode in MODES for loss in SVM_LOSSES for make in ODD
     if mode in PLAIN or (loss == "hinge" and make in (label_sorted, uneven_rows, one_row))
 ]  # fmt: skip
 
@@ -129,7 +129,7 @@ def test_few_and_many_updates(mode, updates_per_row, tmp_path):
 
 
 @everywhere
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", SVM_LOSSES)
 def test_class_weights_and_bias(mode, loss, tmp_path):
     dataset = make_dataset(tmp_path / "data", *random_problem())
     settings = {"loss": loss, "C": 2.0, "C_negative": 0.25, "bias": 0.7}
@@ -183,7 +183,7 @@ def test_rows_of_a_label_only_train(tmp_path, index_base):
 @pytest.mark.parametrize("C", [1e-6, 1e6])
 def test_extreme_C(tmp_path, C):
     dataset = make_dataset(tmp_path / "data", *random_problem(noise=0.0, n_rows=80))
-    for loss in LOSSES:
+    for loss in SVM_LOSSES:
         check_run(tmp_path / loss, dataset, 10, C=C, loss=loss, positive=1.0)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from streamsvm.storage.run.state import open_state
-from streamsvm.trainer.problem.problem import LOSSES
+from streamsvm.trainer.problem.losses import SVM_LOSSES
 from streamsvm.trainer.solvers import read_settings
 from streamsvm.trainer.updates.progress import Progress
 from tests.contracts.problems import a_dataset
@@ -35,7 +35,7 @@ dataset = a_dataset()
 def found(tmp_path_factory, dataset):
     """What streamsvm found with C = 1 to a gap of 1e-3, by loss."""
     directory, until = tmp_path_factory.mktemp("run"), {"tolerance": None, "relative_gap": 1e-3}
-    return {loss: train(directory / loss, dataset, SMALLEST_CACHE, loss=loss, **until) for loss in LOSSES}
+    return {loss: train(directory / loss, dataset, SMALLEST_CACHE, loss=loss, **until) for loss in SVM_LOSSES}
 
 
 @contextmanager
@@ -44,13 +44,13 @@ def warm(run, dataset, alpha, w, cache_bytes, **settings):
     write_run(run, dataset, cache_bytes, **settings)
     shape = read_settings(run)
     state = open_state(run, shape.n_rows, shape.width)
-    state.alpha[:], state.w[:] = alpha, w
+    state.alpha[:, 0], state.w[:, 0] = alpha, w
     with about_to_begin(run) as (trainer, _):
         yield trainer, state
 
 
 @pytest.mark.parametrize("mode", WAYS, ids=name_of)
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", SVM_LOSSES)
 @pytest.mark.parametrize("C", [0.3, 1.0, 7.0])
 def test_dual_solvers_go_on_from_alpha_and_w(tmp_path, dataset, found, mode, loss, C):
     problem = exact(dataset, loss=loss, C=C)
@@ -64,7 +64,7 @@ def test_dual_solvers_go_on_from_alpha_and_w(tmp_path, dataset, found, mode, los
         before = Progress(0, 0, 0.0, 0.0, 0, problem.dual(alpha), math.inf, 0)
         for _ in range(3):
             progress = next(trainer._passes)
-            check_pass(problem, progress, state.alpha, trainer._w, before, mode)
+            check_pass(problem, progress, state.alpha[:, 0], trainer._w[:, 0], before, mode)
             before = progress
         while trainer.stop_reason is None:
             trainer.step()
@@ -87,7 +87,7 @@ def test_cutting_planes_go_on_from_w(tmp_path, dataset, found, solver, C):
         for _ in range(6):
             progress = next(trainer._passes)
             assert progress.primal_bound <= upper * (1 + 1e-6)
-            assert problem.primal(trainer._w) == pytest.approx(progress.primal_bound, rel=1e-6)
+            assert problem.primal(trainer._w[:, 0]) == pytest.approx(progress.primal_bound, rel=1e-6)
             assert progress.dual_objective <= best.primal * (1 + 1e-12)
             upper = progress.primal_bound
 

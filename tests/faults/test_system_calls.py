@@ -64,7 +64,7 @@ def what_is_there(operation: str, directory: Path) -> int:
         return len(jobs) - 1
     if operation == "checkpoint":
         found = newest_checkpoint(directory)
-        assert found["alpha"].tolist() == [float(found.about["number"])] * 50
+        assert found["alpha"].ravel().tolist() == [float(found.about["number"])] * 50
         return found.about["number"] - 1
     try:
         return int(read_model(directory / "model").w.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0])

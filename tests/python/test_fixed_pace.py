@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamsvm import StreamSVC, StreamSVR
-from streamsvm.trainer.problem.objective import REGRESSION
+from streamsvm.trainer.problem.losses import REGRESSION
 from streamsvm.trainer.solvers import SOLVERS
 
 pytestmark = pytest.mark.filterwarnings(

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from streamsvm.storage.rows.csr import Rows
-from streamsvm.storage.rows.segment import Segment
+from streamsvm.storage.rows.segment import CODE, TARGET, Segment
 
 
 def make_rows(lists, labels=None) -> Rows:
@@ -29,12 +29,15 @@ def random_rows(n_rows, seed=0, longest=8, largest=1000) -> Rows:
     return make_rows(lists, rng.choice([-1.0, 1.0], n_rows))
 
 
-def as_segment(rows: Rows, first_row=0) -> Segment:
-    """The rows as a segment's columns, with ids from `first_row` on."""
+def as_segment(rows: Rows, first_row=0, weight=None) -> Segment:
+    """The rows as a segment's columns, with ids from `first_row` on; with weights (n,), and targets, or without."""
     Qii = np.array([np.sum(rows.values[a:b].astype(float) ** 2) for a, b in itertools.pairwise(rows.indptr)])
     ids = np.arange(first_row, first_row + len(rows), dtype=np.int32)
-    y = np.where(rows.label > 0, 1, -1).astype(np.float32)
-    return Segment(ids, y, Qii.astype(float), rows.indptr.astype(np.int32), rows.indices, rows.values)
+    codes, no_fold = (rows.label <= 0).astype(CODE), np.zeros(len(rows), CODE)
+    optional = {} if weight is None else {"weight": weight, "target": rows.label.astype(TARGET)}
+    return Segment(
+        ids, codes, no_fold, Qii.astype(float), rows.indptr.astype(np.int32), rows.indices, rows.values, **optional
+    )
 
 
 def assert_same_rows(actual: Rows, expected: Rows) -> None:

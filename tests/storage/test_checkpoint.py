@@ -18,7 +18,7 @@ ABOUT = {"number": 3, "pass": 2, "bound": 0.1}
 
 
 def arrays():
-    return {"alpha": np.arange(10.0), "visited": np.arange(5, dtype=np.uint8)}
+    return {"alpha": np.arange(10.0)[:, np.newaxis], "visited": np.arange(5, dtype=np.uint8)}
 
 
 def test_round_trip(tmp_path):
@@ -28,6 +28,12 @@ def test_round_trip(tmp_path):
     for name, array in arrays().items():
         assert found[name].dtype == array.dtype
         assert np.array_equal(found.arrays()[name], array)
+
+
+def test_arrays_of_one_task_of_earlier_versions_have_the_axis_of_tasks(tmp_path):
+    write_checkpoint(tmp_path / "checkpoint.0", ABOUT, {"alpha": np.arange(3.0), "w": np.zeros((2, 4))})
+    found = read_checkpoint(tmp_path / "checkpoint.0")
+    assert (found["alpha"].tolist(), found["w"].shape) == ([[0.0], [1.0], [2.0]], (2, 4))
 
 
 def test_every_flipped_bit_is_found(tmp_path):

@@ -5,17 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.trainer.problem.crammer_singer import CrammerSinger
+from streamsvm.trainer.problem.losses import crammer_singer
 
 
 def a_problem(seed=0, n=30, n_classes=4, d=6, weighted=True):
-    """(objective, X (n, d), y (n,) as rows hold it, weight (n,) or None, C (n,) of the rows)."""
+    """(X (n, d), y (n,) codes of classes, C (n,) of the rows)."""
     rng = np.random.default_rng(seed)
-    objective = CrammerSinger(rng.choice([0.1, 1.0, 3.0], n_classes))
-    y = rng.integers(0, n_classes, n).astype(np.float32)
+    of_class = rng.choice([0.1, 1.0, 3.0], n_classes)
+    y = rng.integers(0, n_classes, n).astype(np.uint16)
     weight = rng.choice([0.0, 0.5, 1.0, 2.0], n).astype(np.float32) if weighted else None
-    C = objective.C[y.astype(int)] * (1.0 if weight is None else weight)
-    return objective, rng.standard_normal((n, d)), y, weight, C
+    C = of_class[y] * (1.0 if weight is None else weight)
+    return rng.standard_normal((n, d)), y, C
 
 
 def feasible(rng, y, C, n_classes):
@@ -34,7 +34,7 @@ def bounds_of(y, C, n_classes):
 @pytest.mark.parametrize("weighted", [True, False])
 @pytest.mark.parametrize("seed", range(3))
 def test_losses_dual_and_violations(seed, weighted):
-    objective, X, y, weight, C = a_problem(seed, weighted=weighted)
+    X, y, C = a_problem(seed, weighted=weighted)
     rng = np.random.default_rng(seed)
     alpha, z = feasible(rng, y, C, 4), X @ rng.standard_normal((6, 4))
     losses = dual = 0.0
@@ -45,22 +45,22 @@ def test_losses_dual_and_violations(seed, weighted):
         dual -= sum(alpha[i, m] for m in range(4) if m != label)
         with_room = [G[m] for m in range(4) if alpha[i, m] < (C[i] if m == label else 0.0)]
         violation = max(G) - min(with_room) if with_room else 0.0
-        assert objective.violations(y, z, alpha, weight)[i] == pytest.approx(violation, abs=1e-12)
-    assert objective.losses(y, z, weight) == pytest.approx(losses, rel=1e-12)
-    assert objective.dual(y, alpha) == pytest.approx(dual, rel=1e-12)
+        assert crammer_singer.violations(y, C, z, alpha)[i] == pytest.approx(violation, abs=1e-12)
+    assert crammer_singer.losses(y, C, z) == pytest.approx(losses, rel=1e-12)
+    assert crammer_singer.dual(y, alpha) == pytest.approx(dual, rel=1e-12)
     few = sum(np.count_nonzero(alpha[i] < bounds_of(y, C, 4)[i]) > 1 for i in range(len(y)))
-    assert objective.n_free(y, alpha, weight) == few > 0
+    assert crammer_singer.n_free(y, C, alpha) == few > 0
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_gap_terms_add_up_to_the_gap(seed):
-    objective, X, y, weight, C = a_problem(seed)
+    X, y, C = a_problem(seed)
     alpha = feasible(np.random.default_rng(seed), y, C, 4)
     W = X.T @ alpha
-    terms = objective.gap_terms(y, X @ W, alpha, weight)
+    terms = crammer_singer.gap_terms(y, C, X @ W, alpha)
     squares = np.sum(W * W)
     assert terms.min() >= 0
-    gap = objective.losses(y, X @ W, weight) + squares / 2 - (objective.dual(y, alpha) - squares / 2)
+    gap = crammer_singer.losses(y, C, X @ W) + squares / 2 - (crammer_singer.dual(y, alpha) - squares / 2)
     assert terms.sum() == pytest.approx(gap, rel=1e-9)
 
 
@@ -68,11 +68,11 @@ def test_gap_terms_add_up_to_the_gap(seed):
 @given(st.integers(0, 2**32 - 1), st.integers(2, 12), st.sampled_from([0.0, 1e-9, 0.5, 10.0]))
 def test_projected_alpha_is_feasible_and_feasible_alpha_stays(seed, n_classes, moved):
     rng = np.random.default_rng(seed)
-    objective, _, y, weight, C = a_problem(seed % 1000, n_classes=n_classes)
+    _, y, C = a_problem(seed % 1000, n_classes=n_classes)
     inside = feasible(rng, y, C, n_classes)
     step = rng.standard_normal(inside.shape) * (C[:, None] > 0)
     alpha = inside + moved * (step - step.mean(axis=1, keepdims=True))
-    projected, bounds = objective.projected(y, alpha, weight), bounds_of(y, C, n_classes)
+    projected, bounds = crammer_singer.scaled_into_bounds(y, C, alpha), bounds_of(y, C, n_classes)
     assert np.all(projected <= bounds)
     assert np.abs(projected.sum(axis=1)).max() <= 1e-12
     assert not projected[C == 0].any()
@@ -87,15 +87,15 @@ def test_projected_alpha_is_feasible_and_feasible_alpha_stays(seed, n_classes, m
 
 def test_weak_duality_after_projection():
     """For any alpha, D of its projection is at most P of any w."""
-    objective, X, y, weight, _ = a_problem(7)
+    X, y, C = a_problem(7)
     rng = np.random.default_rng(0)
     for _ in range(30):
-        alpha = objective.projected(y, rng.standard_normal((len(y), 4)) * 3, weight)
+        alpha = crammer_singer.projected(y, C, rng.standard_normal((len(y), 4)) * 3)
         W, V = rng.standard_normal((6, 4)) / 3, X.T @ alpha
-        primal = np.sum(W * W) / 2 + objective.losses(y, X @ W, weight)
-        assert primal >= objective.dual(y, alpha) - np.sum(V * V) / 2
+        primal = np.sum(W * W) / 2 + crammer_singer.losses(y, C, X @ W)
+        assert primal >= crammer_singer.dual(y, alpha) - np.sum(V * V) / 2
 
 
 def test_alpha_of_rows_with_C_0_becomes_0():
-    objective = CrammerSinger(np.array([1.0, 2.0]))
-    assert not objective.projected(np.array([0.0, 1.0]), np.array([[1.0, 0.0], [5.0, 2.0]])).any()
+    alpha = np.array([[1.0, 0.0], [5.0, 2.0]])
+    assert not crammer_singer.projected(np.array([0, 1]), np.array([1.0, 2.0]), alpha).any()

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from streamsvm.storage.rows.segment import HEADER, SegmentBuilder, packed_bytes, room, view
 from tests.storage.rows import as_segment, make_rows, random_rows
 
-COLUMNS = ("row_id", "y", "Qii", "indptr", "indices", "values")
+COLUMNS = ("row_id", "class_code", "fold", "Qii", "indptr", "indices", "values")
+OPTIONAL = ("target", "weight")
 SIZE = 4096 - 16
 
 
@@ -34,6 +35,22 @@ def test_round_trip_is_exact(rows):
         a, b = getattr(segments, name), getattr(segment, name)
         assert (a.dtype, a.tobytes()) == (b.dtype, b.tobytes()), name
     assert segments.row_bytes.tolist() == [packed_bytes(1, length) for length in np.diff(rows.indptr)]
+
+
+def test_rows_with_weights_and_targets_take_a_column_more_for_each():
+    rows = random_rows(30)
+    weight = np.random.default_rng(0).random(30)
+    segment = as_segment(rows, weight=weight)
+    builder = SegmentBuilder(SIZE)
+    for _ in range(2):  # one builder serves many segments, of other rows too
+        assert builder.add(segment, whole(segment)) == len(segment)
+        found = view(builder.take())
+        for name in (*COLUMNS, *OPTIONAL):
+            assert np.array_equal(getattr(found, name), getattr(segment, name).astype(getattr(found, name).dtype)), name
+        assert found.row_bytes.tolist() == [packed_bytes(1, length) + 8 for length in np.diff(rows.indptr)]
+        plain = as_segment(rows)
+        builder.add(plain, whole(plain))
+        assert not any(len(getattr(view(builder.take()), name)) for name in OPTIONAL)
 
 
 def test_views_are_read_only_and_lie_in_the_buffer():
@@ -77,7 +94,7 @@ def test_builder_keeps_the_order_and_never_overfills(seed, picked, size):
             stored = slice(segment.indptr[k], segment.indptr[k + 1])
             assert segment.indices[stored].tobytes() == source.indices[a:b].tobytes()
             assert segment.values[stored].tobytes() == source.values[a:b].tobytes()
-            assert (segment.Qii[k], segment.y[k]) == (source.Qii[row], source.y[row])
+            assert (segment.Qii[k], segment.class_code[k]) == (source.Qii[row], source.class_code[row])
 
 
 def test_builder_is_empty_after_take():

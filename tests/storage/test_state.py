@@ -19,16 +19,18 @@ from streamsvm.storage.run.state import (
 )
 
 ROOT = Path(__file__).resolve().parents[2]
-ARRAYS = {"alpha": (np.float64, 7), "w": (np.float64, 3), "score": (np.float32, 7), "visited": (np.uint8, 7)}
+ARRAYS = {
+    "alpha": (np.float64, (7, 1)), "w": (np.float64, (3, 1)), "score": (np.float32, (7,)), "visited": (np.uint8, (7,))
+}  # fmt: skip
 
 
 def test_new_state_is_zero_and_of_the_right_shape(tmp_path):
     for name in (*ARRAYS, "control"):
         (tmp_path / name).write_bytes(b"\xff" * 1000)
     state = create_state(tmp_path, 7, 3)
-    for name, (dtype, length) in ARRAYS.items():
+    for name, (dtype, shape) in ARRAYS.items():
         array = getattr(state, name)
-        assert (array.dtype, array.shape) == (dtype, (length,))
+        assert (array.dtype, array.shape) == (dtype, shape)
         assert not array.any()
     assert not any(state.control.values().values())
 
@@ -122,8 +124,8 @@ def test_size_is_as_announced(tmp_path):
 
 def test_data_without_a_feature_has_a_state(tmp_path):
     """Rows of a label only, numbered from 0, have no weight at all."""
-    assert create_state(tmp_path, 7, 0).w.shape == (0,)
-    assert open_state(tmp_path, 7, 0).w.shape == (0,)
+    assert create_state(tmp_path, 7, 0).w.shape == (0, 1)
+    assert open_state(tmp_path, 7, 0).w.shape == (0, 1)
 
 
 def test_stamps_tell_neighbouring_passes_apart_and_are_never_0():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import streamsvm.trainer.updates.convergence
-from streamsvm.trainer.updates.stop import has_likely_fallen
+from streamsvm.trainer.updates.convergence import has_likely_fallen
 from tests.contracts.problems import a_dataset
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.training import train
@@ -19,10 +19,12 @@ dataset = a_dataset(500, noise=0.02)
 def every_pass_would_stop(monkeypatch):
     """What every pass has met seems good enough: the certificate alone decides."""
 
-    def seems_converged(_progress, tolerance, relative_gap):
-        return "tolerance" if tolerance is not None else "relative_gap" if relative_gap is not None else None
+    def suggested(convergence, progress):
+        targets = convergence._targets
+        place = 1 if targets.tolerance is not None else 2 if targets.relative_gap is not None else 0
+        return [place for _ in progress.lanes or (progress,)]
 
-    monkeypatch.setattr(streamsvm.trainer.updates.convergence, "seems_converged", seems_converged)
+    monkeypatch.setattr(streamsvm.trainer.updates.convergence.Convergence, "_suggested", suggested)
 
 
 @pytest.mark.parametrize("screening", [0.1, None])

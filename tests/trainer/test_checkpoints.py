@@ -65,13 +65,13 @@ def test_a_checkpoint_that_takes_long_is_made_less_often(tmp_path):
 def test_alpha_out_of_its_box_is_not_kept(tmp_path, largest, is_signed, alpha, is_sound):
     """What follows from it would not hold."""
     state = create_state(tmp_path, len(alpha) + 1, 2)
-    state.alpha[: len(alpha)] = alpha
+    state.alpha[: len(alpha), 0] = alpha
     checkpoints = Checkpoints(Slots(tmp_path, str(tmp_path), 1e9, 0), state, largest, is_signed)
     checkpoints.keep(dict)
     step = replace(LAST_STEP, n_rows=len(alpha), width=2)
     if is_sound:
-        checkpoints.make(step, np.zeros(2), dict)
+        checkpoints.make(step, np.zeros((2, 1)), dict)
     else:
         with pytest.raises(ValuesOverflow if np.isnan(alpha).any() else OutOfBox):
-            checkpoints.make(step, np.zeros(2), dict)
+            checkpoints.make(step, np.zeros((2, 1)), dict)
     assert (newest_checkpoint(tmp_path) is not None) == is_sound

@@ -8,8 +8,8 @@ import pytest
 from streamsvm.reader.certificate.folds import fold_of, read_held_out
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.run.checkpoint import newest_checkpoint
-from streamsvm.trainer.problem.classes import width_of
-from streamsvm.trainer.problem.crammer_singer import CrammerSinger
+from streamsvm.trainer.problem.losses import crammer_singer
+from streamsvm.trainer.problem.tasks import joint_width
 from tests.contracts.problems import make_dataset
 from tests.reference import data
 from tests.reference.liblinear import train_crammer_singer
@@ -30,13 +30,12 @@ def primal_and_dual(X, labels, alpha, w, C, weight=None):
     """In plain numpy, and |w - v| / |w|; C of each class. alpha is inside its bounds."""
     known, own = np.unique(labels, return_inverse=True)
     alpha, w = alpha[:, : len(known)], w[:, : len(known)]
-    objective = CrammerSinger(np.broadcast_to(C, len(known)))
-    each = objective.C[own] * (1.0 if weight is None else weight)
+    each = np.broadcast_to(C, len(known))[own] * (1.0 if weight is None else weight)
     assert np.all(alpha <= np.where(own[:, None] == np.arange(len(known)), each[:, None], 0.0))
     assert np.all(np.abs(alpha.sum(axis=1)) <= 1e-12 * np.maximum(each, 1e-300))
     v = X.T @ alpha
-    P = np.vdot(w, w) / 2 + objective.losses(own, X @ w, weight)
-    return P, objective.dual(own, alpha) - np.vdot(v, v) / 2, np.linalg.norm(w - v) / np.linalg.norm(w)
+    P = np.vdot(w, w) / 2 + crammer_singer.losses(own, each, X @ w)
+    return P, crammer_singer.dual(own, alpha) - np.vdot(v, v) / 2, np.linalg.norm(w - v) / np.linalg.norm(w)
 
 
 def check(found, X, labels, C=1.0, weight=None, gap=1e-7):
@@ -66,11 +65,11 @@ def test_the_optimum_is_liblinears(tmp_path, n_classes, way):
     found = train(tmp_path / "run", dataset, settings.pop("cache_bytes"), **settings)
     X, labels, _ = stored(dataset)
     P = check(found, X, labels)
-    known, own = np.unique(labels, return_inverse=True)
+    _, own = np.unique(labels, return_inverse=True)
     theirs = train_crammer_singer(X, own, 1.0, eps=1e-5)
-    best = np.vdot(theirs, theirs) / 2 + CrammerSinger(np.ones(len(known))).losses(own, X @ theirs)
+    best = np.vdot(theirs, theirs) / 2 + crammer_singer.losses(own, np.ones(len(own)), X @ theirs)
     assert pytest.approx(best, rel=1e-6) == P
-    assert found.alpha.shape[1] == width_of(n_classes)
+    assert found.alpha.shape[1] == joint_width(n_classes)
 
 
 @pytest.mark.parametrize(
@@ -93,9 +92,9 @@ def test_of_real_data_too(tmp_path, way, name, n_rows, C, cache_bytes):
     found = train(tmp_path / "run", dataset, settings.pop("cache_bytes"), **settings)
     X, labels, _ = stored(dataset)
     P = check(found, X, labels, C)
-    known, own = np.unique(labels, return_inverse=True)
+    _, own = np.unique(labels, return_inverse=True)
     theirs = train_crammer_singer(X, own, C, eps=1e-7)
-    best = np.vdot(theirs, theirs) / 2 + CrammerSinger(np.full(len(known), C)).losses(own, X @ theirs)
+    best = np.vdot(theirs, theirs) / 2 + crammer_singer.losses(own, np.full(len(own), C), X @ theirs)
     assert pytest.approx(best, rel=1e-6) == P
 
 

@@ -8,17 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from streamsvm.storage.rows.segment import Columns
+from streamsvm.storage.rows.segment import CODE, NO_COLUMN, Columns
 from streamsvm.trainer.kernels.crammer_singer import best_room, visit_crammer_singer
 from streamsvm.trainer.kernels.visit import Dual, Weights, move_on
-from streamsvm.trainer.problem.crammer_singer import CrammerSinger
+from streamsvm.trainer.problem.losses import crammer_singer
+from streamsvm.trainer.problem.tasks import Table
 from tests.contracts.kernels import notes
 from tests.contracts.problems import random_problem
 from tests.reference import data, liblinear
 from tests.reference.crammer_singer import best_row, bounds_of, dual, gradient, primal
 from tests.reference.dcd import dcd
 
-NO_LOCK, NO_WEIGHT = np.empty(0, np.int64), np.empty(0, np.float32)
+NO_LOCK = np.empty(0, np.int64)
 
 
 class Bench:
@@ -34,15 +35,13 @@ class Bench:
         self.lanes = lanes or self.n_classes
         self.ids = np.random.default_rng(seed).permutation(2 * self.n)[: self.n].astype(np.int32)
         squares = np.asarray(self.X.multiply(self.X).sum(axis=1)).ravel()
-        self.rows = Columns(self.ids, self.own.astype(np.float32), squares, X.indptr, X.indices, X.data)
+        codes, weights = self.own.astype(CODE), NO_COLUMN if weight is None else np.asarray(weight, np.float32)
+        no_fold = np.zeros_like(codes)
+        self.rows = Columns(self.ids, codes, no_fold, squares, X.indptr, X.indices, X.data, NO_COLUMN, weights)
         self.flat, self.w = np.zeros(2 * self.n * self.lanes), np.zeros(self.d * self.lanes)
-        self.weight = NO_WEIGHT
-        if weight is not None:
-            self.weight = np.full(2 * self.n, np.nan, np.float32)
-            self.weight[self.ids] = weight
-        self.row_weight = None if weight is None else self.weight[self.ids].astype(float)
-        self.row_C = self.C[self.own] * (1.0 if weight is None else self.row_weight)
-        self.objective = CrammerSinger(self.C)
+        self.row_C = self.C[self.own] * (1.0 if weight is None else weights.astype(float))
+        U = self.C[:, np.newaxis] * (np.arange(self.lanes) < self.n_classes)
+        self.table = Table(1, U, U, 0 * U)
 
     @property
     def alpha(self):
@@ -64,7 +63,7 @@ class Bench:
         order = np.asarray(order, np.int32)
         pair = Dual(self.flat, self.flat if before is None else before)
         return visit_crammer_singer(
-            order, self.rows, self.weight, self.C, self.lanes, pair, Weights(self.w, lock), told or notes(len(order))
+            order, self.rows, self.table, self.n_classes, pair, Weights(self.w, lock), told or notes(len(order))
         )
 
     def gap(self):
@@ -141,7 +140,7 @@ def test_a_visit_is_the_best_step_of_each_row(seed, n_classes):
     own = np.arange(bench.n), bench.own
     assert taken == pytest.approx(start[own].sum() - expected[own].sum(), rel=1e-9, abs=1e-9 * scale)
     frees = [np.count_nonzero((alpha < bench.bounds).sum(axis=1) > 1) for alpha in (start, bench.alpha)]
-    assert freed == frees[1] - frees[0] == frees[1] - bench.objective.n_free(bench.own, start)
+    assert freed == frees[1] - frees[0] == frees[1] - crammer_singer.n_free(bench.own, bench.row_C, start)
 
 
 @settings(deadline=None)
@@ -188,7 +187,7 @@ def test_after_every_visit(seed, n_classes, C):
         # A class with room of a last digit may be off by as much as that moves it.
         alpha_i = np.where(bench.bounds[i] - alpha[i] <= 1e-13 * C, bench.bounds[i], alpha[i])[None]
         exact = 1e-9 * (1 + np.abs(z).max() + C * (x @ x))
-        assert bench.objective.violations(own[i : i + 1], z, alpha_i)[0] <= exact
+        assert crammer_singer.violations(own[i : i + 1], bench.row_C[i : i + 1], z, alpha_i)[0] <= exact
 
 
 @pytest.mark.parametrize("weight", [None, [0.0, 1.0, 2.5, 0.5]])
@@ -198,7 +197,7 @@ def test_scores_are_gap_terms_or_how_far_rows_rest(weight):
         rng = np.random.default_rng(seed)
         bench = setting(seed, weight=None if weight is None else rng.choice(weight, 40))
         flat, w, z = bench.flat.copy(), bench.w.copy(), bench.X @ bench.weights
-        terms, total = bench.objective.gap_terms(bench.own, z, bench.alpha, bench.row_weight), 0.0
+        terms, total = crammer_singer.gap_terms(bench.own, bench.row_C, z, bench.alpha), 0.0
         for i in range(bench.n):
             told, alpha = notes(1), bench.alpha[i]
             bench.visit([i], told)
@@ -288,7 +287,9 @@ def test_rows_that_momentum_has_moved_come_back(seed):
     assert bench.weights == pytest.approx(bench.X.T @ now, rel=1e-9, abs=1e-9)
     # Counted from where the sweep before ended, not from where momentum led.
     assert taken == pytest.approx(was[own].sum() - now[own].sum(), rel=1e-9)
-    assert freed == bench.objective.n_free(bench.own, now) - bench.objective.n_free(bench.own, was)
+    assert freed == crammer_singer.n_free(bench.own, bench.row_C, now) - crammer_singer.n_free(
+        bench.own, bench.row_C, was
+    )
     rises = np.diff([dual(alpha, bench.X, bench.own)[0] for alpha in (moved, now)])[0]
     assert told.gain.sum() == pytest.approx(rises, rel=1e-9)
     several = (moved < bench.bounds).sum(axis=1) > 1

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from streamsvm.storage.features.visits import UNMAPPED
 from streamsvm.storage.rows.csr import EMPTY
 from streamsvm.storage.rows.segment import Segment
-from streamsvm.trainer.problem.problem import Problem
+from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.solvers.cutting_planes import Options, cpa, ocas
 from streamsvm.trainer.updates.progress import Progress
+from tests.contracts.objectives import plain_segment
 from tests.contracts.problems import random_problem
 from tests.reference import cutting_planes as reference
 from tests.reference import data
@@ -40,7 +42,7 @@ class InMemory:
     def _segment(X, y, first, rows) -> Segment:
         part, ids = X[first : first + rows], np.arange(first, min(first + rows, len(y)), dtype=np.int32)
         columns = (part.indptr.astype(np.int32), part.indices.astype(np.int32), part.data)
-        return Segment(ids, y[ids].astype(np.float32), np.zeros(len(ids)), *columns)
+        return plain_segment(ids, y[ids], np.zeros(len(ids)), *columns)
 
     def _count(self, n_rows):
         while True:
@@ -87,9 +89,9 @@ class Session:
     def __iter__(self) -> Iterator[Progress]:
         self.w = np.zeros(self.X.shape[1]) if self.w is None else self.w
         self.source = InMemory(self.X, self.y)
-        settings = SimpleNamespace(threads=self.threads, options=Options(max_cuts=self.max_cuts))
-        problem = Problem("hinge", self.C, self.C_negative or self.C)
-        return SOLVERS[self.name](problem, settings, self.source, np.zeros(len(self.y)), self.w)
+        tasks, options = Tasks.single("hinge", self.C, self.C_negative), Options(max_cuts=self.max_cuts)
+        settings = SimpleNamespace(threads=self.threads, options=options, tasks=tasks, visited=UNMAPPED)
+        return SOLVERS[self.name](settings, self.source, np.zeros((len(self.y), 1)), self.w[:, np.newaxis])
 
 
 def until(session, relative_gap, most=2000) -> Progress:

@@ -11,8 +11,9 @@ from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.outcome.lane_model import lane_outcome
 from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.storage.blocks.manifest import read_manifest
-from streamsvm.trainer.problem.objective import REGRESSION, make_objective
+from streamsvm.trainer.problem.losses import REGRESSION
 from streamsvm.trainer.sweeps.active import ActiveRows
+from tests.contracts.objectives import PlainObjective
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem
 from tests.contracts.solver import solving
 from tests.reference import data
@@ -37,7 +38,7 @@ def problem(loss):
 
 
 def primal(loss, X, y, w, C) -> float:
-    objective = make_objective(loss, C, C, EPSILON)
+    objective = PlainObjective(loss, C, C, EPSILON)
     return float(w @ w / 2 + objective.losses(y, objective.m(y, X @ w)))
 
 
@@ -111,7 +112,7 @@ def test_training_ends_when_gradients_are_within_the_tolerance(loss, tmp_path):
 def test_the_dual_objective_rises_to_the_primal_in_every_round(loss, tmp_path):
     dataset, before = make_dataset(tmp_path / "data", *problem(loss)), 0.0
     with solving(tmp_path / "run", dataset, 3 << 20, solver="dcd", loss=loss, C=3.0, tolerance=1e-6) as session:
-        objective = make_objective(loss, 3.0, 3.0, 0.1)
+        objective = PlainObjective(loss, 3.0, 3.0, 0.1)
         for _ in range(40):
             progress = next(session.passes)
             assert before <= progress.dual_objective * (1 + 1e-12) <= progress.primal_bound * (1 + 1e-11)

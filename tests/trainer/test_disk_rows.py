@@ -8,10 +8,11 @@ import pytest
 
 from streamsvm.storage.rows import decoded_row_cache
 from streamsvm.storage.rows.decoded_row_cache import DecodedRowCache
-from streamsvm.storage.rows.segment import ROW_ID, TARGET, Segment, bytes_of, row_bytes
+from streamsvm.storage.rows.segment import ROW_ID, bytes_of, row_bytes
 from streamsvm.storage.rows.spill_file import SpillFile
 from streamsvm.trainer.rows.disk import DiskRows
 from streamsvm.trainer.rows.mixture import SEGMENTS
+from tests.contracts.objectives import plain_segment
 from tests.contracts.problems import random_problem
 from tests.trainer.disks import SMALL, Disk, refuses
 
@@ -24,7 +25,7 @@ def rows():
     X, y = random_problem(N_ROWS)
     Qii = np.asarray(X.multiply(X).sum(axis=1)).ravel().astype(np.float64)
     row_id = np.random.default_rng(0).permutation(N_ROWS).astype(ROW_ID)
-    return Segment(row_id, y.astype(TARGET), Qii, X.indptr.astype(np.int32), X.indices.astype(np.int32), X.data)
+    return plain_segment(row_id, y, Qii, X.indptr.astype(np.int32), X.indices.astype(np.int32), X.data)
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def content(rows):
     """Each row by its id, to the byte."""
     ends = itertools.pairwise(rows.indptr.tolist())
     own = (
-        (rows.y[k], rows.Qii[k], rows.indices[a:b].tobytes(), rows.values[a:b].tobytes())
+        (rows.class_code[k], rows.Qii[k], rows.indices[a:b].tobytes(), rows.values[a:b].tobytes())
         for k, (a, b) in enumerate(ends)
     )
     return dict(zip(rows.row_id.tolist(), own, strict=True))
@@ -176,8 +177,8 @@ def test_a_set_that_the_disk_did_not_take_whole_is_not_used(sealed, rows, disk):
 def of_lengths(lengths):
     rng, indptr = np.random.default_rng(0), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     values = rng.random(indptr[-1], np.float32)
-    ids, y = np.arange(len(lengths), dtype=ROW_ID), np.ones(len(lengths), TARGET)
-    return Segment(ids, y, rng.random(len(lengths)), indptr, rng.integers(0, 99, len(values), np.int32), values)
+    ids, y = np.arange(len(lengths)), np.ones(len(lengths))
+    return plain_segment(ids, y, rng.random(len(lengths)), indptr, rng.integers(0, 99, len(values), np.int32), values)
 
 
 LONGEST = (SMALL - bytes_of(1, 0)) // 8  # values of a row that fills a segment

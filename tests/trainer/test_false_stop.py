@@ -6,8 +6,8 @@ from scipy import sparse
 
 from streamsvm.storage.rows.cache_plan import plan_cache
 from streamsvm.storage.rows.segment import packed_bytes
+from streamsvm.trainer.updates.convergence import CONVERGED, StoppingTargets, limit_reached, suggested
 from streamsvm.trainer.updates.progress import Progress
-from streamsvm.trainer.updates.stop import limit_reached, seems_converged
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, exact, solving
 from tests.training import train
@@ -98,5 +98,6 @@ def progress(**changes) -> Progress:
 )
 def test_stop_rule(changes, tolerance, relative_gap, max_passes, out_of_time, reason):
     found = progress(**changes)
-    told = seems_converged(found, tolerance, relative_gap) or limit_reached(found.pass_, max_passes, out_of_time)
-    assert told == reason
+    (place,) = suggested(StoppingTargets(tolerance, relative_gap), found)
+    limit = limit_reached(found.pass_, max_passes, 2.0, 1.0 if out_of_time else None, is_stopping=False)
+    assert (CONVERGED[place - 1] if place else limit) == reason

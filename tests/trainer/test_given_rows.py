@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from streamsvm.storage.rows.packing import split
-from streamsvm.storage.rows.segment import ROW_ID, TARGET, Segment, view
+from streamsvm.storage.rows.segment import ROW_ID, Segment, view
 from streamsvm.storage.rows.spill_file import SPILL_SEGMENT
 from streamsvm.storage.run.rounds import GIVEN, GIVEN_ALPHA, TAKEN_ALPHA
-from streamsvm.trainer.distributed.active_row_export import GivenRows
+from streamsvm.trainer.distributed.active_row_export import ActiveRowExport
+from tests.contracts.objectives import plain_segment
 
 N_ROWS = 3000
 
@@ -20,13 +21,12 @@ def rows():
     indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     rng = np.random.default_rng(0)
     indices = np.zeros(indptr[-1], np.int32)
-    y = np.ones(N_ROWS, TARGET)
-    return Segment(
-        np.arange(N_ROWS, dtype=ROW_ID), y, rng.random(N_ROWS), indptr, indices, rng.random(indptr[-1], np.float32)
+    return plain_segment(
+        np.arange(N_ROWS), np.ones(N_ROWS), rng.random(N_ROWS), indptr, indices, rng.random(indptr[-1], np.float32)
     )
 
 
-@pytest.fixture(params=[(N_ROWS,), (N_ROWS, 4)], ids=str)
+@pytest.fixture(params=[(N_ROWS, 1), (N_ROWS, 4)], ids=str)
 def alpha(request):
     return np.random.default_rng(1).random(request.param)
 
@@ -39,14 +39,14 @@ def score():
 
 @pytest.fixture
 def given(tmp_path, rows, alpha, score):
-    made = GivenRows(tmp_path, alpha, score, at_once=2 * SPILL_SEGMENT)
-    made.windows = lambda is_active, _: iter([part(rows, 0, 1000), part(rows, 1000, N_ROWS)])
+    made = ActiveRowExport(tmp_path, alpha, score, at_once=2 * SPILL_SEGMENT)
+    made.rows_from(lambda is_active, _: iter([part(rows, 0, 1000), part(rows, 1000, N_ROWS)]))
     return made
 
 
 def part(rows, first, last):
     own = slice(rows.indptr[first], rows.indptr[last])
-    columns = (each[first:last] for each in (rows.row_id, rows.y, rows.Qii))
+    columns = (each[first:last] for each in (rows.row_id, rows.class_code, rows.fold, rows.Qii))
     indptr = rows.indptr[first : last + 1] - rows.indptr[first]
     return Segment(*columns, indptr, rows.indices[own], rows.values[own])
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from streamsvm.trainer.kernels.order import permutation
 from streamsvm.trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
-from tests.contracts.kernels import BOXES, columns, notes, visit
+from tests.contracts.kernels import BOXES, columns, notes, signs, visit
 
 
 def naive_step(x, y, U, D, a, w):
@@ -29,7 +29,8 @@ def gap_term(loss, C, a, m):
 
 def setting(loss, seed):
     """Columns, dense rows, the box, U, D and C by row, and a state with rows at 0, at U and between."""
-    rows = row_id, y, _, indptr, indices, values = columns(seed=seed)
+    rows = columns(seed=seed)
+    row_id, y, indptr, indices, values = rows.row_id, signs(rows), rows.indptr, rows.indices, rows.values
     n = len(row_id)
     dense = np.zeros((n, 60))
     for i in range(n):
@@ -52,7 +53,7 @@ def count_free(alpha, U):
 @pytest.mark.parametrize("seed", range(5))
 def test_visit_is_one_coordinate_step_a_row(loss, seed):
     rows, dense, box, U, D, _, alpha, w = setting(loss, seed)
-    row_id, y = rows[:2]
+    row_id, y = rows.row_id, signs(rows)
     order = np.random.default_rng(seed).permutation(len(row_id)).astype(np.int32)
     a, v, gradients, duals = alpha.copy(), w.copy(), [], []
     for k in order:
@@ -77,7 +78,7 @@ def test_visit_is_one_coordinate_step_a_row(loss, seed):
 @pytest.mark.parametrize("seed", range(5))
 def test_score_is_minus_the_gap_term_or_the_distance_beyond_the_margin(loss, seed):
     rows, dense, box, U, D, C, alpha, w = setting(loss, seed)
-    row_id, y = rows[:2]
+    row_id, y = rows.row_id, signs(rows)
     kinds = set()
     for k in range(len(row_id)):
         a, m = alpha[row_id[k]], float(y[k]) * (dense[k] @ w)
@@ -123,7 +124,7 @@ def test_clipped_alpha_is_exactly_at_its_bound(loss):
 @pytest.mark.parametrize("projected", [False, True])
 def test_printed_rule_as_printed_and_as_meant(loss, per_sweep, projected):
     rows, dense, box, U, D, _, alpha, w = setting(loss, 1)
-    row_id, y = rows[:2]
+    row_id, y = rows.row_id, signs(rows)
     order = np.random.default_rng(0).integers(0, len(row_id), 300, dtype=np.int32)
     capacity, beta, n = 38.0, 0.9, 40.0
     gone, rule = np.zeros(len(alpha), bool), np.array([np.inf, 0.0, 0.0, float(len(row_id)), 0.0])
@@ -148,7 +149,7 @@ def test_printed_rule_as_printed_and_as_meant(loss, per_sweep, projected):
         gradients.append(PG)
         a[i], v = new, new_v
     ways = Ways(capacity, beta, n, per_sweep, projected)
-    M_plus, M_minus, _, _ = paper_visits(order, rows, box, ways, alpha, w, gone, rule)
+    M_plus, M_minus, _, _ = paper_visits(order, rows, box.table, ways, alpha, w, gone, rule)
     assert 0 < len(given_up) == np.count_nonzero(gone)
     assert set(np.flatnonzero(gone).tolist()) == {int(i) for i in given_up}
     assert alpha == pytest.approx(a, rel=1e-6, abs=1e-9)

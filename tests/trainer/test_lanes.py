@@ -12,14 +12,11 @@ from streamsvm.storage.rows.axis import WIDTHS
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.kernels.visit import Dual, Weights
 from streamsvm.trainer.kernels.visit_lanes import visit_lanes
-from streamsvm.trainer.problem.lanes import Group, LaneTerms
-from streamsvm.trainer.problem.problem import Problem
-from streamsvm.trainer.updates.group import LaneTally, warm_lane_tally
-from streamsvm.trainer.updates.lanes import Lanes, terms_of
-from streamsvm.trainer.updates.statistics import Tally
-from streamsvm.trainer.updates.sums import Sums
-from streamsvm.trainer.updates.updater import Visitor
+from streamsvm.trainer.problem.tasks import Task, Tasks
+from streamsvm.trainer.updates.statistics import DualStatistics, Sums, warm_statistics
+from streamsvm.trainer.updates.variables import Variables
 from tests.contracts.kernels import NO_LOCK, columns
+from tests.contracts.objectives import updater_of
 from tests.contracts.problems import make_dataset, random_problem, stored_rows
 from tests.trainer.test_sample_weights import weighted
 from tests.training import train
@@ -137,25 +134,21 @@ def test_a_visit_in_many_lanes_is_a_visit_in_each():
     """Of one class at several C, at a bound and free: as the kernel of one lane has it, gains and gradients too."""
     rows, n = columns(), len(columns().row_id)
     order, Cs = np.tile(np.arange(n, dtype=np.int32), 6), (0.05, 0.4, 2.0, 30.0)
-    group = Group((1.0, -1.0), 1, 0, tuple(LaneTerms(0, None, C, 0.5 * C) for C in Cs))
-    kinds = rows._replace(y=np.where(rows.y > 0, 0, 1).astype(np.float32))
-    weight = np.random.default_rng(0).choice([0.5, 1.0, 3.0], 2 * n).astype(np.float32)
+    weight = np.random.default_rng(0).choice([0.5, 1.0, 3.0], n).astype(np.float32)
     for loss, row_weight in product(("hinge", "squared_hinge"), (None, weight)):
         alpha, w = np.zeros((2 * n, 4)), np.zeros((width_of(rows), 4))
-        sums = Sums(np.full(4, -np.inf), np.full(4, np.inf), *(np.zeros(4) for _ in range(4)))
-        score = np.empty(len(order), np.float32)
-        terms = terms_of(group, loss, np.empty(0, np.float32) if row_weight is None else row_weight)
+        tasks = Tasks(loss, tuple(Task(0, None, C, 0.5 * C) for C in Cs), (1.0, -1.0))
+        sums, score = Sums.none(4), np.empty(len(order), np.float32)
+        own_rows = rows if row_weight is None else rows._replace(weight=row_weight)
         dual = Dual(alpha.reshape(-1), alpha.reshape(-1))
-        visit_lanes(order, kinds, terms, dual, Weights(w.reshape(-1), NO_LOCK), score, sums)
-        y = rows.y if row_weight is None else rows.y * row_weight[rows.row_id]
+        visit_lanes(order, own_rows, tasks.table, dual, Weights(w.reshape(-1), NO_LOCK), score, sums)
         scores = []
         for lane, C in enumerate(Cs):
             own_alpha, own_w = np.zeros(2 * n), np.zeros(width_of(rows))
-            visitor = Visitor(Problem(loss, C, 0.5 * C), own_alpha, own_w, Tally(own_alpha, own_w), lambda *_: None)
-            found = visitor.visit(Segment(*rows._replace(y=y.astype(np.float32))), order)
+            found = updater_of(Tasks.single(loss, C, 0.5 * C), own_alpha, own_w).visit(Segment(*own_rows), order)
             assert alpha[:, lane] == pytest.approx(own_alpha, rel=1e-9, abs=1e-12)
             assert w[:, lane] == pytest.approx(own_w, rel=1e-9, abs=1e-12)
-            assert [figure[lane] for figure in sums] == pytest.approx(list(found.sums), rel=1e-6, abs=1e-9)
+            assert [figure[lane] for figure in sums] == pytest.approx(np.ravel(found.sums), rel=1e-6, abs=1e-9)
             scores.append(found.score)
         assert score == pytest.approx(np.min(scores, axis=0), rel=1e-5, abs=1e-7)
 
@@ -168,17 +161,17 @@ def width_of(rows):
 def test_lanes_that_are_done_are_packed_away_and_come_back(lanes):
     """What is trained is what was there, wherever it lies meanwhile."""
     rng = np.random.default_rng(lanes)
-    group = Group((1.0, -1.0), 1, 0, tuple(LaneTerms(0, None, 1.0 + k, 1.0) for k in range(lanes)))
-    width = group.width
+    tasks = Tasks("hinge", tuple(Task(0, None, 1.0 + k, 1.0) for k in range(lanes)))
+    width = tasks.width
     alpha, w, room = rng.random((7, width)), rng.random((11, width)), np.zeros((11, width))
     before = alpha.copy(), w.copy()
     done = np.zeros(width, bool)
-    found = Lanes(terms_of(group, "hinge", np.empty(0)), alpha, w, lambda: room, lambda: done)
+    found = Variables(tasks, alpha, w, lambda: room, lambda: done)
     found.begin()
     assert not found.settle(np.arange(width) > 0)
     assert found.w.shape[1] == 1 if width > 1 else width
     assert np.array_equal(found.w[:, 0], before[1][:, 0]) and np.array_equal(found.alpha[:, 0], before[0][:, 0])
-    assert np.flatnonzero(found.is_left).tolist() == [0]
+    assert np.flatnonzero(found.is_trained).tolist() == [0]
     found.w += 1.0
     found.alpha += 2.0
     found.earlier_w[:] = -1.0  # momentum's: nobody else's
@@ -190,19 +183,19 @@ def test_lanes_that_are_done_are_packed_away_and_come_back(lanes):
     assert found.w is w and found.alpha is alpha
     for now, was, added in ((w, before[1], 1.0), (alpha, before[0], 2.0)):
         assert np.array_equal(now[:, 0], was[:, 0] + added) and np.array_equal(now[:, 1:], was[:, 1:])
-    assert np.flatnonzero(found.is_left).tolist() == list(range(1, lanes))
-    assert not found.terms.sign[:, 0].any() and found.terms.sign[:, 1:lanes].all()
+    assert np.flatnonzero(found.is_trained).tolist() == list(range(1, lanes))
+    assert not found.table.U[:, 0].any() and found.table.U[:, 1:lanes].all()
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_lanes_that_begin_with_an_alpha_are_counted_each_by_itself(loss):
     Cs = [0.5, 2.0, 8.0]
-    group = Group((1.0, -1.0), 1, 0, tuple(LaneTerms(0, None, C, C) for C in Cs))
-    alpha = np.zeros((40, group.width))
+    tasks = Tasks(loss, tuple(Task(0, None, C, C) for C in Cs))
+    alpha = np.zeros((40, tasks.width))
     alpha[:, 1:3] = Cs[1:] * np.random.default_rng(0).choice([0.0, 0.2, 0.7, 1.0], (40, 2))
-    assert not warm_lane_tally(group, loss, np.zeros_like(alpha))
-    lanes = Lanes(terms_of(group, loss, np.empty(0)), alpha, np.zeros((3, group.width)), lambda: alpha, lambda: False)
-    curvature, free = LaneTally(lanes, 3, warm_lane_tally(group, loss, alpha)).of_alpha
+    assert not warm_statistics(tasks, np.zeros_like(alpha))
+    variables = Variables(tasks, alpha, np.zeros((3, tasks.width)))
+    curvature, free = DualStatistics(variables, warm_statistics(tasks, alpha)).of_alpha
     for lane, C in enumerate(Cs):
         own = alpha[:, lane]
         is_below = own < (C if loss == "hinge" else np.inf)

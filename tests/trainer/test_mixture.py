@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from streamsvm.storage.rows.segment import ROW_ID, TARGET, Segment
-from streamsvm.trainer.problem.problem import Problem
+from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.rows.mixture import SEGMENTS, Mixture
 from streamsvm.trainer.sweeps.active import ActiveRows
-from streamsvm.trainer.updates.statistics import Tally
-from streamsvm.trainer.updates.updater import Visitor
+from tests.contracts.objectives import plain_segment, updater_of
 from tests.contracts.problems import random_problem
 
 N_ROWS, N_SEGMENTS = 1200, 12
@@ -22,7 +20,7 @@ def segments_of(X, y, count):
     for ids in np.array_split(np.arange(X.shape[0]), count):
         part = X[ids]
         columns = part.indptr.astype(np.int32), part.indices.astype(np.int32), part.data
-        yield Segment(ids.astype(ROW_ID), y[ids].astype(TARGET), Qii[ids], *columns)
+        yield plain_segment(ids, y[ids], Qii[ids], *columns)
 
 
 def test_rows_lie_side_by_side():
@@ -38,7 +36,7 @@ def test_rows_lie_side_by_side():
     mixture.add(first)
     ids = [*third.row_id, *first.row_id]
     rows = mixture.rows
-    assert rows.row_id.tolist() == ids and np.array_equal(rows.y, y[ids])
+    assert rows.row_id.tolist() == ids and np.array_equal(rows.class_code == 0, y[ids] > 0)
     assert rows.indices.tobytes() == X[ids].indices.tobytes() and rows.values.tobytes() == X[ids].data.tobytes()
     assert rows.indptr.tolist() == X[ids].indptr.tolist() and np.all(rows.Qii == [*third.Qii, *first.Qii])
 
@@ -87,9 +85,9 @@ def test_a_sweep_brings_every_row_once_with_others_each_time():
 def test_rows_without_values_fill_it_too():
     empty = np.empty(0, np.int32)
     many = 50_000
-    rows = Segment(
-        np.arange(many, dtype=ROW_ID),
-        np.ones(many, TARGET),
+    rows = plain_segment(
+        np.arange(many),
+        np.ones(many),
         np.zeros(many),
         np.zeros(many + 1, np.int32),
         empty,
@@ -105,7 +103,7 @@ def test_rows_without_values_fill_it_too():
 def distance_after(rounds, segments, n_rows, width, mixture):
     """How much further the dual objective rises after so many rounds."""
     alpha, w = np.zeros(n_rows), np.zeros(width)
-    visitor = Visitor(Problem("hinge", C, C), alpha, w, Tally(alpha, w), lambda *_: None, asks_rest=True)
+    visitor = updater_of(Tasks.single("hinge", C), alpha, w, asks_rest=True)
     rows = ActiveRows(segments, visitor, mixture)
     rng = np.random.default_rng(0)
     reached = []

@@ -5,10 +5,12 @@ from functools import partial
 import numpy as np
 import pytest
 
+from streamsvm.storage.rows.cache import Step
+from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.updates.momentum import Momentum, beta, rate
-from streamsvm.trainer.updates.statistics import Tally
-from streamsvm.trainer.updates.sums import Sums
-from tests.contracts.kernels import BOXES, visit
+from streamsvm.trainer.updates.statistics import DualStatistics, Sums
+from streamsvm.trainer.updates.variables import Variables
+from tests.contracts.kernels import BOXES, signs, visit
 from tests.contracts.problems import a_dataset
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.trainer.test_kernels import count_free, setting
@@ -52,7 +54,7 @@ def test_rate_is_the_mean_of_late(gaps, expected):
     assert rate(gaps) == pytest.approx(expected)
 
 
-FAR = [1.0, 2.0] * 30  # gaps: beta is at its largest
+FAR = [np.array([gap]) for gap in [1.0, 2.0] * 30]  # gaps: beta is at its largest
 
 
 class Sweeps:
@@ -60,22 +62,25 @@ class Sweeps:
 
     def __init__(self, loss, seed):
         self.rows, self.dense, self.box, self.U, self.D, *_ = setting(loss, seed)
-        self.row_id, self.y = self.rows[:2]
+        self.row_id, self.y = self.rows.row_id, signs(self.rows)
         self.alpha, self.w = np.zeros(2 * len(self.row_id)), np.zeros(self.dense.shape[1])
-        self.tally = Tally(self.alpha, self.w)
-        self.momentum = Momentum(self.alpha, self.w, self.tally, np.empty_like(self.w))
+        scratch = np.empty((len(self.w), 1))
+        self.variables = Variables(Tasks.single(loss, 1.0), self.alpha[:, None], self.w[:, None], lambda: scratch)
+        self.statistics = DualStatistics(self.variables)
+        step = Step(1, len(self.alpha), len(self.w), 1, 0, 0, 0, 0, 0, True, True, (), (), ())
+        self.momentum = Momentum(self.variables, self.statistics, step)
         self.rng = np.random.default_rng(seed)
 
     def visit(self, order):
-        found = visit(order, self.rows, self.box, self.alpha, self.w, before=self.momentum.before)
-        self.tally.add(len(order), Sums(*found, gap=0.0, squares=0.0))
+        found = visit(order, self.rows, self.box, self.alpha, self.w, before=self.variables.before.reshape(-1))
+        self.statistics.add(len(order), Sums(*np.array([*found, 0.0, 0.0])[:, np.newaxis]))
 
     def sweep(self, yields=False):
         """Returns whether alpha was outside its bounds in between."""
         self.momentum.begin_sweep(FAR)
         was_outside = not self.is_inside
         self.visit(self.rng.permutation(len(self.row_id)).astype(np.int32))
-        self.momentum.end_sweep(yields)
+        self.momentum.end_sweep(np.array([yields]))
         return was_outside
 
     @property
@@ -97,7 +102,7 @@ def test_each_sweep_ends_inside_the_bounds_with_the_w_and_the_figures_of_alpha(l
         own = sweeps.alpha[sweeps.row_id]
         assert sweeps.is_inside
         assert sweeps.w == pytest.approx(sweeps.w_of_alpha, rel=1e-9, abs=1e-11)
-        curvature, free = sweeps.tally.of_alpha
+        curvature, free = sweeps.statistics.of_alpha
         assert curvature == pytest.approx(np.sum(sweeps.D * own**2) / 2, rel=1e-9, abs=1e-12)
         assert free == count_free(own, sweeps.U)
     assert outside > 0
@@ -108,15 +113,15 @@ def test_a_sweep_that_is_undone_has_not_been(loss):
     sweeps = Sweeps(loss, 0)
     for _ in range(5):
         sweeps.sweep()
-    before, of_alpha = (sweeps.alpha.copy(), sweeps.w.copy()), sweeps.tally.of_alpha
+    before, of_alpha = (sweeps.alpha.copy(), sweeps.w.copy()), sweeps.statistics.of_alpha
     sweeps.momentum.begin_sweep(FAR)
     sweeps.visit(np.arange(7, dtype=np.int32))
     assert not np.array_equal(sweeps.alpha, before[0])
     sweeps.momentum.undo()
     assert np.array_equal(sweeps.alpha, before[0])
     assert np.array_equal(sweeps.w, before[1])
-    assert sweeps.tally.of_alpha == of_alpha
-    assert sweeps.momentum.before is sweeps.alpha
+    assert sweeps.statistics.of_alpha == of_alpha
+    assert sweeps.variables.before is sweeps.variables.alpha
 
 
 def test_rows_that_have_moved_are_those_that_momentum_moves_next():
@@ -142,7 +147,7 @@ def test_a_sweep_that_brought_nothing_is_followed_by_one_without_momentum():
         sweeps.momentum.begin_sweep(FAR)
         moved.append(not (np.array_equal(sweeps.alpha, before[0]) and np.array_equal(sweeps.w, before[1])))
         sweeps.visit(np.arange(len(sweeps.row_id), dtype=np.int32))
-        sweeps.momentum.end_sweep(yields)
+        sweeps.momentum.end_sweep(np.array([yields]))
     assert moved == [True, True, False, True]
 
 

@@ -6,7 +6,7 @@ import pytest
 from streamsvm.storage.errors import ValuesOverflow
 from streamsvm.storage.models.support_vectors import Machine, SupportVectors
 from streamsvm.storage.run.state import create_state
-from streamsvm.trainer.shared_state import Link
+from streamsvm.trainer.shared_state import SharedState
 from tests.contracts.problems import make_dataset, random_problem
 from tests.training import train
 
@@ -28,12 +28,12 @@ def test_distances_that_products_cannot_say_are_refused(tmp_path, solver, larges
         assert np.isfinite(found.result["certificate"]["primal_objective"])
 
 
-@pytest.mark.parametrize("width", [1, 2])
+@pytest.mark.parametrize("width", [1, 4])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e200])
 def test_weights_that_are_none_are_not_published(tmp_path, width, value):
     (tmp_path / "run").mkdir()
     state = create_state(tmp_path / "run", 3, 4, lanes=width)
-    link = Link(state, deferred=False)
+    link = SharedState(state, deferred=False, n_figures=width)
     w = np.zeros(state.w.shape)
     link.publish(w)
     link._width = 4
@@ -45,7 +45,7 @@ def test_weights_that_are_none_are_not_published(tmp_path, width, value):
 
 def test_a_machine_that_is_none_is_not_published(tmp_path):
     (tmp_path / "run").mkdir()
-    link = Link(create_state(tmp_path / "run", 3, 4), deferred=False)
+    link = SharedState(create_state(tmp_path / "run", 3, 4), deferred=False)
     vectors = SupportVectors(1.0, 4, np.array([0, 1]), np.zeros(1, np.int32), np.ones(1, np.float32))
     with pytest.raises(ValuesOverflow):
         link.publish_machine(Machine(vectors, np.array([np.nan]), 0, 0.0))

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from streamsvm.trainer.checkpoints import Slots
-from streamsvm.trainer.problem.problem import LOSSES
+from streamsvm.trainer.problem.losses import SVM_LOSSES
 from tests.contracts.problems import a_dataset
 from tests.contracts.solver import exact, solving
 from tests.faults.scale import count
 from tests.reference.dcd import Solution, dcd
 from tests.trainer.disks import PLENTY, Disk, refuses
-from tests.training import Turns, solvers_with
+from tests.training import Turns, solvers_with, without_axis
 
-CASES = list(itertools.product(LOSSES, [1.0, 10.0], [1, 2]))
+CASES = list(itertools.product(SVM_LOSSES, [1.0, 10.0], [1, 2]))
 REFUSALS = max(len(CASES), count(150, 3000))
 GOAL = 1e-6  # of the optimum, how far D may be from it in the end
 MOST_PASSES = 400
@@ -97,7 +97,7 @@ class Looking(Slots):
         return bool(self._rng.random() < 0.2)
 
     def write(self, about, arrays, is_sure) -> None:
-        self.check(arrays["alpha"], arrays["w"])
+        self.check(without_axis(arrays["alpha"]), without_axis(arrays["w"]))
 
 
 # Several times what the cache holds.

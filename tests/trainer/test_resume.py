@@ -18,7 +18,7 @@ from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import CheckpointUnsound
 from streamsvm.storage.models.support_vectors import packed, published_machine
 from streamsvm.storage.run.checkpoint import newest_checkpoint, read_checkpoint, write_checkpoint
-from streamsvm.trainer.problem.objective import REGRESSION
+from streamsvm.trainer.problem.losses import REGRESSION
 from streamsvm.trainer.shared_state import HandedBack
 from streamsvm.trainer.solvers import SOLVERS
 from tests.contracts import bracketing
@@ -300,8 +300,8 @@ def test_a_job_that_dies_between_sweeps_begins_the_pass_again_with_what_it_had(t
     kept = newest_checkpoint(job.checkpoints)
     assert (kept.about["pass"], kept.about["pieces"], kept.about["control"]["sweeps"]) == (1, 0, 6)
     problem = exact(dataset, C=10.0)
-    v = problem.X.T @ (kept["alpha"] * problem.y)
-    assert np.linalg.norm(kept["w"] - v) <= 1e-9 * np.linalg.norm(v)
+    v = problem.X.T @ (kept["alpha"][:, 0] * problem.y)
+    assert np.linalg.norm(kept["w"][:, 0] - v) <= 1e-9 * np.linalg.norm(v)
     assert kept["alpha"].min() >= 0 and 0 < kept["alpha"].max() <= 10.0
     found = job.attempt()
     assert found.passes[0]["pass"] == 1

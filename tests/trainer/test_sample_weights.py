@@ -10,7 +10,7 @@ from sklearn.svm import LinearSVC, LinearSVR
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.service.jobs.fields.field_rules import KERNEL_SOLVERS
 from streamsvm.service.jobs.plan.plan import TRAINS_WEIGHTS
-from streamsvm.trainer.problem.objective import REGRESSION
+from streamsvm.trainer.problem.losses import REGRESSION
 from tests.contracts.problems import make_dataset, random_problem, stored_rows, weighted_text
 from tests.reference.dcd import primal_objective
 from tests.training import train
@@ -50,7 +50,7 @@ def test_the_optimum_is_that_of_scikit_learn(tmp_path, problem, loss, way):
     svm = LinearSVC(loss=loss, C=C, fit_intercept=False, dual=True, tol=1e-8, max_iter=10**6)
     svm.fit(X, y, sample_weight=np.maximum(weight, 1e-30))
     best = losses_and_norm(X, y, svm.coef_[0], weight, loss)
-    w = found.state.w[1:]
+    w = found.w[1:]
     assert found.result["converged"]
     assert losses_and_norm(X, y, w, weight, loss) <= best * (1 + 1e-6)
     certificate = found.result["certificate"]
@@ -101,7 +101,7 @@ def test_the_optimum_of_regression_is_that_of_scikit_learn(tmp_path, numbers, lo
     best = objective_of_numbers(X, y, svm.coef_, weight, loss)
     plain = svm.fit(X, y).coef_
     assert objective_of_numbers(X, y, plain, weight, loss) > best * 1.001
-    own = objective_of_numbers(X, y, found.state.w[1:], weight, loss)
+    own = objective_of_numbers(X, y, found.w[1:], weight, loss)
     certificate = found.result["certificate"]
     assert found.result["converged"]
     assert own == pytest.approx(best, rel=1e-6)
@@ -135,10 +135,10 @@ def test_alpha_is_in_the_box_of_its_row(tmp_path, problem):
     weight = np.random.default_rng(3).choice([0.0, 0.5, 7.0], N_ROWS)
     dataset = weighted(tmp_path / "data", X, y, weight)
     found = train(tmp_path / "run", dataset, 1 << 17, C=C, **SOLVED)
-    alpha = found.state.alpha
+    alpha = found.alpha
     weight = stored_rows(dataset)[0].weight
     assert (alpha >= 0).all() and (alpha <= C * weight).all()
     assert (alpha[weight == 7.0] > C).any() and not alpha[weight == 0.0].any()
     unweighted = train(tmp_path / "plain", make_dataset(tmp_path / "plain data", X, y), 1 << 17, C=C, **SOLVED)
-    best = primal_objective(X, y, unweighted.state.w[1:], C, "hinge")
-    assert primal_objective(X, y, found.state.w[1:], C, "hinge") > best * 1.001
+    best = primal_objective(X, y, unweighted.w[1:], C, "hinge")
+    assert primal_objective(X, y, found.w[1:], C, "hinge") > best * 1.001

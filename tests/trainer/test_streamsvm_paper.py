@@ -7,20 +7,22 @@ import pytest
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.storage.features.visits import UNMAPPED
 from streamsvm.storage.rows.segment import Segment
-from streamsvm.trainer.problem.box import Box
-from streamsvm.trainer.problem.problem import Problem
+from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.solvers.streamsvm_paper import BETA, Options, Picks
 from streamsvm.trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
-from streamsvm.trainer.updates.statistics import Tally
+from streamsvm.trainer.updates.statistics import DualStatistics
+from streamsvm.trainer.updates.variables import Variables
 from tests.contracts.kernels import columns
+from tests.contracts.objectives import plain_segment
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, exact
 from tests.reference.dcd import dcd
 from tests.training import train
 
 AS_MEANT = {"epsilon_decay": "sweep", "epsilon_reset": True, "epsilon_gradient": "projected"}
-HINGE = Box(1.0, 0.0, 1.0, 0.0)
+HINGE = Tasks.single("hinge", 1.0).table
 
 
 def epsilon_after(picks: int, epsilon: float, per_sweep: bool) -> float:
@@ -52,11 +54,11 @@ def test_infinity_keeps_all_rows_until_epsilon_is_set():
 
 
 class OneSegment:
-    """A cache that always holds the same rows: a Cursor, and its Link."""
+    """A cache that always holds the same rows: a Cursor, and its SharedState."""
 
     def __init__(self, rows: Segment) -> None:
         self.rows = rows
-        self.link = self
+        self.shared = self
         self.checkpoints = SimpleNamespace(kept={})
 
     def read(self, _segment_id: int) -> Segment:
@@ -70,10 +72,12 @@ def epsilons(passes: int, picks: int = 600, **options) -> list[float]:
     """Epsilon after each pass over 200 copies of x = 1 and one x = 50, which rests at G = 49 from the optimum on."""
     x, n = np.append(np.ones(200, np.float32), np.float32(50)), 201
     ids, ptr = np.arange(n, dtype=np.int32), np.arange(n + 1, dtype=np.int32)
-    steps = OneSegment(Segment(ids, np.ones(n, np.float32), x.astype(float) ** 2, ptr, np.zeros(n, np.int32), x))
-    settings = SimpleNamespace(cache_rows=10.0 * n, options=Options(**options))
+    steps = OneSegment(plain_segment(ids, np.ones(n), x.astype(float) ** 2, ptr, np.zeros(n, np.int32), x))
+    tasks = Tasks.single("hinge", 1.0)
+    settings = SimpleNamespace(cache_rows=10.0 * n, options=Options(**options), tasks=tasks, visited=UNMAPPED)
     alpha, w, rng = np.zeros(n), np.zeros(1), np.random.default_rng(0)
-    rule = Picks(Problem("hinge", 1.0, 1.0), settings, steps, Tally(alpha, w), alpha, w)
+    statistics = DualStatistics(Variables(tasks, alpha[:, np.newaxis], w[:, np.newaxis]))
+    rule = Picks(settings, steps, statistics, alpha, w)
     found = []
     for pass_ in range(1, passes + 1):
         step = SimpleNamespace(fresh=(), resident=(1,), pass_=pass_)

@@ -8,22 +8,22 @@ import pytest
 
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.kernels.visit import Notes
-from streamsvm.trainer.problem.problem import Problem
-from streamsvm.trainer.sweeps.run import Wanted
-from streamsvm.trainer.sweeps.sweep import ALONE, Met, Threads, sweep
-from streamsvm.trainer.updates.statistics import Tally
-from streamsvm.trainer.updates.sums import Sums
-from streamsvm.trainer.updates.updater import NO_REST, Visitor, Visits, gathered
+from streamsvm.trainer.problem.tasks import Tasks
+from streamsvm.trainer.sweeps.sweep import ALONE, Threads, sweep
+from streamsvm.trainer.updates.convergence import StoppingTargets
+from streamsvm.trainer.updates.statistics import Sums, SweepStatistics, Visits
+from streamsvm.trainer.updates.updater import NO_REST, CoordinateUpdater, gathered
 from tests.contracts.kernels import columns
+from tests.contracts.objectives import updater_of
 
 
 def visits(score, M_plus=0.0, M_minus=0.0, gap=0.0, squares=0.0):
-    sums = Sums(M_plus, M_minus, 0.0, 0, gap, squares)
+    sums = Sums(*np.array([[M_plus], [M_minus], [0.0], [0.0], [gap], [squares]]))
     return Visits(np.array(score, np.float32), np.zeros(len(score)), NO_REST, sums)
 
 
 def test_it_adds_up():
-    met = Met()
+    met = SweepStatistics.none(1)
     assert met.moved == 0.0
     met.add(visits([-0.5, 0.25], 0.5, -0.25, gap=0.5, squares=4.0))
     met.add(visits([-1.5], 0.25, -2.0, gap=1.5, squares=4.0))
@@ -34,7 +34,7 @@ def test_it_adds_up():
 
 
 def test_a_row_that_came_back_into_its_box_at_a_loss_has_not_moved_margins():
-    met = Met()
+    met = SweepStatistics.none(1)
     found = gathered(Segment(*columns()), np.arange(1, dtype=np.int32), notes_of([0.5], [-3.0]), (0.0, 0.0, 0.0, 0))
     met.add(found)
     assert (met.moved, met.sums.gap) == (0.0, 0.0)
@@ -46,7 +46,9 @@ def test_what_visits_add_up_to():
     rows = Segment(*columns())
     order, notes = np.array([4, 1], np.int32), notes_of([-0.5, 0.25], [2.0, 0.0])
     found = gathered(rows, order, notes, (0.5, -0.25, 1.5, -1))
-    assert found.sums == Sums(0.5, -0.25, 1.5, -1, 0.5, pytest.approx(4.0 * rows.Qii[4]))
+    assert [float(each[0]) for each in found.sums] == list(
+        Sums(0.5, -0.25, 1.5, -1, 0.5, pytest.approx(4.0 * rows.Qii[4]))
+    )
 
 
 def notes_of(score, gain):
@@ -69,13 +71,15 @@ def notes_of(score, gain):
     ],
 )
 def test_what_is_near(tolerance, relative_gap, factor, near):
-    met = Met()
+    met = SweepStatistics.none(1)
     met.add(visits([-1.0], 0.25, -0.25, gap=1.0))
-    assert Wanted(tolerance, relative_gap).is_near(met, np.inf, 9.0, factor) == near
+    targets = StoppingTargets(tolerance, relative_gap)
+    assert targets.near_after(met, np.full(1, np.inf), np.full(1, 9.0), factor).tolist() == [near]
 
 
 def test_nothing_met_is_nothing_known():
-    assert not Wanted(1e-3, None).is_near(Met(), np.inf, 9.0, 1.0)
+    nothing = SweepStatistics.none(1)
+    assert not StoppingTargets(1e-3, None).near_after(nothing, np.full(1, np.inf), np.full(1, 9.0), 1.0).any()
 
 
 def parts(rows: Segment, size: int):
@@ -83,7 +87,7 @@ def parts(rows: Segment, size: int):
     for first in range(0, len(rows), size):
         last = min(first + size, len(rows))
         start, end = rows.indptr[first], rows.indptr[last]
-        own = (rows.row_id, rows.y, rows.Qii)
+        own = (rows.row_id, rows.class_code, rows.fold, rows.Qii)
         indptr = rows.indptr[first : last + 1] - start
         yield Segment(*(column[first:last] for column in own), indptr, rows.indices[start:end], rows.values[start:end])
 
@@ -107,9 +111,8 @@ def swept(rows, threads):
     def learn(part, order, _visits):
         learned.extend(part.row_id[order].tolist())
 
-    visitor = Visitor(Problem("hinge", 1.0, 0.5), alpha, w, Tally(alpha, w), note)
-    met = sweep(parts(rows, 3), backwards, visitor, threads, learn)
-    return alpha.tobytes(), w.tobytes(), noted, learned, met
+    met = sweep(parts(rows, 3), backwards, updater_of(Tasks.single("hinge", 1.0, 0.5), alpha, w, note), threads, learn)
+    return alpha.tobytes(), w.tobytes(), np.array(met.sums).tobytes(), noted, learned, met.visits
 
 
 @pytest.mark.parametrize("count", [1, 2, 8])
@@ -120,7 +123,7 @@ def test_threads_visit_what_one_visits_and_learn_in_order(count):
         found = [swept(rows, way) for way in (ALONE, Threads(count, pool))]
     assert found[1] == found[0]
     *_, noted, learned, met = found[0]
-    assert noted == learned and len(set(learned)) == len(rows) == met.visits
+    assert noted == learned and len(set(learned)) == len(rows) == met
 
 
 def test_a_window_that_cannot_be_had_leaves_no_visit_under_way():
@@ -129,7 +132,7 @@ def test_a_window_that_cannot_be_had_leaves_no_visit_under_way():
     alpha, w = np.zeros(2 * len(rows)), np.zeros(60)
     ended = []
 
-    class Slow(Visitor):
+    class Slow(CoordinateUpdater):
         def visit(self, *args):
             ended.append(super().visit(*args))
             return ended[-1]
@@ -139,14 +142,15 @@ def test_a_window_that_cannot_be_had_leaves_no_visit_under_way():
         raise OSError("the disk is gone")
 
     with ThreadPoolExecutor(4) as pool:
-        visitor = Slow(Problem("hinge", 1.0, 1.0), alpha, w, Tally(alpha, w), lambda *_: None)
+        visitor = updater_of(Tasks.single("hinge", 1.0), alpha, w, make=Slow)
         with pytest.raises(OSError, match="gone"):
             sweep(windows(), backwards, visitor, Threads(4, pool))
         assert len(ended) == 3
 
 
 def test_a_share_of_the_first_gap_is_near_whatever_the_factor():
-    met = Met()
+    met = SweepStatistics.none(1)
     met.add(visits([-1.0], 0.25, -0.25, gap=1.0))
-    assert Wanted(None, None, share_of_gap=0.5).is_near(met, 2.0, 9.0, 10.0)
-    assert not Wanted(None, None, share_of_gap=0.5).is_near(met, 1.9, 9.0, 0.1)
+    targets = StoppingTargets(None, None, share_of_gap=0.5)
+    assert targets.near_after(met, np.full(1, 2.0), np.full(1, 9.0), 10.0).all()
+    assert not targets.near_after(met, np.full(1, 1.9), np.full(1, 9.0), 0.1).any()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streamsvm.storage.machine.disk_health import DiskHealth
-from streamsvm.trainer.problem.problem import LOSSES
+from streamsvm.trainer.problem.losses import SVM_LOSSES
 from streamsvm.trainer.rows.disk import DiskRows
 from tests.contracts.problems import a_dataset, make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, cache_for, check_certificate, exact, name_of, solving
@@ -27,7 +27,7 @@ def trained(run, dataset, way, **settings):
 
 @everywhere
 @pytest.mark.parametrize("C", [0.01, 1.0, 10.0])
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", SVM_LOSSES)
 def test_they_find_the_optimum(tmp_path, dataset, way, loss, C):
     found = trained(tmp_path / "run", dataset, way, loss=loss, C=C, relative_gap=1e-6, updates_per_row=20)
     assert found.result["converged"]

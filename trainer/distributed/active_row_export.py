@@ -1,4 +1,4 @@
-"""Rows of a part that do not rest, for who trains those of all parts as one; and what becomes of their alpha."""
+"""Exports the active rows of a shard to the coordinator, which trains those of all shards; takes back their alpha."""
 
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -10,30 +10,33 @@ from streamsvm.storage.rows.packing import Packer
 from streamsvm.storage.rows.segment import Segment, used_bytes, view
 from streamsvm.storage.rows.spill_file import SPILL_SEGMENT
 from streamsvm.storage.run.rounds import GIVEN, GIVEN_ALPHA, TAKEN_ALPHA
-from streamsvm.trainer.sweeps.sweep import LEAST_SLACK
+from streamsvm.trainer.updates.statistics import LEAST_SLACK
 
 Windows = Callable[[Callable[[Array], Array], np.random.Generator], Iterator[Segment]]
 
 
-class GivenRows:
+class ActiveRowExport:
     """`write_some` until none are left, then `take_alpha`; or `forget` them.
 
     at_once    bytes written at a time, or one row that is longer
-    directory  of the run; alpha (n_rows,), or with an axis of lanes; score (n_rows,) of their last visits
-    slowdowns  codes of storage.run.slowdowns: a row was too long to be given
-    windows    of the rows at hand, those of these ids (k,) that are active (k,) bool; set by who sweeps
+    directory  of the run; alpha (n_rows, width); score (n_rows,) of their last visits
+    slowdowns  codes of storage.run.slowdowns: a row was too long to be exported
     """
 
     def __init__(self, directory: Path, alpha: Array, score: Array, at_once: int = 16 << 20) -> None:
         self._directory, self._alpha, self._score, self._at_once = directory, alpha, score, at_once
-        self.windows: Windows = lambda *_: iter(())
+        self._windows: Windows = lambda *_: iter(())
         self._rng = np.random.default_rng(0)  # if there is no room for all, others are given each time
         self.slowdowns: Collection[str] = ()
         self._row_ids: list[Array] = []
         self._segments: Iterator[bytes] | None = None
 
+    def rows_from(self, windows: Windows) -> None:
+        """Take rows from there: `windows` gives those at hand whose ids (k,) are active (k,) bool."""
+        self._windows = windows
+
     def write_some(self, most: int) -> None:
-        """Some more of them, and their alpha; at most so many bytes in all, or one segment."""
+        """Write some more of them, and their alpha; at most `most` bytes in all, or one segment."""
         if self._segments is None:
             self._segments = self._fitting(most, self._packed())
         before, n_bytes = len(self._row_ids), 0
@@ -41,11 +44,11 @@ class GivenRows:
             while n_bytes < self._at_once and (segment := next(self._segments, None)):
                 rows = view(segment)
                 self._row_ids.append(rows.row_id.astype(np.int64))
-                n_bytes += file.write(segment[: used_bytes(rows)])
+                n_bytes += file.write(segment[: used_bytes(segment)])
         np.save(self._directory / GIVEN_ALPHA, self._alpha[_joined(self._row_ids[before:])])
 
     def take_alpha(self) -> bool:
-        """What there is for the rows that were given, in their order; whether there is something."""
+        """Take over alpha for the rows that were exported, in their order; whether there was any."""
         path, row_ids = self._directory / TAKEN_ALPHA, self._row_ids
         self.forget()
         if not path.exists():
@@ -55,17 +58,17 @@ class GivenRows:
         return True
 
     def forget(self) -> None:
-        """Nobody will say what has become of those that were given: who asks next is given all anew."""
+        """Give up on the rows exported so far: the next export begins anew."""
         self._row_ids, self._segments = [], None
 
     def _packed(self) -> Iterator[bytes]:
         packer = Packer(SPILL_SEGMENT)
-        for rows in self.windows(self._is_active, self._rng):
+        for rows in self._windows(self._is_active, self._rng):
             yield from packer.add(rows, np.flatnonzero(self._is_active(rows.row_id)).astype(np.int32))
         yield from packer.rest()
 
     def _fitting(self, most: int, segments: Iterator[bytes]) -> Iterator[bytes]:
-        """Give rows that fit into so many bytes, or one usual segment; rows too long for what is left stay."""
+        """Segments that fit into `most` bytes, or one usual segment; rows too long for the rest stay here."""
         left = max(most, SPILL_SEGMENT)
         while left >= SPILL_SEGMENT and (segment := next(segments, None)):
             if len(segment) <= left:
@@ -79,5 +82,5 @@ class GivenRows:
 
 
 def _joined(row_ids: list[Array]) -> Array:
-    """All of these; none, if there are none."""
+    """All ids in one array."""
     return np.concatenate([np.empty(0, np.int64), *row_ids])

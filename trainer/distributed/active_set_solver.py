@@ -1,4 +1,4 @@
-"""Rows of several machines, pooled in one place, trained as one problem: what rests elsewhere stays as it is.
+"""Trains the active rows of several machines, pooled in one place, as one problem; rows at rest stay as they are.
 
 The sweeps are those of one machine (trainer.sweeps.run). There is no reader: all rows are on the disk.
 """
@@ -19,12 +19,13 @@ from streamsvm.storage.rows.segment import Segment
 from streamsvm.storage.run.state import State, create_state
 from streamsvm.trainer.rows.disk import DiskRows, MakeDisk
 from streamsvm.trainer.settings import TrainerSettings
-from streamsvm.trainer.shared_state import Link
-from streamsvm.trainer.solvers import make_cursor, problem_of
-from streamsvm.trainer.sweeps.run import Sweeps, Wanted
+from streamsvm.trainer.shared_state import SharedState
+from streamsvm.trainer.solvers import make_cursor
+from streamsvm.trainer.sweeps.run import Sweeps
 from streamsvm.trainer.sweeps.sweep import threads_for
-from streamsvm.trainer.updates.make_variables import parts_of, warm_tally_of
-from streamsvm.trainer.updates.statistics import Tally
+from streamsvm.trainer.updates.convergence import StoppingTargets
+from streamsvm.trainer.updates.make_variables import make_variables
+from streamsvm.trainer.updates.statistics import DualStatistics, warm_statistics
 
 _MOST_SWEEPS = 1000
 
@@ -44,7 +45,6 @@ class PooledRows:
         self._rows = make_disk(settings.spill_directory, self._threads.lent, None)
         self._stack.callback(self._rows.shutdown)
         self._alpha: list[Array] = []
-        self._weight: list[Array] = []
         self.count = self.updates = 0
 
     def __enter__(self) -> "PooledRows":
@@ -53,22 +53,21 @@ class PooledRows:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def add(self, rows: Segment, alpha: Array, weight: Array) -> None:
-        """Rows (k,), their alpha (k,), or with an axis of lanes, and their weights (k,), or (0,): they have none."""
+    def add(self, rows: Segment, alpha: Array) -> None:
+        """Add rows (k,) and their alpha (k, width)."""
         ids = np.arange(self.count, self.count + len(rows), dtype=np.int32)
         self._rows.collect(replace(rows, row_id=ids), np.arange(len(rows), dtype=np.int32))
         self._alpha.append(alpha)
-        self._weight.append(weight)
         self.count += len(rows)
 
     def train(
         self, w: Array, converged: Array, share_of_gap: float, is_interrupted: Callable[[], bool]
     ) -> Array | None:
-        """Until the rows' part of the gap is down to this share; w (width,), or with lanes, changes in place.
+        """Train until the rows' part of the gap is down to this share; w (features, width) changes in place.
 
-        converged       (lanes,) int64, of OF_LANE: those that have are left as they are
+        converged       (lanes,) int64, of OF_LANE: tasks that have converged are left as they are
         is_interrupted  is asked many times a second, and may raise
-        Returns alpha (count,), or with lanes; None, and w as it was, if a disk has no room for the rows, or for alpha.
+        Returns alpha (count, width); None, with w as it was, if a disk has no room for the rows, or for alpha.
         """
         self._rows.seal(self.count)
         if not self._rows.is_sealed:
@@ -76,32 +75,29 @@ class PooledRows:
         settings, alpha = self._settings, np.concatenate(self._alpha)
         with TemporaryDirectory(dir=self._directory) as own:
             try:
-                state = create_state(
-                    Path(own), self.count, len(w), lanes=settings.lanes, has_weights=settings.has_weights
-                )
+                state = create_state(Path(own), self.count, len(w), lanes=settings.tasks.width)
             except OSError:
                 return None
             state.lanes["converged_by"][: len(converged)] = converged
-            state.weight[:] = np.concatenate(self._weight)
-            sweeps, tally = self._sweeps(state, alpha, w, Wanted(None, None, share_of_gap), is_interrupted)
+            sweeps, statistics = self._sweeps(state, alpha, w, share_of_gap, is_interrupted)
             sweeps.run(self._rows, lambda done: done >= _MOST_SWEEPS, np.random.default_rng(settings.seed))
-            self.updates = tally.updates
+            self.updates = statistics.updates
         return alpha
 
     def _sweeps(
-        self, state: State, alpha: Array, w: Array, wanted: Wanted, is_interrupted: Callable[[], bool]
-    ) -> tuple[Sweeps, Tally]:
+        self, state: State, alpha: Array, w: Array, share_of_gap: float, is_interrupted: Callable[[], bool]
+    ) -> tuple[Sweeps, DualStatistics]:
         settings = self._settings
-        cursor = make_cursor(None, state, settings, partial(_Link, is_interrupted))
+        cursor = make_cursor(None, state, settings, partial(_Interruptible, is_interrupted))
         cursor.stand(Step(1, self.count, len(w), 1, 0, 0, self.count, 0, 0, True, True, (), (), ()))
-        kept = warm_tally_of(settings, alpha)
-        problem = problem_of(settings, cursor.link)
-        variables, tally, visitor, make_momentum = parts_of(problem, settings, cursor.link, alpha, w, kept)
-        sweeps = Sweeps(visitor, cursor, tally, variables, wanted, self._threads, kept, make_momentum=make_momentum)
-        return sweeps, tally
+        kept, shared = warm_statistics(settings.tasks, alpha), cursor.shared
+        parts = make_variables(
+            settings, alpha, w, shared.note, kept, lambda: shared.scratch_w, lambda: shared.has_converged
+        )
+        return Sweeps(parts, cursor, StoppingTargets(None, None, share_of_gap), self._threads, kept), parts.statistics
 
 
-class _Link(Link):
+class _Interruptible(SharedState):
     def __init__(self, is_interrupted: Callable[[], bool], *about: Any) -> None:
         super().__init__(*about)
         self._is_interrupted = is_interrupted

@@ -1,72 +1,72 @@
-"""A round of a trainer whose rows are a part of the problem's: what it has changed, and what becomes of that.
+"""A round of a trainer whose rows are a shard of the problem's: its changes, and how much of them is kept.
 
 See storage.run.rounds. D along what all machines have changed is a parabola, and the box is convex: the best step, at
 most the whole, needs two numbers of each machine, and the changes of w (Lee, Roth, "Distributed box-constrained
 quadratic optimization for dual linear SVM", ICML 2015).
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from streamsvm.storage.rows.csr import Array, Figure
+from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.rounds import Order, RoundState
-from streamsvm.trainer.distributed.active_row_export import GivenRows
-from streamsvm.trainer.problem.box import Box
-from streamsvm.trainer.problem.problem import Problem
-from streamsvm.trainer.shared_state import Link
+from streamsvm.trainer.distributed.active_row_export import ActiveRowExport
+from streamsvm.trainer.problem.losses import box_of
+from streamsvm.trainer.problem.tasks import Tasks
+from streamsvm.trainer.shared_state import SharedState
 
 _PART_ROWS = 1 << 16
 
 
 class Round:
-    """`end` each round. alpha (n_rows,) and w (width,) are the trainer's, of several lanes with an axis of them.
+    """`end` each round. alpha (n_rows, width) and w (features, width) are the trainer's.
 
-    problems   of each lane, D the same for both signs
-    given      rows that do not rest, for who asks for them
-    first_gap  set by who sweeps: what its first sweep met, of each lane
+    tasks      D is the same for the rows of both signs
+    export     rows that do not rest, for the coordinator when it asks for them
+    first_gap  (count,) P - D as the sweeper's first sweep met it; nan: there was none
     """
 
     def __init__(
-        self, link: Link, state: RoundState, alpha: Array, w: Array, problems: Sequence[Problem], given: GivenRows
+        self, shared: SharedState, state: RoundState, alpha: Array, w: Array, tasks: Tasks, export: ActiveRowExport
     ) -> None:
-        self._link, self._state, self.given = link, state, given
+        self._shared, self._state, self.export = shared, state, export
         self._alpha, self._w = alpha, w
-        # A lane that only fills the axis has neither rows nor a problem.
-        boxes = [problem.box for problem in problems] + [Box(0.0, 0.0, 0.0, 0.0)] * (len(state.lanes) - len(problems))
-        self._D = np.array([box.D_positive for box in boxes])
-        self._U = np.array([min(box.U_positive, box.U_negative) for box in boxes])
+        # A place that only fills the axis has no rows: U and D are 0.
+        self._U, self._D = np.zeros((2, tasks.width))
+        for place, task in enumerate(tasks.each):
+            U, _ = box_of(tasks.loss, np.array([min(task.C_positive, task.C_negative)]))
+            _, D = box_of(tasks.loss, np.array([task.C_positive]))
+            self._U[place], self._D[place] = U[0], D[0]
         self._before = alpha.copy()
-        self.first_gap: Figure = np.nan
+        self.first_gap = np.full(tasks.n_figures, np.nan)
 
     def end(self) -> bool:
-        """Tell what has changed and take over what comes of it; whether another round follows."""
+        """Tell the agent what has changed and take over what was agreed; whether another round follows."""
         self._tell()
         order = self._ask()
         self._take_over()
         while order in (Order.LOOK, Order.GIVE):
             if order is Order.GIVE:
-                self.given.write_some(int(self._state.counts[0]["most_bytes"]))
-                self._link.slow_down(self.given.slowdowns)
+                self.export.write_some(int(self._state.counts[0]["most_bytes"]))
+                self._shared.slow_down(self.export.slowdowns)
             else:
                 self._take_alpha()
                 self._tell()
-                self._link.certify(self._w)
+                self._shared.certify(self._w)
             order = self._ask()
-            self._w[:] = self._link.room
-        self.given.forget()  # whoever was late is told to go on
+            self._w[:] = self._shared.scratch_w
+        self.export.forget()  # a machine that was late is told to go on
         return order is Order.GO_ON
 
     def _ask(self) -> Order:
-        self._link.publish(self._w)
+        self._shared.publish(self._w)
         counts = self._state.counts[0]
         counts["asked"] += 1
-        self._link.wait_until(lambda: counts["answered"] >= counts["asked"])
+        self._shared.wait_until(lambda: counts["answered"] >= counts["asked"])
         return Order(int(counts["order"]))
 
     def _tell(self) -> None:
         lanes = self._state.lanes
-        before, now = self._by_lane(self._before), self._by_lane(self._alpha)
+        before, now = self._before, self._alpha
         sums = np.zeros((6, len(lanes)))
         for start in range(0, len(before), _PART_ROWS):
             old, new = before[start : start + _PART_ROWS], now[start : start + _PART_ROWS]
@@ -80,25 +80,21 @@ class Round:
         lanes["square"] = self._D * changed_squares
         lanes["free_rows"] = free_rows
         lanes["gap"] = self.first_gap
-        self.first_gap = np.nan
+        self.first_gap = np.full_like(self.first_gap, np.nan)
 
     def _take_alpha(self) -> None:
-        """Of rows that were given, if there is one: the next round begins there, at rest."""
-        if self.given.take_alpha():
+        """Take over the alpha of exported rows, if the agent has brought it: the next round begins there, at rest."""
+        if self.export.take_alpha():
             self._before[:] = self._alpha
 
     def _take_over(self) -> None:
-        """alpha <- before + step (alpha - before); of the w that comes of it the agent has taken care."""
+        """alpha <- before + step (alpha - before); the agent has published the w that comes of it."""
         lanes = self._state.lanes
-        step = lanes["step"] if self._alpha.ndim > 1 else float(lanes["step"][0])
+        step = lanes["step"]
         for start in range(0, len(self._alpha), _PART_ROWS):
             part = slice(start, start + _PART_ROWS)
             now, before = self._alpha[part], self._before[part]
             # What is at its bound in both stays there to the bit.
             now[:] = np.where(now == before, now, np.where(step == 1.0, now, before + step * (now - before)))
         self._before[:] = self._alpha
-        self._w[:] = self._link.room
-
-    @staticmethod
-    def _by_lane(values: Array) -> Array:
-        return values if values.ndim > 1 else values[:, np.newaxis]
+        self._w[:] = self._shared.scratch_w

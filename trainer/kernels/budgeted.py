@@ -1,13 +1,12 @@
 """Visits of a kernel machine on a budget: BSCA and BSGD with a Gaussian kernel."""
 
-import math
-
 import numpy as np
 
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.models.gaussian_kernel import gaussian, inner_products
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Columns
+from streamsvm.trainer.kernels.coordinate import kind_of, weight_of
 from streamsvm.trainer.kernels.machine import (
     BATCH,
     COUNT,
@@ -62,11 +61,11 @@ def _sum_of_products(a: Array, b: Array) -> float:
 
 @njit(cache=True, nogil=True)
 def _maintain(
-    p: int, batch_order: Array, rows: Columns, rule: Rule, table: Array, vectors: Vectors, batch: Batch
+    p: int, batch_order: Array, rows: Columns, rule: Rule, degradations: Array, vectors: Vectors, batch: Batch
 ) -> None:
     began = seconds()
     i = lightest(vectors)
-    j = partner(i, rule, table, vectors, batch)
+    j = partner(i, rule, degradations, vectors, batch)
     if j >= 0:
         merge(i, j, p, batch_order, rows.Qii, rule.gamma, vectors, batch)
     else:
@@ -81,14 +80,15 @@ def _maintain(
 
 @njit(cache=True, nogil=True)
 def _visit(
-    p: int, batch_order: Array, rows: Columns, rule: Rule, alpha: Array, table: Array, vectors: Vectors, batch: Batch
-) -> float:
+    p: int, batch_order: Array, rows: Columns, rule: Rule, alpha: Array, degradations: Array, vectors: Vectors,
+    batch: Batch,
+) -> float:  # fmt: skip
     position = batch_order[p]
-    y = np.float64(rows.y[position])
-    if y == 0.0:
+    line = kind_of(position, rows, rule.table.n_folds)
+    C = weight_of(position, rows) * rule.table.U[line, 0]
+    if C == 0.0:
         return 0.0
-    i, sign, figures = rows.row_id[position], math.copysign(1.0, y), vectors.figures
-    C = abs(y) * (rule.C_positive if y > 0.0 else rule.C_negative)
+    i, sign, figures = rows.row_id[position], rule.table.sign[line, 0], vectors.figures
     factor = 1.0 / max(figures[VISITS], 1.0) if rule.is_gradient else 1.0
     g = 1.0 - sign * factor * _sum_of_products(vectors.beta, batch.values[0, p])
     figures[VISITS] += 1.0
@@ -109,7 +109,7 @@ def _visit(
     else:
         append(p, batch_order, rows, sign * d, rule.gamma, vectors, batch)
         if figures[COUNT] > rule.budget:
-            _maintain(p, batch_order, rows, rule, table, vectors, batch)
+            _maintain(p, batch_order, rows, rule, degradations, vectors, batch)
     return d * (g - 0.5 * d)
 
 
@@ -157,14 +157,15 @@ def _taken(p: int, number: int, batch: Batch) -> bool:
 # budgeted_visits: what the first thread does. It makes rows as the others do, and, of those that others have begun but
 # not made by then, its own copy: it waits for nobody, who may have no core just then.
 #
-# Inputs      order (k,) int32: positions to visit; rows: a segment's columns; table of degradations
+# Inputs      order (k,) int32: positions to visit; rows: a segment's columns; degradations: a table of them
 # In place    alpha (n_rows,) float64 by row id (BSCA); vectors; gain (k,) float64 of each visit; batch
 
 
 @njit(cache=True, nogil=True)
 def budgeted_visits(
-    order: Array, rows: Columns, rule: Rule, table: Array, alpha: Array, vectors: Vectors, gain: Array, batch: Batch
-) -> None:
+    order: Array, rows: Columns, rule: Rule, degradations: Array, alpha: Array, vectors: Vectors, gain: Array,
+    batch: Batch,
+) -> None:  # fmt: skip
     began = seconds()
     own = np.zeros(BATCH, np.bool_)
     row = claim(batch.claimed)
@@ -179,6 +180,6 @@ def budgeted_visits(
             if not (own[p] or _taken(p, number, batch)):
                 _make(0, p, part[p], rows, rule.gamma, vectors, batch)
         for p in range(part.shape[0]):
-            gain[first + p] = _visit(p, part, rows, rule, alpha, table, vectors, batch)
+            gain[first + p] = _visit(p, part, rows, rule, alpha, degradations, vectors, batch)
         mark(batch.finished, 0, number)
     vectors.figures[SECONDS] += seconds() - began

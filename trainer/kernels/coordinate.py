@@ -5,6 +5,7 @@ import numpy as np
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.machine.intrinsics_kernel import prefetch
 from streamsvm.storage.rows.csr import LARGE_W, Array, dot, dot_fetching
+from streamsvm.storage.rows.segment_kernel import Columns
 
 # Problem     as in kernels/visit.py
 
@@ -58,24 +59,35 @@ def score_of(kind: int, a: float, m: float, G: float, PG: float, U: float, D: fl
 
 
 @njit(cache=True)
-def prefetch_row(
-    coming: int,
-    row_id: Array,
-    y: Array,
-    Qii: Array,
-    indptr: Array,
-    indices: Array,
-    values: Array,
-    alpha: Array,
-    lanes: int,
-) -> None:
-    start = indptr[coming]
-    for j in range(start, min(indptr[coming + 1], start + _PREFETCHED), _A_LINE):
-        prefetch(indices, j)
-        prefetch(values, j)
-    prefetch(Qii, coming)
-    prefetch(y, coming)
-    prefetch(alpha, row_id[coming] * lanes)
+def prefetch_row(coming: int, rows: Columns, alpha: Array, lanes: int) -> None:
+    start = rows.indptr[coming]
+    for j in range(start, min(rows.indptr[coming + 1], start + _PREFETCHED), _A_LINE):
+        prefetch(rows.indices, j)
+        prefetch(rows.values, j)
+    prefetch(rows.Qii, coming)
+    prefetch(rows.class_code, coming)
+    prefetch(alpha, rows.row_id[coming] * lanes)
+
+
+# kind_of(...): the line of a table that the row at a position has; weight_of(...): its weight; weighed(...): U and D of
+# a row with this weight.
+
+
+@njit(cache=True, inline="always")
+def kind_of(position: int, rows: Columns, n_folds: int) -> int:
+    return int(rows.class_code[position]) * n_folds + int(rows.fold[position])
+
+
+@njit(cache=True, inline="always")
+def weight_of(position: int, rows: Columns) -> float:
+    return np.float64(rows.weight[position]) if rows.weight.shape[0] > 0 else 1.0
+
+
+@njit(cache=True, inline="always")
+def weighed(U: float, D: float, weight: float) -> tuple[float, float]:
+    if weight == 1.0:
+        return U, D
+    return (U * weight, D / weight) if weight > 0.0 else (0.0, 0.0)
 
 
 @njit(cache=True, inline="always")

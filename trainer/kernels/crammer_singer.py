@@ -8,9 +8,10 @@ from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.machine.intrinsics_kernel import prefetch
 from streamsvm.storage.rows.csr import LARGE_W, Array
 from streamsvm.storage.rows.segment import Columns
-from streamsvm.trainer.kernels.coordinate import ROWS_AHEAD, prefetch_row
+from streamsvm.trainer.kernels.coordinate import ROWS_AHEAD, kind_of, prefetch_row, weight_of
 from streamsvm.trainer.kernels.shared import acquire, release
 from streamsvm.trainer.kernels.visit import Dual, Notes, Weights
+from streamsvm.trainer.problem.tasks import Table
 
 # Problem     min 1/2 sum_m |w_m|^2 + sum_i sum_m e_im alpha_im,  w_m = sum_i alpha_im x_i,  over
 #             alpha_im <= C_im,  sum_m alpha_im = 0,  where C_im is C_i for the row's own class and 0 for others,
@@ -166,10 +167,8 @@ def add_classes(
 
 # Visits the rows at the positions `order` (k,) int32, one after the other. A row whose C_i is 0 is left out.
 #
-# Inputs      rows: a segment's columns, y the place of the row's class, 0 .. n_classes - 1; weight (n_rows,) float32 by
-#             row id, or empty: all 1; C (n_classes,): C_i is C[own] weight_i; lanes: how far apart in w are a class's
-#             weights of two features, and in alpha of two rows: the classes are the first n_classes lanes, others are
-#             not touched
+# Inputs      rows: a segment's columns; table: C_i is U of the row's kind times its weight; n_classes: lanes
+#             of w and alpha beyond so many are not touched
 # In place    dual.alpha, weights.w, both by lanes; notes: as kernels.visit. score: minus the row's term of the duality
 #             gap, sum_m r_m (max G - G_m), if it is free or violates, or by how much it rests; +inf if it is left out
 # Returns     the largest violation met (0 for none), and 0: so that their difference is what LIBLINEAR's -e bounds; the
@@ -182,22 +181,22 @@ def add_classes(
 
 @njit(cache=True, nogil=True)
 def visit_crammer_singer(
-    order: Array, rows: Columns, weight: Array, C: Array, lanes: int, dual: Dual, weights: Weights, notes: Notes
+    order: Array, rows: Columns, table: Table, n_classes: int, dual: Dual, weights: Weights, notes: Notes
 ) -> tuple[float, float, float, int]:
-    row_id, y, Qii, indptr, indices, values = rows
+    row_id, Qii, indptr, indices, values = rows.row_id, rows.Qii, rows.indptr, rows.indices, rows.values
     w, lock = weights
-    n_classes, count = C.shape[0], order.shape[0]
+    lanes, count = table.U.shape[1], order.shape[0]
     G, target, kept, step = np.empty(n_classes), np.empty(n_classes), np.empty(n_classes), np.empty(n_classes)
     bound, which = np.zeros(n_classes), np.empty(n_classes, np.int64)
     violation, taken, freed = 0.0, 0.0, 0
     for k in range(count):
         if k + ROWS_AHEAD < count:
             coming = order[k + ROWS_AHEAD]
-            prefetch_row(coming, row_id, y, Qii, indptr, indices, values, dual.alpha, lanes)
+            prefetch_row(coming, rows, dual.alpha, lanes)
             prefetch_classes(dual.alpha, int(row_id[coming]) * lanes, n_classes)
         position = order[k]
-        i, own, A = int(row_id[position]), int(y[position]), Qii[position]
-        C_i = C[own] * (np.float64(weight[i]) if weight.shape[0] > 0 else 1.0)
+        i, own, A = int(row_id[position]), int(rows.class_code[position]), Qii[position]
+        C_i = table.U[kind_of(position, rows, table.n_folds), 0] * weight_of(position, rows)
         notes.gain[k] = 0.0
         if C_i == 0.0:
             notes.score[k] = float("inf")

@@ -5,7 +5,9 @@ import math
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Columns
-from streamsvm.trainer.kernels.coordinate import ROWS_AHEAD, add_row, dot_ahead, prefetch_row
+from streamsvm.trainer.kernels.coordinate import ROWS_AHEAD, add_row, dot_ahead, kind_of, prefetch_row, weight_of
+from streamsvm.trainer.problem.losses.logistic import LEAST_SHARE, MOST_SHARE
+from streamsvm.trainer.problem.tasks import Table
 
 # Problem     min over 0 <= alpha_i <= C_i of  1/2 |w|^2 + sum [alpha_i log alpha_i + (C_i - alpha_i) log(C_i - alpha_i)
 #             - C_i log C_i],  w = sum alpha_i y_i x_i
@@ -24,7 +26,6 @@ from streamsvm.trainer.kernels.coordinate import ROWS_AHEAD, add_row, dot_ahead,
 # objective is 0, and leaves it when visited.
 # Their paper solves g = 0 roughly at first; here every step is exact, so that the dual objective never falls.
 
-LEAST_SHARE, MOST_SHARE = 2.0**-100, 1.0 - 2.0**-33
 EXACT = 1e-10
 _MOST_STEPS = 100
 
@@ -79,7 +80,7 @@ def negative_entropy(a: float, C: float) -> float:
 
 # Visits the rows at the positions `order` (k,) int32.
 #
-# Inputs      rows: a segment's columns; C of the rows with y = +1 and -1, to be multiplied by |y|, the row's weight
+# Inputs      rows: a segment's columns; table of one task, with U = C
 # In place    alpha (n_rows,) by row_id; w (d,)
 # Returns     largest and smallest G met (M+, M-) and at least and at most 0, so that their difference bounds |G|; and
 #             the changes of sum [alpha_i - d_i(alpha_i)], d_i the row's part of the dual objective, and of the number
@@ -88,21 +89,21 @@ def negative_entropy(a: float, C: float) -> float:
 
 @njit(cache=True)
 def visit_logistic(
-    order: Array, rows: Columns, C_positive: float, C_negative: float, alpha: Array, w: Array
+    order: Array, rows: Columns, table: Table, alpha: Array, w: Array
 ) -> tuple[float, float, float, int]:
-    row_id, y, Qii, indptr, indices, values = rows
+    row_id, Qii, indptr, indices, values = rows.row_id, rows.Qii, rows.indptr, rows.indices, rows.values
     M_plus, M_minus, taken, freed = 0.0, 0.0, 0.0, 0
     count = order.shape[0]
     for k in range(count):
         if k + ROWS_AHEAD < count:
-            prefetch_row(order[k + ROWS_AHEAD], row_id, y, Qii, indptr, indices, values, alpha, 1)
+            prefetch_row(order[k + ROWS_AHEAD], rows, alpha, 1)
         position = order[k]
         i = row_id[position]
         start, end = indptr[position], indptr[position + 1]
-        sign = 1.0 if y[position] > 0.0 else -1.0
-        C = (C_positive if sign > 0.0 else C_negative) * abs(float(y[position]))
+        line = kind_of(position, rows, table.n_folds)
+        sign, C = table.sign[line, 0], table.U[line, 0] * weight_of(position, rows)
         if C == 0.0:
-            continue  # left out by its weight
+            continue
         a = alpha[i]
 
         m = sign * dot_ahead(order, k, count, start, end, indptr, indices, values, w)

@@ -8,20 +8,21 @@ import numpy as np
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Columns
+from streamsvm.trainer.problem.tasks import Table
 
 BATCH = 8
 
 
 class Rule(NamedTuple):
-    """How visits are made; C_i of the rows with y = +1 and y = -1, a row of weight |y| has so much more of it.
+    """How visits are made.
 
+    table        of one task, with U = C
     is_gradient  BSGD, not BSCA; n_rows: of the whole problem
     is_looked_up a partner is chosen by the table of degradations, else by searching for each
     candidates   so many partners, at random, are looked at; 0: all
     """
 
-    C_positive: float
-    C_negative: float
+    table: Table
     gamma: float
     n_rows: int
     budget: int
@@ -104,7 +105,7 @@ def kernel_value(norm: float, other: float, product: float, gamma: float) -> flo
 def append(
     p: int, batch_order: Array, rows: Columns, weight: float, gamma: float, vectors: Vectors, batch: Batch
 ) -> int:
-    row_id, _, Qii, indptr, indices, values = rows
+    row_id, Qii, indptr, indices, values = rows.row_id, rows.Qii, rows.indptr, rows.indices, rows.values
     position = batch_order[p]
     start, end = indptr[position], indptr[position + 1]
     s, products, every = slot_of(vectors.row, FREE), batch.products[0], batch.values[0]

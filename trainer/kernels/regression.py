@@ -1,34 +1,29 @@
 """Dual coordinate descent for support vector regression."""
 
-from typing import NamedTuple
-
 import numpy as np
 
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Columns
-from streamsvm.trainer.kernels.coordinate import ROWS_AHEAD, add_row, dot_ahead, prefetch_row
+from streamsvm.trainer.kernels.coordinate import (
+    ROWS_AHEAD,
+    add_row,
+    dot_ahead,
+    kind_of,
+    prefetch_row,
+    weighed,
+    weight_of,
+)
+from streamsvm.trainer.problem.tasks import Table
 
 # Problem     min over |beta_i| <= U of  1/2 |w|^2 + sum [D beta_i^2 / 2 - y_i beta_i + epsilon |beta_i|],
 #             w = sum beta_i x_i
 # Source      Ho and Lin, "Large-scale linear support vector regression" (JMLR 2012), algorithm 4
 #
-# A row whose y is nan is left out: its beta_i stays 0. So is one of weight 0.
+# A row whose U_i is 0 is left out: its beta_i stays 0.
 #
 # One variable, with r = <w, x_i> - y_i and G = r + D beta_i: the objective is a parabola on either side of beta_i = 0,
 # where its slope jumps from G - epsilon to G + epsilon.
-
-
-class Tube(NamedTuple):
-    """|beta_i| <= U, the curvature D, and half the width of the tube in which a residual costs nothing.
-
-    weight (n_rows,) float32 by row id: U is multiplied and D divided by it; (0,): each row has weight 1
-    """
-
-    U: float
-    D: float
-    epsilon: float
-    weight: Array
 
 
 @njit(cache=True)
@@ -59,7 +54,7 @@ def regression_step(beta: float, G: float, H: float, U: float, epsilon: float) -
 
 # Visits the rows at the positions `order` (k,) int32.
 #
-# Inputs      rows: a segment's columns, y the targets; tube: the loss
+# Inputs      rows: a segment's columns; table of one task; epsilon: half the width of the tube
 # In place    alpha (n_rows,) by row_id, beta; w (d,); rest (k,) float32: how far a row rests
 #
 #   at beta_i = 0 inside its tube, min(G + epsilon, epsilon - G);  at U, -(G + epsilon);  or at -U, G - epsilon
@@ -71,24 +66,23 @@ def regression_step(beta: float, G: float, H: float, U: float, epsilon: float) -
 
 @njit(cache=True)
 def visit_regression(
-    order: Array, rows: Columns, tube: Tube, alpha: Array, w: Array, rest: Array
+    order: Array, rows: Columns, table: Table, epsilon: float, alpha: Array, w: Array, rest: Array
 ) -> tuple[float, float, float, int]:
-    row_id, y, Qii, indptr, indices, values = rows
-    epsilon = tube.epsilon
+    row_id, Qii, indptr, indices, values = rows.row_id, rows.Qii, rows.indptr, rows.indices, rows.values
     M_plus, M_minus, taken, freed = -float("inf"), float("inf"), 0.0, 0
     count = order.shape[0]
     for k in range(count):
         if k + ROWS_AHEAD < count:
-            prefetch_row(order[k + ROWS_AHEAD], row_id, y, Qii, indptr, indices, values, alpha, 1)
+            prefetch_row(order[k + ROWS_AHEAD], rows, alpha, 1)
         position = order[k]
         i = row_id[position]
         start, end = indptr[position], indptr[position + 1]
-        target = np.float64(y[position])
-        if np.isnan(target):
+        line = kind_of(position, rows, table.n_folds)
+        U, D = weighed(table.U[line, 0], table.D[line, 0], weight_of(position, rows))
+        if U == 0.0:
             M_plus, M_minus, rest[k] = max(M_plus, 0.0), min(M_minus, 0.0), np.inf
             continue
-        weight = np.float64(tube.weight[i]) if tube.weight.shape[0] > 0 else 1.0
-        U, D, beta = tube.U * weight, tube.D / weight, alpha[i]
+        target, beta = np.float64(rows.target[position]), alpha[i]
 
         G = dot_ahead(order, k, count, start, end, indptr, indices, values, w) - target + D * beta
         PG = regression_gradient(beta, G, U, epsilon)

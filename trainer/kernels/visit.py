@@ -12,26 +12,26 @@ from streamsvm.trainer.kernels.coordinate import (
     ROWS_AHEAD,
     add_row,
     dot_ahead,
+    kind_of,
     prefetch_row,
     projected_gradient,
     score_of,
+    weighed,
+    weight_of,
 )
 from streamsvm.trainer.kernels.shared import acquire, release
-from streamsvm.trainer.problem.box import Box
+from streamsvm.trainer.problem.tasks import Table
 
 
 class Dual(NamedTuple):
-    """alpha (n_rows,) float64 by row id, and what it was before momentum moved it; alpha itself without.
-
-    Of several lanes (n_rows * lanes,).
-    """
+    """alpha (n_rows * lanes,) float64 by row id, and what it was before momentum moved it; alpha itself without."""
 
     alpha: Array
     before: Array
 
 
 class Weights(NamedTuple):
-    """w (d,) float64, of several lanes (d * lanes,).
+    """w (d * lanes,) float64.
 
     lock  (1,) int64, for whoever adds a row while other threads visit rows at the same w; (0,): there are none
     """
@@ -41,7 +41,7 @@ class Weights(NamedTuple):
 
 
 class Notes(NamedTuple):
-    """What is written down of visits, (k,) in their order.
+    """Notes on visits, (k,) in their order.
 
     score  float32, how little a row has left to teach
     gain   float64, by how much the dual objective rose
@@ -60,7 +60,7 @@ class Notes(NamedTuple):
 #
 # Visits the rows at the positions `order` (k,) int32, one after the other:
 #
-# y_i here is the sign of what rows have for y, whose size is the row's weight
+# A row whose U_i is 0 is left out: it gets the score inf, and its alpha_i stays as it is.
 #
 #   G  = y_i <w, x_i> - 1 + D_i alpha_i              gradient
 #   PG = 0 if alpha_i = 0 and G >= 0, or alpha_i = U_i and G <= 0; else G         projected gradient
@@ -68,7 +68,7 @@ class Notes(NamedTuple):
 #
 # An alpha_i that momentum has moved out of its box counts, for PG and the score, as the nearest in it.
 #
-# Inputs      rows: a segment's columns; kind of score, see coordinate.score_of
+# Inputs      rows: a segment's columns; table of one task; kind of score, see coordinate.score_of
 # In place    dual.alpha; weights; notes: score and rest as the row was met; gain 0 without a step, less than 0 if the
 #             row had to come back into its box
 # Returns     largest and smallest PG met (M+, M-; -inf, inf for k = 0; zeros count, as in LIBLINEAR), and the
@@ -77,9 +77,9 @@ class Notes(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def visit_rows(
-    order: Array, rows: Columns, box: Box, kind: int, dual: Dual, weights: Weights, notes: Notes
+    order: Array, rows: Columns, table: Table, kind: int, dual: Dual, weights: Weights, notes: Notes
 ) -> tuple[float, float, float, int]:
-    row_id, y, Qii, indptr, indices, values = rows
+    row_id, Qii, indptr, indices, values = rows.row_id, rows.Qii, rows.indptr, rows.indices, rows.values
     alpha, before = dual
     w, lock = weights
     count = order.shape[0]
@@ -87,14 +87,18 @@ def visit_rows(
     for k in range(count):
         if k + ROWS_AHEAD < count:
             coming = order[k + ROWS_AHEAD]
-            prefetch_row(coming, row_id, y, Qii, indptr, indices, values, alpha, 1)
+            prefetch_row(coming, rows, alpha, 1)
             prefetch(before, row_id[coming])
         position = order[k]
         i, start, end = row_id[position], indptr[position], indptr[position + 1]
-        sign, weight = (1.0 if y[position] > 0.0 else -1.0), abs(np.float64(y[position]))
-        U, D = (box.U_positive, box.D_positive) if sign > 0.0 else (box.U_negative, box.D_negative)
-        if weight != 1.0:
-            U, D = (U * weight, D / weight) if weight > 0.0 else (0.0, 0.0)
+        line = kind_of(position, rows, table.n_folds)
+        sign = table.sign[line, 0]
+        U, D = weighed(table.U[line, 0], table.D[line, 0], weight_of(position, rows))
+        if U == 0.0:
+            notes.score[k], notes.gain[k] = np.inf, 0.0
+            if notes.rest.shape[0] > 0:
+                notes.rest[k] = np.inf
+            continue
         was, a = before[i], alpha[i]
         inside = min(max(a, 0.0), U)
 

@@ -1,72 +1,66 @@
 """Dual coordinate descent on given rows in memory, in several lanes at once: hinge and squared hinge loss."""
 
-from typing import NamedTuple
-
 import numpy as np
 
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.machine.intrinsics_kernel import prefetch
 from streamsvm.storage.rows.csr import LARGE_W, Array
 from streamsvm.storage.rows.segment import Columns
-from streamsvm.trainer.kernels.coordinate import GAP, ROWS_AHEAD, prefetch_row, projected_gradient, score_of
+from streamsvm.trainer.kernels.coordinate import (
+    GAP,
+    ROWS_AHEAD,
+    kind_of,
+    prefetch_row,
+    projected_gradient,
+    score_of,
+    weighed,
+    weight_of,
+)
 from streamsvm.trainer.kernels.shared import acquire, release
 from streamsvm.trainer.kernels.visit import Dual, Weights
 from streamsvm.trainer.problem.lane_kernel import add_lanes, dot_lanes
-from streamsvm.trainer.updates.sums import Sums
+from streamsvm.trainer.problem.tasks import Table
+from streamsvm.trainer.updates.statistics import Sums
 
-
-class Terms(NamedTuple):
-    """What a row of each kind is in each lane, (n_kinds, width) float64: its sign, 0 if no lane's; U and D.
-
-    weight (n_rows,) float32 by row id: of rows that have some; (0,): none has
-    """
-
-    sign: Array
-    U: Array
-    D: Array
-    weight: Array
-
-
-# Problem     as in kernels/visit.py, in each lane; y holds a row's kind, see trainer.problem.lanes
+# Problem     as in kernels/visit.py, in each task
 #
-# A row is visited in all lanes at once: its dot products are summed up together, and w is added to if any alpha of it
-# has changed. A lane in which the row has no part is left as it is.
+# A row is visited in all tasks at once: its dot products are summed up together, and w is added to if any alpha of it
+# has changed. A task with U_i = 0 for the row is left as it is.
 #
-# In place    dual.alpha; weights; sums, (width,) each; score (k,) float32: the lowest of all lanes', inf if the row has
-#             a part in none
+# In place    dual.alpha; weights; sums, (width,) each; score (k,) float32: the lowest of all tasks', inf if they
+#             all leave the row out
 
 
 @njit(cache=True, nogil=True)
 def visit_lanes(
-    order: Array, rows: Columns, terms: Terms, dual: Dual, weights: Weights, score: Array, sums: Sums
+    order: Array, rows: Columns, table: Table, dual: Dual, weights: Weights, score: Array, sums: Sums
 ) -> None:
-    row_id, y, Qii, indptr, indices, values = rows
+    row_id, Qii, indptr, indices, values = rows.row_id, rows.Qii, rows.indptr, rows.indices, rows.values
     alpha, before = dual
     w, lock = weights
-    width, count = terms.sign.shape[1], order.shape[0]
-    signs, Us, Ds = terms.sign.reshape(-1), terms.U.reshape(-1), terms.D.reshape(-1)
+    width, count = table.sign.shape[1], order.shape[0]
+    signs, Us, Ds = table.sign.reshape(-1), table.U.reshape(-1), table.D.reshape(-1)
     z, step, has_rested = np.empty(width), np.zeros(width), np.zeros(width)
     for k in range(count):
         if k + ROWS_AHEAD < count:
             coming = order[k + ROWS_AHEAD]
-            prefetch_row(coming, row_id, y, Qii, indptr, indices, values, alpha, width)
+            prefetch_row(coming, rows, alpha, width)
             prefetch(before, row_id[coming] * width)
         position = order[k]
         start, end = indptr[position], indptr[position + 1]
         after = order[min(k + 1, count - 1)]
         ahead = indptr[after + 1] if w.shape[0] > LARGE_W else indptr[after]
         dot_lanes(indices, values, start, end, w, width, indptr[after], ahead, z)
-        kind, first = np.uint64(y[position]) * np.uint64(width), np.uint64(row_id[position]) * np.uint64(width)
-        weight = np.float64(terms.weight[row_id[position]]) if terms.weight.shape[0] > 0 else 1.0
+        kind = np.uint64(kind_of(position, rows, table.n_folds)) * np.uint64(width)
+        first, weight = np.uint64(row_id[position]) * np.uint64(width), weight_of(position, rows)
         least, has_moved, Q = float("inf"), False, Qii[position]
         for lane in range(width):
             step[lane] = 0.0
             here, i = kind + np.uint64(lane), first + np.uint64(lane)
-            sign, U, D = signs[here], Us[here], Ds[here]
-            if sign == 0.0:
+            sign = signs[here]
+            U, D = weighed(Us[here], Ds[here], weight)
+            if U == 0.0:
                 continue
-            if weight != 1.0:
-                U, D = (U * weight, D / weight) if weight > 0.0 else (0.0, 0.0)
             was, a = before[i], alpha[i]
             m = sign * z[lane]
             if was == a and ((a == 0.0 and m >= 1.0) or (a == U and D == 0.0 and m <= 1.0)):

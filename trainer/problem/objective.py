@@ -1,91 +1,161 @@
-"""The objective at a fixed w, summed over rows: the losses, as reader and trainer share them.
-
-Primal  P(w)     = 1/2 |w|^2 + sum_i C_i loss_i(w)
-Dual    D(alpha) = sum_i d_i(alpha_i) - 1/2 |w|^2,  w = sum_i alpha_i y_i x_i, or sum_i alpha_i x_i in regression
-"""
+"""The objectives of all tasks at a fixed w, summed over rows: what certificates and screening need of a problem."""
 
 from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 
-from streamsvm.storage.rows.csr import Array, Figure, row_dots
+from streamsvm.storage.rows.csr import Array, add_rows, row_dots
 from streamsvm.storage.rows.segment import Segment
-from streamsvm.trainer.problem.class_losses import ClassObjective
-from streamsvm.trainer.problem.classes import Classes
-from streamsvm.trainer.problem.lane_kernel import dots_of_lanes
-from streamsvm.trainer.problem.lane_losses import LaneObjective
-from streamsvm.trainer.problem.lanes import Group
-from streamsvm.trainer.problem.margin_losses import Hinge, Logistic, SquaredHinge
-from streamsvm.trainer.problem.regression_losses import NO_WEIGHT, EpsilonInsensitive, SquaredEpsilonInsensitive
+from streamsvm.trainer.problem.lane_kernel import add_in_lanes, dots_of_lanes, squares_of_lanes
+from streamsvm.trainer.problem.losses import crammer_singer, make_loss
+from streamsvm.trainer.problem.tasks import RowTerms, Tasks
 
 
 class Objective(Protocol):
-    """One loss. y (n,) are the rows' targets, alpha (n,) their dual variables.
+    """m, alpha, `dots` are (n, width), sums (n_figures,).
 
-    m (n,) is what the loss is a function of: the margin y_i <w, x_i>, or the residual <w, x_i> - y_i of regression.
+    tasks    whose objective it is
+    resting  (n_kinds, width): at this alpha, or at 0, a row rests if its gradient m - 1 holds it there
     """
 
-    @property
-    def upper(self) -> tuple[Figure, Figure]:
-        """Upper bounds on alpha_i for y_i = +1 and -1 (times |y_i|); of |alpha_i|, both the same, in regression."""
+    tasks: Tasks
+    resting: Array
 
-    def targets(self, rows: Segment) -> Array:
-        """y of the rows, (n,)."""
+    def m(self, terms: RowTerms, dots: Array) -> Array:
+        """What losses are a function of, at the rows' <w, x_i>."""
 
-    def projected(self, y: Array, alpha: Array) -> Array:
-        """The alpha (n,) inside the bounds that are nearest to these."""
+    def coefficients(self, terms: RowTerms, alpha: Array) -> Array:
+        """What multiplies x_i in w."""
 
-    def m(self, y: Array, dots: Array) -> Array:
-        """From <w, x_i> (n,)."""
+    def projected(self, terms: RowTerms, alpha: Array) -> Array:
+        """The alpha inside its bounds that is nearest to this one."""
 
-    def losses(self, y: Array, m: Array) -> Figure:
-        """Sum of C_i loss_i."""
+    def losses(self, terms: RowTerms, m: Array) -> Array:
+        """Sums of C_i loss_i."""
 
-    def projected_gradient(self, y: Array, m: Array, alpha: Array) -> Array:
-        """PG_i of -D, (n,)."""
+    def dual(self, terms: RowTerms, alpha: Array) -> Array:
+        """Sums of d_i(alpha_i)."""
 
-    def dual(self, y: Array, alpha: Array) -> Figure:
-        """Sum of d_i(alpha_i)."""
-
-    def coefficients(self, y: Array, alpha: Array) -> Array:
-        """What multiplies x_i in w, (n,)."""
+    def extremes(self, terms: RowTerms, m: Array, alpha: Array) -> tuple[Array, Array]:
+        """M+ and M-: largest and smallest projected gradient; -inf and inf without rows."""
 
 
-OBJECTIVES: dict[str, Callable[[float, float, float, Array], Objective]] = {
-    "hinge": lambda positive, negative, *_: Hinge(positive, negative),
-    "squared_hinge": lambda positive, negative, *_: SquaredHinge(positive, negative),
-    "logistic": lambda positive, negative, *_: Logistic(positive, negative),
-    "epsilon_insensitive": lambda C, _, epsilon, weight: EpsilonInsensitive(C, epsilon, weight),
-    "squared_epsilon_insensitive": lambda C, _, epsilon, weight: SquaredEpsilonInsensitive(C, epsilon, weight),
-}
-# Losses that predict a number; the others tell two classes apart.
-REGRESSION = ("epsilon_insensitive", "squared_epsilon_insensitive")
+class _Separate:
+    """Tasks that share nothing but their rows."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self.tasks = tasks
+        self.resting = tasks.table.U
+        self._loss = make_loss(tasks.loss, tasks.epsilon)
+
+    def m(self, terms: RowTerms, dots: Array) -> Array:
+        return self._columns(terms, self._loss.m, dots)
+
+    def coefficients(self, terms: RowTerms, alpha: Array) -> Array:
+        return self._columns(terms, self._loss.coefficients, alpha)
+
+    def projected(self, terms: RowTerms, alpha: Array) -> Array:
+        return self._columns(terms, self._loss.projected, alpha)
+
+    def losses(self, terms: RowTerms, m: Array) -> Array:
+        return np.array([self._loss.losses(own, m[:, k]) for k, own in self._each(terms)])
+
+    def dual(self, terms: RowTerms, alpha: Array) -> Array:
+        return np.array([self._loss.dual(own, alpha[:, k]) for k, own in self._each(terms)])
+
+    def extremes(self, terms: RowTerms, m: Array, alpha: Array) -> tuple[Array, Array]:
+        PG = self._columns(terms, self._loss.projected_gradient, m, alpha)
+        return PG.max(axis=0, initial=-np.inf), PG.min(axis=0, initial=np.inf)
+
+    def _columns(self, terms: RowTerms, of_task: Callable[..., Array], *arrays: Array) -> Array:
+        made = np.empty(arrays[0].shape)
+        for k, own in self._each(terms):
+            made[:, k] = of_task(own, *(array[:, k] for array in arrays))
+        return made
+
+    def _each(self, terms: RowTerms) -> list[tuple[int, RowTerms]]:
+        return [(k, terms.of_task(k)) for k in range(self.tasks.width)]
 
 
-def make_objective(
-    loss: str, C_positive: float, C_negative: float, epsilon: float, weight: Array = NO_WEIGHT
-) -> Objective:
-    """The objective of a job. C_i is C_positive y_i for y_i > 0, and C_positive for all rows in regression.
+class _Joint:
+    """One problem of all classes. m is a row's margin over each class, z_own - z_m, infinite over its own."""
 
-    weight  (n_rows,) of the rows of regression, by id, or (0,): each has weight 1
-    """
-    return OBJECTIVES[loss](C_positive, C_negative, epsilon, weight)
+    def __init__(self, tasks: Tasks) -> None:
+        self.tasks = tasks
+        # No alpha is at an upper bound: a row rests where it has none, and is far enough from all other classes.
+        self.resting = np.where(tasks.table.U > 0.0, np.inf, 0.0)
+        self._n = len(tasks.each)
+
+    def m(self, terms: RowTerms, dots: Array) -> Array:
+        rows, own = np.arange(len(dots)), terms.class_code
+        margins = dots[rows, own][:, np.newaxis] - dots
+        margins[rows, own] = np.inf
+        return margins
+
+    def coefficients(self, terms: RowTerms, alpha: Array) -> Array:
+        return alpha
+
+    def projected(self, terms: RowTerms, alpha: Array) -> Array:
+        inside = alpha.copy()
+        inside[:, : self._n] = crammer_singer.projected(terms.class_code, self._C(terms), alpha[:, : self._n])
+        return inside
+
+    def losses(self, terms: RowTerms, m: Array) -> Array:
+        return np.array([crammer_singer.losses(terms.class_code, self._C(terms), self._z(m))])
+
+    def dual(self, terms: RowTerms, alpha: Array) -> Array:
+        return np.array([crammer_singer.dual(terms.class_code, alpha[:, : self._n])])
+
+    def extremes(self, terms: RowTerms, m: Array, alpha: Array) -> tuple[Array, Array]:
+        """The largest violation of a row, and 0: their difference is what LIBLINEAR's -e bounds."""
+        found = crammer_singer.violations(terms.class_code, self._C(terms), self._z(m), alpha[:, : self._n])
+        if not len(found):
+            return np.array([-np.inf]), np.array([np.inf])
+        return np.array([max(found.max(), 0.0)]), np.array([min(found.min(), 0.0)])
+
+    def _C(self, terms: RowTerms) -> Array:
+        return np.ascontiguousarray(terms.C[:, 0])
+
+    def _z(self, m: Array) -> Array:
+        """Decision values but for a number for each row, which changes nothing."""
+        own = m[:, : self._n]
+        return np.where(np.isinf(own), 0.0, -own)
 
 
-def make_axis_objective(loss: str, axis: Group | Classes, weight: Array) -> LaneObjective | ClassObjective:
-    """That of a group of lanes, or of several classes at once; weight (n_rows,) of the rows, or (0,)."""
-    if isinstance(axis, Classes):
-        return ClassObjective(axis, weight)
-    return LaneObjective(axis, {"hinge": Hinge, "squared_hinge": SquaredHinge}[loss], weight)
+def make_objective(tasks: Tasks) -> Objective:
+    """The objective of these tasks."""
+    return _Joint(tasks) if tasks.is_joint else _Separate(tasks)
 
 
-def margins(objective: Objective, examples: Segment, w: Array) -> Array:
-    """m (n_rows,) of the rows at w; of several lanes (n_rows, lanes), at w (width, lanes)."""
-    if w.ndim == 1:
-        dots = np.empty(len(examples))
-        row_dots(examples.indptr, examples.indices, examples.values, w, dots)
+def dots_of(rows: Segment, w: Array) -> Array:
+    """<w, x_i> in each task, (n_rows, width), at w (features, width)."""
+    dots = np.empty((len(rows), w.shape[1]))
+    if w.shape[1] == 1:
+        row_dots(rows.indptr, rows.indices, rows.values, w.reshape(-1), dots.reshape(-1))
     else:
-        dots = np.empty((len(examples), w.shape[1]))
-        dots_of_lanes(examples.indptr, examples.indices, examples.values, w.reshape(-1), dots)
-    return objective.m(objective.targets(examples), dots)
+        dots_of_lanes(rows.indptr, rows.indices, rows.values, w.reshape(-1), dots)
+    return dots
+
+
+def add_to_w(rows: Segment, coefficients: Array, w: Array) -> None:
+    """w += sum_i coefficients[i] x_i in each task, in place; coefficients (n_rows, width)."""
+    if w.shape[1] == 1:
+        add_rows(coefficients.reshape(-1), rows.indptr, rows.indices, rows.values, w.reshape(-1))
+    else:
+        add_in_lanes(coefficients, rows.indptr, rows.indices, rows.values, w.reshape(-1))
+
+
+def half_squares(w: Array, n_figures: int) -> Array:
+    """|w|^2 / 2 of each problem, (n_figures,); one figure is of the whole axis."""
+    if n_figures == 1:
+        flat = w.reshape(-1)
+        return np.array([float(flat @ flat) / 2])
+    squares = np.empty(n_figures)
+    squares_of_lanes(w, squares)
+    return squares / 2
+
+
+def relative_gap(primal: float, dual: float) -> float:
+    """(P - D) / P: a bound on how far P is from the optimum, relative to P. 0 where P is 0: no row costs anything."""
+    return (primal - dual) / primal if primal else 0.0

@@ -3,12 +3,16 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from streamsvm.storage.models.support_vectors import Machine
 from streamsvm.storage.rows.cache import Step
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment
-from streamsvm.trainer.problem.problem import Problem
+from streamsvm.trainer.problem.objective import dots_of, half_squares, make_objective
 from streamsvm.trainer.rows.cache import Cursor
+from streamsvm.trainer.settings import TrainerSettings
+from streamsvm.trainer.updates.convergence import is_late
 
 
 @dataclass(frozen=True)
@@ -38,14 +42,13 @@ class Blocks:
     """Gives a solver block after block. Segments are views, valid until the next call of `next`.
 
     If one block holds all rows it is read once and its views stay; later passes are made without the reader.
-
-    certifies_always   whether P(w) is computed after every pass when the reader no longer does, or after few
     """
 
-    def __init__(self, cursor: Cursor, problem: Problem, certifies_always: bool) -> None:
+    def __init__(self, cursor: Cursor, settings: TrainerSettings) -> None:
         self._cursor = cursor
-        self._problem = problem
-        self._certifies_always = certifies_always
+        self._objective, self._visited = make_objective(settings.tasks), settings.visited
+        # Whether P(w) is worth its scan after every pass when the reader no longer computes it, or after few.
+        self._certifies_always = settings.relative_gap is not None
         self._block: Block | None = None
         self.keep = cursor.checkpoints.keep
 
@@ -70,45 +73,51 @@ class Blocks:
 
     def note(self, row_id: Array, score: Array) -> None:
         """The rows (k,) were visited in this block and left these scores (k,)."""
-        self._cursor.link.note(row_id, score)
+        self._cursor.shared.note(row_id, score)
 
     def is_over(self, max_seconds: float | None) -> bool:
         """Whether the time of the job is over: what goes on for long within a block then ends, too.
 
         A person's stop waits for the pass: who goes on from there comes to what an undisturbed job comes to.
         """
-        return max_seconds is not None and self._cursor.link.elapsed_seconds >= max_seconds
+        return is_late(self._cursor.shared.elapsed_seconds, max_seconds)
 
     @property
     def has_to_end(self) -> bool:
         """Whether the job has to end though its pass is not over."""
-        return self._cursor.link.has_to_end
+        return self._cursor.shared.has_to_end
 
     def going(self, segments: Iterable[Segment]) -> Iterator[Segment]:
         """The segments until the job has to end: after them call `end_if_due`."""
-        return self._cursor.link.going(segments)
+        return self._cursor.shared.going(segments)
 
     def end_if_due(self) -> None:
         """Raises Ended if the job has to end."""
-        self._cursor.link.end_if_due()
+        self._cursor.shared.end_if_due()
 
     def publish_machine(self, machine: Machine) -> None:
-        """Of the end of a pass, see Link."""
-        self._cursor.link.publish_machine(machine)
+        """Of the end of a pass, see SharedState."""
+        self._cursor.shared.publish_machine(machine)
 
     def count_unvisited(self, block: Block) -> int:
         """Rows of the whole problem not visited in the pass that `block` ends."""
-        return self._cursor.link.count_unvisited(block.step)
+        return self._cursor.shared.count_unvisited(block.step)
 
-    def primal(self, block: Block, w: Array) -> float:
-        """P at some w: that published before the pass that `block` ends, or this one. inf: not worth the trouble."""
+    def primal(self, block: Block, w: Array) -> Array:
+        """P at the w published before the pass that `block` ends, or at this one; inf: not worth the trouble. (1,)."""
         if not block.is_whole:
-            return self._cursor.link.primal(block.step)
+            return self._cursor.shared.primal(block.step)
         is_power_of_two = block.pass_ & (block.pass_ - 1) == 0
         if not (self._certifies_always or is_power_of_two):
-            return float("inf")
-        known = w[: block.step.width]
-        return float(known @ known) / 2 + sum(self._problem.losses(rows, w) for rows in block.fresh)
+            return np.full(1, np.inf)
+        return half_squares(w[: block.step.width], 1) + sum(self._losses(rows, w) for rows in block.fresh)
+
+    def _losses(self, rows: Segment, w: Array) -> float:
+        total = 0.0
+        for part in self._visited.all_batches(rows):
+            terms = self._objective.tasks.terms(part)
+            total += float(self._objective.losses(terms, self._objective.m(terms, dots_of(part, w)))[0])
+        return total
 
     def _read(self, step: Step) -> Block:
         fresh, kept = ([self._cursor.read(number) for number in ids] for ids in (step.fresh, step.resident))

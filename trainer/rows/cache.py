@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,14 +13,22 @@ from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.checkpoints import Checkpoints, resident_rows
 from streamsvm.trainer.rows.mixture import IsActive, Mixture, mixed
-from streamsvm.trainer.shared_state import HandedBack, Link
+from streamsvm.trainer.shared_state import HandedBack, SharedState
+
+if TYPE_CHECKING:
+    from streamsvm.trainer.distributed.cocoa_round import Round
 
 
 class Cursor:
-    """Moves on from step to step; between two sections it makes checkpoints, and ends if the worker has to."""
+    """Moves on from step to step; between two sections it makes checkpoints, and ends if the worker has to.
 
-    def __init__(self, cache: CacheReader | None, link: Link, checkpoints: Checkpoints) -> None:
-        self.link = link
+    round   of a trainer whose rows are a shard of the problem's
+    """
+
+    def __init__(
+        self, cache: CacheReader | None, shared: SharedState, checkpoints: Checkpoints, round_: "Round | None" = None
+    ) -> None:
+        self.shared, self.round = shared, round_
         self.checkpoints = checkpoints
         self._cache = cache
         self._step: Step | None = None
@@ -35,19 +43,19 @@ class Cursor:
     @property
     def is_next_ready(self) -> bool:
         """Whether `next` would return at once."""
-        return self.link.has_committed(1 + (self._step.number if self._step else 0))
+        return self.shared.has_committed(1 + (self._step.number if self._step else 0))
 
     def next(self) -> Step:
         """Move on to the next step, waiting for it if need be. Raises Ended."""
         assert self._cache is not None
-        self.link.control["trainer_wait_seconds"] += self.link.wait_until(
-            lambda: self.is_next_ready or self.link.has_to_end
+        self.shared.control["trainer_wait_seconds"] += self.shared.wait_until(
+            lambda: self.is_next_ready or self.shared.has_to_end
         )
-        self.link.end_if_due()
+        self.shared.end_if_due()
         step = self._cache.renew()
         self._step = replace(step, pass_=step.pass_ + self._repeated)
-        self.link.begin_step(self._step, step.pass_)
-        self.link.control["started_step"] = step.number
+        self.shared.begin_step(self._step, step.pass_)
+        self.shared.control["started_step"] = step.number
         return self._step
 
     def skip_pass(self) -> Step:
@@ -60,7 +68,7 @@ class Cursor:
         self._pause(w)
         self._step = replace(self.step, pass_=self.step.pass_ + 1)
         self._repeated += 1
-        self.link.begin_step(self._step, self._step.pass_)
+        self.shared.begin_step(self._step, self._step.pass_)
         return self._step
 
     def stand(self, step: Step) -> None:
@@ -77,11 +85,11 @@ class Cursor:
 
         At the end of a pass `w` is published: the coming pass is certified at it.
         """
-        self.link.hand_over()
+        self.shared.hand_over()
         if self.step.ends_pass:
-            self.link.publish(w)
+            self.shared.publish(w)
         self._pause(w)
-        self.link.control["finished_section"] = self.step.number
+        self.shared.control["finished_section"] = self.step.number
 
     def leave_pass(self) -> None:
         """The running pass is left where it is: whoever goes on from a checkpoint begins it anew."""
@@ -91,7 +99,7 @@ class Cursor:
     def make_checkpoint(self, w: Array, ended: Mapping[str, Any] | None = None) -> None:
         """Of the section that has just been done with, see Checkpoints.make."""
         if self._step is not None:
-            self.link.hand_over()
+            self.shared.hand_over()
             self.checkpoints.make(self._step, w, self._residents, ended)
 
     def _residents(self) -> dict[str, Array]:
@@ -100,9 +108,9 @@ class Cursor:
 
     def _pause(self, w: Array) -> None:
         """Between two sections: make a checkpoint if it is time, and end if asked to."""
-        if self.link.hands_back or self.checkpoints.is_due(self.step.ends_pass):
+        if self.shared.hands_back or self.checkpoints.is_due(self.step.ends_pass):
             self.make_checkpoint(w)
-        if self.link.hands_back:
+        if self.shared.hands_back:
             raise HandedBack
 
 

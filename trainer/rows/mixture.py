@@ -96,4 +96,4 @@ def _add(builder: SegmentBuilder, rows: Segment, picked: Array) -> None:
 
 
 def _bytes(rows: Segment) -> int:
-    return packed_bytes(len(rows), len(rows.indices))
+    return packed_bytes(len(rows), len(rows.indices), rows.per_row)

@@ -11,8 +11,9 @@ import numpy as np
 
 from streamsvm.storage.rows.csr import Array, add_rows, row_dots
 from streamsvm.storage.rows.segment import Segment
-from streamsvm.trainer.problem.problem import Problem
+from streamsvm.trainer.problem.tasks import RowTerms
 from streamsvm.trainer.rows.blocks import Block, Blocks
+from streamsvm.trainer.settings import TrainerSettings
 
 
 class Cut:
@@ -26,19 +27,19 @@ class Cut:
         self.A = np.zeros(width)
         self.b = self.losses = self.losses_at_zero = 0.0
 
-    def add(self, rows: Segment, C: Array, inside: Array) -> None:
-        """The rows `inside` (n,) bool of a segment, C (n,) being their weights."""
-        add_rows(np.where(inside, C * rows.y, 0.0), rows.indptr, rows.indices, rows.values, self.A)
-        self.b += float(C[inside].sum())
-        self.losses_at_zero += float(C.sum())
+    def add(self, rows: Segment, terms: RowTerms, inside: Array) -> None:
+        """Add the rows `inside` (n,) bool of a segment with these terms."""
+        add_rows(np.where(inside, terms.C * terms.sign, 0.0), rows.indptr, rows.indices, rows.values, self.A)
+        self.b += float(terms.C[inside].sum())
+        self.losses_at_zero += float(terms.C.sum())
 
 
 class Scans:
     """Passes over `blocks`, `threads` segments at a time. Each returns the block that ended it."""
 
-    def __init__(self, blocks: Blocks, problem: Problem, width: int, threads: int, pool: Executor) -> None:
+    def __init__(self, blocks: Blocks, settings: TrainerSettings, width: int, threads: int, pool: Executor) -> None:
         self._blocks = blocks
-        self._problem = problem
+        self._tasks, self._visited = settings.tasks, settings.visited
         self._width = width
         self._threads = threads
         self._pool = pool
@@ -47,10 +48,10 @@ class Scans:
         """The losses at `point` (width,) and the cut there; `slack` (n_rows,) becomes C_i (1 - y_i <point, x_i>)."""
 
         def look(cut: Cut, rows: Segment) -> None:
-            C = self._weights(rows)
-            c = C - C * rows.y * _dots(rows, point)
+            terms = self._terms(rows)
+            c = terms.C - terms.C * terms.sign * _dots(rows, point)
             cut.losses += float(np.maximum(0.0, c).sum())
-            cut.add(rows, C, c >= 0.0)
+            cut.add(rows, terms, c >= 0.0)
             if slack is not None:
                 slack[rows.row_id] = c
 
@@ -60,7 +61,8 @@ class Scans:
         """`change` (n_rows,) becomes what a step along `direction` (width,) adds to C_i (1 - y_i <w, x_i>)."""
 
         def look(_lane: int, rows: Segment) -> None:
-            change[rows.row_id] = -self._weights(rows) * rows.y * _dots(rows, direction)
+            terms = self._terms(rows)
+            change[rows.row_id] = -terms.C * terms.sign * _dots(rows, direction)
 
         return self._each(w, look)
 
@@ -69,7 +71,7 @@ class Scans:
 
         def look(cut: Cut, rows: Segment) -> None:
             inside = slack[rows.row_id] + share * change[rows.row_id] >= 0.0
-            cut.add(rows, self._weights(rows), inside)
+            cut.add(rows, self._terms(rows), inside)
 
         return self._sum(w, look)
 
@@ -101,11 +103,11 @@ class Scans:
 
     def _look_at(self, look: Callable[[int, Segment], None], lane: int, segments: list[Segment]) -> None:
         for rows in self._blocks.going(segments):
-            for part in self._problem.visited.all_batches(rows):
+            for part in self._visited.all_batches(rows):
                 look(lane, part)
 
-    def _weights(self, rows: Segment) -> Array:
-        return np.where(rows.y > 0, self._problem.C_positive, self._problem.C_negative)
+    def _terms(self, rows: Segment) -> RowTerms:
+        return self._tasks.terms(rows).of_task(0)
 
 
 def _dots(rows: Segment, w: Array) -> Array:

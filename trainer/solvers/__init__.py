@@ -2,10 +2,12 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from streamsvm.storage.features.maps import FeatureMaps, read_maps
 from streamsvm.storage.options import Option, options_of
@@ -14,24 +16,23 @@ from streamsvm.storage.rows.cache_plan import CachePlan
 from streamsvm.storage.rows.csr import EMPTY, Array
 from streamsvm.storage.run.state import RUN_FILE, State
 from streamsvm.trainer.checkpoints import Checkpoints, Slots
-from streamsvm.trainer.problem.classes import Classes, axis_of
-from streamsvm.trainer.problem.objective import OBJECTIVES, REGRESSION
-from streamsvm.trainer.problem.problem import LOSSES, Problem
+from streamsvm.trainer.problem.losses import LOSSES, SVM_LOSSES, box_of
+from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.rows.blocks import Blocks
 from streamsvm.trainer.rows.cache import Cursor
 from streamsvm.trainer.settings import TrainerSettings
-from streamsvm.trainer.shared_state import Link
+from streamsvm.trainer.shared_state import SharedState
 from streamsvm.trainer.solvers import avsf, bm, budgeted, cutting_planes, dcd, pegasos, streamsvm, streamsvm_paper
 from streamsvm.trainer.solvers.options import NoOptions
 
-MakeLink = Callable[[State, bool, bool, bool], Link]  # (state, deferred, is_blank, is_joint), see Link
+MakeShared = Callable[[State, bool, bool, int], SharedState]  # (state, deferred, is_blank, n_figures), see SharedState
 
 
 @dataclass(frozen=True)
 class Solver:
     """What there is to know of a solver.
 
-    train     (problem, settings, source, alpha, w) -> generator; changes alpha (n_rows,) and w (width,) in place
+    train     (settings, source, alpha, w) -> generator; changes alpha (n_rows, width) and w (features, width) in place
     feed      its source: "steps" is trainer.rows.cache.Cursor, "blocks" trainer.rows.blocks.Blocks
     losses    it can minimise
     options   class of the fields of a job that mean something to it and not to all solvers
@@ -73,16 +74,16 @@ _PREFERENCE = _a_row(8)  # how often each row is to be visited, and what it is o
 
 SOLVERS = {
     "streamsvm": Solver(
-        streamsvm.streamsvm, "steps", LOSSES, streamsvm.Options, has_lanes=True, has_joint=True, shares_work=True,
+        streamsvm.streamsvm, "steps", SVM_LOSSES, streamsvm.Options, has_lanes=True, has_joint=True, shares_work=True,
         own_bytes=_SWEEPS,
     ),
     "streamsvm_paper": Solver(
-        streamsvm_paper.streamsvm_paper, "steps", LOSSES, streamsvm_paper.Options, evicts="random"
+        streamsvm_paper.streamsvm_paper, "steps", SVM_LOSSES, streamsvm_paper.Options, evicts="random"
     ),
-    "dcd": Solver(dcd.dcd, "blocks", tuple(OBJECTIVES), own_bytes=_ORDER),
-    "avsf": Solver(avsf.avsf, "blocks", LOSSES, avsf.Options, own_bytes=_PREFERENCE),
-    "bm": Solver(bm.bm, "blocks", LOSSES, bm.Options, own_bytes=_ORDER),
-    "sbm": Solver(bm.sbm, "blocks", LOSSES, bm.SelectiveOptions, own_bytes=_ORDER),
+    "dcd": Solver(dcd.dcd, "blocks", LOSSES, own_bytes=_ORDER),
+    "avsf": Solver(avsf.avsf, "blocks", SVM_LOSSES, avsf.Options, own_bytes=_PREFERENCE),
+    "bm": Solver(bm.bm, "blocks", SVM_LOSSES, bm.Options, own_bytes=_ORDER),
+    "sbm": Solver(bm.sbm, "blocks", SVM_LOSSES, bm.SelectiveOptions, own_bytes=_ORDER),
     "pegasos": Solver(pegasos.pegasos, "blocks", ("hinge",), pegasos.Options, is_dual=False),
     "cpa": Solver(
         cutting_planes.cpa, "blocks", ("hinge",), cutting_planes.Options, is_dual=False, shares_work=True,
@@ -122,7 +123,7 @@ def read_settings(run: Path) -> TrainerSettings:
 def settings_of(told: Mapping[str, Any], maps: FeatureMaps) -> TrainerSettings:
     """Those told to a trainer, with feature maps that are fitted."""
     cache, options = CachePlan(**told["cache"]), SOLVERS[told["solver"]].options(**told["options"])
-    own = {"cache": cache, "options": options, "maps": maps, "group": axis_of(told["group"])}
+    own = {"cache": cache, "options": options, "maps": maps, "tasks": Tasks.of(told["tasks"])}
     return TrainerSettings(**{**told, **own})
 
 
@@ -130,7 +131,7 @@ def make_cursor(
     cache: CacheReader | None,
     state: State,
     settings: TrainerSettings,
-    make_link: MakeLink = Link,
+    make_shared: MakeShared = SharedState,
     slots: Slots | None = None,
     kept: Mapping[str, Array] = EMPTY,
 ) -> Cursor:
@@ -138,26 +139,22 @@ def make_cursor(
     # By block the reader waits while the trainer works: what is noted cannot reach it too early.
     is_exact = settings.pace == "fixed"
     deferred = is_exact and SOLVERS[settings.solver].feed == "steps"
-    problem, is_joint = settings.problem, isinstance(settings.group, Classes)
+    tasks = settings.tasks
+    U, _ = box_of(tasks.loss, np.array([tasks.largest_C * settings.largest_weight]))
     checkpoints = Checkpoints(
         slots or Slots(Path(), None, inf, 0),
         state,
-        max(problem.box.U_positive, problem.box.U_negative) * settings.largest_weight,
-        problem.loss in REGRESSION or is_joint,
+        float(U[0]),
+        tasks.is_regression or tasks.is_joint,
         is_exact,
         settings.follows,
         kept,
     )
-    return Cursor(cache, make_link(state, deferred, settings.follows, is_joint), checkpoints)
-
-
-def problem_of(settings: TrainerSettings, link: Link) -> Problem:
-    """The problem to solve, with the weights of its rows where y does not tell them."""
-    return replace(settings.problem, weight=link.weight)
+    return Cursor(cache, make_shared(state, deferred, settings.follows, tasks.n_figures), checkpoints)
 
 
 def make_source(cursor: Cursor, settings: TrainerSettings) -> Cursor | Blocks:
-    """Where the solver has its rows from."""
+    """The solver's source of rows."""
     if SOLVERS[settings.solver].feed == "blocks":
-        return Blocks(cursor, problem_of(settings, cursor.link), settings.relative_gap is not None)
+        return Blocks(cursor, settings)
     return cursor

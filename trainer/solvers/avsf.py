@@ -18,15 +18,13 @@ import numpy as np
 from streamsvm.storage.options import option
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment
-from streamsvm.trainer.problem.problem import Problem
 from streamsvm.trainer.rows.blocks import Blocks
 from streamsvm.trainer.rows.mixture import Mixture
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.sweeps.selection import SCHEDULES, Adaptive
 from streamsvm.trainer.sweeps.sweep import sweep
+from streamsvm.trainer.updates.make_variables import make_variables
 from streamsvm.trainer.updates.progress import Progress
-from streamsvm.trainer.updates.statistics import Tally
-from streamsvm.trainer.updates.updater import Visitor
 
 _STREAM = 6  # of random numbers, apart from those of others with the same seed
 
@@ -40,14 +38,11 @@ class Options:
     )
 
 
-def avsf(
-    problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array
-) -> Generator[Progress, None, None]:
-    """Train alpha (n_rows,) and w (width,) in place; yields after every sweep, for ever."""
-    tally = Tally(alpha, w, blocks.kept)
+def avsf(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[Progress, None, None]:
+    """Train alpha (n_rows, 1) and w (features, 1) in place; yields after every sweep, for ever."""
+    _, statistics, updater = make_variables(settings, alpha, w, blocks.note, blocks.kept)
     selection = SCHEDULES[settings.options.schedule](len(alpha), blocks.kept)
-    blocks.keep(lambda: {**tally.resumable(), **selection.resumable()})
-    visitor = Visitor(problem, alpha, w, tally, blocks.note)
+    blocks.keep(lambda: {**statistics.resumable(), **selection.resumable()})
     mixture = Mixture()
     while True:
         block = blocks.next(w)
@@ -56,11 +51,11 @@ def avsf(
         sweep(
             blocks.going(rows for _, rows in mixture.sweep(block.fresh, rng)),
             partial(_order, selection, rng),
-            visitor,
+            updater,
             learn=lambda rows, order, visits: selection.learn(rows.row_id, order, visits.gain),
         )
         blocks.end_if_due()
-        progress = tally.finish_pass(block.step, blocks.count_unvisited(block), blocks.primal(block, w))
+        progress = statistics.finish_pass(block.step, blocks.count_unvisited(block), blocks.primal(block, w))
         if settings.tolerance is not None and progress.gap <= settings.tolerance:
             for rows in block.fresh:
                 selection.admit(rows.row_id)

@@ -17,14 +17,12 @@ import numpy as np
 from streamsvm.storage.options import option
 from streamsvm.storage.rows.csr import Array
 from streamsvm.trainer.kernels.coordinate import DISTANCE, GAP, VIOLATION
-from streamsvm.trainer.problem.problem import Problem
 from streamsvm.trainer.rows.blocks import Blocks
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers.options import OrderedBlockOptions
 from streamsvm.trainer.sweeps.active import ActiveRows, descend_rounds
+from streamsvm.trainer.updates.make_variables import make_variables
 from streamsvm.trainer.updates.progress import Progress
-from streamsvm.trainer.updates.statistics import Tally
-from streamsvm.trainer.updates.updater import Visitor
 
 SELECT = {"distance": DISTANCE, "violation": VIOLATION, "gap": GAP}
 INNER_TOLERANCE = 0.1  # of BLOCK-L-D, as in the authors' program
@@ -54,32 +52,27 @@ class SelectiveOptions(Options):
     cache_share: float = option(0.5, "share of the cache for rows that stay", gt=0, lt=1)
 
 
-def bm(
-    problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array
-) -> Generator[Progress, None, None]:
-    """Train alpha (n_rows,) and w (width,) in place; yields after every pass, for ever."""
-    return _passes(problem, settings, blocks, alpha, w, GAP)
+def bm(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[Progress, None, None]:
+    """Train alpha (n_rows, 1) and w (features, 1) in place; yields after every pass, for ever."""
+    return _passes(settings, blocks, alpha, w, GAP)
 
 
-def sbm(
-    problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array
-) -> Generator[Progress, None, None]:
+def sbm(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[Progress, None, None]:
     """The same, with rows of earlier blocks, which the reader keeps by the scores it is told."""
-    return _passes(problem, settings, blocks, alpha, w, SELECT[settings.options.select])
+    return _passes(settings, blocks, alpha, w, SELECT[settings.options.select])
 
 
 def _passes(
-    problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array, kind: int
+    settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array, score: int
 ) -> Generator[Progress, None, None]:
-    tally = Tally(alpha, w, blocks.kept)
-    blocks.keep(tally.resumable)
-    visitor = Visitor(problem, alpha, w, tally, blocks.note, kind, asks_rest=True)
+    _, statistics, updater = make_variables(settings, alpha, w, blocks.note, blocks.kept, score=score, asks_rest=True)
+    blocks.keep(statistics.resumable)
     max_seconds = None if settings.pace == "fixed" else settings.max_seconds
     is_over = lambda: blocks.has_to_end or blocks.is_over(max_seconds)  # noqa: E731
     while True:
         block = blocks.next(w)
         rng = np.random.default_rng((settings.seed, _STREAM, block.pass_, block.step.section))
-        rows = ActiveRows([*block.fresh, *block.kept], visitor, going=blocks.going)
+        rows = ActiveRows([*block.fresh, *block.kept], updater, going=blocks.going)
         rounds = settings.options.inner_rounds
         if rounds is None:
             descend_rounds(rows, MOST_ROUNDS, INNER_TOLERANCE, rng, is_over)
@@ -87,4 +80,4 @@ def _passes(
             descend_rounds(rows, rounds, settings.tolerance or 0.0, rng, is_over)
         blocks.end_if_due()
         if block.ends_pass:
-            yield tally.finish_pass(block.step, blocks.count_unvisited(block), blocks.primal(block, w))
+            yield statistics.finish_pass(block.step, blocks.count_unvisited(block), blocks.primal(block, w))

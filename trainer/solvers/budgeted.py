@@ -33,7 +33,6 @@ from streamsvm.trainer.kernels.machine import (
     Rule,
 )
 from streamsvm.trainer.kernels.order import random_order
-from streamsvm.trainer.problem.problem import Problem
 from streamsvm.trainer.rows.blocks import Block, Blocks
 from streamsvm.trainer.rows.mixture import Mixture
 from streamsvm.trainer.settings import TrainerSettings
@@ -115,20 +114,16 @@ class _Uniform:
         return {}
 
 
-def bsca(
-    problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array
-) -> Generator[Progress, None, None]:
-    """Train alpha (n_rows,) in place, and the support vectors; w stays as it is. Yields after every pass, for ever."""
+def bsca(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[Progress, None, None]:
+    """Train alpha (n_rows, 1) in place, and the support vectors; w stays as it is. Yields after each pass, for ever."""
     adaptive = settings.options.selection == "adaptive"
     selection = Adaptive(len(alpha), blocks.kept) if adaptive else _Uniform()
-    return _begin(_rule(problem, settings, is_gradient=False), settings, blocks, alpha, w, selection)
+    return _begin(_rule(settings, is_gradient=False), settings, blocks, alpha, w, selection)
 
 
-def bsgd(
-    problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array
-) -> Generator[Progress, None, None]:
-    """Train the support vectors; alpha (n_rows,) and w stay as they are. Yields after every pass, for ever."""
-    return _begin(_rule(problem, settings, is_gradient=True), settings, blocks, alpha, w, _Uniform())
+def bsgd(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[Progress, None, None]:
+    """Train the support vectors; alpha (n_rows, 1) and w stay as they are. Yields after every pass, for ever."""
+    return _begin(_rule(settings, is_gradient=True), settings, blocks, alpha, w, _Uniform())
 
 
 def own_bytes(n_rows: int, width: int, threads: int, options: GradientOptions) -> int:
@@ -137,11 +132,11 @@ def own_bytes(n_rows: int, width: int, threads: int, options: GradientOptions) -
     return budget_bytes(width, options.budget, threads) + 8 * n_rows * is_adaptive
 
 
-def _rule(problem: Problem, settings: TrainerSettings, is_gradient: bool) -> Rule:
+def _rule(settings: TrainerSettings, is_gradient: bool) -> Rule:
     options: Any = settings.options
     assert settings.gamma is not None
     return Rule(
-        problem.C_positive, problem.C_negative, settings.gamma, settings.n_rows, options.budget, is_gradient,
+        settings.tasks.table, settings.gamma, settings.n_rows, options.budget, is_gradient,
         options.merge == "lookup", options.candidates or 0,
     )  # fmt: skip
 
@@ -152,7 +147,7 @@ def _begin(
     """What there is of a job that goes on is published at once: it may have nothing left to do but to be looked at."""
     spreads, is_resumed = blocks.kept.get("spreads", np.full(3, math.nan)), "spreads" in blocks.kept
     pool = ThreadPoolExecutor(max(1, settings.threads - 1))
-    budget = Budget(rule, alpha, settings.width, settings.seed, settings.threads, pool, blocks.kept)
+    budget = Budget(rule, alpha.reshape(-1), settings.width, settings.seed, settings.threads, pool, blocks.kept)
     if is_resumed:
         blocks.publish_machine(budget.machine())
     blocks.keep(lambda: {"spreads": spreads, **budget.resumable(), **selection.resumable()})

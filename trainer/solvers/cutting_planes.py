@@ -13,7 +13,6 @@ import numpy as np
 
 from streamsvm.storage.options import option
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.problem.problem import Problem
 from streamsvm.trainer.rows.blocks import Block, Blocks
 from streamsvm.trainer.rows.scans import Cut, Scans
 from streamsvm.trainer.settings import TrainerSettings
@@ -93,20 +92,19 @@ def ocas_bytes(n_rows: int, width: int, threads: int, options: Options) -> int:
     return cut_bytes(n_rows, width, threads, options) + 12 * n_rows
 
 
-def cpa(
-    problem: Problem, settings: TrainerSettings, blocks: Blocks, _alpha: Array, w: Array
-) -> Generator[Progress, None, None]:
+def cpa(settings: TrainerSettings, blocks: Blocks, _alpha: Array, all_w: Array) -> Generator[Progress, None, None]:
     """One pass an iteration: objective and cut at the minimum of the reduced problem. `w` (width,) is the best so far.
 
     Starts from the w it is given.
     """
+    w = all_w.reshape(-1)
     bounds = _Bounds(len(w), settings.options.max_cuts, blocks.kept)
     blocks.keep(bounds.resumable, sections=False)
     w_t = w.copy()
     if bounds.has_cuts:
         bounds.minimum(w_t)
     with ThreadPoolExecutor(settings.threads) as pool:
-        scans = Scans(blocks, problem, len(w), settings.threads, pool)
+        scans = Scans(blocks, settings, len(w), settings.threads, pool)
         while True:
             cut, end = scans.outputs(w, w_t)
             if bounds.meet(float(w_t @ w_t) / 2 + cut.losses):
@@ -115,16 +113,14 @@ def cpa(
             yield bounds.progress(blocks, end)
 
 
-def ocas(
-    problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array
-) -> Generator[Progress, None, None]:
+def ocas(settings: TrainerSettings, blocks: Blocks, alpha: Array, all_w: Array) -> Generator[Progress, None, None]:
     """Two passes an iteration: one for the cut, one for what rows change along the line from `w` to the minimum of the
     reduced problem. `w` (width,) goes to the least objective on that line.
 
     Starts from the w it is given. Holds 12 bytes a row: how far it is below the margin, in float64, since all
     iterations add up in it, and its change, in float32. The objective it tells is right to about 1e-7.
     """
-    kept = blocks.kept
+    kept, w = blocks.kept, all_w.reshape(-1)
     bounds = _Bounds(len(w), settings.options.max_cuts, kept)
     slack, change = kept.get("slack", np.zeros(len(alpha))), kept.get("change", np.zeros(len(alpha), np.float32))
     # How far the last pass went along its line; nan: it was one for a cut.
@@ -135,7 +131,7 @@ def ocas(
     w_t = np.empty_like(w)
     bounds.minimum(w_t)
     with ThreadPoolExecutor(settings.threads) as pool:
-        scans = Scans(blocks, problem, len(w), settings.threads, pool)
+        scans = Scans(blocks, settings, len(w), settings.threads, pool)
         while True:
             if not bounds.has_cuts:
                 cut, end = scans.outputs(w, w, slack)

@@ -11,30 +11,25 @@ from collections.abc import Generator
 import numpy as np
 
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.problem.problem import Problem
 from streamsvm.trainer.rows.blocks import Blocks
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.sweeps.active import ActiveRows
+from streamsvm.trainer.updates.make_variables import make_variables
 from streamsvm.trainer.updates.progress import Progress
-from streamsvm.trainer.updates.statistics import Tally
-from streamsvm.trainer.updates.updater import visitor_of
 
 _FIRST_TOLERANCE = 0.1  # LIBLINEAR's, where a job has none: then rows are shrunk to ever smaller ones
 _STREAM = 4  # of random numbers, apart from those of others with the same seed
 
 
-def dcd(
-    problem: Problem, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array
-) -> Generator[Progress, None, None]:
-    """Train alpha (n_rows,) and w (width,) in place; yields after every pass, for ever."""
+def dcd(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[Progress, None, None]:
+    """Train alpha (n_rows, 1) and w (features, 1) in place; yields after every pass, for ever."""
     kept = blocks.kept
-    tally = Tally(alpha, w, kept)
     block = blocks.next(w)
-    visitor = visitor_of(problem.loss)(problem, alpha, w, tally, blocks.note, asks_rest=True)
-    rows = ActiveRows(block.fresh, visitor, going=blocks.going)
+    _, statistics, updater = make_variables(settings, alpha, w, blocks.note, kept, asks_rest=True)
+    rows = ActiveRows(block.fresh, updater, going=blocks.going)
     rows.resume(kept)
     tolerance = settings.tolerance or float(kept.get("shrinking", [_FIRST_TOLERANCE])[0])
-    blocks.keep(lambda: {**tally.resumable(), **rows.resumable(), "shrinking": np.array([tolerance])})
+    blocks.keep(lambda: {**statistics.resumable(), **rows.resumable(), "shrinking": np.array([tolerance])})
     while True:
         shrunk = rows.shrunk
         distance = rows.round(np.random.default_rng((settings.seed, _STREAM, block.pass_)))
@@ -43,5 +38,5 @@ def dcd(
             rows.reactivate()
             if settings.tolerance is None and not shrunk:
                 tolerance /= 10.0
-        yield tally.finish_pass(block.step, shrunk, blocks.primal(block, w))
+        yield statistics.finish_pass(block.step, shrunk, blocks.primal(block, w))
         block = blocks.next(w)

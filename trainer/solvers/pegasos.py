@@ -17,7 +17,6 @@ from streamsvm.storage.rows.csr import Array, add_rows, row_dots
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.kernels.order import random_order
 from streamsvm.trainer.kernels.pegasos import pegasos_visits
-from streamsvm.trainer.problem.problem import Problem
 from streamsvm.trainer.rows.blocks import Blocks
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers.options import OrderedBlockOptions
@@ -36,11 +35,13 @@ class Options(OrderedBlockOptions):
 class _Updates:
     """Steps on w (width,), in place, of the problem divided by n times the larger C; `t` of them have been made."""
 
-    def __init__(self, problem: Problem, w: Array, t: int, blocks: Blocks) -> None:
+    def __init__(self, settings: TrainerSettings, w: Array, t: int, blocks: Blocks) -> None:
         self._blocks = blocks
-        self._visited = problem.visited
-        self._C = max(problem.C_positive, problem.C_negative)
-        self._weights = problem.C_positive / self._C, problem.C_negative / self._C
+        self._visited, self._tasks = settings.visited, settings.tasks
+        self._C = settings.tasks.largest_C
+        # With C divided by the larger.
+        table = settings.tasks.table
+        self._table = table._replace(U=table.U / self._C)
         self._w = w
         self.t = t
 
@@ -63,7 +64,7 @@ class _Updates:
         shuffled = map(segments.__getitem__, rng.permutation(len(segments)).tolist())
         for rows in self._blocks.going(shuffled):
             for part, order in self._visited.batches(rows, random_order(len(rows), rng)):
-                pegasos_visits(order, part.columns, *self._weights, lambda_, self.t, self._w, state)
+                pegasos_visits(order, part.columns, self._table, lambda_, self.t, self._w, state)
                 self.t += len(order)
         self._w *= state[0]
         self._blocks.end_if_due()
@@ -74,7 +75,8 @@ class _Updates:
         for part in self._visited.all_batches(rows):
             row_dots(part.indptr, part.indices, part.values, self._w, dots[begin : begin + len(part)])
             begin += len(part)
-        return np.where(rows.y * dots < 1.0, rows.y * np.where(rows.y > 0, *self._weights), 0.0).astype(np.float64)
+        terms = self._tasks.terms(rows).of_task(0)
+        return np.where(terms.sign * dots < 1.0, terms.sign * (terms.C / self._C), 0.0)
 
     def _add(self, rows: Segment, step: Array) -> None:
         """w += sum_i step[i] x_i, step (n,)."""
@@ -87,21 +89,20 @@ class _Updates:
 UPDATES: dict[str, Callable] = {"block": _Updates.by_block, "row": _Updates.by_row}
 
 
-def pegasos(
-    problem: Problem, settings: TrainerSettings, blocks: Blocks, _alpha: Array, w: Array
-) -> Generator[Progress, None, None]:
-    """Train w (width,) in place; yields after every pass, for ever."""
+def pegasos(settings: TrainerSettings, blocks: Blocks, _alpha: Array, all_w: Array) -> Generator[Progress, None, None]:
+    """Train w (features, 1) in place; yields after every pass, for ever."""
+    w = all_w.reshape(-1)
     t, rows, bound = blocks.kept.get("pegasos", np.array([0, 0, math.inf])).tolist()
-    updates, update = _Updates(problem, w, int(t), blocks), UPDATES[settings.options.update]
+    updates, update = _Updates(settings, w, int(t), blocks), UPDATES[settings.options.update]
     blocks.keep(lambda: {"pegasos": np.array([updates.t, rows, bound])})
     while True:
-        block = blocks.next(w)
+        block = blocks.next(all_w)
         rng = np.random.default_rng((settings.seed, _STREAM, block.pass_, block.step.section))
         update(updates, block.fresh, block.step.n_rows, rng)
         for segment in block.fresh:
             rows += len(segment)
             blocks.note(segment.row_id, np.zeros(len(segment), np.float32))
         if block.ends_pass:
-            bound = min(bound, blocks.primal(block, w))
+            bound = min(bound, float(blocks.primal(block, all_w)[0]))
             unvisited = blocks.count_unvisited(block)
             yield Progress(block.pass_, int(rows), math.nan, math.nan, unvisited, math.nan, bound, free_rows=0)

@@ -20,22 +20,20 @@ from streamsvm.storage.rows.cache import Step
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.decoded_row_cache import DecodedRowCache
 from streamsvm.storage.rows.segment import Segment
-from streamsvm.trainer.problem.problem import Problem
 from streamsvm.trainer.rows.cache import Cursor, ResidentRows
 from streamsvm.trainer.rows.disk import DiskRows, MakeDisk
 from streamsvm.trainer.rows.mixture import IsActive
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers.options import StreamOptions
-from streamsvm.trainer.sweeps.run import Shares, Store, Sweeps, Wanted
+from streamsvm.trainer.sweeps.run import Shares, Store, Sweeps
 from streamsvm.trainer.sweeps.schedule import is_worth_threads
-from streamsvm.trainer.sweeps.sweep import Rounds, shuffled, sweep, threads_for
-from streamsvm.trainer.updates.make_variables import parts_of
+from streamsvm.trainer.sweeps.sweep import ResidentSweeps, shuffled, sweep, threads_for
+from streamsvm.trainer.updates.convergence import StoppingTargets, has_enough_sweeps
+from streamsvm.trainer.updates.make_variables import make_variables
 from streamsvm.trainer.updates.progress import Progress
-from streamsvm.trainer.updates.updater import Visits
+from streamsvm.trainer.updates.statistics import Visits
 
 _STREAM, _SWEEPS = 2, 1  # of random numbers, apart from those of others with the same seed, and from each other
-# In a pass, with something wanted that sweeps may reach, and without: a pass of the reader costs as much as ten.
-_MOST_SWEEPS, _MOST_SWEEPS_UNBOUND = 200, 10
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,6 @@ class Options(StreamOptions):
 
 
 def streamsvm(
-    problem: Problem,
     settings: TrainerSettings,
     cursor: Cursor,
     alpha: Array,
@@ -65,9 +62,9 @@ def streamsvm(
     make_disk: MakeDisk = DiskRows,
     shares: Shares = is_worth_threads,
 ) -> Generator[Progress, None, None]:
-    """Train alpha (n_rows,) and w (width,) in place; yields after every pass, for ever."""
+    """Train alpha (n_rows, width) and w (features, width) in place; yields after every pass, for ever."""
     with ExitStack() as stack:
-        yield from _Training(problem, settings, cursor, alpha, w, make_disk, shares, stack).passes()
+        yield from _Training(settings, cursor, alpha, w, make_disk, shares, stack).passes()
 
 
 class _Training:
@@ -75,7 +72,6 @@ class _Training:
 
     def __init__(
         self,
-        problem: Problem,
         settings: TrainerSettings,
         cursor: Cursor,
         alpha: Array,
@@ -86,13 +82,16 @@ class _Training:
     ) -> None:
         self._settings = settings
         self._cursor = cursor
-        self._link = cursor.link
+        self._shared = cursor.shared
         self._w = w
         kept = cursor.checkpoints.kept
-        parts = parts_of(problem, settings, cursor.link, alpha, w, kept)
-        self._variables, self._tally, self._visitor, make_momentum = parts
+        shared = cursor.shared
+        parts = make_variables(
+            settings, alpha, w, shared.note, kept, lambda: shared.scratch_w, lambda: shared.has_converged
+        )
+        self._variables, self._statistics, self._updater = parts
         # While rows stream half of the cores decode; where visits make features, there is little else to do.
-        streaming = settings.threads if len(problem.visited.maps) else settings.threads // 2
+        streaming = settings.threads if len(settings.maps.late) else settings.threads // 2
         both, self._streaming = (threads_for(count, stack) for count in (settings.threads, streaming))
         self._residents = ResidentRows(cursor, both.lent)
         row_cache = (
@@ -100,19 +99,18 @@ class _Training:
         )
         self._disk = make_disk(settings.spill_directory, both.lent, row_cache)
         stack.callback(self._disk.shutdown)
-        self._link.slow_down(self._disk.slowdowns)
-        wanted = Wanted(settings.tolerance, settings.relative_gap, settings.share_of_gap)
-        self._sweeps = Sweeps(
-            self._visitor, cursor, self._tally, self._variables, wanted, both, kept, shares, make_momentum,
-            cursor.link.round,
-        )  # fmt: skip
-        self._rounds = Rounds(self._residents.windows, self._link.score, self._visitor, self._streaming)
-        self._link.control["collects"] = self._disk.is_open and not self._disk.is_sealed
-        if cursor.link.round:
-            cursor.link.round.given.windows = self._windows
+        self._shared.slow_down(self._disk.slowdowns)
+        targets = StoppingTargets.of(settings)
+        self._sweeps = Sweeps(parts, cursor, targets, both, kept, shares, cursor.round)
+        self._resident_sweeps = ResidentSweeps(
+            self._residents.windows, self._shared.score, self._updater, self._streaming
+        )
+        self._shared.control["collects"] = self._disk.is_open and not self._disk.is_sealed
+        if cursor.round:
+            cursor.round.export.rows_from(self._windows)
         # Of a pass whose rows were all at hand, or that began at another w than was published last, no bound is known.
         self._has_bound = False
-        cursor.checkpoints.keep(lambda: {**self._tally.resumable(), **self._sweeps.resumable()})
+        cursor.checkpoints.keep(lambda: {**self._statistics.resumable(), **self._sweeps.resumable()})
 
     def passes(self) -> Generator[Progress, None, None]:
         section = None
@@ -120,15 +118,15 @@ class _Training:
         self._skipped = self._disk.is_sealed
         if self._skipped:
             self._cursor.next()
-            yield from self._swept_passes(self._cursor.skip_pass(), inf)
+            yield from self._swept_passes(self._cursor.skip_pass(), np.array([inf]))
         while True:
             step = self._cursor.next()
             if (step.pass_, step.section) != section:
                 section = step.pass_, step.section
                 rng = self._rng(*section)
-                self._rounds.begin_section()
+                self._resident_sweeps.begin_section()
             self._stream(step, rng)
-            self._link.end_if_due()
+            self._shared.end_if_due()
             if not step.ends_section:
                 self._cursor.checkpoints.make_within(step, self._w)
             if step.ends_pass:
@@ -145,67 +143,67 @@ class _Training:
     def _stream(self, step: Step, rng: np.random.Generator) -> None:
         """Visit what has come, then residents, until all visits are made that the rows of the step are due."""
         self._residents.take_in(step)
-        self._tally.add_screened(step.screened)
+        self._statistics.add_screened(step.screened)
         if not step.fresh and self._residents.has_all:
             return  # a sweep over all rows ends the pass
         self._has_bound = not self._skipped
         due = self._settings.options.updates_per_row
         # A second visit so soon after the first brings less than a sweep over all rows.
         due = min(1.0, due) if self._disk.is_open else due
-        self._tally.owed += due * step.rows - step.screened - self._arrive(step, rng)
-        while self._tally.owed > 0 and self._residents.segments and not self._link.has_to_end:
-            self._tally.owed -= self._rounds.visit_some(rng)
+        self._statistics.owed += due * step.rows - step.screened - self._arrive(step, rng)
+        while self._statistics.owed > 0 and self._residents.segments and not self._shared.has_to_end:
+            self._statistics.owed -= self._resident_sweeps.visit_some(rng)
 
     def _arrive(self, step: Step, rng: np.random.Generator) -> int:
         """Visit the fresh rows; returns how many."""
         order = rng.permutation(np.array(step.fresh, np.int64)).tolist()
         fresh = (self._cursor.read(segment_id) for segment_id in order)
-        met = sweep(self._link.going(fresh), shuffled(rng), self._visitor, self._streaming, self._collect)
-        return met.visits
+        swept = sweep(self._shared.going(fresh), shuffled(rng), self._updater, self._streaming, self._collect)
+        return swept.visits
 
     def _collect(self, rows: Segment, order: Array, _visits: Visits) -> None:
         if self._disk.is_open:
             self._disk.collect(rows, order)
-            self._link.control["collects"] = self._disk.is_open
-            self._link.slow_down(self._disk.slowdowns)
+            self._shared.control["collects"] = self._disk.is_open
+            self._shared.slow_down(self._disk.slowdowns)
 
     def _visit_unvisited(self) -> None:
         """What streamed by as resident and was not met since: no row is left out of a pass."""
-        rows = self._link.going(map(self._cursor.read, self._residents.segments))
-        sweep(rows, lambda rows: self._link.unvisited(rows.row_id), self._visitor)
-        self._link.end_if_due()
+        rows = self._shared.going(map(self._cursor.read, self._residents.segments))
+        sweep(rows, lambda rows: self._shared.unvisited(rows.row_id), self._updater)
+        self._shared.end_if_due()
 
     def _use_spare_time(self, step: Step, rng: np.random.Generator) -> None:
         """Visit residents as long as the reader takes; in a first pass before sweeps the cores have to read."""
         is_early = (self._settings.follows or self._disk.is_open) and step.pass_ == 1
         adapts = self._settings.pace == "adaptive" and not is_early and self._residents.segments
-        while adapts and not (self._cursor.is_next_ready or self._link.has_to_end):
-            self._rounds.visit_some(rng)
+        while adapts and not (self._cursor.is_next_ready or self._shared.has_to_end):
+            self._resident_sweeps.visit_some(rng)
 
     def _end_pass(self, step: Step) -> Generator[Progress, None, None]:
         """Report the pass. If all rows are at hand, sweep over them first, and go on so without the reader."""
         self._disk.seal(step.n_rows)
-        self._link.slow_down(self._disk.slowdowns)
-        self._link.control["collects"] = 0
-        primal = self._link.primal(step) if self._has_bound else inf
+        self._shared.slow_down(self._disk.slowdowns)
+        self._shared.control["collects"] = 0
+        primal = self._shared.primal(step) if self._has_bound else np.array([inf])
         self._has_bound = self._skipped = False
         if self._store() is None:
             self._visit_unvisited()
-            yield self._tally.finish_pass(step, self._link.count_unvisited(step), primal)
+            yield self._statistics.finish_pass(step, self._shared.count_unvisited(step), primal)
         else:
             yield from self._swept_passes(step, primal)
 
-    def _swept_passes(self, step: Step, primal: float) -> Generator[Progress, None, None]:
+    def _swept_passes(self, step: Step, primal: Array) -> Generator[Progress, None, None]:
         """Passes of sweeps over all rows, until the store that has them fails."""
         while (store := self._store()) is not None:
             self._sweeps.run(store, self._is_late, self._rng(step.pass_, 0, _SWEEPS))
-            self._link.slow_down(self._disk.slowdowns)
-            progress = self._tally.finish_pass(step, self._link.count_unvisited(step), primal)
-            yield replace(progress, is_worth_a_look=True, sweeps=tuple(self._sweeps.told))
-            primal = self._tally.meet(self._link.certified_primal)
+            self._shared.slow_down(self._disk.slowdowns)
+            progress = self._statistics.finish_pass(step, self._shared.count_unvisited(step), primal)
+            yield replace(progress, is_worth_a_look=True, sweeps=tuple(self._sweeps.shown))
+            primal = self._statistics.meet(self._shared.certified_primal)
             if store.is_open:
                 step = self._cursor.repeat(self._w)
-        self._link.forget_visits()
+        self._shared.forget_visits()
 
     def _store(self) -> Store | None:
         """Where all rows are."""
@@ -218,10 +216,5 @@ class _Training:
         return (self._store() or self._residents).windows(is_active, rng)
 
     def _is_late(self, sweeps: int) -> bool:
-        """Whether so many sweeps are enough for a pass: of pace "fixed" as many as visits are due to a row."""
-        settings = self._settings
-        if settings.pace == "fixed":
-            return sweeps >= max(1.0, settings.options.updates_per_row)
-        is_bound = (settings.tolerance, settings.relative_gap) != (None, None)
-        late = settings.max_seconds is not None and self._link.elapsed_seconds >= settings.max_seconds
-        return late or sweeps >= (_MOST_SWEEPS if is_bound else _MOST_SWEEPS_UNBOUND)
+        """Whether so many sweeps are enough for a pass."""
+        return has_enough_sweeps(sweeps, self._settings, self._shared.elapsed_seconds)

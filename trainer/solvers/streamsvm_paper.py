@@ -20,14 +20,13 @@ import numpy as np
 from streamsvm.storage.options import option
 from streamsvm.storage.rows.cache import Step
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.problem.problem import Problem
 from streamsvm.trainer.rows.cache import Cursor
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers.options import StreamOptions
 from streamsvm.trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
 from streamsvm.trainer.updates.progress import Progress
-from streamsvm.trainer.updates.statistics import Tally
-from streamsvm.trainer.updates.sums import Sums
+from streamsvm.trainer.updates.statistics import DualStatistics, Sums
+from streamsvm.trainer.updates.variables import Variables
 
 BETA = 0.9
 _STREAM = 2  # of random numbers, apart from those of the reader, which has the same seed
@@ -55,12 +54,12 @@ class Picks:
     """Visits to the resident rows, and which of them have been given up: the reader evicts those first."""
 
     def __init__(
-        self, problem: Problem, settings: TrainerSettings, cursor: Cursor, tally: Tally, alpha: Array, w: Array
+        self, settings: TrainerSettings, cursor: Cursor, statistics: DualStatistics, alpha: Array, w: Array
     ) -> None:
         options = settings.options
-        self._box, self._visited = problem.box, problem.visited
+        self._table, self._visited = settings.tasks.table, settings.visited
         self._cursor = cursor
-        self._tally = tally
+        self._statistics = statistics
         self._alpha = alpha
         self._w = w
         self._gone = cursor.checkpoints.kept.get("gone", np.zeros(len(alpha), bool))
@@ -104,10 +103,10 @@ class Picks:
         looked_at = rows.row_id[looked_at[~self._gone[rows.row_id[looked_at]]]]
         for part, own in self._visited.batches(rows, order):
             M_plus, M_minus, curvature, freed = paper_visits(
-                own, part.columns, self._box, self._ways, self._alpha, self._w, self._gone, self._rule
+                own, part.columns, self._table, self._ways, self._alpha, self._w, self._gone, self._rule
             )
-            self._tally.add(len(own), Sums(M_plus, M_minus, curvature, freed, gap=0.0, squares=0.0))
-        self._cursor.link.note(looked_at, np.where(self._gone[looked_at], np.inf, 0.0).astype(np.float32))
+            self._statistics.add(len(own), Sums(*np.array([[M_plus], [M_minus], [curvature], [freed], [0.0], [0.0]])))
+        self._cursor.shared.note(looked_at, np.where(self._gone[looked_at], np.inf, 0.0).astype(np.float32))
         return len(order)
 
     def end_pass(self) -> None:
@@ -121,12 +120,12 @@ class Picks:
 
 
 def streamsvm_paper(
-    problem: Problem, settings: TrainerSettings, cursor: Cursor, alpha: Array, w: Array
+    settings: TrainerSettings, cursor: Cursor, alpha: Array, w: Array
 ) -> Generator[Progress, None, None]:
-    """Train alpha (n_rows,) and w (width,) in place; yields after every pass, for ever."""
-    tally = Tally(alpha, w, cursor.checkpoints.kept)
-    picks = Picks(problem, settings, cursor, tally, alpha, w)
-    cursor.checkpoints.keep(lambda: {**tally.resumable(), **picks.resumable()})
+    """Train alpha (n_rows, 1) and w (features, 1) in place; yields after every pass, for ever."""
+    statistics = DualStatistics(Variables(settings.tasks, alpha, w), cursor.checkpoints.kept)
+    picks = Picks(settings, cursor, statistics, alpha.reshape(-1), w.reshape(-1))
+    cursor.checkpoints.keep(lambda: {**statistics.resumable(), **picks.resumable()})
     section = 0, 0
     rng = np.random.default_rng((settings.seed, _STREAM, *section))
     while True:
@@ -136,14 +135,14 @@ def streamsvm_paper(
             # From seed and section: one can be repeated without those before it.
             rng = np.random.default_rng((settings.seed, _STREAM, *section))
         picks.take_in(step)
-        tally.owed += settings.options.updates_per_row * step.rows
-        while tally.owed > 0 and not cursor.link.has_to_end:
-            tally.owed -= picks.visit_some(rng)
-        cursor.link.end_if_due()
+        statistics.owed += settings.options.updates_per_row * step.rows
+        while statistics.owed > 0 and not cursor.shared.has_to_end:
+            statistics.owed -= picks.visit_some(rng)
+        cursor.shared.end_if_due()
         if step.ends_pass:
             picks.end_pass()
-            yield tally.finish_pass(step, cursor.link.count_unvisited(step), cursor.link.primal(step))
+            yield statistics.finish_pass(step, cursor.shared.count_unvisited(step), cursor.shared.primal(step))
         if step.ends_section:
             cursor.end_section(w)
-        while settings.pace == "adaptive" and not (cursor.is_next_ready or cursor.link.has_to_end):
+        while settings.pace == "adaptive" and not (cursor.is_next_ready or cursor.shared.has_to_end):
             picks.visit_some(rng)

@@ -5,8 +5,8 @@ from typing import NamedTuple
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.rows.csr import Array, dot
 from streamsvm.storage.rows.segment import Columns
-from streamsvm.trainer.kernels.coordinate import add_row, projected_gradient
-from streamsvm.trainer.problem.box import Box
+from streamsvm.trainer.kernels.coordinate import add_row, kind_of, projected_gradient
+from streamsvm.trainer.problem.tasks import Table
 
 
 class Ways(NamedTuple):
@@ -31,7 +31,7 @@ class Ways(NamedTuple):
 # That is as printed. As meant, most likely (`per_sweep`, `projected`): beta applies once in as many picks as there are
 # rows in the cache, and eps_new is made of |PG|. Whoever calls lowers eps_new, and may pass n = inf to set eps itself.
 #
-# Inputs      order (k,) int32: picked positions; rows: a segment's columns; box; ways
+# Inputs      order (k,) int32: picked positions; rows: a segment's columns; table of one task; ways
 # In place    alpha, w; gone (n_rows,) bool by row_id: rows given up; rule (5,) = eps, eps_new, picks since eps was
 #             set, rows in the cache, picks since beta applied
 # Returns     largest and smallest PG of the steps made (M+, M-), the changes of sum D_i alpha_i^2 / 2
@@ -40,10 +40,9 @@ class Ways(NamedTuple):
 
 @njit(cache=True)
 def paper_visits(
-    order: Array, rows: Columns, box: Box, ways: Ways, alpha: Array, w: Array, gone: Array, rule: Array
+    order: Array, rows: Columns, table: Table, ways: Ways, alpha: Array, w: Array, gone: Array, rule: Array
 ) -> tuple[float, float, float, int]:
-    row_id, y, Qii, indptr, indices, values = rows
-    U_positive, D_positive, U_negative, D_negative = box
+    row_id, Qii, indptr, indices, values = rows.row_id, rows.Qii, rows.indptr, rows.indices, rows.values
     capacity, beta, n, per_sweep, projected = ways
     M_plus, M_minus, curvature, freed = -float("inf"), float("inf"), 0.0, 0
     for k in range(order.shape[0]):
@@ -61,8 +60,8 @@ def paper_visits(
             rule[2] = 0.0
 
         start, end = indptr[position], indptr[position + 1]
-        sign = float(y[position])
-        U, D = (U_positive, D_positive) if sign > 0.0 else (U_negative, D_negative)
+        line = kind_of(position, rows, table.n_folds)
+        sign, U, D = table.sign[line, 0], table.U[line, 0], table.D[line, 0]
         a = alpha[i]
         G = sign * dot(indices, values, start, end, w) - 1.0 + D * a
         PG = projected_gradient(a, G, U)

@@ -9,7 +9,8 @@ from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.kernels.coordinate import DISTANCE
 from streamsvm.trainer.rows.mixture import Mixture
 from streamsvm.trainer.sweeps.sweep import shuffled, sweep
-from streamsvm.trainer.updates.updater import Visitor, Visits
+from streamsvm.trainer.updates.statistics import Visits
+from streamsvm.trainer.updates.updater import CoordinateUpdater
 
 _BEHIND = np.float32(1e6)  # times its distance: the score of a row that is shrunk, larger than that of any that is not
 
@@ -23,13 +24,13 @@ class ActiveRows:
     def __init__(
         self,
         segments: list[Segment],
-        visitor: Visitor,
+        updater: CoordinateUpdater,
         mixture: Mixture | None = None,
         going: Callable[[Iterable[Segment]], Iterator[Segment]] = iter,
     ) -> None:
         self._going = going
         self._segments = segments
-        self._visitor = visitor
+        self._updater = updater
         self._mixture = mixture or Mixture()
         self._n_rows = sum(map(len, segments))
         self.reactivate()
@@ -68,24 +69,25 @@ class ActiveRows:
                 taken.append(numbers)
                 yield rows
 
-        met = sweep(
+        swept = sweep(
             self._going(windows()),
             shuffled(rng),
-            self._visitor,
+            self._updater,
             learn=lambda rows, order, visits: self._shrink(taken[-1], rows, order, visits),
         )
-        self._above = met.sums.M_plus if met.sums.M_plus > 0.0 else np.inf
-        self._below = met.sums.M_minus if met.sums.M_minus < 0.0 else -np.inf
-        return float(met.distance)
+        M_plus, M_minus = float(swept.sums.M_plus[0]), float(swept.sums.M_minus[0])
+        self._above = M_plus if M_plus > 0.0 else np.inf
+        self._below = M_minus if M_minus < 0.0 else -np.inf
+        return M_plus - M_minus
 
     def _shrink(self, numbers: list[int], rows: Segment, order: Array, visits: Visits) -> None:
         """Of the rows just visited, the active ones of the segments of these numbers."""
-        is_shrunk = self._visitor.rests_beyond(rows.row_id[order], visits, self._above, self._below)
+        is_shrunk = self._updater.rests_beyond(rows.row_id[order], visits, self._above, self._below)
         if not is_shrunk.any():
             return
-        if self._visitor.kind == DISTANCE:
+        if self._updater.score == DISTANCE:
             shrunk = order[is_shrunk]
-            self._visitor.note(rows.row_id[shrunk], _BEHIND * (1 + visits.score[is_shrunk]))
+            self._updater.note(rows.row_id[shrunk], _BEHIND * (1 + visits.score[is_shrunk]))
         stays = np.ones(len(rows), bool)
         stays[order[is_shrunk]] = False
         ends = np.cumsum([len(self._active[number]) for number in numbers])

@@ -1,5 +1,10 @@
-"""Which lanes of a job have converged. What a pass met suggests that one has; a certificate decides."""
+"""When training is done: the only place that decides it, for passes, sweeps, rounds of several machines, and jobs.
 
+What visits meet only suggests that a task has converged: rows are met at a moving w. A certificate, all rows at one w,
+decides.
+"""
+
+from dataclasses import dataclass
 from math import nan
 from typing import Any
 
@@ -7,23 +12,121 @@ import numpy as np
 
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.state import State
+from streamsvm.trainer.problem.objective import relative_gap
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.shared_state import SHOWN_OF_LANE
-from streamsvm.trainer.updates.progress import Progress, relative_gap
-from streamsvm.trainer.updates.stop import CONVERGED, has_likely_fallen, seems_converged
+from streamsvm.trainer.updates.progress import Progress
+from streamsvm.trainer.updates.statistics import SweepStatistics
 
-Found = list[tuple[float, float]]  # M+ - M- and the relative gap of each lane
+CONVERGED = ("tolerance", "relative_gap")  # why a task has converged
+
+# How much nearer than asked for a guess has to be, for a pass over all rows to be spent on finding out.
+_TO_SPARE = 2.0
+# A sweep meets rows at a moving w, on average in its middle; measured, the gap at its end is 0.6 to 0.75 times that.
+_AT_END = 0.75
+# In a pass, with a target that sweeps may reach, and without: a pass of the reader costs as much as ten.
+_MOST_SWEEPS, _MOST_SWEEPS_UNBOUND = 200, 10
+
+
+@dataclass(frozen=True)
+class StoppingTargets:
+    """What ends training; None: not this.
+
+    tolerance     M+ - M-, or what a solver has for it
+    relative_gap  see trainer.problem.objective.relative_gap
+    share_of_gap  of P - D as the first sweep of a run of sweeps met it
+    """
+
+    tolerance: float | None
+    relative_gap: float | None
+    share_of_gap: float | None = None
+
+    @classmethod
+    def of(cls, settings: TrainerSettings) -> "StoppingTargets":
+        """The targets of a job."""
+        return cls(settings.tolerance, settings.relative_gap, settings.share_of_gap)
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether there is a target that training may reach."""
+        return (self.tolerance, self.relative_gap) != (None, None)
+
+    def reached(self, distance: float, relative: float) -> int:
+        """The place in CONVERGED of the target that M+ - M- or the relative gap has reached, from 1; 0: none.
+
+        A figure that is not known is nan or inf.
+        """
+        checks = enumerate(((distance, self.tolerance), (relative, self.relative_gap)), 1)
+        return next((place for place, (now, target) in checks if target is not None and now <= target), 0)
+
+    def near(self, distance: Array, gap: Array, dual_objective: Array, safety: Array, gap_safety: Array) -> Array:
+        """Which tasks have likely reached their target, by estimates of M+ - M-, P - D and D; (count,) bool.
+
+        Estimates are compared when they have been multiplied by `safety`, that of P - D by `gap_safety`: those that
+        turned out to be too hopeful before are trusted less.
+        """
+        is_near = np.zeros(len(distance), bool)
+        if self.tolerance is not None:
+            is_near |= safety * distance <= self.tolerance
+        if self.relative_gap is not None:
+            is_near |= gap_safety * gap <= self.relative_gap * (dual_objective + gap)
+        return is_near
+
+    def near_after(self, sweep: SweepStatistics, first_gap: Array, dual_objective: Array, safety: Array) -> Array:
+        """Which tasks have likely reached their target after a sweep.
+
+        A share of the gap is a measure of work, and needs no factor.
+        """
+        if sweep.visits == 0:
+            return np.zeros(len(first_gap), bool)
+        gap = sweep.sums.gap
+        is_near = self.near(sweep.distance, _AT_END * gap, dual_objective, safety, safety)
+        return is_near if self.share_of_gap is None else is_near | (gap <= self.share_of_gap * first_gap)
+
+
+def limit_reached(
+    passes: int, max_passes: int, seconds: float, max_seconds: float | None, is_stopping: bool
+) -> str | None:
+    """Why training has to end however near it is: `max_passes`, `max_seconds`, `stopped`; None: it goes on."""
+    if passes >= max_passes:
+        return "max_passes"
+    if is_late(seconds, max_seconds):
+        return "max_seconds"
+    return "stopped" if is_stopping else None
+
+
+def is_late(seconds: float, max_seconds: float | None) -> bool:
+    """Whether the time of a job is over."""
+    return max_seconds is not None and seconds >= max_seconds
+
+
+def has_enough_sweeps(sweeps: int, settings: TrainerSettings, seconds: float) -> bool:
+    """Whether so many sweeps are enough for a pass: at pace "fixed" as many as visits are due to a row."""
+    if settings.pace == "fixed":
+        return sweeps >= max(1.0, settings.options.updates_per_row)
+    most = _MOST_SWEEPS if StoppingTargets.of(settings).is_bound else _MOST_SWEEPS_UNBOUND
+    return is_late(seconds, settings.max_seconds) or sweeps >= most
+
+
+def has_likely_fallen(before: float, now: float, target: float | None) -> bool:
+    """Whether a figure that a pass met at a moving w is likely at its target at the w the pass ended with.
+
+    It is taken to go on falling by the same factor as from `before` to `now`.
+    """
+    return target is not None and now < before and now * (now / before) * _TO_SPARE <= target
+
+
+Figures = list[tuple[float, float]]  # M+ - M- and the relative gap of each task
 
 
 class Convergence:
-    """Kept in the state: what has converged stays as it is."""
+    """Which tasks of a job have converged: they stay as they are. Kept in the state."""
 
     def __init__(self, state: State, settings: TrainerSettings, is_dual: bool) -> None:
         self._state = state
-        self._settings = settings
+        self._settings, self._targets = settings, StoppingTargets.of(settings)
         self._is_dual = is_dual
-        n_lanes = settings.group.n_problems if settings.group else 1
-        self._lanes = state.lanes[:n_lanes]
+        self._lanes = state.lanes[: settings.tasks.count]
 
     @property
     def _by(self) -> Array:
@@ -31,73 +134,71 @@ class Convergence:
 
     @property
     def reason(self) -> str | None:
-        """Why all lanes have converged; None: they have not."""
-        return CONVERGED[int(self._by.max()) - 1] if self._by.all() else None
+        """Why all tasks have converged; None: they have not."""
+        return reason_of_all(self._by)
+
+    def stop_reason(self, passes: int, seconds: float) -> str | None:
+        """Why the job ends after so many passes; None: it goes on."""
+        settings, is_stopping = self._settings, bool(self._state.control["stop"])
+        return self.reason or limit_reached(passes, settings.max_passes, seconds, settings.max_seconds, is_stopping)
 
     def restore(self, reason: str | None) -> None:
-        """A job that had ended for this reason goes on to its end. Checkpoints of one lane do not say more."""
-        if self._settings.group is None and reason in CONVERGED:
+        """A job that had ended for this reason goes on to its end. Checkpoints of one task do not say more."""
+        if self._settings.tasks.width == 1 and reason in CONVERGED:
             self._by[:] = 1 + CONVERGED.index(reason)
 
     def forget(self) -> None:
         """The job goes on by other rules."""
         self._by[:] = 0
 
-    def found(self) -> Found:
-        """As of the last pass, one before a crash too; 0 if there was none."""
-        figures = (self._lanes[name].tolist() for name in SHOWN_OF_LANE)
+    def figures(self) -> Figures:
+        """Figures as of the last pass, one before a crash too; 0 if there was none."""
+        columns = (self._lanes[name].tolist() for name in SHOWN_OF_LANE)
         return [
             (M_plus - M_minus, relative_gap(primal, dual))
-            for M_plus, M_minus, dual, primal in zip(*figures, strict=True)
+            for M_plus, M_minus, dual, primal in zip(*columns, strict=True)
         ]
 
-    def is_worth_a_look(self, progress: Progress, before: Found) -> bool:
+    def is_worth_a_look(self, progress: Progress, before: Figures) -> bool:
         """Whether all rows should be looked at, at the w of now, rather than in a pass to find out."""
         if progress.is_worth_a_look:
             return True
-        seen = zip(self._by.tolist(), self._reasons(progress), before, self.found(), strict=True)
-        return any(not by and (reason or self._has_likely_fallen(*gaps)) for by, reason, *gaps in seen)
+        each = zip(self._by.tolist(), self._suggested(progress), before, self.figures(), strict=True)
+        return any(not by and (place or self._has_likely_fallen(*gaps)) for by, place, *gaps in each)
 
     def needs_certificate(self, progress: Progress) -> bool:
-        """The gradients of a solver that does not train alpha are its own affair."""
-        return self._is_dual or "relative_gap" in self._reasons(progress)
+        """Whether a certificate says more than the pass: the gradients of a solver without alpha are its own affair."""
+        return self._is_dual or 1 + CONVERGED.index("relative_gap") in self._suggested(progress)
 
     def decide(self, progress: Progress, is_certified: bool) -> None:
-        """Note which lanes have converged, by the certificate of now or, without one, by what the pass met."""
-        reasons = self._reasons(progress)
+        """Note which tasks have converged, by the certificate of now or, without one, by what the pass met."""
+        suggested = self._suggested(progress)
         for lane in np.flatnonzero(self._by == 0).tolist():
-            reason = self._certified(lane) if is_certified else reasons[lane]
-            self._by[lane] = 1 + CONVERGED.index(reason) if reason else 0
+            self._by[lane] = self._certified(lane) if is_certified else suggested[lane]
 
     def results(self, otherwise: str | None) -> list[dict[str, Any]]:
-        """Of each lane, with its certificate; `otherwise`: why those stopped that have not converged."""
-        return [self._result(lane, by, otherwise) for lane, by in enumerate(self._by.tolist())]
+        """The result of each task with its certificate; `otherwise`: why those stopped that have not converged."""
+        passes = self._state.control["finished_passes"]
+        return [
+            lane_result(by, otherwise, passes, self._certificate(lane)) for lane, by in enumerate(self._by.tolist())
+        ]
 
-    def _result(self, lane: int, by: int, otherwise: str | None) -> dict[str, Any]:
-        return lane_result(by, otherwise, self._state.control["finished_passes"], self._certificate(lane))
-
-    def _reasons(self, progress: Progress) -> list[str | None]:
-        wanted = self._settings.tolerance, self._settings.relative_gap
-        lanes = progress.lanes or (progress,)
-        return [seems_converged(lane, *wanted) for lane in lanes]
+    def _suggested(self, progress: Progress) -> list[int]:
+        return suggested(self._targets, progress)
 
     def _has_likely_fallen(self, before: tuple[float, float], now: tuple[float, float]) -> bool:
-        tolerance = None if self._state.control["rows_unvisited"] else self._settings.tolerance
-        wanted = tolerance, self._settings.relative_gap
-        return self._is_dual and any(map(has_likely_fallen, before, now, wanted))
+        tolerance = None if self._state.control["rows_unvisited"] else self._targets.tolerance
+        targets = tolerance, self._targets.relative_gap
+        return self._is_dual and any(map(has_likely_fallen, before, now, targets))
 
-    def _certified(self, lane: int) -> str | None:
-        """Whether all rows at one w agree that a lane has converged: a reason of CONVERGED, or None.
+    def _certified(self, lane: int) -> int:
+        """The place in CONVERGED of what a task has reached, by all rows at one w.
 
         A pass meets its rows at a moving w and leaves screened ones out, and its bound on the gap is that of the best w
         so far.
         """
-        settings, certificate = self._settings, self._certificate(lane)
-        if self._is_dual and settings.tolerance is not None and certificate["gap"] <= settings.tolerance:
-            return "tolerance"
-        if settings.relative_gap is not None and certificate["relative_duality_gap"] <= settings.relative_gap:
-            return "relative_gap"
-        return None
+        certificate = self._certificate(lane)
+        return self._targets.reached(certificate["gap"], certificate["relative_duality_gap"])
 
     def _certificate(self, lane: int) -> dict[str, float]:
         own = self._lanes[lane]
@@ -109,8 +210,24 @@ class Convergence:
         return certificate_of(primal, dual, M_plus, M_minus, w_error)
 
 
+def suggested(targets: StoppingTargets, progress: Progress) -> list[int]:
+    """Places in CONVERGED of what each task seems to have reached, by what a pass met; 0: nothing.
+
+    A pass that missed rows says nothing about M+ - M-.
+    """
+    return [
+        targets.reached(task.distance if task.is_of_all else nan, task.relative_gap_bound)
+        for task in progress.lanes or (progress,)
+    ]
+
+
+def reason_of_all(converged_by: Array) -> str | None:
+    """Why all tasks have converged, by the places in CONVERGED of each, from 1; None: one has not."""
+    return CONVERGED[int(converged_by.max()) - 1] if converged_by.all() else None
+
+
 def certificate_of(primal: float, dual: float, M_plus: float, M_minus: float, w_error: float) -> dict[str, float]:
-    """What all rows say of a lane at one w, as a result has it."""
+    """A certificate of all rows at one w, as a task's result has it."""
     return {
         "m_plus": M_plus,
         "m_minus": M_minus,
@@ -123,7 +240,7 @@ def certificate_of(primal: float, dual: float, M_plus: float, M_minus: float, w_
 
 
 def lane_result(by: int, otherwise: str | None, passes: float, certificate: dict[str, float]) -> dict[str, Any]:
-    """What came of a lane. by: the place in CONVERGED of why it has converged, from 1; 0: it has not."""
+    """The result of a task. by: the place in CONVERGED of why it has converged, from 1; 0: it has not."""
     return {
         "converged": bool(by),
         "stop_reason": CONVERGED[by - 1] if by else otherwise,

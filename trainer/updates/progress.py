@@ -1,6 +1,8 @@
-"""What a solver tells its caller after each pass."""
+"""Figures that a solver tells its caller after each pass."""
 
 from dataclasses import dataclass, field
+
+from streamsvm.trainer.problem.objective import relative_gap
 
 
 @dataclass(frozen=True)
@@ -13,9 +15,9 @@ class Progress:
     dual_objective      D(alpha) at the end of the pass
     primal_bound        least P(w) known so far, from the streaming certificate
     free_rows           rows with 0 < alpha < U
-    is_worth_a_look     at all rows, at the w of now: the solver has done what it could without one
-    lanes               the same of each lane, where several are trained: the figures above are those of the worst
-    sweeps              how the pass came there, if it had sweeps; of many, not all (trainer.sweeps.schedule.is_told)
+    is_worth_a_look     the solver can do no more before all rows have been looked at, at the w of now
+    lanes               progress of each task, where there are several: the figures above are those of the worst
+    sweeps              figures after each sweep; after some, if there were many (trainer.sweeps.schedule.is_told)
     """
 
     pass_: int
@@ -37,37 +39,32 @@ class Progress:
 
     @property
     def distance(self) -> float:
-        """What a job's `tolerance` is compared with."""
+        """The figure that a job's `tolerance` is compared with."""
         return self.gap
 
     @property
     def is_of_all(self) -> bool:
-        """Whether `distance` says what it is to say: M+ - M- says nothing about rows that were not visited."""
+        """Whether `distance` counts: M+ - M- says nothing about rows that were not visited."""
         return self.rows_unvisited == 0
 
     @property
     def relative_gap_bound(self) -> float:
-        """Bound on the relative distance of the objective from its optimum: (P - D) / P."""
+        """Bound on the distance of the objective from its optimum, relative to the objective."""
         return relative_gap(self.primal_bound, self.dual_objective)
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """The end of a sweep: its number in the pass, from 1, the job's time, and what it came to."""
+    """The end of a sweep: its number in the pass, from 1, the job's time, and the figures then."""
 
     number: int
     elapsed_seconds: float
     found: Progress
 
 
-def relative_gap(primal: float, dual: float) -> float:
-    """(P - D) / P; 0 where P is 0, the least there is: no row costs anything."""
-    return (primal - dual) / primal if primal else 0.0
-
-
 @dataclass(frozen=True)
 class Bracket(Progress):
-    """Of a solver without dual variables: M+ and M- are nan, `dual_objective` is another lower bound of the optimum.
+    """Progress of a solver without dual variables: M+ and M- are nan, `dual_objective` is another lower bound.
 
     primal_at_zero   P(0)
     """
@@ -76,5 +73,5 @@ class Bracket(Progress):
 
     @property
     def distance(self) -> float:
-        """What is between the bounds, relative to P(0) (Franc, Sonnenburg, ICML 2008)."""
+        """Distance of the bounds, relative to P(0) (Franc, Sonnenburg, ICML 2008)."""
         return (self.primal_bound - self.dual_objective) / self.primal_at_zero

@@ -1,98 +1,227 @@
-"""What a pass adds up to, over all the segments visited in it."""
+"""What visits add up to: over a sweep, and over a pass with all the segments visited in it.
+
+Figures are arrays (count,), one for each problem, see trainer.problem.tasks.
+"""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import NamedTuple
 
 import numpy as np
 
 from streamsvm.storage.rows.cache import Step
-from streamsvm.storage.rows.csr import EMPTY, Array, Figure
-from streamsvm.trainer.problem.problem import Problem
+from streamsvm.storage.rows.csr import EMPTY, Array
+from streamsvm.trainer.problem.lane_kernel import squares_of_lanes, sums_of_lanes
+from streamsvm.trainer.problem.losses import box_of
+from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.updates.progress import Progress
-from streamsvm.trainer.updates.sums import NONE, Sums
+from streamsvm.trainer.updates.variables import Variables
+
+# Short sweeps leave out rows that rest by more than this, and by more than margins have moved lately. The reader leaves
+# out rows of a pass that rest by this much, if a job does not say otherwise.
+LEAST_SLACK = 0.1
 
 
-class Tally:
-    """Collects what the kernels return and makes a pass's `Progress` of it.
+class Sums(NamedTuple):
+    """
+    M_plus, M_minus   largest and smallest projected gradient met; -inf, inf where none was
+    curvature, freed  changes of sum D_i alpha_i^2 / 2 and of the number of free rows, from before momentum
+    gap               sum of the rows' terms of P - D, each at the w of its visit: at one w they add up to P - D
+    squares           sum of squared projected gradients where a step was made
+    """
 
-    kept  arrays of `resumable`, to go on from there; none of them: from the start
+    M_plus: Array
+    M_minus: Array
+    curvature: Array
+    freed: Array
+    gap: Array
+    squares: Array
+
+    @classmethod
+    def none(cls, count: int) -> "Sums":
+        """The sums of no visits."""
+        return cls(np.full(count, -np.inf), np.full(count, np.inf), *np.zeros((4, count)))
+
+    def plus(self, other: "Sums") -> "Sums":
+        """The sums of both."""
+        return Sums(
+            np.maximum(self.M_plus, other.M_plus),
+            np.minimum(self.M_minus, other.M_minus),
+            *(one + another for one, another in zip(self[2:], other[2:], strict=True)),
+        )
+
+
+class Visits(NamedTuple):
+    """Visits to some rows, one after the other: score, gain and rest of each (k,), see kernels.visit.Notes; their sums.
+
+    `rest` is empty where nobody asked.
+    """
+
+    score: Array
+    gain: Array
+    rest: Array
+    sums: Sums
+
+
+@dataclass
+class SweepStatistics:
+    """Sums over a sweep, each row as it was when it was visited. Rows that the sweep leaves out are not counted.
+
+    visits  rows visited
+    """
+
+    sums: Sums
+    visits: int = 0
+
+    @classmethod
+    def none(cls, count: int) -> "SweepStatistics":
+        """The statistics of a sweep that begins."""
+        return cls(Sums.none(count))
+
+    def add(self, visits: Visits) -> None:
+        """More rows have been visited."""
+        self.visits += len(visits.score)
+        self.sums = self.sums.plus(visits.sums)
+
+    @property
+    def distance(self) -> Array:
+        """M+ - M-."""
+        return self.sums.M_plus - self.sums.M_minus
+
+    @property
+    def moved(self) -> float:
+        """Root mean square of how far margins have moved since the rows' last visits, in the task where it is most."""
+        return sqrt(float(np.max(self.sums.squares)) / max(self.visits, 1))
+
+    @property
+    def slack(self) -> float:
+        """Rows that rest by more may be left out of the next sweep."""
+        return max(LEAST_SLACK, self.moved)
+
+
+class DualStatistics:
+    """Collects the sums that kernels return and makes a pass's `Progress` of them.
+
+    kept  arrays of `resumable`, to go on from there; without them: from the start
     owed  visits still due for the rows that have streamed by; updates: visits so far
     """
 
-    def __init__(self, alpha: Array, w: Array, kept: Mapping[str, Array] = EMPTY) -> None:
-        self._alpha = alpha
-        self._w = w
-        found = kept.get("tally", (0, 0.0, 0, np.inf, -np.inf, np.inf, 0.0))
-        self.updates, self.owed = int(np.max(found[0])), float(np.max(found[6]))
-        figures: tuple[Figure, ...] = tuple(found[1:6])
-        self._curvature, self._free_rows, self._primal_bound, self._M_plus, self._M_minus = figures
+    def __init__(self, variables: Variables, kept: Mapping[str, Array] = EMPTY) -> None:
+        self._variables = variables
+        tally = kept.get("tally", _no_tally(variables.count)).reshape(_TALLY_LINES, -1)
+        self.updates, self.owed = int(np.max(tally[0])), float(np.max(tally[6]))
+        self._curvature, self._free_rows, self._primal_bound, self._M_plus, self._M_minus = tally[1:6]
+        self._D = kept.get("dual_objectives", np.zeros(variables.count))
 
     def resumable(self) -> dict[str, Array]:
-        """What a new Tally has to be given to go on."""
-        spread = self._M_plus, self._M_minus
-        counts = self.updates, self._curvature, self._free_rows, self._primal_bound
-        return {"tally": np.array(np.broadcast_arrays(*counts, *spread, self.owed))}
+        """What new statistics have to be given as `kept` to go on."""
+        figures = self.updates, self._curvature, self._free_rows, self._primal_bound, self._M_plus, self._M_minus
+        return {"tally": np.array(np.broadcast_arrays(*figures, self.owed)), "dual_objectives": self._D}
 
     def add(self, updates: int, sums: Sums) -> None:
-        """So many rows have been visited, and these are their sums."""
+        """Count visits to so many rows, with these sums."""
         self.updates += updates
         self._M_plus, self._M_minus = np.maximum(self._M_plus, sums.M_plus), np.minimum(self._M_minus, sums.M_minus)
-        # Not in place: `of_alpha` is what was at the time.
+        # Not in place: whoever has asked for `of_alpha` goes back to it.
         self._curvature = self._curvature + sums.curvature
         self._free_rows = self._free_rows + sums.freed
 
     @property
-    def of_alpha(self) -> tuple[Figure, Figure]:
-        """What is known of alpha: sum D_i alpha_i^2 / 2 and the number of free rows."""
+    def of_alpha(self) -> tuple[Array, Array]:
+        """What follows from alpha: sum D_i alpha_i^2 / 2 and the number of free rows."""
         return self._curvature, self._free_rows
 
     @of_alpha.setter
-    def of_alpha(self, known: tuple[Figure, Figure]) -> None:
+    def of_alpha(self, known: tuple[Array, Array]) -> None:
         self._curvature, self._free_rows = known
 
     def add_screened(self, rows: int) -> None:
-        """Rows the reader found resting at their bounds: looked at, with projected gradient 0."""
+        """Count rows that the reader has looked at and that rest at their bounds: their projected gradient is 0."""
         if rows:
-            self.add(0, NONE._replace(M_plus=0.0, M_minus=0.0))
+            zeros = np.zeros(self._variables.count)
+            self.add(0, Sums.none(self._variables.count)._replace(M_plus=zeros, M_minus=zeros))
 
-    def meet(self, primal: Figure) -> Figure:
-        """P at some w; the least so far, which bounds the optimum: P holds for every w."""
+    def meet(self, primal: Array) -> Array:
+        """P at some w; returns the least so far, which bounds the optimum."""
         self._primal_bound = np.minimum(self._primal_bound, primal)
         return self._primal_bound
 
-    def dual_objective(self, step: Step) -> Figure:
-        """D at the alpha of now, of the rows and features there are in a step."""
-        alpha, w = self._alpha[: step.n_rows], self._w[: step.width].reshape(-1)
-        return float(alpha.sum() - w @ w / 2 - self._curvature)
+    def dual_objective(self, step: Step) -> Array:
+        """D at the alpha of now, of the rows and features there are in a step; tasks left as they are keep theirs."""
+        variables = self._variables
+        alpha, w = variables.alpha[: step.n_rows], variables.w[: step.width]
+        if variables.count == 1:
+            flat = w.reshape(-1)
+            self._D = np.array([float(alpha.sum() - flat @ flat / 2)]) - self._curvature
+            return self._D
+        sums, squares = np.empty((2, w.shape[1]))
+        sums_of_lanes(alpha, sums)
+        squares_of_lanes(w, squares)
+        D = variables.figures_of_all(sums - squares / 2, 0.0) - self._curvature
+        self._D = np.where(variables.is_trained, D, self._D)
+        return self._D
 
     def begin_sweep(self) -> None:
-        """What is met from here on is of one sweep over all that matters: what was met before is out of date."""
-        self._M_plus, self._M_minus = -np.inf, np.inf
+        """Forget the gradients met before: from here on they are of one sweep over all rows that matter."""
+        is_trained = self._variables.is_trained
+        self._M_plus = np.where(is_trained, -np.inf, self._M_plus)
+        self._M_minus = np.where(is_trained, np.inf, self._M_minus)
 
-    def finish_pass(self, step: Step, rows_unvisited: int, primal: Figure) -> Progress:
-        """Close the pass that `step` ends; `primal` is P at the w published before it."""
+    def finish_pass(self, step: Step, rows_unvisited: int, primal: Array) -> Progress:
+        """Close the pass that `step` ends; `primal` is P at the w published before it, or inf."""
         self.meet(primal)
-        progress = self.progress(step, self._M_plus, self._M_minus, rows_unvisited)
+        progress = self.progress(step, rows_unvisited)
         self.begin_sweep()
         return progress
 
-    def progress(self, step: Step, M_plus: Figure, M_minus: Figure, rows_unvisited: int) -> Progress:
-        """With these gradients, as things are."""
-        return Progress(
-            pass_=step.pass_,
-            updates=self.updates,
-            M_plus=float(M_plus),
-            M_minus=float(M_minus),
-            rows_unvisited=rows_unvisited,
-            dual_objective=float(self.dual_objective(step)),
-            primal_bound=float(self._primal_bound),
-            free_rows=int(self._free_rows),
+    def progress(self, step: Step, rows_unvisited: int) -> Progress:
+        """Progress as things are."""
+        D = self.dual_objective(step)
+        each = tuple(
+            Progress(
+                pass_=step.pass_,
+                updates=self.updates,
+                M_plus=float(self._M_plus[task]),
+                M_minus=float(self._M_minus[task]),
+                rows_unvisited=rows_unvisited,
+                dual_objective=float(D[task]),
+                primal_bound=float(self._primal_bound[task]),
+                free_rows=int(self._free_rows[task]),
+            )
+            for task in range(self._variables.tasks.count)
         )
+        worst = max(each, key=lambda task: task.gap)
+        return worst if len(each) == 1 else replace(worst, lanes=each)
 
 
-def warm_tally(problem: Problem, alpha: Array) -> dict[str, Array]:
-    """What a Tally has to be given as `kept` if training begins with this alpha, (n_rows,), of rows of equal C."""
+_TALLY_LINES = 7  # updates, curvature, free rows, primal bound, M+, M-, visits owed
+
+
+def _no_tally(count: int) -> Array:
+    return np.array([(0, 0.0, 0, np.inf, -np.inf, np.inf, 0.0)] * count).T
+
+
+def warm_statistics(tasks: Tasks, alpha: Array) -> Mapping[str, Array]:
+    """`kept` of DualStatistics if training begins with this alpha, where all rows of a task have one C."""
     if not alpha.any():
-        return {}
-    U, D, *_ = problem.box
-    free = np.count_nonzero((alpha > 0.0) & (alpha < U))
-    return {"tally": np.array([0, D * float(alpha @ alpha) / 2.0, free, np.inf, -np.inf, np.inf, 0.0])}
+        return EMPTY
+    tally = _no_tally(tasks.n_figures)
+    if tasks.is_joint:
+        tally[1:3, 0] = _joint_alpha(tasks, alpha)
+    else:
+        for number, task in enumerate(tasks.each):
+            U, D = (float(each[0]) for each in box_of(tasks.loss, np.array([task.C_positive])))
+            own = alpha[:, number]
+            if own.any():
+                tally[1:3, number] = D * float(own @ own) / 2.0, np.count_nonzero((own > 0.0) & (own < U))
+    return {"tally": tally}
+
+
+def _joint_alpha(tasks: Tasks, alpha: Array) -> tuple[float, int]:
+    # A row's alpha of its own class alone is above 0. D is the sum of these, less |w|^2 / 2.
+    others = float(np.minimum(alpha, 0.0).sum())
+    own, C = alpha.argmax(axis=1), np.array([task.C_positive for task in tasks.each])
+    largest = alpha.max(axis=1)
+    with_room = np.count_nonzero(alpha < 0.0, axis=1) + (largest < C[own])
+    return others, int(np.count_nonzero((largest > 0.0) & (with_room > 1)))

@@ -1,48 +1,159 @@
-"""alpha and w of a problem as training changes them, and whether the problem is near enough to its optimum."""
+"""alpha and w as training changes them. Tasks that are near enough their optimum are left as they are.
+
+Where the tasks that are still trained fill less than half of the axis of tasks, they are packed into a narrower one.
+Visits then take half of the time.
+"""
 
 from collections.abc import Callable
 
 import numpy as np
 
+from streamsvm.storage.rows.axis import width_for, zeros
 from streamsvm.storage.rows.csr import Array
+from streamsvm.trainer.problem.tasks import Table, Tasks
 
 
 class Variables:
-    """Of one problem: alpha (n_rows,) and w (width,), all that there is so far.
+    """alpha (n_rows, width) and w (features, width) of all tasks or, packed, of those that are still trained.
 
-    room  (width,) float64, to be written over while all rows are at hand
+    before        alpha before momentum moved it; alpha itself while it has not
+    table         what rows are in the tasks as they are packed; U is 0 in those that are left as they are
+    is_trained    (count,) bool of all tasks; count: figures of each kind, see trainer.problem.tasks
+    scratch_w     makes room as large as all of w, to be written over while all rows are at hand
+    is_converged  tells which tasks are left as they are for good, (count,) bool
     """
 
-    def __init__(self, alpha: Array, w: Array, room: Callable[[], Array]) -> None:
-        self.alpha, self.w = alpha, w
-        self._room = room
-
-    @property
-    def count(self) -> int:
-        """Lanes."""
-        return 1
-
-    @property
-    def is_left(self) -> Array:
-        """(count,) bool of those that are trained."""
-        return np.ones(1, bool)
+    def __init__(
+        self,
+        tasks: Tasks,
+        alpha: Array,
+        w: Array,
+        scratch_w: Callable[[], Array] | None = None,
+        is_converged: Callable[[], Array] | None = None,
+    ) -> None:
+        self.tasks, self.count = tasks, tasks.n_figures
+        self._scratch, self._is_converged = scratch_w, is_converged
+        self._all_alpha, self._all_w = self.alpha, self.w = alpha, w
+        self._second_half = w
+        self.end()
 
     @property
     def earlier_w(self) -> Array:
-        """As long as w, to be written over while sweeps follow each other."""
-        return self._room()
+        """An array like w, to be written over while sweeps follow each other."""
+        return self._second_half if self._is_packed else self._scratch_w()
 
     @property
     def whole_w(self) -> Array:
-        """w of all that is trained, as a checkpoint keeps it; the alpha that is kept is the one that belongs to it."""
-        return self.w
+        """w of all tasks, for a checkpoint; alpha of the state is made to belong to it."""
+        if not self._is_packed:
+            return self.w
+        self._put_back()
+        return self._scratch_w()
 
     def begin(self) -> None:
-        """Sweeps begin."""
+        """Sweeps begin: all tasks that have not converged are trained."""
+        self._unpack()
+        self._train(self._unconverged())
 
-    def settle(self, near: Array | bool) -> bool:
-        """What is near enough its optimum is left as it is until sweeps `begin` again; whether nothing else is left."""
-        return bool(near)
+    def settle(self, near: Array) -> bool:
+        """Leave tasks (count,) that are near their optima as they are until sweeps `begin` again.
+
+        Returns whether no other is left.
+        """
+        left = self.is_trained & ~near
+        if left.any() and not np.array_equal(left, self.is_trained):
+            self._train(left)
+        return not left.any()
 
     def end(self) -> None:
-        """Sweeps have ended."""
+        """Sweeps have ended: no task is packed."""
+        self._unpack()
+        self._leave_others(self._unconverged())
+
+    def figures_of_all(self, figures: Array, others: float) -> Array:
+        """From figures of the tasks as they are packed, those of all tasks, (count,)."""
+        if self.count == 1:
+            return figures
+        of_all = np.full(self.count, others)
+        of_all[self._columns] = figures[: len(self._columns)]
+        return of_all
+
+    def figures_of_packed(self, figures: Array) -> Array:
+        """From figures (count,) of all tasks, those of the tasks as they are packed; 0 for one that is not trained."""
+        if self.count == 1:
+            return figures
+        packed = np.zeros(self.w.shape[1])
+        packed[: len(self._columns)] = np.where(self.is_trained, figures, 0.0)[self._columns]
+        return packed
+
+    @property
+    def _is_packed(self) -> bool:
+        return self.w.shape[1] < self._all_w.shape[1]
+
+    def _scratch_w(self) -> Array:
+        assert self._scratch is not None
+        return self._scratch()
+
+    def _unconverged(self) -> Array:
+        exists = np.arange(self.count) < self.tasks.count
+        if self.count == 1 or self._is_converged is None:
+            return exists
+        return exists & ~self._is_converged()
+
+    def _train(self, left: Array) -> None:
+        if self.count > 1 and width_for(max(1, int(np.count_nonzero(left)))) < self.w.shape[1]:
+            self._unpack()
+            self._pack(np.flatnonzero(left))
+        self._leave_others(left)
+
+    def _leave_others(self, left: Array) -> None:
+        """Train these tasks (count,) bool, all of which have a column."""
+        self.is_trained = left
+        is_left = self.figures_of_packed(left) != 0
+        self.table = self._whole_table._replace(U=np.where(is_left, self._whole_table.U, 0.0))
+
+    def _pack(self, places: Array) -> None:
+        """Have columns for the tasks at these places alone.
+
+        Their w lies in the first half of w, whose second half is for the earlier w of momentum. The w of all tasks is
+        in the scratch room meanwhile.
+        """
+        width, size = width_for(len(places)), len(self._all_w)
+        self._scratch_w()[:] = self._all_w
+        flat = self._all_w.reshape(-1)
+        w = flat[: size * width].reshape(size, width)
+        self._second_half = flat[size * width : 2 * size * width].reshape(size, width)
+        _take(self._scratch_w(), places, w)
+        self._use(_taken(self._all_alpha, places), w)
+        table = self.tasks.table
+        columns = (_taken(column, places) for column in (table.sign, table.U, table.D))
+        self._whole_table, self._columns = Table(table.n_folds, *columns), places
+
+    def _unpack(self) -> None:
+        if self._is_packed:
+            self._put_back()
+            self._all_w[:] = self._scratch_w()
+        self._use(self._all_alpha, self._all_w)
+        self._whole_table, self._columns = self.tasks.table, np.arange(self.count)
+
+    def _put_back(self) -> None:
+        """Write the columns there are among those of all tasks: alpha in its place, w in the scratch room."""
+        for column, place in enumerate(self._columns):
+            self._scratch_w()[:, place] = self.w[:, column]
+            self._all_alpha[:, place] = self.alpha[:, column]
+
+    def _use(self, alpha: Array, w: Array) -> None:
+        self.alpha = self.before = alpha
+        self.w = w
+
+
+def _taken(every: Array, places: Array) -> Array:
+    packed = zeros(len(every), width_for(len(places)))
+    _take(every, places, packed)
+    return packed
+
+
+def _take(every: Array, places: Array, packed: Array) -> None:
+    packed[:, len(places) :] = 0.0
+    for column, place in enumerate(places):
+        packed[:, column] = every[:, place]

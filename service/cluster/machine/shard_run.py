@@ -17,7 +17,7 @@ import numpy as np
 from streamsvm.reader.certificate.folds import read_held_out, read_weights
 from streamsvm.service.cluster.machine.leftovers import Leftovers
 from streamsvm.service.cluster.rounds.change_kernel import add_step
-from streamsvm.service.cluster.rounds.combine import along_axis, by_lane, dots
+from streamsvm.service.cluster.rounds.combine import along_axis, dots
 from streamsvm.service.cluster.rounds.messages import COUNTED, NO_CHANGE, Answer, Begin, Change, Found, Given, HeldRows
 from streamsvm.service.jobs.fields.spec import JobSpec
 from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
@@ -29,7 +29,6 @@ from streamsvm.storage.machine.backoff import backoff_sleep
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.packing import split
 from streamsvm.storage.rows.row_runs import written_ids
-from streamsvm.storage.rows.segment import view
 from streamsvm.storage.run.rounds import GIVEN, GIVEN_ALPHA, TAKEN_ALPHA, Order, create_round
 from streamsvm.storage.run.state import RUN_FILE, State, open_state
 
@@ -107,7 +106,7 @@ class Running:
         """Take over what the coordinator has decided about the round."""
         step = along_axis(answer.step, self._w)
         if self._order not in (Order.LOOK, Order.GIVE):
-            add_step(_flat(self._change), np.full(by_lane(self._w).shape[1], step), _flat(self._own))
+            add_step(_flat(self._change), np.full(self._w.shape[1], step), _flat(self._own))
             self._sent.add_to(self._told, step)
         if answer.w is not None:
             self._w[:] = answer.w
@@ -146,11 +145,8 @@ class Running:
     def _given(self) -> Given:
         """The rows that the trainer has exported."""
         segments = split((self._directory / GIVEN).read_bytes())
-        weight = self._state.weight
-        if len(weight):
-            weight = weight[np.concatenate([np.empty(0, np.int32), *(view(each).row_id for each in segments)])]
         alpha = np.load(self._directory / GIVEN_ALPHA) / self._sigma
-        return Given(segments, alpha, weight.copy())
+        return Given(segments, alpha)
 
     def _losses(self) -> Array:
         """sum_i C loss_i of the problem, (lanes,)."""
@@ -198,7 +194,7 @@ def _scaled(alpha: Array, sigma: float, plan: JobPlan) -> Array:
     """alpha of the problem as a machine has it."""
     scaled = alpha * sigma
     if plan.spec.loss == "hinge" and plan.manifest.weights is None:
-        for lane, column in zip(plan.running, by_lane(scaled).T, strict=False):
+        for lane, column in zip(plan.running, scaled.T, strict=False):
             # Rounding must not leave the box.
             np.minimum(column, max(lane.C_positive, lane.C_negative), out=column)
     return scaled

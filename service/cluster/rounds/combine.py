@@ -10,15 +10,8 @@ import numpy as np
 from streamsvm.storage.rows.csr import Array
 
 
-def by_lane(w: Array) -> Array:
-    """w as (width, lanes)."""
-    return w if w.ndim > 1 else w[:, np.newaxis]
-
-
-def along_axis(figures: Array, w: Array) -> Array | float:
-    """Figures (lanes,) of lanes there are, of all that the axis of w has; of one lane the number."""
-    if w.ndim == 1:
-        return float(figures[0])
+def along_axis(figures: Array, w: Array) -> Array:
+    """Figures (lanes,) of the lanes there are, and 0 for what fills the axis of w."""
     every = np.zeros(w.shape[1])
     every[: len(figures)] = figures
     return every
@@ -26,7 +19,7 @@ def along_axis(figures: Array, w: Array) -> Array | float:
 
 def dots(a: Array, b: Array) -> Array:
     """<a, b> of each lane, (lanes,)."""
-    return np.asarray(np.einsum("fl,fl->l", by_lane(a), by_lane(b)))
+    return np.asarray(np.einsum("fl,fl->l", a, b))
 
 
 def best_step(w: Array, change: Array, linear: Array, square: Array) -> Array:

@@ -7,8 +7,8 @@ import numpy as np
 
 from streamsvm.service.cluster.rounds.machines import Certificate, Rules
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.updates.progress import relative_gap
-from streamsvm.trainer.updates.stop import CONVERGED
+from streamsvm.trainer.problem.objective import relative_gap
+from streamsvm.trainer.updates.convergence import StoppingTargets, limit_reached, reason_of_all
 
 _LOOK_EVERY = 4  # rounds, where machines cannot tell how near they are
 SLOW = 0.5  # of the gap is left by a round
@@ -27,6 +27,7 @@ class Convergence:
 
     def __init__(self, rules: Rules, lanes: int, is_stopping: Callable[[], bool]) -> None:
         self._rules, self._is_stopping = rules, is_stopping
+        self._targets = StoppingTargets(rules.tolerance, rules.relative_gap)
         self.gap = np.full(lanes, np.nan)
         self.M_plus, self.M_minus = np.full(lanes, np.nan), np.full(lanes, np.nan)
         self.P = np.full(lanes, np.inf)
@@ -34,8 +35,8 @@ class Convergence:
         self.is_slow = False
         self.certificate: Certificate | None = None
         self.stop_reason: str | None = None
-        # Figures of a look, divided by those of the round before it: sweeps over some rows look better than they are.
-        self._hope = np.ones((2, lanes))
+        # M+ - M- and the gap of a certificate, divided by what was met before it: rounds meet too little of both.
+        self._gap_safety_factor = np.ones((2, lanes))
         self._last_look = rules.rounds_before
         self._began = time.monotonic()
 
@@ -53,43 +54,30 @@ class Convergence:
         """Take in the figures of a look at all rows; decide which lanes have converged, and whether the job ends."""
         spread, gap = found.M_plus - found.M_minus, found.primal_objective - found.dual_objective
         for number, (true, met) in enumerate(((spread, self.M_plus - self.M_minus), (gap, self.gap))):
-            self._hope[number] = np.maximum(1.0, np.divide(true, met, out=np.ones_like(true), where=met > 0.0))
+            self._gap_safety_factor[number] = np.maximum(
+                1.0, np.divide(true, met, out=np.ones_like(true), where=met > 0.0)
+            )
         self.certificate, self._last_look = found, round_
         self.M_plus, self.M_minus, self.P = found.M_plus, found.M_minus, np.minimum(self.P, found.primal_objective)
-        relative = [relative_gap(P, D) for P, D in zip(found.primal_objective, found.dual_objective, strict=True)]
         for lane in np.flatnonzero(self.converged == 0).tolist():
-            checks = (spread, self._rules.tolerance), (np.array(relative), self._rules.relative_gap)
-            for number, (now, wanted) in enumerate(checks, 1):
-                if wanted is not None and now[lane] <= wanted:
-                    self.converged[lane] = number
-                    break
-        if self.converged.all():
-            self.stop_reason = CONVERGED[int(self.converged.max()) - 1]
-        else:
-            self.stop_reason = self.has_to_end(round_)
+            relative = relative_gap(found.primal_objective[lane], found.dual_objective[lane])
+            self.converged[lane] = self._targets.reached(spread[lane], relative)
+        self.stop_reason = reason_of_all(self.converged) or self.has_to_end(round_)
 
     def has_to_end(self, round_: int) -> str | None:
         """Why the job is to end after this round, however near it is."""
         rules = self._rules
-        if round_ >= rules.max_rounds:
-            return "max_passes"
-        if rules.max_seconds is not None and self.elapsed_seconds >= rules.max_seconds:
-            return "max_seconds"
-        return "stopped" if self._is_stopping() else None
+        return limit_reached(round_, rules.max_rounds, self.elapsed_seconds, rules.max_seconds, self._is_stopping())
 
     def wants_look(self, round_: int, dual_objective: Array) -> bool:
         """Whether all rows should be looked at: a lane is likely to have converged, or the job has to end."""
         rules, left = self._rules, self.converged == 0
         if self.has_to_end(round_):
             return True
-        if round_ == rules.rounds_before or (rules.tolerance, rules.relative_gap) == (None, None):
+        if round_ == rules.rounds_before or not self._targets.is_bound:
             return False
         if np.isnan(self.gap).any():
             return round_ - self._last_look >= _LOOK_EVERY
-        near = np.zeros(len(left), bool)
-        if rules.tolerance is not None:
-            near |= self._hope[0] * (self.M_plus - self.M_minus) <= rules.tolerance
-        if rules.relative_gap is not None:
-            gap = self._hope[1] * self.gap
-            near |= gap <= rules.relative_gap * (dual_objective + gap)
+        safety, gap_safety = self._gap_safety_factor
+        near = self._targets.near(self.M_plus - self.M_minus, gap_safety * self.gap, dual_objective, safety, np.ones(1))
         return bool(near[left].any())

@@ -14,7 +14,7 @@ from math import inf
 
 import numpy as np
 
-from streamsvm.service.cluster.rounds.combine import along_axis, best_step, by_lane, dots
+from streamsvm.service.cluster.rounds.combine import along_axis, best_step, dots
 from streamsvm.service.cluster.rounds.convergence import Convergence
 from streamsvm.service.cluster.rounds.machines import Certificate, Machines, Rules, ShardState
 from streamsvm.service.cluster.rounds.messages import Answer, Change, Found
@@ -52,7 +52,7 @@ class Coordinator:
     ) -> None:
         self._machines, self._rules, self._lanes = machines, rules, lanes
         self._report, self._attend = report, attend
-        shape = (width, axis) if axis > 1 else (width,)
+        shape = (width, axis)
         self.w = np.zeros(shape)
         self._sum_of_shards = np.zeros(shape)  # w, but for what rounding has left over
         self._total = np.zeros(shape)  # change of a round
@@ -188,7 +188,7 @@ class Coordinator:
         agreed = Change.of(total)
         total[...] = 0.0
         agreed.add_to(total)  # as all take it
-        self.step = best_step(by_lane(self.w)[:, : self._lanes], by_lane(total)[:, : self._lanes], linear, square)
+        self.step = best_step(self.w[:, : self._lanes], total[:, : self._lanes], linear, square)
         if self._rules.combine == "average":
             self.step = np.ones(self._lanes)
         by = along_axis(self.step, self.w)
@@ -209,7 +209,7 @@ class Coordinator:
         for found in come.values():
             assert found.own_w is not None
             v += found.own_w
-        w, v = by_lane(self.w)[:, : self._lanes], by_lane(v)[:, : self._lanes]
+        w, v = self.w[:, : self._lanes], v[:, : self._lanes]
         self.D = self._sum(come, "dual") - dots(v, v) / 2.0  # what was known of it had been rounded
         w_error = np.sqrt(dots(w - v, w - v)) / np.maximum(np.sqrt(dots(w, w)), 1e-300)
         self.convergence.certify(Certificate(P, self.D, *_extremes(come), w_error), self.round)
@@ -237,7 +237,7 @@ class Coordinator:
         return Answer(order, change, w, self.step, self.convergence.converged.copy(), alpha, most)
 
     def _half_norm(self) -> Array:
-        w = by_lane(self.w)[:, : self._lanes]
+        w = self.w[:, : self._lanes]
         return dots(w, w) / 2.0
 
     def _sum(self, come: Mapping[int, Found], name: str) -> Array:

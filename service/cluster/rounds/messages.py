@@ -48,8 +48,7 @@ class Change:
 
     def add_to(self, total: Array, step: Array | float = 1.0) -> None:
         """Add so much of it, a number or one for each on the axis of lanes, to an array as long as w."""
-        lanes = total.shape[1] if total.ndim > 1 else 1
-        flat, by = total.reshape(-1), np.full(lanes, step, np.float64)
+        flat, by = total.reshape(-1), np.full(total.shape[1], step, np.float64)
         if self.indices is None:
             add_all(flat, self.values, by)
         else:
@@ -70,17 +69,16 @@ class Given:
     """Some of a machine's active rows; without segments: there are no more.
 
     segments  of storage.rows.segment, but for what follows the rows in them; their ids are the machine's own
-    alpha     (k,) of all of these, or with an axis of lanes; weight (k,), or (0,): they have none
+    alpha     (k, lanes) of all of these
     """
 
     segments: tuple[bytes, ...]
     alpha: Array
-    weight: Array
 
     @property
     def n_bytes(self) -> int:
         """To be sent."""
-        return sum(map(len, self.segments)) + self.alpha.nbytes + self.weight.nbytes
+        return sum(map(len, self.segments)) + self.alpha.nbytes
 
 
 @dataclass(frozen=True)

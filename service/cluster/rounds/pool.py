@@ -66,7 +66,7 @@ class Pooled:
         for segment in given.segments:
             rows = view(segment)
             part = slice(start, start + len(rows))
-            self._rows.add(rows, given.alpha[part], given.weight[part])
+            self._rows.add(rows, given.alpha[part])
             start = part.stop
         self._from.append((number, start))
 

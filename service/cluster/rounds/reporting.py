@@ -11,9 +11,9 @@ import numpy as np
 from streamsvm.service.cluster.rounds.messages import COUNTED
 from streamsvm.storage.run.slowdowns import bits_of, told
 from streamsvm.storage.run.state import State
+from streamsvm.trainer.problem.objective import relative_gap
 from streamsvm.trainer.shared_state import HandedBack
 from streamsvm.trainer.updates.convergence import certificate_of, lane_result
-from streamsvm.trainer.updates.progress import relative_gap
 
 if TYPE_CHECKING:
     from streamsvm.service.cluster.nodes.ray_machines import RayMachines

@@ -10,7 +10,7 @@ from streamsvm.service.jobs.fields.fold_metrics import OF_CLASSES, OF_NUMBERS
 from streamsvm.service.sizes import parse_size
 from streamsvm.storage.features import FEATURE_MAPS
 from streamsvm.storage.options import Option, option, options_of
-from streamsvm.trainer.problem.objective import OBJECTIVES, REGRESSION
+from streamsvm.trainer.problem.losses import LOSSES, REGRESSION
 from streamsvm.trainer.solvers import OPTIONS, SOLVERS, users
 
 # Of two alternatives the one is checked whose type was given, so that an error is about that one.
@@ -35,7 +35,7 @@ class GeneralFields:
 
     dataset: str = option(MISSING, "name of the dataset to train on", flags=None, part=None)
     solver: Literal[tuple(SOLVERS)] = option("streamsvm", "the algorithm that trains")  # type: ignore[valid-type]
-    loss: Literal[tuple(OBJECTIVES)] = option(  # type: ignore[valid-type]
+    loss: Literal[LOSSES] = option(  # type: ignore[valid-type]
         "hinge", f"what an error of the model costs; {' and '.join(REGRESSION)} are for regression"
     )
     kernel: Literal["linear", "rbf"] = option(

@@ -13,7 +13,7 @@ from streamsvm.service.jobs.fields.features import named_maps
 from streamsvm.service.jobs.fields.field_rules import KERNEL_SOLVERS, check_rules
 from streamsvm.service.jobs.fields.fold_metrics import OF_NUMBERS
 from streamsvm.service.jobs.fields.spec_migrations import GONE, migrate
-from streamsvm.trainer.problem.objective import REGRESSION
+from streamsvm.trainer.problem.losses import REGRESSION
 from streamsvm.trainer.solvers import SOLVERS
 
 if TYPE_CHECKING:

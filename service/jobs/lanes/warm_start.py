@@ -29,7 +29,7 @@ from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.row_runs import count_rows, first_rows, one_run, shared_rows
 from streamsvm.storage.run.checkpoint import Checkpoint, newest_checkpoint
 from streamsvm.storage.run.state import State
-from streamsvm.trainer.problem.problem import LOSSES
+from streamsvm.trainer.problem.losses import SVM_LOSSES
 from streamsvm.trainer.solvers import SOLVERS
 
 _SAME = ("loss", "bias", "features", "class_weight", "multiclass")
@@ -80,7 +80,7 @@ def _reasons(plan: JobPlan, other: dict[str, Any], dataset_id: str) -> list[str]
         found.append("between jobs that have several values of C there is no warm start")
     if other["dataset_id"] != dataset_id:
         found.append("it was trained on other data")
-    if spec.loss not in LOSSES:
+    if spec.loss not in SVM_LOSSES:
         found.append(f"there is no warm start for {spec.loss} loss")
     if spec.class_weight is not None:
         found.append("there is no warm start with class weights")
@@ -148,7 +148,7 @@ def can_grow(before: JobPlan, plan: JobPlan) -> bool:
     """Whether a job may begin with the solution of another on the same dataset before rows were added."""
     spec = plan.spec
     is_one = len(before.lanes) == len(plan.lanes) == 1 and before.labels == plan.labels
-    is_plain = not spec.class_weight and plan.manifest.weights is None and spec.loss in LOSSES
+    is_plain = not spec.class_weight and plan.manifest.weights is None and spec.loss in SVM_LOSSES
     is_same = all(getattr(before.spec, name) == getattr(spec, name) for name in _SAME)
     return is_one and is_plain and is_same and before.solver.is_dual
 

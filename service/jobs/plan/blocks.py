@@ -5,7 +5,8 @@ from streamsvm.service.jobs.fields.features import extra_values
 from streamsvm.service.jobs.fields.spec import JobSpec
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.rows.cache_plan import CachePlan
-from streamsvm.storage.rows.segment import packed_bytes
+from streamsvm.storage.rows.segment import OPTIONAL_COLUMN, PLAIN_ROW, packed_bytes
+from streamsvm.trainer.problem.losses import REGRESSION
 from streamsvm.trainer.solvers import SOLVERS
 
 
@@ -21,12 +22,23 @@ def spills(spec: JobSpec) -> bool:
 
 def rows_bytes(spec: JobSpec, manifest: Manifest) -> int:
     """Bytes of all rows as the job's cache or its own disk holds them."""
-    return packed_bytes(manifest.n_rows, manifest.nnz + extra_values(spec) * manifest.n_rows)
+    per_row = PLAIN_ROW + OPTIONAL_COLUMN * _optional_columns(spec, manifest)
+    return packed_bytes(manifest.n_rows, manifest.nnz + extra_values(spec) * manifest.n_rows, per_row)
+
+
+def longest_trained_row(spec: JobSpec, manifest: Manifest) -> int:
+    """Values of the longest row as it is trained on; optional columns take no more room than one value."""
+    return manifest.longest_row + extra_values(spec) + bool(_optional_columns(spec, manifest))
+
+
+def _optional_columns(spec: JobSpec, manifest: Manifest) -> int:
+    """Columns of a segment beyond the plain ones: numbers to predict, and weights of rows."""
+    return (spec.loss in REGRESSION) + (manifest.weights is not None)
 
 
 def holds_all(spec: JobSpec, manifest: Manifest, cache: CachePlan) -> bool:
     """Whether the cache has room for all rows, whatever lengths they have."""
-    return rows_bytes(spec, manifest) <= cache.sure_bytes(manifest.longest_row + extra_values(spec))
+    return rows_bytes(spec, manifest) <= cache.sure_bytes(longest_trained_row(spec, manifest))
 
 
 def count_blocks(spec: JobSpec, manifest: Manifest, cache: CachePlan) -> int:
@@ -35,7 +47,7 @@ def count_blocks(spec: JobSpec, manifest: Manifest, cache: CachePlan) -> int:
     Raises ServiceError: n_blocks_range, data_too_large.
     """
     asked = getattr(spec.options, "n_blocks", None)
-    longest = manifest.longest_row + extra_values(spec)
+    longest = longest_trained_row(spec, manifest)
     size = rows_bytes(spec, manifest)
     room = cache.sure_bytes(longest)
     if size <= room and asked is None:

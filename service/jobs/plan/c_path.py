@@ -8,7 +8,7 @@ training takes; each turn begins with processes of its own, a pass and a certifi
 from streamsvm.service.jobs.fields.features import mean_Qii
 from streamsvm.service.jobs.fields.spec import JobSpec
 from streamsvm.storage.blocks.manifest import Manifest
-from streamsvm.trainer.problem.problem import LOSSES
+from streamsvm.trainer.problem.losses import SVM_LOSSES
 from streamsvm.trainer.solvers import SOLVERS
 
 # Measured, see "C in turn" in tests/bench/HISTORY.md.
@@ -24,7 +24,7 @@ def count_turns(spec: JobSpec, manifest: Manifest) -> int:
     if spec.machines is not None:
         return 1
     values = set(spec.C) if isinstance(spec.C, list) else {spec.C}
-    has_lanes = SOLVERS[spec.solver].has_lanes and spec.loss in LOSSES and not spec.is_joint
+    has_lanes = SOLVERS[spec.solver].has_lanes and spec.loss in SVM_LOSSES and not spec.is_joint
     pays = manifest.decoded_bytes <= _FEW_BYTES and max(values) * mean_Qii(spec, manifest) > _LARGE
     return len(values) if has_lanes and is_scaled(spec, manifest) and pays else 1
 
@@ -32,4 +32,4 @@ def count_turns(spec: JobSpec, manifest: Manifest) -> int:
 def is_scaled(spec: JobSpec, manifest: Manifest) -> bool:
     """Whether another C scales the bounds of all rows alike: what `service.jobs.lanes.warm_start` asks of lanes."""
     is_plain = spec.class_weight is None and manifest.weights is None
-    return spec.loss in LOSSES and is_plain and not SOLVERS[spec.solver].has_kernel
+    return spec.loss in SVM_LOSSES and is_plain and not SOLVERS[spec.solver].has_kernel

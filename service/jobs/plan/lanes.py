@@ -11,7 +11,7 @@ from streamsvm.service.jobs.fields.spec import JobSpec
 from streamsvm.service.jobs.plan.c_path import count_turns
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.rows.segment import TARGET
-from streamsvm.trainer.problem.objective import REGRESSION
+from streamsvm.trainer.problem.losses import REGRESSION
 
 MOST_LANES = 1000
 _FOLDS_FOR_PROBABILITY = 5

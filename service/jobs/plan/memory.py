@@ -7,6 +7,7 @@ from streamsvm.reader.ingest.shuffling.shuffle import PIECE_WORDS
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import extra_values, planned_maps
 from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.plan.blocks import longest_trained_row
 from streamsvm.service.jobs.plan.lanes import n_folds_of
 from streamsvm.service.sizes import format_size
 from streamsvm.storage.blocks.manifest import Manifest
@@ -17,9 +18,8 @@ from streamsvm.storage.rows.csr import WEIGHT
 from streamsvm.storage.rows.packing import bytes_alone
 from streamsvm.storage.rows.spill_file import SPILL_SEGMENT
 from streamsvm.storage.run.state import FEATURE_BYTES
-from streamsvm.trainer.problem.classes import width_of
-from streamsvm.trainer.problem.objective import REGRESSION
-from streamsvm.trainer.problem.problem import LOSSES
+from streamsvm.trainer.problem.losses import SVM_LOSSES
+from streamsvm.trainer.problem.tasks import joint_width
 from streamsvm.trainer.rows.mixture import SEGMENTS
 from streamsvm.trainer.solvers import SOLVERS
 
@@ -28,7 +28,6 @@ _PROCESSES_BYTES = 320 << 20
 _BUFFERS_BYTES = 48 << 20
 # score, visited, skipped; is_resident and leaving of the reader. Of each lane, or class of one problem: alpha.
 _ROW_BYTES, _ROW_LANE_BYTES = 8, 8
-_WEIGHT_BYTES = 4  # of a row that has one, of a group of lanes, or of several classes
 _HELD_OUT_BYTES = HELD_OUT.itemsize  # of a row, for each lane with a fold
 # Of each of several lanes, where FEATURE_BYTES are of one: the published one is the one that is certified, and the one
 # before a sweep.
@@ -84,13 +83,10 @@ def memory_of(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1) -
     maps = planned_maps(spec, manifest)
     width, has_folds = maps.width, bool(n_folds_of(spec))
     columns = len(manifest.labels) if spec.is_joint else lanes
-    axis = width_of(columns) if spec.is_joint else width_for(lanes)
+    axis = joint_width(columns) if spec.is_joint else width_for(lanes)
     row_bytes = _ROW_BYTES + axis * _ROW_LANE_BYTES
     if has_folds:
         row_bytes += columns * _HELD_OUT_BYTES + (WEIGHT.itemsize if manifest.weights is not None else 0)
-    is_apart = axis > 1 or spec.loss in REGRESSION  # y does not tell the weight of a row
-    if is_apart and (manifest.weights is not None or (spec.is_joint and has_folds)):
-        row_bytes += _WEIGHT_BYTES
     features = (axis * _FEATURE_LANE_BYTES if axis > 1 else FEATURE_BYTES) * width
     features += 2 * maps.own_bytes  # in both processes
     own = SOLVERS[spec.solver].own_bytes(manifest.n_rows, width, threads, spec.options)
@@ -128,7 +124,7 @@ def plan_memory(
     Raises ServiceError: cache_too_small, memory_too_small, max_cuts_range, budget_range.
     """
     _check_fits(spec, manifest, memory_of(spec, manifest, threads), there_are)
-    if not SOLVERS[spec.solver].has_lanes or spec.loss not in LOSSES or spec.is_joint:
+    if not SOLVERS[spec.solver].has_lanes or spec.loss not in SVM_LOSSES or spec.is_joint:
         return 1, _plan_cache(spec, manifest, threads, 1)
     for width in reversed(WIDTHS[1:]):
         at_once = min(width, lanes)
@@ -151,7 +147,7 @@ def _has_room(spec: JobSpec, manifest: Manifest, threads: int, lanes: int) -> bo
 
 def _plan_cache(spec: JobSpec, manifest: Manifest, threads: int, lanes: int) -> CachePlan:
     memory = memory_of(spec, manifest, threads, lanes)
-    longest_row = manifest.longest_row + extra_values(spec)
+    longest_row = longest_trained_row(spec, manifest)
     if spec.memory_bytes is None:
         return cache_of(spec.cache_bytes, longest_row)
     left = spec.memory_bytes - (memory.total_bytes - memory.cache_bytes)

@@ -18,9 +18,7 @@ from streamsvm.storage.machine.cores import usable_cores
 from streamsvm.storage.machine.free_memory import memory_limit
 from streamsvm.storage.rows.cache_plan import CachePlan
 from streamsvm.storage.run.state import state_bytes
-from streamsvm.trainer.problem.classes import Classes
-from streamsvm.trainer.problem.lanes import Group, LaneTerms
-from streamsvm.trainer.problem.objective import REGRESSION
+from streamsvm.trainer.problem.tasks import Task, Tasks
 from streamsvm.trainer.solvers import SOLVERS, Solver
 
 
@@ -94,19 +92,25 @@ class JobPlan:
         """The first of the running lanes."""
         return self.running[0]
 
-    @property
-    def group(self) -> Group | Classes | None:
-        """The problem of the running lanes if they are several, or of the classes of one lane that has all of them."""
-        if self.spec.is_joint:
-            weights = class_weights(self.spec, self.labels, self.manifest)
-            return Classes(self.labels, tuple(self.lane.C * weights[label] for label in self.labels))
-        if len(self.running) == 1:
-            return None
-        terms = (
-            LaneTerms(self.labels.index(lane.positive), lane.fold, lane.C_positive, lane.C_negative)
-            for lane in self.running
-        )
-        return Group(self.labels, max(1, self.n_folds), self.spec.seed, tuple(terms))
+    @cached_property
+    def tasks(self) -> Tasks:
+        """The problems to be run."""
+        spec, labels = self.spec, self.labels
+        if spec.is_joint:
+            weights = class_weights(spec, labels, self.manifest)
+            Cs = [self.lane.C * weights[label] for label in labels]
+            each = tuple(Task(place, self.lane.fold, C, C) for place, C in enumerate(Cs))
+        else:
+            each = tuple(
+                Task(
+                    labels.index(lane.positive) if lane.positive is not None else 0,
+                    lane.fold,
+                    lane.C_positive,
+                    lane.C_negative,
+                )
+                for lane in self.running
+            )
+        return Tasks(spec.loss, each, labels, max(1, self.n_folds), spec.seed, spec.epsilon, spec.is_joint)
 
     def next_lanes(self, done: Sequence[Mapping[str, Any]]) -> "JobPlan":
         """This plan with the next lanes to run; `done` has the record of each lane that is done."""
@@ -157,23 +161,14 @@ class JobPlan:
         return self.spec.cache_bytes + state_bytes(self.n_rows, self.width, *self.axes)
 
     @property
-    def axes(self) -> tuple[int, bool]:
-        """Axes of the state: how many lanes or classes are side by side, and whether rows have weights."""
-        if self.group is None:
-            return 1, self.spec.loss in REGRESSION and self.manifest.weights is not None
-        return self.group.width, self.manifest.weights is not None or self.left_out is not None
+    def axes(self) -> tuple[int]:
+        """Shape of the state: tasks side by side, with what fills their axis."""
+        return (self.tasks.width,)
 
     @property
     def places_with_folds(self) -> list[int]:
         """Places, among the running lanes, of those that leave a fold out."""
         return [place for place, lane in enumerate(self.running) if lane.fold is not None]
-
-    @property
-    def left_out(self) -> dict[str, int] | None:
-        """The fold whose rows have no part in the training of a lane that is trained alone."""
-        if self.lane.fold is None or isinstance(self.group, Group):
-            return None
-        return {"fold": self.lane.fold, "of": self.n_folds, "seed": self.spec.seed}
 
 
 # Solvers that train with the weights of rows.

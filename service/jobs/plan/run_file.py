@@ -13,8 +13,8 @@ from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.storage.blocks.dataset import staged_path
 from streamsvm.storage.options import options_of
 from streamsvm.storage.run.state import RUN_FILE
+from streamsvm.trainer.problem.tasks import Tasks
 
-_BOTH = {"loss", "epsilon", "seed"}
 _TRAINER_ALONE = {
     "solver", "pace", "tolerance", "relative_gap", "max_passes", "max_seconds", "checkpoint_seconds"
 }  # fmt: skip
@@ -39,7 +39,7 @@ def run_file(plan: JobPlan | FollowPlan, dataset: Path) -> dict[str, Any]:
         "maps": None,
         "n_rows": plan.n_rows,
         "width": plan.width,
-        **spec.model_dump(include=_BOTH),
+        "seed": spec.seed,
     }
     return {
         "lane": running_lanes(plan),
@@ -87,19 +87,13 @@ def read_lane(directory: Path) -> dict[str, Any]:
 
 
 def _of_dataset(plan: JobPlan, dataset: Path) -> _Told:
-    manifest, cache, group = plan.manifest, plan.cache, plan.group
+    manifest, cache = plan.manifest, plan.cache
     return _Told(
-        shared={
-            "C_positive": max(lane.C_positive for lane in plan.running),
-            "C_negative": max(lane.C_negative for lane in plan.running),
-            "group": group and asdict(group),
-            "has_weights": plan.axes[1],
-        },
+        shared={"tasks": asdict(plan.tasks)},
         reader={
             "dataset": str(dataset),
             "staged": None,
-            "positive": None if group else plan.lane.positive,
-            "left_out": plan.left_out,
+            "has_weights": manifest.weights is not None,
             "blocks": plan.partition,
             "kept_bytes": kept_bytes(plan.spec, cache, manifest.longest_row),
             "keeps_all": plan.spills or cache.row_bytes >= manifest.decoded_bytes,
@@ -115,12 +109,11 @@ def _of_dataset(plan: JobPlan, dataset: Path) -> _Told:
 
 def _of_stream(plan: FollowPlan, dataset: Path) -> _Told:
     return _Told(
-        shared={"C_positive": plan.C, "C_negative": plan.C, "group": None, "has_weights": False},
+        shared={"tasks": asdict(Tasks.single(plan.spec.loss, plan.C))},
         reader={
             "dataset": str(dataset),
             "staged": str(staged_path(dataset)),
-            "positive": 0.0,
-            "left_out": None,
+            "has_weights": True,  # rows that come may have some
             "blocks": None,
             "kept_bytes": 0,
             "keeps_all": plan.spills,
@@ -129,15 +122,10 @@ def _of_stream(plan: FollowPlan, dataset: Path) -> _Told:
     )
 
 
-def _kept_rows(plan: JobPlan, dataset: Path) -> dict[str, Any] | None:
-    """The key of this job's decoded rows among those of others; None: nobody else can use them."""
+def _kept_rows(plan: JobPlan, dataset: Path) -> dict[str, Any]:
+    """The key of this job's decoded rows among those of others."""
     own: dict[str, Any] = {"uid": plan.manifest.uid, "bias": plan.spec.bias}
     if plan.spec.features:
         own["features"] = plan.spec.features
-    if plan.group is None:
-        left_out = {"left_out": plan.left_out} if plan.left_out else {}
-        return {"dataset": str(dataset), **own, "positive": plan.lane.positive, **left_out}
-    if plan.axes[1]:
-        return None  # weights are not stored with the rows
-    folds = {"of": plan.group.n_folds, "seed": plan.spec.seed} if plan.group.n_folds > 1 else None
+    folds = {"of": plan.n_folds, "seed": plan.spec.seed} if plan.n_folds else None
     return {"dataset": str(dataset), **own, "labels": list(plan.labels), "folds": folds}

@@ -22,12 +22,11 @@ from streamsvm.reader.certificate.auc import WEIGHTED
 from streamsvm.reader.certificate.evaluation import (
     Applied,
     BinaryPass,
-    Classes,
     ClassificationPass,
     EvaluationPass,
     RegressionPass,
 )
-from streamsvm.reader.stream.pieces import Examples, Shuffled, Streamer
+from streamsvm.reader.stream.pieces import RowEncoder, Shuffled, Streamer
 from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.service.models.evaluation.losses import model_losses
 from streamsvm.service.models.predicting.applied import applied
@@ -65,13 +64,13 @@ def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
     applied, unknown = _applied(model, dataset, matched), _unknown_columns(matched)
     if model.is_regression:
         regression = RegressionPass(applied)
-        _stream(dataset, regression, Examples(None))
+        _stream(dataset, regression, RowEncoder(is_regression=True))
         errors = {"mean_squared_error": regression.mean_squared_error, "r_squared": regression.r_squared}
         return _view(model, manifest, regression, errors | unknown)
-    examples = Classes(None, labels=labels)
+    encoder = RowEncoder(labels.tolist())
     if model.is_multiclass:
         several = ClassificationPass(applied, len(model.labels), model.probability)
-        _stream(dataset, several, examples)
+        _stream(dataset, several, encoder)
         return _view(model, manifest, several, _class_figures(model, several) | unknown)
     score_type = WEIGHTED if applied.is_weighted else np.dtype(float)
     # The scores are in a file, whose pages the kernel can evict when memory is short.
@@ -79,7 +78,7 @@ def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
         scores = scratch(dataset.directory.parent, score_type, manifest.n_rows)
     n_positive = manifest.labels.get(float(labels[0]), 0)
     two = BinaryPass(applied, model.probability, scores, n_positive)
-    _stream(dataset, two, examples)
+    _stream(dataset, two, encoder)
     return _view(model, manifest, two, {**_class_figures(model, two), "auc": two.auc(), **unknown})
 
 
@@ -101,9 +100,9 @@ def _class_figures(model: Model, classes: ClassificationPass) -> dict[str, Any]:
     }
 
 
-def _stream(dataset: Dataset, evaluation: EvaluationPass, examples: Examples) -> None:
+def _stream(dataset: Dataset, evaluation: EvaluationPass, encoder: RowEncoder) -> None:
     """Show the pass all rows."""
-    streamer = Streamer(examples, lambda: time.sleep(_NAP_SECONDS))
+    streamer = Streamer(encoder, lambda: time.sleep(_NAP_SECONDS))
     threads = usable_cores() - 1
     for streamed in streamer.stream(Shuffled(dataset), 0, 0, evaluation.look, threads):
         evaluation.add(streamed.rows, streamed.found)

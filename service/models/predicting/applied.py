@@ -15,7 +15,7 @@ from streamsvm.storage.models.kernel_machine import KernelMachine
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.models.support_vectors import SupportVectors
 from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, Array, Rows
-from streamsvm.storage.rows.segment import NORM, ROW_ID, TARGET, Segment
+from streamsvm.storage.rows.segment import NORM, Segment
 
 _ROWS_A_PIECE = 1 << 12  # of a matrix, made sparse at a time
 
@@ -126,8 +126,7 @@ class Mapped:
             self._maps.check_row(int(np.diff(features.indptr).max(initial=0)))
         except FeaturesError as error:
             raise InputError(error.code, error.message, hint=error.hint) from None
-        n_rows = features.n_rows
-        rows = Segment(np.zeros(n_rows, ROW_ID), np.zeros(n_rows, TARGET), np.zeros(n_rows, NORM), *features)
+        rows = Segment.unlabelled(np.zeros(features.n_rows, NORM), *features)
         batches = [decision_values(batch, self.w, 0.0) for batch in Visited(self._maps).all_batches(rows)]
         return np.concatenate([np.empty((0, *self.w.shape[:-1])), *batches])
 

@@ -23,7 +23,7 @@ from streamsvm.service.cluster.rounds.pool import SHARE_OF_GAP
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.machine.cores import usable_cores
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.sweeps.sweep import LEAST_SLACK
+from streamsvm.trainer.updates.statistics import LEAST_SLACK
 from tests.bench.cluster.optimum import trained
 from tests.bench.jobs import ingested
 from tests.bench.report import cell, header, prose

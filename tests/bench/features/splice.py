@@ -84,10 +84,7 @@ def made_a_second(dataset: Dataset, maps: FeatureMaps) -> float:
     keep_freed_memory()  # as trainers do
     rows = dataset.piece(dataset.pieces(0)[0]).rows
     n = len(rows)
-    segment = Segment(
-        np.arange(n, dtype=np.int32), np.ones(n, np.float32), np.zeros(n), rows.indptr.astype(np.int32), rows.indices,
-        rows.values,
-    )  # fmt: skip
+    segment = Segment.unlabelled(np.zeros(n), rows.indptr.astype(np.int32), rows.indices, rows.values)
     order = np.random.default_rng(0).permutation(n).astype(np.int32)
     best = 0.0
     for _ in range(20):

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from scipy import sparse
 
 from streamsvm.trainer.kernels.order import random_order
-from streamsvm.trainer.problem.problem import Problem
+from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.sweeps.selection import SCHEDULES, Adaptive
 from tests.bench.papers.data import skin
 from tests.bench.papers.figures import STYLES, one_legend, save
@@ -217,7 +217,7 @@ def _speeds(sets: list[Rows]) -> Iterator[str]:
 
 def _step_seconds(rows: Rows, way: dict[str, str]) -> float:
     elapsed, visits = [], []
-    for progress in passes(rows, Problem("hinge", 1.0, 1.0), np.zeros(rows.shape[1]), **way):  # type: ignore[arg-type]
+    for progress in passes(rows, Tasks.single("hinge", 1.0), np.zeros(rows.shape[1]), **way):  # type: ignore[arg-type]
         elapsed.append(time.process_time())
         visits.append(progress.updates)
         if progress.pass_ > SPEED_SWEEPS:

@@ -11,11 +11,13 @@ from types import SimpleNamespace
 import numpy as np
 from scipy import sparse
 
+from streamsvm.storage.features.visits import UNMAPPED
 from streamsvm.storage.options import options_of
 from streamsvm.storage.rows.cache_plan import LARGEST_SEGMENT
 from streamsvm.storage.rows.csr import EMPTY
 from streamsvm.storage.rows.segment import Segment
-from streamsvm.trainer.problem.problem import Problem
+from streamsvm.trainer.problem.objective import dots_of, make_objective
+from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.rows.blocks import Block
 from streamsvm.trainer.solvers import SOLVERS
 from streamsvm.trainer.updates.progress import Progress
@@ -68,8 +70,8 @@ class _Blocks:
     def count_unvisited(self, _block: Block) -> int:
         return int(np.count_nonzero(~self._visited))
 
-    def primal(self, _block: Block, _w: np.ndarray) -> float:
-        return float("inf")
+    def primal(self, _block: Block, _w: np.ndarray) -> np.ndarray:
+        return np.full(1, np.inf)
 
 
 def as_cached(name: str, X: sparse.csr_matrix, y: np.ndarray) -> Rows:
@@ -77,13 +79,14 @@ def as_cached(name: str, X: sparse.csr_matrix, y: np.ndarray) -> Rows:
     return Rows(name, make_segments(X, y, LARGEST_SEGMENT), X.shape)
 
 
-def passes(rows: Rows, problem: Problem, w: np.ndarray, solver: str, **settings: object) -> Iterator[Progress]:
+def passes(rows: Rows, tasks: Tasks, w: np.ndarray, solver: str, **settings: object) -> Iterator[Progress]:
     """Train w (width,) in place from 0, for ever."""
-    alpha = np.zeros(rows.shape[0])
+    alpha = np.zeros((rows.shape[0], 1))
     chosen = SOLVERS[solver]
     own = {name: settings[name] for name in options_of(chosen.options) if name in settings}
-    given = SimpleNamespace(**{"seed": 0, "tolerance": None, **settings}, options=chosen.options(**own))
-    yield from chosen.train(problem, given, _Blocks(rows), alpha, w)
+    about = {"seed": 0, "tolerance": None, "tasks": tasks, "visited": UNMAPPED, **settings}
+    given = SimpleNamespace(**about, options=chosen.options(**own))
+    yield from chosen.train(given, _Blocks(rows), alpha, w[:, np.newaxis])
 
 
 def run(
@@ -93,13 +96,16 @@ def run(
 
     Seconds are the process's own, so that others on the machine do not count.
     """
-    problem, w = Problem("hinge", C, C), np.zeros(rows.shape[1])
+    tasks, w = Tasks.single("hinge", C), np.zeros(rows.shape[1])
     began = time.process_time()
-    for progress in passes(rows, problem, w, solver, tolerance=tolerance, **settings):
+    for progress in passes(rows, tasks, w, solver, tolerance=tolerance, **settings):
         seconds = time.process_time() - began
         converged = progress.rows_unvisited == 0 and progress.gap <= tolerance
         if converged or seconds > most_seconds or progress.pass_ >= most_sweeps:
             break
-    primal = float(w @ w) / 2 + sum(problem.losses(part, w) for part in rows.segments)
+    objective, primal = make_objective(tasks), float(w @ w) / 2
+    for part in rows.segments:
+        terms = tasks.terms(part)
+        primal += float(objective.losses(terms, objective.m(terms, dots_of(part, w[:, np.newaxis])))[0])
     gap = (primal - progress.dual_objective) / primal
     return Ended(progress.updates, progress.free_rows, seconds, progress.pass_, gap, converged)

@@ -8,22 +8,35 @@ import pytest
 from streamsvm.reader.certificate.final_pass import CertificatePass
 from streamsvm.storage.errors import RowsMissing
 from streamsvm.storage.rows.segment import Segment, SegmentBuilder, view
-from streamsvm.trainer.problem.objective import OBJECTIVES, REGRESSION, make_objective
-from tests.contracts.kernels import columns
+from streamsvm.trainer.problem.losses import LOSSES, REGRESSION
+from streamsvm.trainer.problem.objective import make_objective
+from streamsvm.trainer.problem.tasks import Tasks
+from tests.contracts.kernels import columns, signs
 
 C, EPSILON, WIDTH = {1: 2.0, -1: 0.5}, 0.7, 60
 
 
-@pytest.fixture(params=OBJECTIVES)
+def rows_of(loss):
+    rows = columns(seed=1)
+    rows = rows._replace(row_id=np.arange(len(rows.row_id), dtype=np.int32))
+    if loss in REGRESSION:
+        rows = rows._replace(target=signs(rows).astype(np.float32), class_code=np.zeros_like(rows.class_code))
+    return Segment(*rows)
+
+
+def objective_of(loss):
+    return make_objective(Tasks.single(loss, C[1], C[1] if loss in REGRESSION else C[-1], EPSILON))
+
+
+@pytest.fixture(params=LOSSES)
 def problem(request):
     """(loss, objective, rows, w): rows with the ids 0 .. n - 1."""
-    _, *rest = columns(seed=1)
-    rows = Segment(np.arange(len(rest[0]), dtype=np.int32), *rest)
-    return request.param, make_objective(request.param, C[1], C[-1], EPSILON), rows, np.full(WIDTH, 0.1)
+    rows = rows_of(request.param)
+    return request.param, objective_of(request.param), rows, np.full((WIDTH, 1), 0.1)
 
 
 def certificate(objective, rows, w, alpha):
-    certifying = CertificatePass(objective, w, alpha)
+    certifying = CertificatePass(objective, w, alpha[:, np.newaxis])
     certifying.add(rows)
     return certifying.result()
 
@@ -32,7 +45,7 @@ def bounds(loss, rows):
     """Lowest and highest alpha (n,), spelt out."""
     highest = np.full(len(rows), np.inf)
     if loss in ("hinge", "logistic"):
-        highest = np.where(rows.y > 0, C[1], C[-1])
+        highest = np.where(rows.class_code == 0, C[1], C[-1])
     if loss == "epsilon_insensitive":
         highest[:] = C[1]
     return (-highest if loss in REGRESSION else np.zeros(len(rows))), highest
@@ -53,14 +66,17 @@ def test_threads_that_share_a_pass_find_the_same(problem):
     loss, objective, rows, w = problem
     lowest, highest = bounds(loss, rows)
     alpha = np.clip(np.random.default_rng(0).normal(0.5, 1.0, len(rows)), lowest, highest)
-    certifying = CertificatePass(objective, w, alpha, is_shared=True)
+    certifying = CertificatePass(objective, w, alpha[:, np.newaxis], is_shared=True)
     builder, parts = SegmentBuilder(1 << 20), []
     for begin in range(7):
         builder.add(rows, np.arange(begin, len(rows), 7))
         parts.append(view(builder.take()))
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(certifying.add, parts))
-    alone, shared = (vars(each) for each in (certificate(objective, rows, w, alpha), certifying.result()))
+    alone, shared = (
+        {name: float(value[0]) for name, value in vars(each).items()}
+        for each in (certificate(objective, rows, w, alpha), certifying.result())
+    )
     assert shared == pytest.approx(alone, rel=1e-12)
 
 
@@ -76,12 +92,12 @@ def test_missing_rows_are_noticed(problem):
     with pytest.raises(RowsMissing, match=f"{len(rows)} rows .* {len(rows) + 1}"):
         certificate(objective, rows, w, np.zeros(len(rows) + 1))
     with pytest.raises(RowsMissing):
-        CertificatePass(objective, w, np.zeros(len(rows))).result()
+        CertificatePass(objective, w, np.zeros((len(rows), 1))).result()
 
 
 def test_rows_that_come_twice_are_noticed(problem):
     _, objective, rows, w = problem
-    certifying = CertificatePass(objective, w, np.zeros(len(rows)))
+    certifying = CertificatePass(objective, w, np.zeros((len(rows), 1)))
     for _ in range(2):
         certifying.add(rows)
     with pytest.raises(RowsMissing):

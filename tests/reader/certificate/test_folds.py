@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from streamsvm.reader.certificate.folds import HeldOut, LeftOut, fold_of, read_held_out, read_weights
-from streamsvm.reader.stream.pieces import Examples
+from streamsvm.reader.certificate.folds import HeldOut, fold_of, read_held_out, read_weights
+from streamsvm.reader.stream.pieces import RowEncoder
 from streamsvm.storage.blocks.block import Piece
 from streamsvm.storage.rows.csr import Rows
 from streamsvm.storage.rows.row_runs import RUN
@@ -25,9 +25,9 @@ def piece(labels, first_row=0, group=None, weight=None):
     return Piece(rows, np.ones(n_rows), first_row)
 
 
-def left_out(fold, rows, **options):
-    """Which rows of a piece are."""
-    return Examples(1.0, left_out=fold, **options).of(rows).y == 0
+def folds_of(rows, of, **options):
+    """The folds of the rows of a piece."""
+    return RowEncoder([1.0], n_folds=of, **options).encode(rows).fold
 
 
 @pytest.mark.parametrize("of", [2, 5, 7])
@@ -41,49 +41,52 @@ def test_folds_are_about_as_large_as_each_other_and_of_a_row_alone(of):
 
 
 def test_every_row_is_left_out_once():
-    of_rows = [left_out(LeftOut(fold, 3, 0), piece([1.0] * 50, 100)) for fold in range(3)]
-    assert (np.sum(of_rows, axis=0) == 1).all()
-    np.testing.assert_array_equal(of_rows[1][10:], left_out(LeftOut(1, 3, 0), piece([1.0] * 40, 110)))
+    folds = folds_of(piece([1.0] * 50, 100), 3)
+    assert set(folds.tolist()) == {0, 1, 2}
+    np.testing.assert_array_equal(folds[10:], folds_of(piece([1.0] * 40, 110), 3))
 
 
 def test_rows_of_a_part_are_in_the_folds_they_have_among_all():
-    every = left_out(LeftOut(1, 3, 0), piece([1.0] * 100))
+    every = folds_of(piece([1.0] * 100), 3)
     part_rows = np.array([[10, 20], [50, 30]], RUN)
-    part = left_out(LeftOut(1, 3, 0), piece([1.0] * 50), part_rows=part_rows)
+    part = folds_of(piece([1.0] * 50), 3, part_rows=part_rows)
     np.testing.assert_array_equal(part, np.concatenate([every[10:30], every[50:80]]))
 
 
 def test_rows_of_a_group_are_in_one_fold():
     group = np.repeat(np.arange(20, dtype=np.uint64) << np.uint64(40), 5)
-    held = [left_out(LeftOut(fold, 4, 0), piece([1.0] * 100, group=group)).reshape(20, 5) for fold in range(4)]
-    assert all((each == each[:, :1]).all() for each in held)
-    assert len({each[:, 0].tobytes() for each in held}) == 4
+    folds = folds_of(piece([1.0] * 100, group=group), 4).reshape(20, 5)
+    assert (folds == folds[:, :1]).all() and set(folds[:, 0].tolist()) == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize("bias", [None, 1.0])
-def test_rows_left_out_have_y_nought_and_their_target_aside(bias):
+def test_columns_of_rows_say_one_thing_each(bias):
     labels, weight = np.tile([2.0, 3.0], 50), np.full(100, 7.0)
-    rows = Examples(3.0, constant(1, bias), left_out=LeftOut(0, 2, 0)).of(piece(labels, weight=weight))
-    held = LeftOut(0, 2, 0).holds(np.arange(100))
-    assert 20 < np.count_nonzero(held) < 80
-    assert (rows.y[held] == 0).all()
-    np.testing.assert_array_equal(rows.target, np.where(labels == 3.0, 7.0, -7.0))
-    np.testing.assert_array_equal(rows.y[~held], rows.target[~held])
-    assert Examples(3.0, constant(1, bias)).of(piece(labels)).target is None
+    encoder = RowEncoder([3.0, 2.0], n_folds=2, has_weights=True, maps=constant(1, bias))
+    rows = encoder.encode(piece(labels, weight=weight))
+    np.testing.assert_array_equal(rows.class_code, labels == 2.0)
+    np.testing.assert_array_equal(rows.fold, fold_of(np.arange(100), 2, 0))
+    np.testing.assert_array_equal(rows.weight, weight)
+    assert not len(rows.target)
+    np.testing.assert_array_equal(encoder.encode(piece(labels)).weight, np.ones(100))
+    plain = RowEncoder([3.0]).encode(piece(labels))
+    assert not len(plain.weight) and not plain.fold.any() and np.array_equal(plain.class_code, labels == 2.0)
 
 
-def test_where_y_is_the_label_rows_left_out_have_none():
+def test_in_regression_the_label_is_the_target():
     labels = np.arange(-50.0, 50.0)
-    rows = Examples(None, left_out=LeftOut(1, 2, 0)).of(piece(labels))
-    np.testing.assert_array_equal(np.isnan(rows.y), LeftOut(1, 2, 0).holds(np.arange(100)))
+    rows = RowEncoder(is_regression=True, n_folds=2).encode(piece(labels))
     np.testing.assert_array_equal(rows.target, labels)
+    np.testing.assert_array_equal(rows.fold, fold_of(np.arange(100), 2, 0))
+    assert not rows.class_code.any()
 
 
 def test_what_is_found_of_them_is_read_back(tmp_path):
     """Rows whose label is 0 are not among them for that."""
     held = HeldOut(tmp_path, 10)
-    y, target = np.array([0.0, np.nan, 0.0, -2.0], TARGET), np.array([1.0, 0.25, 0.0, -2.0], TARGET)
-    held.add(np.array([7, 3, 1, 2], ROW_ID), y != target, target, np.array([0.5, -1.5, 9.0, 9.0]))
+    out, target = np.array([True, True, False, False]), np.array([1.0, 0.25, 0.0, -2.0], TARGET)
+    columns = (each[:, np.newaxis] for each in (out, target, np.array([0.5, -1.5, 9.0, 9.0])))
+    held.add(np.array([7, 3, 1, 2], ROW_ID), *columns, np.empty(0))
     ids, targets, values = read_held_out(tmp_path, 10)
     assert (ids.tolist(), targets.tolist(), values.tolist()) == ([3, 7], [0.25, 1.0], [-1.5, 0.5])
     assert read_weights(tmp_path, 10) is None
@@ -94,7 +97,7 @@ def test_weights_are_read_back_to_the_last_digit(tmp_path):
     (tmp_path / "held_out.weight").write_bytes(bytes(24))
     held = HeldOut(tmp_path, 4)
     assert read_weights(tmp_path, 4) is None
-    out, target = np.ones(2, bool), np.ones(2, TARGET)
-    for ids, weight in (([3, 0], np.array([0.1, 7.3])), ([1, 2], None)):
-        held.add(np.array(ids, ROW_ID), out, target, np.zeros(2), weight)
+    out, target = np.ones((2, 1), bool), np.ones((2, 1), TARGET)
+    for ids, weight in (([3, 0], np.array([0.1, 7.3])), ([1, 2], np.empty(0))):
+        held.add(np.array(ids, ROW_ID), out, target, np.zeros((2, 1)), weight)
     assert read_weights(tmp_path, 4).tolist() == [7.3, 1.0, 1.0, 0.1]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from streamsvm.reader.stream.ahead import work_ahead
-from streamsvm.reader.stream.pieces import Examples, Shuffled, Streamer
+from streamsvm.reader.stream.pieces import RowEncoder, Shuffled, Streamer
 from streamsvm.storage.blocks.block import Piece
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.rows.csr import Rows
@@ -98,7 +98,7 @@ def dataset(tmp_path_factory):
 
 
 def streamed(dataset, threads, bias=None, pass_=2):
-    streamer = Streamer(Examples(1.0, constant(dataset.manifest.width, bias)), never)
+    streamer = Streamer(RowEncoder([1.0], maps=constant(dataset.manifest.width, bias)), never)
     stream = streamer.stream(Shuffled(dataset), 5, pass_, lambda rows: float(rows.Qii.sum()), threads)
     found = []
     for one in stream:
@@ -121,13 +121,17 @@ def test_targets_are_signs_or_the_labels_themselves():
     rows = Rows(np.array([2.5, -1e3, 0.1]), np.zeros(4, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
     piece = Piece(rows, np.zeros(3), 7)
     for bias in (None, 0.5):
-        assert Examples(2.5, constant(8, bias)).of(piece).y.tolist() == [1.0, -1.0, -1.0]
-        assert Examples(None, constant(8, bias)).of(piece).y.tolist() == [2.5, -1e3, np.float32(0.1)]
+        assert RowEncoder([2.5], maps=constant(8, bias)).encode(piece).class_code.tolist() == [0, 1, 1]
+        assert RowEncoder(is_regression=True, maps=constant(8, bias)).encode(piece).target.tolist() == [
+            2.5,
+            -1e3,
+            np.float32(0.1),
+        ]
 
 
 def test_a_stream_that_is_given_up_ends_its_threads(dataset):
     before = threading.active_count()
-    streamer = Streamer(Examples(1.0), never)
+    streamer = Streamer(RowEncoder([1.0]), never)
     stream = streamer.stream(Shuffled(dataset), 0, 1, len, threads=3)
     next(stream)
     assert threading.active_count() > before

@@ -8,9 +8,10 @@ import pytest
 from streamsvm.reader.stream.block_residents import BlockResidents
 from streamsvm.storage.rows.cache import CacheWriter
 from streamsvm.storage.rows.cache_plan import plan_cache
-from streamsvm.storage.rows.segment import NORM, OFFSET, ROW_ID, TARGET, Segment, SegmentBuilder, packed_bytes, room
+from streamsvm.storage.rows.segment import NORM, OFFSET, SegmentBuilder, packed_bytes, room
 from streamsvm.storage.run.state import create_state
 from tests.contracts.cache import make_step
+from tests.contracts.objectives import plain_segment
 
 N_ROWS, LONGEST = 40_000, 100
 
@@ -20,9 +21,7 @@ def some_rows():
     lengths = np.random.default_rng(0).integers(0, LONGEST + 1, N_ROWS)
     indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(OFFSET)
     indices, values = np.zeros(indptr[-1], np.int32), np.ones(indptr[-1], np.float32)
-    return Segment(
-        np.arange(N_ROWS, dtype=ROW_ID), np.ones(N_ROWS, TARGET), lengths.astype(NORM), indptr, indices, values
-    )
+    return plain_segment(np.arange(N_ROWS), np.ones(N_ROWS), lengths.astype(NORM), indptr, indices, values)
 
 
 class Blocks:

@@ -18,7 +18,7 @@ from streamsvm.storage.errors import DatasetLost, RowTooLong, StorageError
 from streamsvm.storage.rows.cache_plan import plan_cache
 from streamsvm.storage.rows.csr import Rows
 from streamsvm.storage.run.state import open_state
-from streamsvm.trainer.problem.problem import LOSSES
+from streamsvm.trainer.problem.losses import SVM_LOSSES
 from streamsvm.trainer.process import Trainer
 from tests.contracts.problems import random_problem
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
@@ -99,7 +99,7 @@ def finish(run, reader, link=Turns) -> Outcome:
     return Outcome(passes, results, known)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", SVM_LOSSES)
 def test_the_optimum_is_that_of_the_complete_dataset(tmp_path, follow, loss):
     settings = {"loss": loss, "C": 2.0, "tolerance": None, "relative_gap": 1e-6, "max_passes": 500}
     settings["updates_per_row"] = 6

@@ -232,7 +232,7 @@ def test_losses_of_a_pass_are_those_at_the_published_w(tmp_path):
     """At w = 0 every row loses C, in every pass, whatever the trainer does to alpha meanwhile."""
     dataset = make_dataset(tmp_path / "data", *random_problem(400))
     write_run(tmp_path / "run", dataset, SMALLEST_CACHE, C=3.0)
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["reader"]["C_positive"] == 3.0
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["reader"]["tasks"]["each"][0]["C_positive"] == 3.0
     reader = Reader(tmp_path / "run")
     while reader.step():
         pass

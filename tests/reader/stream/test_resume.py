@@ -5,28 +5,40 @@ import pytest
 
 from streamsvm.reader.stream.resume import WeightCheck
 from streamsvm.storage.errors import CheckpointUnsound
-from streamsvm.storage.rows.csr import add_rows
 from streamsvm.storage.rows.segment import Segment
-from streamsvm.trainer.problem.objective import OBJECTIVES, REGRESSION, make_objective
-from tests.contracts.kernels import columns
+from streamsvm.trainer.problem.losses import LOSSES, REGRESSION
+from streamsvm.trainer.problem.objective import add_to_w, make_objective
+from streamsvm.trainer.problem.tasks import Tasks
+from tests.contracts.kernels import columns, signs
 
 C, EPSILON, WIDTH = {1: 2.0, -1: 0.5}, 0.7, 60
 
 
-@pytest.fixture(params=OBJECTIVES)
+def rows_of(loss):
+    rows = columns(seed=2)
+    rows = rows._replace(row_id=np.arange(len(rows.row_id), dtype=np.int32))
+    if loss in REGRESSION:
+        rows = rows._replace(target=signs(rows).astype(np.float32), class_code=np.zeros_like(rows.class_code))
+    return Segment(*rows)
+
+
+def objective_of(loss):
+    return make_objective(Tasks.single(loss, C[1], C[1] if loss in REGRESSION else C[-1], EPSILON))
+
+
+@pytest.fixture(params=LOSSES)
 def problem(request):
     """(loss, objective, rows, alpha at its bounds and between)."""
-    _, *rest = columns(seed=2)
-    rows = Segment(np.arange(len(rest[0]), dtype=np.int32), *rest)
+    rows = rows_of(request.param)
     share = np.random.default_rng(0).choice([0.0, 0.3, 1.0], len(rows))
-    upper = C[1] if request.param in REGRESSION else np.where(rows.y > 0, C[1], C[-1])
-    return request.param, make_objective(request.param, C[1], C[-1], EPSILON), rows, share * upper
+    upper = C[1] if request.param in REGRESSION else np.where(rows.class_code == 0, C[1], C[-1])
+    return request.param, objective_of(request.param), rows, share * upper
 
 
 def check(objective, rows, alpha, shift=0.0):
     """Of the w that this alpha makes, all of it moved by `shift`."""
-    w = np.zeros(WIDTH)
-    add_rows(objective.coefficients(rows.y, alpha), rows.indptr, rows.indices, rows.values, w)
+    w, alpha = np.zeros((WIDTH, 1)), alpha[:, np.newaxis]
+    add_to_w(rows, objective.coefficients(objective.tasks.terms(rows), alpha), w)
     checking = WeightCheck(objective, alpha, w + shift)
     checking.add(rows)
     checking.finish()
@@ -54,12 +66,10 @@ def test_alpha_out_of_its_bounds_is_unsound(problem):
 
 
 def test_the_bound_is_that_of_the_rows_own_class():
-    _, *rest = columns(seed=2)
-    rows = Segment(np.arange(len(rest[0]), dtype=np.int32), *rest)
-    objective = make_objective("hinge", C[1], C[-1], EPSILON)
+    rows, objective = rows_of("hinge"), objective_of("hinge")
     for sign, is_sound in ((1, True), (-1, False)):
         alpha = np.zeros(len(rows))
-        alpha[np.flatnonzero(rows.y == sign)[0]] = 1.0
+        alpha[np.flatnonzero(rows.class_code == (sign < 0))[0]] = 1.0
         if is_sound:
             check(objective, rows, alpha)
         else:

@@ -9,8 +9,10 @@ import streamsvm.reader.stream.arrivals
 from streamsvm.reader.stream.arrivals_kernel import NEW, RESIDENT, SCREENED, account, classify
 from streamsvm.reader.stream.screening import Screening
 from streamsvm.storage.run.state import create_state, pass_stamp
+from streamsvm.trainer.problem.losses import SVM_LOSSES
 from streamsvm.trainer.problem.objective import make_objective
-from streamsvm.trainer.problem.problem import LOSSES
+from streamsvm.trainer.problem.tasks import Tasks
+from tests.contracts.objectives import plain_segment
 from tests.contracts.problems import a_dataset, make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, check_pass, exact, solving
 from tests.reference.dcd import dcd
@@ -37,6 +39,14 @@ def setting(seed, n=400, n_rows=1000):
     return row_id, y, m, upper, is_resident, leaving, alpha
 
 
+def classified(row_id, y, m, slack, bounds, is_resident, leaving, alpha, kind, new):
+    no = np.zeros(len(row_id) + 1, np.int32)
+    rows = plain_segment(row_id, y, np.zeros(len(row_id)), no, no[:0], no[:0].astype(np.float32)).columns
+    resting = np.array(bounds)[:, np.newaxis]
+    books = is_resident, leaving, alpha[:, np.newaxis]
+    return classify(rows, 0, m[:, np.newaxis], slack, 1, resting, *books, kind, new)
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("slack", [-1.0, 0.0, 0.5])
 def test_rows_are_sorted_as_defined(seed, slack):
@@ -46,7 +56,7 @@ def test_rows_are_sorted_as_defined(seed, slack):
     screened = at_rest & ~is_resident[row_id] & ~leaving[row_id] & (slack >= 0)
     expected = np.where(is_resident[row_id], RESIDENT, np.where(screened, SCREENED, NEW))
     kind, new = np.empty(len(row_id), np.uint8), np.empty(len(row_id), np.int64)
-    count = classify(row_id, y, m, slack, 2.0, 0.25, is_resident, leaving, alpha, kind, new)
+    count = classified(row_id, y, m, slack, [2.0, 0.25], is_resident, leaving, alpha, kind, new)
     assert np.array_equal(kind, expected)
     assert np.array_equal(new[:count], np.flatnonzero(expected == NEW))
     # The case is one: rows at rest that may not be screened, and rows that are.
@@ -54,13 +64,13 @@ def test_rows_are_sorted_as_defined(seed, slack):
     assert (expected == SCREENED).any() == (slack >= 0)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", SVM_LOSSES)
 def test_without_an_upper_bound_only_zero_is_one(loss):
     """U = inf: a row far on the wrong side of the margin is never at rest."""
     kind, new = np.empty(2, np.uint8), np.empty(2, np.int64)
     alpha, no = np.array([0.0, 1e300]), np.zeros(2, bool)
     m, y = np.array([5.0, -5.0]), np.ones(2, np.float32)
-    classify(np.arange(2, dtype=np.int32), y, m, 0.1, np.inf, np.inf, no, no, alpha, kind, new)
+    classified(np.arange(2), y, m, 0.1, [np.inf] * 2, no, no, alpha, kind, new)
     assert kind.tolist() == [SCREENED, NEW]
 
 
@@ -97,7 +107,7 @@ def watched(monkeypatch):
     return seen
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", SVM_LOSSES)
 @pytest.mark.parametrize("slack", [0.0, 0.2])
 def test_only_rows_beyond_the_slack_are_left_out(tmp_path, dataset, watched, loss, slack):
     problem = exact(dataset, loss=loss, **WEIGHTS)
@@ -119,7 +129,7 @@ def test_only_rows_beyond_the_slack_are_left_out(tmp_path, dataset, watched, los
         assert checked > 300
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", SVM_LOSSES)
 def test_the_optimum_is_the_same(tmp_path, dataset, loss):
     settings = {"loss": loss, "screening": 0.1, "tolerance": None, "relative_gap": 1e-6, **WEIGHTS}
     found = train(tmp_path / "run", dataset, SMALLEST_CACHE, max_passes=500, updates_per_row=6, **settings)
@@ -136,7 +146,7 @@ def test_the_optimum_is_the_same(tmp_path, dataset, loss):
         assert one["dual_objective"] == pytest.approx(another["dual_objective"], rel=2e-6)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", SVM_LOSSES)
 def test_the_optimum_is_that_of_the_reference(tmp_path, dataset, loss):
     settings = {"loss": loss, "screening": 0.0, "tolerance": 1e-4, "C": 3.0}
     found = train(tmp_path / "run", dataset, SMALLEST_CACHE, max_passes=1000, updates_per_row=6, **settings)
@@ -173,10 +183,11 @@ def test_what_is_screened_costs_no_updates(tmp_path):
 def test_where_all_rows_are_to_be_at_hand_none_is_left_out_of_the_first_pass(tmp_path, spares):
     """Of an attempt: it may begin with a w, under which some rest."""
     state = create_state(tmp_path, 3, 5)
-    screening = Screening(make_objective("hinge", 1.0, 0.5, 0.0), state, 0.25, spares)
+    screening = Screening(make_objective(Tasks.single("hinge", 1.0, 0.5)), state, 0.25, spares)
     state.w[:] = 1.0
     screening.begin_pass(5)
-    assert screening.limits == (-1.0 if spares else 0.25, 1.0, 0.5)
+    assert screening.slack == (-1.0 if spares else 0.25)
+    assert screening.resting[:, 0].tolist() == [1.0, 0.5]
     screening.end_pass()
     screening.begin_pass(5)
-    assert screening.limits == (0.25, 1.0, 0.5)
+    assert screening.slack == 0.25

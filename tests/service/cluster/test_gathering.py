@@ -83,14 +83,14 @@ def test_the_dual_variables_of_all_rows_make_w(datasets, tmp_path, C):
     found = []
 
     def after(threads, plan):
-        found.append(np.full((N_ROWS, plan.axes[0]) if isinstance(C, list) else N_ROWS, np.nan))
+        found.append(np.full((N_ROWS, plan.axes[0]), np.nan))
         bring_alpha(threads, [shard.rows for shard in deal(plan.manifest, 3)], found[0], lambda: None, piece_rows=70)
 
     done, _, plan = coordinate(datasets["two"], tmp_path, 3, after=after, C=C)
     rows, _ = stored_rows(datasets["two"])
     X = sparse.csr_matrix((rows.values, rows.indices, rows.indptr), (N_ROWS, plan.width))
     for place, lane in enumerate(plan.running):
-        alpha, w = (each if each.ndim == 1 else each[:, place] for each in (found[0], done.w))
+        alpha, w = (each[:, place] for each in (found[0], done.w))
         y = np.where(rows.label == lane.positive, 1.0, -1.0)
         assert 0 <= alpha.min() < alpha.max() <= lane.C * (1 + 1e-12)
         np.testing.assert_allclose(X.T @ (alpha * y), w, atol=1e-5)

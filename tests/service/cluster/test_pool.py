@@ -1,6 +1,7 @@
 """Rows of several machines, trained in one place: they come to their optimum, others stay as they are."""
 
 import errno
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,9 +15,10 @@ from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import read_manifest
-from streamsvm.storage.rows.segment import ROW_ID, TARGET, Segment, SegmentBuilder
+from streamsvm.storage.rows.segment import SegmentBuilder
 from streamsvm.trainer.distributed import active_set_solver as pooled_rows
 from streamsvm.trainer.distributed.active_set_solver import PooledRows
+from tests.contracts.objectives import plain_segment
 from tests.contracts.problems import make_dataset, random_problem, weighted_text
 from tests.trainer.disks import Disk, refuses
 
@@ -49,16 +51,17 @@ def pool_of(tmp_path, directory=None, **fields):
     return pool_for(plan, directory, fitted_maps(plan.maps, Dataset(directory)), tmp_path)
 
 
-def given(first, last, alpha, y=Y, weight=()):
+def given(first, last, alpha, weight=None):
     """Some rows in two segments."""
     Qii = np.asarray(X.multiply(X).sum(axis=1)).ravel()
-    rows = Segment(np.arange(N_ROWS, dtype=ROW_ID), y.astype(TARGET), Qii, X.indptr, X.indices, X.data)
+    rows = plain_segment(np.arange(N_ROWS), Y, Qii, X.indptr, X.indices, X.data)
+    rows = rows if weight is None else replace(rows, weight=weight)
     segments = []
     for part in np.array_split(np.arange(first, last, dtype=np.int32), 2):
         builder = SegmentBuilder(1 << 19)
         assert builder.add(rows, part) == len(part)
         segments.append(builder.take())
-    return Given(tuple(segments), alpha[first:last], np.asarray(weight, np.float32)[first:last])
+    return Given(tuple(segments), alpha.reshape(N_ROWS, -1)[first:last])
 
 
 def filled(pooled, alpha, **about):
@@ -69,7 +72,8 @@ def filled(pooled, alpha, **about):
 
 
 def in_order(found):
-    return np.concatenate([found[0][:50], found[1], found[0][50:]])
+    every = np.concatenate([found[0][:50], found[1], found[0][50:]])
+    return every[:, 0] if every.shape[1] == 1 else every
 
 
 @pytest.fixture
@@ -79,7 +83,7 @@ def alpha():
 
 
 def train(pooled, w, lanes=1, share=1e-9, is_interrupted=lambda: False):
-    return pooled.train(w, np.zeros(lanes, np.int64), share, is_interrupted)
+    return pooled.train(w.reshape(60, -1), np.zeros(lanes, np.int64), share, is_interrupted)
 
 
 @pytest.mark.parametrize("spill", [True, False])
@@ -105,7 +109,7 @@ def test_lanes_come_to_theirs_and_one_that_has_converged_stays(tmp_path, alpha):
     of_lanes = np.minimum(alpha[:, None], values)
     w = Z.T @ of_lanes
     with pool.open() as pooled:
-        filled(pooled, of_lanes, y=KINDS)
+        filled(pooled, of_lanes)
         found = in_order(pooled.train(w, np.array([0, 0, 1, 0]), 1e-9, lambda: False))
     now = np.concatenate([found, of_lanes[POOLED:]])
     for lane, C in enumerate(values):
@@ -124,9 +128,8 @@ def test_weights_of_rows_are_theirs(tmp_path, alpha, values):
     U = weight[:, None] * (values if is_one else [*values, 0.0, 0.0])  # an axis is no narrower than four
     of_lanes = np.minimum(alpha[:, None], U)
     begins, w = (each[:, 0].copy() if is_one else each for each in (of_lanes, Z.T @ of_lanes))
-    about = {"y": Y * weight} if is_one else {"y": KINDS, "weight": weight}
     with pool.open() as pooled:
-        found = in_order(train(filled(pooled, begins, **about), w, len(values)))
+        found = in_order(train(filled(pooled, begins, weight=weight), w, len(values)))
     for lane in range(len(values)):
         now = np.concatenate([found, begins[POOLED:]]).reshape(N_ROWS, -1)[:, lane]
         best = optimum(of_lanes[:, lane], U[:, lane], 0.0)
@@ -169,7 +172,7 @@ def test_a_disk_that_refuses_costs_the_training_alone(tmp_path, alpha, wanted):
 def test_nothing_given_is_nothing_trained(tmp_path):
     w = np.ones(60)
     with pool_of(tmp_path).open() as pooled:
-        pooled.add(0, Given((), np.empty(0), np.empty(0, np.float32)))
+        pooled.add(0, Given((), np.empty((0, 1))))
         assert train(pooled, w) == {}
     assert (w == 1.0).all()
 

@@ -43,7 +43,7 @@ def objective(X, y, w, C, loss):
 
 def input_w(dataset, w):
     own = Dataset(dataset)
-    return own.in_input_order(w)[own.manifest.index_base :]
+    return own.in_input_order(w.reshape(len(w), -1)[:, 0])[own.manifest.index_base :]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """A job whose classes are one problem: what it consists of, what it takes, what is refused."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from streamsvm.service.jobs.plan.memory import memory_of
 from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.service.jobs.plan.run_file import run_file
 from streamsvm.storage.blocks.weight_counts import WeightCounts
+from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.solvers import SOLVERS
 from tests.service.jobs.test_lanes import THREE
 from tests.service.jobs.test_problem import manifest, plan, refusal
@@ -32,23 +33,24 @@ def test_a_lane_for_each_C_and_fold():
 
 def test_a_class_has_its_C():
     found = plan(THREE, **JOINT, C=2.0, class_weight={"1": 3.0, "2": 0.5})
-    assert found.group.C == (6.0, 1.0, 2.0) and found.group.labels == (1.0, 2.0, 3.0)
+    tasks = found.tasks
+    assert tuple(task.C_positive for task in tasks.each) == (6.0, 1.0, 2.0) and tasks.labels == (1.0, 2.0, 3.0)
+    assert (tasks.is_joint, tasks.largest_C, tasks.table.U[:, 0].tolist()) == (True, 6.0, [6.0, 1.0, 2.0])
     told = run_file(found, Path("d"))
-    assert told["trainer"]["C_positive"] == told["trainer"]["C_negative"] == 6.0
-    assert told["reader"]["group"] == asdict(found.group)
-    assert told["reader"]["positive"] is None
+    assert Tasks.of(told["reader"]["tasks"]) == Tasks.of(told["trainer"]["tasks"]) == tasks
 
 
-def test_rows_of_a_fold_have_weight_0():
+def test_rows_of_a_fold_are_left_out_by_their_kind():
     found = plan(THREE, **JOINT, folds=2)
-    told = run_file(found, Path("d"))["reader"]
-    assert told["left_out"] == {"fold": 0, "of": 2, "seed": 0} and told["has_weights"]
-    last = run_file(replace(found, number=2), Path("d"))["reader"]
-    assert last["left_out"] is None and not last["has_weights"]
+    assert found.tasks.leaving_rows_out == (0, 1, 2)
+    assert (found.tasks.table.U[:, 0] == 0).tolist() == [True, False] * 3
+    last = replace(found, number=2)
+    assert not last.tasks.leaving_rows_out and last.tasks.table.U[:, 0].all()
+    assert not run_file(found, Path("d"))["reader"]["has_weights"]
 
 
 def test_kept_rows_are_known_by_what_they_hold():
-    """Places of classes, as of lanes side by side: not signs, no folds, of no other labels."""
+    """Codes of labels, and folds: jobs whose problems differ in other things share them."""
     keys = [
         run_file(plan(labels, cache_bytes=110_592, **fields), Path("d"))["trainer"]["kept_rows"]
         for labels in (dict.fromkeys(THREE, 500), dict.fromkeys((1.0, 2.0, 4.0), 500))
@@ -56,10 +58,10 @@ def test_kept_rows_are_known_by_what_they_hold():
     ]
     assert len({str(key) for key in keys}) == len(keys) and None not in keys
     two = dict.fromkeys((1.0, 2.0), 500)
-    one, other = (run_file(plan(two, cache_bytes=110_592, **fields), Path("d")) for fields in (JOINT, {}))
-    assert one["trainer"]["kept_rows"] != other["trainer"]["kept_rows"]
-    of_fold = plan(dict.fromkeys(THREE, 500), cache_bytes=110_592, **JOINT, folds=2)
-    assert run_file(of_fold, Path("d"))["trainer"]["kept_rows"] is None
+    for fields in ({}, {"folds": 2}):
+        one, other = (plan(two, cache_bytes=110_592, **joint, **fields) for joint in (JOINT, {}))
+        keys = [run_file(each, Path("d"))["trainer"]["kept_rows"] for each in (one, other)]
+        assert keys[0] == keys[1]
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -90,7 +92,7 @@ def test_memory_is_that_of_all_classes():
     assert bytes_of(20) == (10**6 * (8 + 2 * 24 * 8 + 1), 10**5 * 24 * 24)
     assert bytes_of(3)[1] == bytes_of(4)[1] == bytes_of(5)[1] / 2
     more = bytes_of(20, folds=3)[0] - bytes_of(20)[0]
-    assert more == 10**6 * (20 * HELD_OUT.itemsize + 4)
+    assert more == 10**6 * 20 * HELD_OUT.itemsize
 
 
 def test_pieces_of_rows_with_few_values_and_many_classes_take_memory():
@@ -117,4 +119,4 @@ def test_it_needs_to_know_all_labels_before_it_begins():
 def test_weights_of_rows_are_trained_with():
     weighted = replace(manifest(THREE), weights=WeightCounts(1.0, 50.0, 1.0, 0))
     told = run_file(plan_job(parse_spec({"dataset": "d", **JOINT}), weighted), Path("d"))
-    assert told["reader"]["has_weights"] and told["trainer"]["kept_rows"] is None
+    assert told["reader"]["has_weights"] and told["trainer"]["largest_weight"] == 1.0

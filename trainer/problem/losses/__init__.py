@@ -1,0 +1,65 @@
+"""The losses: for each its bounds, its primal and dual terms, its projected gradient, and where its step is.
+
+Functions of rows are of one task: vectors (n,) of the rows' terms, see trainer.problem.tasks.RowTerms.
+"""
+
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from streamsvm.storage.rows.csr import Array
+from streamsvm.trainer.problem.losses.epsilon_insensitive import EpsilonInsensitive, SquaredEpsilonInsensitive
+from streamsvm.trainer.problem.losses.hinge import Hinge
+from streamsvm.trainer.problem.losses.logistic import Logistic
+from streamsvm.trainer.problem.losses.squared_hinge import SquaredHinge
+
+if TYPE_CHECKING:
+    from streamsvm.trainer.problem.tasks import RowTerms
+
+
+class Loss(Protocol):
+    """A loss. alpha (n,) are dual variables, `dots` (n,) are <w, x_i>.
+
+    m (n,) is what the loss is a function of: the margin y_i <w, x_i>, or the residual <w, x_i> - y_i of regression.
+    """
+
+    def m(self, rows: "RowTerms", dots: Array) -> Array: ...
+
+    def coefficients(self, rows: "RowTerms", alpha: Array) -> Array:
+        """What multiplies x_i in w."""
+
+    def projected(self, rows: "RowTerms", alpha: Array) -> Array:
+        """The alpha inside the bounds that is nearest to this one."""
+
+    def losses(self, rows: "RowTerms", m: Array) -> float:
+        """Sum of C_i loss_i."""
+
+    def projected_gradient(self, rows: "RowTerms", m: Array, alpha: Array) -> Array:
+        """Gradient of -D, 0 where it points out of the bounds."""
+
+    def dual(self, rows: "RowTerms", alpha: Array) -> float:
+        """Sum of d_i(alpha_i)."""
+
+
+SVM_LOSSES = ("hinge", "squared_hinge")
+REGRESSION = ("epsilon_insensitive", "squared_epsilon_insensitive")  # they predict a number
+LOSSES = (*SVM_LOSSES, "logistic", *REGRESSION)
+
+
+def make_loss(name: str, epsilon: float) -> Loss:
+    """The loss of this name; epsilon is half the width of regression's tube."""
+    if name in REGRESSION:
+        return (EpsilonInsensitive if name == "epsilon_insensitive" else SquaredEpsilonInsensitive)(epsilon)
+    margin_losses: dict[str, Loss] = {"hinge": Hinge(), "squared_hinge": SquaredHinge(), "logistic": Logistic()}
+    return margin_losses[name]
+
+
+def box_of(name: str, C: Array) -> tuple[Array, Array]:
+    """Upper bounds U of alpha, of |alpha| in regression, and curvatures D of d, where C is this; both are 0 where C is.
+
+    A loss that is squared has no bound: (inf, 1 / (2 C)), others have (C, 0) (Hsieh et al. 2008, equation 4).
+    """
+    if not name.startswith("squared"):
+        return C.copy(), np.zeros_like(C)
+    is_in = C > 0.0
+    return np.where(is_in, np.inf, 0.0), np.divide(1.0, 2.0 * C, out=np.zeros_like(C), where=is_in)

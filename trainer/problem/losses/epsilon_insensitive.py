@@ -1,0 +1,70 @@
+"""Losses of the residual r = <w, x> - y for any target y. Their step is in trainer.kernels.regression.
+
+Support vector regression (Ho and Lin, JMLR 2012): alpha is beta there, of both signs.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from streamsvm.storage.rows.csr import Array
+from streamsvm.trainer.problem.losses.margin import without_zeros
+
+if TYPE_CHECKING:
+    from streamsvm.trainer.problem.tasks import RowTerms
+
+
+@dataclass(frozen=True)
+class EpsilonInsensitive:
+    """max(0, |r| - epsilon);  d(b) = y b - epsilon |b|,  |b| <= C."""
+
+    epsilon: float
+
+    def m(self, rows: "RowTerms", dots: Array) -> Array:
+        return dots - rows.target
+
+    def coefficients(self, rows: "RowTerms", alpha: Array) -> Array:
+        return alpha
+
+    def projected(self, rows: "RowTerms", alpha: Array) -> Array:
+        upper = self._upper(rows.C)
+        return np.clip(alpha, -upper, upper)
+
+    def losses(self, rows: "RowTerms", m: Array) -> float:
+        return float(np.sum(rows.C * self._excess(m)))
+
+    def projected_gradient(self, rows: "RowTerms", m: Array, alpha: Array) -> Array:
+        """At alpha = 0, where -D has a kink, the nearer end of its subdifferential, or 0 if that is inside."""
+        upper, G = self._upper(rows.C), m + self._curvature(rows.C) * alpha
+        above, below = G + self.epsilon, G - self.epsilon
+        # For alpha > 0, alpha < 0, and alpha = 0; then without what would leave the box.
+        PG = np.where(alpha > 0.0, above, np.where(alpha < 0.0, below, np.minimum(above, 0.0) + np.maximum(below, 0.0)))
+        PG = np.where(alpha == upper, np.maximum(PG, 0.0), np.where(alpha == -upper, np.minimum(PG, 0.0), PG))
+        return np.where(rows.C == 0.0, 0.0, PG)
+
+    def dual(self, rows: "RowTerms", alpha: Array) -> float:
+        squares = float(np.sum(self._curvature(rows.C) / 2.0 * alpha * alpha))
+        return float(np.dot(rows.target, alpha) - self.epsilon * np.sum(np.abs(alpha))) - squares
+
+    def _excess(self, m: Array) -> Array:
+        return np.maximum(0.0, np.abs(m) - self.epsilon)
+
+    def _upper(self, C: Array) -> Array:
+        return C
+
+    def _curvature(self, C: Array) -> Array:
+        return np.zeros_like(C)
+
+
+class SquaredEpsilonInsensitive(EpsilonInsensitive):
+    """max(0, |r| - epsilon)^2;  d(b) = y b - epsilon |b| - b^2 / (4 C)."""
+
+    def losses(self, rows: "RowTerms", m: Array) -> float:
+        return float(np.sum(rows.C * self._excess(m) ** 2))
+
+    def _upper(self, C: Array) -> Array:
+        return np.where(C == 0.0, 0.0, np.inf)
+
+    def _curvature(self, C: Array) -> Array:
+        return 1.0 / (2.0 * without_zeros(C))

@@ -1,0 +1,24 @@
+"""Hinge loss. Its step is in trainer.kernels.visit and visit_lanes."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from streamsvm.storage.rows.csr import Array
+from streamsvm.trainer.problem.losses.margin import MarginLoss, projected_gradient
+
+if TYPE_CHECKING:
+    from streamsvm.trainer.problem.tasks import RowTerms
+
+
+class Hinge(MarginLoss):
+    """max(0, 1 - m);  d(a) = a,  0 <= a <= C."""
+
+    def losses(self, rows: "RowTerms", m: Array) -> float:
+        return float(np.dot(rows.C, np.maximum(0.0, 1.0 - m)))
+
+    def projected_gradient(self, rows: "RowTerms", m: Array, alpha: Array) -> Array:
+        return projected_gradient(m - 1.0, alpha == 0.0, alpha == rows.C)
+
+    def dual(self, rows: "RowTerms", alpha: Array) -> float:
+        return float(alpha.sum())

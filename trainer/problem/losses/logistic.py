@@ -1,0 +1,35 @@
+"""Logistic loss. Its step is in trainer.kernels.logistic."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from streamsvm.storage.rows.csr import Array
+from streamsvm.trainer.problem.losses.margin import MarginLoss, projected_gradient, without_zeros
+
+if TYPE_CHECKING:
+    from streamsvm.trainer.problem.tasks import RowTerms
+
+# Where alpha / C is taken for 0 and 1, as trainer.kernels.logistic has it.
+LEAST_SHARE, MOST_SHARE = 2.0**-100, 1.0 - 2.0**-33
+
+
+class Logistic(MarginLoss):
+    """log(1 + exp(-m));  d(a) = C log C - a log a - (C - a) log(C - a),  0 <= a <= C, the optimum inside."""
+
+    def losses(self, rows: "RowTerms", m: Array) -> float:
+        return float(np.dot(rows.C, np.logaddexp(0.0, -m)))
+
+    def projected_gradient(self, rows: "RowTerms", m: Array, alpha: Array) -> Array:
+        share = np.clip(alpha / without_zeros(rows.C), LEAST_SHARE, MOST_SHARE)
+        G = m + np.log(share / (1.0 - share))
+        return np.where(rows.C == 0.0, 0.0, projected_gradient(G, share == LEAST_SHARE, share == MOST_SHARE))
+
+    def dual(self, rows: "RowTerms", alpha: Array) -> float:
+        share = alpha / without_zeros(rows.C)
+        return float(np.dot(rows.C, _entropy(share) + _entropy(1.0 - share)))
+
+
+def _entropy(share: Array) -> Array:
+    """-s log s, 0 for 0."""
+    return -share * np.log(np.where(share > 0.0, share, 1.0))

@@ -1,0 +1,194 @@
+"""Tasks: the L >= 1 problems of a job over the same rows, and what a row is in each of them.
+
+A task minimises, over its weights w,
+
+    P(w) = 1/2 |w|^2 + sum_i C_i loss(row i, <w, x_i>)
+
+and the solvers maximise its dual, over alpha within its box:
+
+    D(alpha) = sum_i d_i(alpha_i) - 1/2 |w|^2,   w = sum_i alpha_i y_i x_i,   or sum_i alpha_i x_i in regression
+
+A row has a class code, a fold and maybe a weight (storage.rows.segment). Class code and fold together are its *kind*. A
+table says what the rows of each kind are in each task: their sign y, C, the upper bound U of alpha, and the curvature D
+of d. A row's weight multiplies C and U and divides D. U = 0 leaves a row out of a task; there is no other way.
+
+alpha has the shape (n_rows, width) and w (features, width). The axis of tasks is as wide as kernels need it; columns
+beyond the tasks are of no rows.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamsvm.storage.rows.axis import width_for
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.segment import Segment
+from streamsvm.trainer.problem.losses import LOSSES, REGRESSION, box_of
+
+_LEAST_JOINT, _JOINT_STEP = 4, 8  # widths of the axis of classes are 4 and the multiples of 8
+
+
+class Table(NamedTuple):
+    """What a row of each kind, class code times n_folds plus fold, is in each task: (n_kinds, width) float64 each."""
+
+    n_folds: int
+    sign: Array
+    U: Array
+    D: Array
+
+
+class RowTerms(NamedTuple):
+    """What some rows are in each task.
+
+    sign, C   (n, width): y, and C_i, 0 where the row is left out
+    target    (n,) number to predict in regression; class_code (n,)
+    """
+
+    sign: Array
+    C: Array
+    target: Array
+    class_code: Array
+
+    def of_task(self, number: int) -> "RowTerms":
+        """The same with vectors of one task."""
+        sign, C = (np.ascontiguousarray(each[:, number]) for each in (self.sign, self.C))
+        return self._replace(sign=sign, C=C)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One problem: rows of one class against all others.
+
+    positive                code of the class with y = +1; all others have -1
+    fold                    its rows are left out; None: no rows are
+    C_positive, C_negative  C of the rows with y = +1 and of those with y = -1
+    """
+
+    positive: int
+    fold: int | None
+    C_positive: float
+    C_negative: float
+
+    def __post_init__(self) -> None:
+        for C in (self.C_positive, self.C_negative):
+            if not (math.isfinite(C) and C > 0):
+                raise ValueError(f"C is {C}, it has to be a positive number")
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """The problems of a run.
+
+    loss      a name of `trainer.problem.losses`
+    each      the tasks; of one joint problem, a task for each class, whose C_positive is the C of the class's rows
+    labels    what a dataset has for the classes, by code. Empty in regression, and while a dataset is being read in:
+              then the largest label is class 0 and all others are class 1
+    n_folds   rows are dealt out to so many folds, by a hash of `seed`
+    epsilon   half the width of regression's tube
+    is_joint  all classes are in one problem, that of Crammer and Singer: they share figures, and a row's bounds
+    """
+
+    loss: str
+    each: tuple[Task, ...]
+    labels: tuple[float, ...] = ()
+    n_folds: int = 1
+    seed: int = 0
+    epsilon: float = 0.0
+    is_joint: bool = False
+
+    def __post_init__(self) -> None:
+        if self.loss not in LOSSES:
+            raise ValueError(f"loss is {self.loss!r}, known are {', '.join(LOSSES)}")
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> "Tasks":
+        """Tasks from what `asdict` has made of them, be it by way of JSON."""
+        each = tuple(Task(**task) for task in document["each"])
+        return cls(**{**document, "each": each, "labels": tuple(document["labels"])})
+
+    @classmethod
+    def single(cls, loss: str, C_positive: float, C_negative: float | None = None, epsilon: float = 0.0) -> "Tasks":
+        """One task on two classes, whose codes are 0 and 1, or in regression."""
+        return cls(loss, (Task(0, None, C_positive, C_negative or C_positive),), epsilon=epsilon)
+
+    @property
+    def is_regression(self) -> bool:
+        return self.loss in REGRESSION
+
+    @property
+    def width(self) -> int:
+        """Length of the axis of tasks."""
+        return joint_width(len(self.each)) if self.is_joint else width_for(len(self.each))
+
+    @property
+    def count(self) -> int:
+        """Problems, each with figures of its own."""
+        return 1 if self.is_joint else len(self.each)
+
+    @property
+    def n_figures(self) -> int:
+        """Length of arrays of figures: a joint problem has one of each, other tasks have their places on the axis."""
+        return 1 if self.is_joint else self.width
+
+    @property
+    def leaving_rows_out(self) -> tuple[int, ...]:
+        """Places of the tasks that leave a fold out."""
+        return tuple(place for place, task in enumerate(self.each) if task.fold is not None)
+
+    @property
+    def largest_C(self) -> float:
+        return max(max(task.C_positive, task.C_negative) for task in self.each)
+
+    @cached_property
+    def table(self) -> Table:
+        U, D = box_of(self.loss, self._C)
+        return Table(self.n_folds, self._signs, U, D)
+
+    def terms(self, rows: Segment) -> RowTerms:
+        """What these rows are in each task."""
+        kinds = self._kinds(rows)
+        C = self._C[kinds]
+        if len(rows.weight):
+            # Training has weights as segments do, in float32.
+            C = C * rows.weight.astype(np.float32, copy=False)[:, np.newaxis]
+        return RowTerms(self._signs[kinds], C, rows.target, rows.class_code)
+
+    def left_out(self, rows: Segment) -> Array:
+        """Which rows are left out for their fold, (n, width) bool."""
+        return self._C[self._kinds(rows)] == 0.0
+
+    def _kinds(self, rows: Segment) -> Array:
+        return rows.class_code.astype(np.intp) * self.n_folds + rows.fold
+
+    @property
+    def _n_classes(self) -> int:
+        return 1 if self.is_regression else max(2, len(self.labels))
+
+    @cached_property
+    def _signs(self) -> Array:
+        signs = np.ones((self._n_classes, self.width))
+        if not self.is_regression:
+            positive = [task.positive for task in self.each] + [-1] * (self.width - len(self.each))
+            signs = np.where(np.arange(self._n_classes)[:, np.newaxis] == positive, 1.0, -1.0)
+        return np.repeat(signs, self.n_folds, axis=0)
+
+    @cached_property
+    def _C(self) -> Array:
+        """C of the rows of each kind, (n_kinds, width); 0 where they are left out."""
+        C = np.zeros((len(self._signs), self.width))
+        folds = np.tile(np.arange(self.n_folds), self._n_classes)
+        for number, task in enumerate(self.each):
+            own = np.where(self._signs[:, number] > 0.0, task.C_positive, task.C_negative)
+            if self.is_joint:
+                own = np.repeat([each.C_positive for each in self.each], self.n_folds)
+            C[:, number] = np.where(folds == (-1 if task.fold is None else task.fold), 0.0, own)
+        return C
+
+
+def joint_width(n_classes: int) -> int:
+    """Length of the axis of so many classes in one problem."""
+    return _LEAST_JOINT if n_classes <= _LEAST_JOINT else -(-n_classes // _JOINT_STEP) * _JOINT_STEP
