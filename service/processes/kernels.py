@@ -221,11 +221,11 @@ def _changes() -> Iterator[None]:
     from streamsvm.service.cluster.rounds.change_kernel import add_step  # noqa: PLC0415
     from streamsvm.service.cluster.rounds.messages import Change  # noqa: PLC0415
 
-    w = np.zeros(4)
-    for difference in (w, np.ones(4)):
+    w = np.zeros((4, 1))
+    for difference in (w, np.ones((4, 1))):
         Change.of(difference).add_to(w)
         yield
-    add_step(w, np.ones(1), w)
+    add_step(w.reshape(-1), np.ones(1), w.reshape(-1))
     yield
 
 
