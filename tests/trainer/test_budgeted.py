@@ -15,7 +15,9 @@ from streamsvm.storage.rows.csr import EMPTY
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.kernels.machine import COUNT, DEGRADATION, LARGEST, MERGES, SMALLEST, Rule
 from streamsvm.trainer.kernels.merging import degradation_table, looked_up
+from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.solvers.budget import Budget
+from tests.contracts.objectives import plain_segment
 from tests.contracts.problems import make_dataset, random_problem, weighted_text
 from tests.contracts.solver import exact
 from tests.reference.budgeted import Reference, gaussian
@@ -34,16 +36,19 @@ def small_problem(n_rows=90, n_features=6, seed=0):
 
 
 def segment_of(X, y) -> Segment:
+    """Rows of the class sign(y) with the weights |y|."""
     rows = sparse.csr_matrix(X.astype(np.float32))
     indptr = rows.indptr.astype(np.int32)
     Qii = np.asarray(rows.multiply(rows).sum(axis=1), float).ravel()
-    return Segment(np.arange(len(y), dtype=np.int32), y.astype(np.float32), Qii, indptr, rows.indices, rows.data)
+    ids = np.arange(len(y), dtype=np.int32)
+    plain = plain_segment(ids, np.where(y > 0, 1.0, -1.0), Qii, indptr, rows.indices, rows.data)
+    return replace(plain, weight=np.abs(y).astype(np.float32))
 
 
 def visited(X, y, order, budget, is_gradient=False, threads=1, candidates=0, C=(C, C), is_looked_up=True):
     """(the Budget, alpha) after these visits."""
     alpha = np.zeros(len(y))
-    rule = Rule(*C, GAMMA, len(y), budget, is_gradient, is_looked_up, candidates)
+    rule = Rule(Tasks.single("hinge", *C).table, GAMMA, len(y), budget, is_gradient, is_looked_up, candidates)
     with ThreadPoolExecutor(max(1, threads - 1)) as pool:
         own = Budget(rule, alpha, X.shape[1], 7, threads, pool, EMPTY)
         own.begin_pass()
@@ -180,7 +185,7 @@ def test_zeros_that_are_stored_are_no_features():
                      indptr=np.arange(0, 1201, 6, dtype=np.int32), Qii=(X**2).sum(axis=1))  # fmt: skip
     found = []
     for rows in (stored, segment_of(X, y)):
-        alpha, rule = np.zeros(200), Rule(C, C, GAMMA, 200, 12, False, True, 0)
+        alpha, rule = np.zeros(200), Rule(Tasks.single("hinge", C).table, GAMMA, 200, 12, False, True, 0)
         with ThreadPoolExecutor(1) as pool:
             own = Budget(rule, alpha, 6, 7, 1, pool, EMPTY)
             own.begin_pass()

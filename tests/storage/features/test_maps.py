@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,8 +28,8 @@ def features_of(X: sp.csr_matrix) -> Features:
 
 
 def segment_of(rows: Features) -> Segment:
-    n = rows.n_rows
-    return Segment(np.arange(n, dtype=np.int32), np.ones(n, np.float32), np.zeros(n), *rows)
+    ids = np.arange(rows.n_rows, dtype=np.int32)
+    return replace(Segment.unlabelled(np.zeros(rows.n_rows), *rows), row_id=ids)
 
 
 def statistics_of(X: sp.csr_matrix) -> FeatureStatistics:
