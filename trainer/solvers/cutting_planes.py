@@ -106,7 +106,7 @@ def cpa(settings: TrainerSettings, blocks: Blocks, _alpha: Array, all_w: Array) 
     with ThreadPoolExecutor(settings.threads) as pool:
         scans = Scans(blocks, settings, len(w), settings.threads, pool)
         while True:
-            cut, end = scans.outputs(w, w_t)
+            cut, end = scans.outputs(all_w, w_t)
             if bounds.meet(float(w_t @ w_t) / 2 + cut.losses):
                 w[:] = w_t
             bounds.cut(cut, w_t)
@@ -134,18 +134,18 @@ def ocas(settings: TrainerSettings, blocks: Blocks, alpha: Array, all_w: Array) 
         scans = Scans(blocks, settings, len(w), settings.threads, pool)
         while True:
             if not bounds.has_cuts:
-                cut, end = scans.outputs(w, w, slack)
+                cut, end = scans.outputs(all_w, w, slack)
                 bounds.meet(float(w @ w) / 2 + cut.losses)
                 bounds.cut(cut, w_t)
             elif isnan(k):
                 direction = w_t - w
-                end = scans.changes(w, direction, change)
+                end = scans.changes(all_w, direction, change)
                 line = Line(slack, change, float(w @ direction), float(direction @ direction), pool)
                 k = line.minimum()
                 w += k * direction
                 bounds.meet(float(w @ w) / 2 + line.move(k))
             else:
-                cut, end = scans.cut(w, slack, change, _MU * (1.0 - k))
+                cut, end = scans.cut(all_w, slack, change, _MU * (1.0 - k))
                 bounds.cut(cut, w_t)
                 k = nan
             yield bounds.progress(blocks, end)
