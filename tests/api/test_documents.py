@@ -112,7 +112,7 @@ def test_evaluation_wants_the_same_options(documents):
     url = f"/v1/models/{documents.model}/evaluate"
     assert documents.request("POST", url, json={"dataset": "texts"}).json()["rows"] == 3
     problem = check_problem(documents.request("POST", url, json={"dataset": "chars"}), "input_mismatch", 422)
-    assert "analyzer is char, of the model word" in problem["detail"]
+    assert "analyzer is char, the model's is word" in problem["detail"]
 
 
 def test_rows_are_added_with_the_options_of_the_dataset(documents):

@@ -22,7 +22,7 @@ from numba.core import event
 class Listener(event.Listener):
     def on_start(self, event):
         kernel, types = event.data["dispatcher"].py_func, event.data["args"]
-        if kernel.__module__.split(".")[0] in {"storage", "reader", "trainer", "service"}:
+        if kernel.__module__.split(".")[0] == "streamsvm":
             with open(os.environ["COMPILED"], "a") as file:
                 file.write(f"{os.getpid()} {kernel.__module__}.{kernel.__name__}{types}\\n")
 

@@ -8,7 +8,8 @@ import pytest
 from scipy import sparse
 
 from streamsvm.trainer.kernels.pegasos import pegasos_visits
-from tests.contracts.kernels import columns
+from streamsvm.trainer.problem.tasks import Tasks
+from tests.contracts.kernels import columns, signs
 from tests.contracts.problems import a_dataset
 from tests.contracts.solver import exact, solving
 from tests.reference.dcd import dcd
@@ -37,12 +38,13 @@ def test_a_block_is_one_projected_subgradient_step(tmp_path, dataset):
 @pytest.mark.parametrize("scale", [1.0, 1e-199])
 def test_a_row_is_one_projected_subgradient_step_however_small_the_scale_of_w(scale):
     """The scale falls below what is allowed and is taken into the weights."""
-    row_id, y, _, indptr, indices, values = rows = columns(seed=0)
-    dense = sparse.csr_matrix((values.astype(float), indices, indptr), (len(y), 60)).toarray()
+    rows = columns(seed=0)
+    row_id, y = rows.row_id, signs(rows)
+    dense = sparse.csr_matrix((rows.values.astype(float), rows.indices, rows.indptr), (len(y), 60)).toarray()
     w, lambda_, t = np.random.default_rng(0).standard_normal(60) / 10, 0.05, 3
     v, state = w / scale, np.array([scale, w @ w])
     order = np.random.default_rng(1).permutation(len(row_id)).astype(np.int32)
-    pegasos_visits(order, rows, 1.0, 0.5, lambda_, t, v, state)
+    pegasos_visits(order, rows, Tasks.single("hinge", 1.0, 0.5).table, lambda_, t, v, state)
     for k, i in enumerate(order):
         eta, violates = 1 / (lambda_ * (t + k + 2)), y[i] * (dense[i] @ w) < 1
         w = (1 - eta * lambda_) * w + violates * eta * (1.0 if y[i] > 0 else 0.5) * y[i] * dense[i]

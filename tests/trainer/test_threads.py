@@ -14,7 +14,7 @@ from streamsvm.storage.machine.compiled import njit
 from streamsvm.trainer.checkpoints import Slots
 from streamsvm.trainer.kernels.shared import acquire, release
 from streamsvm.trainer.problem.losses import SVM_LOSSES
-from tests.contracts.kernels import BOXES, columns, visit
+from tests.contracts.kernels import BOXES, columns, signs, visit
 from tests.contracts.problems import a_dataset, make_dataset
 from tests.contracts.solver import cache_for, check_certificate, exact, name_of, solving
 from tests.reference.dcd import dcd
@@ -127,10 +127,10 @@ def test_many_threads_on_one_w_lose_nothing():
     for _ in range(200):
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda part: visit(part, rows, BOXES["hinge"], alpha, w, lock=lock), parts))
-    v, (row_id, y, _, indptr, indices, values) = np.zeros(60), rows
+    v, row_id, y, indptr = np.zeros(60), rows.row_id, signs(rows), rows.indptr
     for k in range(n_rows):
         places = slice(indptr[k], indptr[k + 1])
-        np.add.at(v, indices[places], alpha[row_id[k]] * y[k] * values[places].astype(float))
+        np.add.at(v, rows.indices[places], alpha[row_id[k]] * y[k] * rows.values[places].astype(float))
     assert np.linalg.norm(w - v) <= 1e-9 * np.linalg.norm(v)
     own, upper = alpha[row_id], np.where(y > 0, *BOXES["hinge"][::2])
     assert np.all((own >= 0) & (own <= upper))

@@ -11,8 +11,8 @@ from tests.contracts.kernels import columns
 @pytest.mark.parametrize("width", [60, LARGE_W + 60])
 @pytest.mark.parametrize("seed", range(5))
 def test_dots_with_w_and_sums_into_v(width, seed):
-    _, _, _, indptr, indices, values = columns(seed=seed)
-    indices = (indices + (width - 60)).astype(np.int32)
+    rows = columns(seed=seed)
+    indptr, values, indices = rows.indptr, rows.values, (rows.indices + (width - 60)).astype(np.int32)
     n = len(indptr) - 1
     dense = np.zeros((n, width))
     for i in range(n):
