@@ -52,12 +52,12 @@ def test_segments_longer_than_most_are_found_as_they_were(tmp_path):
 
 
 def test_an_index_has_the_oldest_version_that_can_express_it(dataset):
-    """Older programs read version 1, where all segments have one size, and take a newer index for absent."""
+    """Older programs read version 3, where all segments have one size, and take a newer index for absent."""
     file, _ = DecodedRowCache(dataset, KEY).find()
     file.close()
     content = {"key": KEY, "n_rows": 7, "segment_bytes": SIZE, "sums": file.sums}
-    assert (dataset / decoded_row_cache.INDEX).read_bytes() == pack(content, 1)
-    (dataset / decoded_row_cache.INDEX).write_bytes(pack(content, 3))
+    assert (dataset / decoded_row_cache.INDEX).read_bytes() == pack(content, 3)
+    (dataset / decoded_row_cache.INDEX).write_bytes(pack(content, 5))
     assert DecodedRowCache(dataset, KEY).find() is None
 
 

@@ -104,7 +104,7 @@ def test_processes_die_with_their_parent(tmp_path, dataset, module):
         [sys.executable, "-c", program, str(tmp_path / "run")], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
     child = int(parent.stdout.readline())
-    heartbeat = module.split(".", maxsplit=1)[0] + "_heartbeat"
+    heartbeat = module.split(".")[1] + "_heartbeat"
     width = json.loads((tmp_path / "run" / "run.json").read_text())["trainer"]["width"]
     control = open_state(tmp_path / "run", 600, width).control
     _await(lambda: control[heartbeat] > 0)

@@ -207,11 +207,11 @@ def dataset_words(dataset: Dataset) -> list[str]:
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"analyzer": "char"}, "analyzer is word, of the model char"),
-        ({"ngram_range": [1, 1]}, "ngram_range is 1,2, of the model 1,1"),
+        ({"analyzer": "char"}, "analyzer is word, the model's is char"),
+        ({"ngram_range": [1, 1]}, "ngram_range is 1,2, the model's is 1,1"),
         ({"lowercase": False}, "lowercase is yes, the model's is no"),
-        ({"n_features": 1 << 20}, "n_features is 1024, of the model 1048576"),
-        ({"format": "csv"}, "format is text, of the model csv"),
+        ({"n_features": 1 << 20}, "n_features is 1024, the model's is 1048576"),
+        ({"format": "csv"}, "format is text, the model's is csv"),
     ],
 )
 def test_a_dataset_of_documents_read_in_with_other_options(tmp_path, changes, told):

@@ -92,5 +92,5 @@ def test_where_numba_cannot_write_nobody_is_made_to_wait(monkeypatch, tmp_path):
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).touch()
     assert not kernels.are_compiled(tmp_path)
-    monkeypatch.setattr(kernels.os, "access", lambda *_: False)
+    monkeypatch.setattr(kernels.os, "access", lambda *_, **__: False)
     assert kernels.are_compiled(tmp_path)
