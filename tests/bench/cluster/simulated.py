@@ -97,7 +97,8 @@ def simulate(X: sparse.csr_matrix, y: Array, C: float, machines: int, most_round
             end_alpha[own] = scaled[own] / sigma
             end_w[used] += (own_w[used] - w[used]) / sigma
             own_w[used] = w[used]
-        step = best_step(w, end_w - w, np.array([(end_alpha - alpha).sum()]), np.zeros(1))
+        change = (end_w - w)[:, np.newaxis]
+        step = best_step(w[:, np.newaxis], change, np.array([(end_alpha - alpha).sum()]), np.zeros(1))
         alpha, w = alpha + step[0] * (end_alpha - alpha), w + step[0] * (end_w - w)
         P, D = _objectives(X, y, C, alpha, w)
         is_slow, before = is_slow or before < (P - D) / SLOW, P - D
