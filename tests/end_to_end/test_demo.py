@@ -67,7 +67,10 @@ def test_a_first_run_compiles_each_kernel_once_and_shows_it_all(place, tmp_path)
     pids, kernels = zip(*(line.split(" ", 1) for line in compiled.read_text().splitlines()), strict=True)
     assert any("visit_rows" in kernel for kernel in kernels) and any("parse_lines" in kernel for kernel in kernels)
     assert len(set(kernels)) == len(kernels)
-    assert len(set(pids)) == 2  # those that compile ahead: whatever came later found all of it
+    # Two processes compile ahead. The service's thread that loads predictions adds the kernels of tables, which the demo
+    # has none of; whatever else came later found all of it.
+    of_tables = {pid for pid, kernel in zip(pids, kernels, strict=True) if ".parsers.tables." in kernel}
+    assert len(set(pids) - of_tables) == 2 and len(of_tables) <= 1
     assert "█" in said and "sweep 1 to " in said and "tolerance" in said
     assert re.search(r"by more than \d\.\de-\d\d of it", said)
     assert re.search(r"/predict .*: label -?1\n", said)
