@@ -67,8 +67,8 @@ def test_a_first_run_compiles_each_kernel_once_and_shows_it_all(place, tmp_path)
     pids, kernels = zip(*(line.split(" ", 1) for line in compiled.read_text().splitlines()), strict=True)
     assert any("visit_rows" in kernel for kernel in kernels) and any("parse_lines" in kernel for kernel in kernels)
     assert len(set(kernels)) == len(kernels)
-    # Two processes compile ahead. The service's thread that loads predictions adds the kernels of tables, which the demo
-    # has none of; whatever else came later found all of it.
+    # Two processes compile ahead. The thread of the service that loads predictions adds the kernels of tables, which
+    # the demo does not use; whatever else came later found all of it.
     of_tables = {pid for pid, kernel in zip(pids, kernels, strict=True) if ".parsers.tables." in kernel}
     assert len(set(pids) - of_tables) == 2 and len(of_tables) <= 1
     assert "█" in said and "sweep 1 to " in said and "tolerance" in said
