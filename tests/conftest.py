@@ -5,6 +5,7 @@ import signal
 from contextlib import ExitStack
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests import s3 as stores
@@ -12,6 +13,10 @@ from tests.disks import mounted_disk
 
 # Until all tests are collected: to look through what is loaded again and again takes a third of that time.
 gc.disable()
+
+# The first example of a test may compile a kernel, or load it: a deadline would be one for the machine.
+hypothesis.settings.register_profile("tests", deadline=None)
+hypothesis.settings.load_profile("tests")
 
 # In the background of a shell an interrupt is ignored, by us and by every process a test starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)

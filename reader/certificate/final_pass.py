@@ -114,7 +114,7 @@ class _Sums:
         return dots
 
     def squared_norms(self) -> Array:
-        """Of w, v and w - v, (3, n_figures); in pieces, without copies of the whole."""
+        """Squares of w, v and w - v, (3, n_figures), summed piece by piece, without copies of the whole."""
         total = np.zeros((3, self._w.shape[1]))
         for start in range(0, len(self._w), _PIECE):
             w, v = self._w[start : start + _PIECE], self.v[start : start + _PIECE]

@@ -82,7 +82,7 @@ class Screening:
 
     @property
     def n_folds(self) -> int:
-        """Of the tasks."""
+        """Number of folds of the tasks."""
         return self._objective.tasks.n_folds
 
     @property

@@ -66,7 +66,7 @@ UNMAPPED = Visited(FeatureMaps(Shape(0)))
 
 
 def _picked(column: Array, picked: Array) -> Array:
-    """Those of a column that may not be there."""
+    """The picked values of an optional column; the column itself if it is empty."""
     return column[picked] if len(column) else column
 
 

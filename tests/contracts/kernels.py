@@ -50,7 +50,7 @@ class Box(NamedTuple):
 
     @property
     def table(self) -> Table:
-        """Of one task on two classes."""
+        """The table of one task on two classes."""
         U, D = [[self.U_positive], [self.U_negative]], [[self.D_positive], [self.D_negative]]
         return Table(1, *map(np.array, ([[1.0], [-1.0]], U, D)))
 

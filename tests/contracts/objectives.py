@@ -7,10 +7,28 @@ import numpy as np
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import CODE, ROW_ID, TARGET, Segment
 from streamsvm.trainer.problem.losses import REGRESSION, make_loss
+from streamsvm.trainer.problem.objective import Objective, make_objective
 from streamsvm.trainer.problem.tasks import RowTerms, Tasks
 from streamsvm.trainer.updates.statistics import DualStatistics
 from streamsvm.trainer.updates.updater import CoordinateUpdater
 from streamsvm.trainer.updates.variables import Variables
+from tests.contracts.kernels import columns, signs
+
+C, EPSILON = {1: 2.0, -1: 0.5}, 0.7
+
+
+def numbered_rows(loss: str, seed: int) -> Segment:
+    """The rows of `columns` with ids 0, 1, 2, ...; in regression their signs are to be predicted."""
+    rows = columns(seed=seed)
+    rows = rows._replace(row_id=np.arange(len(rows.row_id), dtype=ROW_ID))
+    if loss in REGRESSION:
+        rows = rows._replace(target=signs(rows).astype(TARGET), class_code=np.zeros_like(rows.class_code))
+    return Segment(*rows)
+
+
+def objective_of(loss: str) -> Objective:
+    """The objective of one task with these C and EPSILON."""
+    return make_objective(Tasks.single(loss, C[1], C[1] if loss in REGRESSION else C[-1], EPSILON))
 
 
 class PlainObjective:

@@ -20,7 +20,7 @@ def objective_of(loss):
 
 
 def y_of(rows):
-    """As a loss has it."""
+    """The y of a loss: targets in regression, else signs."""
     return rows.target if len(rows.target) else signs(rows)
 
 

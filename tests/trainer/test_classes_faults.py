@@ -26,7 +26,7 @@ FOLD = {"folds": 2, "number": 1}
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
-    """Of many pieces."""
+    """A dataset of many pieces."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(streamsvm.reader.ingest.shuffling.shuffle, "PIECE_WORDS", 256)
         path = make_dataset(tmp_path_factory.mktemp("data") / "data", *classes(N_CLASSES, 500))

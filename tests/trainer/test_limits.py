@@ -23,7 +23,7 @@ PACES = ["adaptive", "fixed"]
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
-    """Of many pieces."""
+    """A dataset of many pieces."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shuffle, "PIECE_WORDS", 256)
         return make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(500))

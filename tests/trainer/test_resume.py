@@ -56,7 +56,7 @@ class Killed(BaseException):
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
-    """Of many pieces."""
+    """A dataset of many pieces."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(streamsvm.reader.ingest.shuffling.shuffle, "PIECE_WORDS", 256)
         path = make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(500))

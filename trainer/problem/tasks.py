@@ -54,7 +54,7 @@ class RowTerms(NamedTuple):
     class_code: Array
 
     def of_task(self, number: int) -> "RowTerms":
-        """The same with vectors of one task."""
+        """These terms in one task, as vectors (n,)."""
         sign, C = (np.ascontiguousarray(each[:, number]) for each in (self.sign, self.C))
         return self._replace(sign=sign, C=C)
 

@@ -96,7 +96,7 @@ class Blocks:
         self._cursor.shared.end_if_due()
 
     def publish_machine(self, machine: Machine) -> None:
-        """Of the end of a pass, see SharedState."""
+        """Publish a kernel machine, see SharedState."""
         self._cursor.shared.publish_machine(machine)
 
     def count_unvisited(self, block: Block) -> int:

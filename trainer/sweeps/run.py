@@ -45,7 +45,7 @@ class Store(Protocol):
 
     @property
     def n_bytes(self) -> int:
-        """Of all its rows."""
+        """Bytes of all its rows."""
 
     def windows(self, is_active: Callable[[Array], Array] | None, rng: np.random.Generator) -> Iterator[Segment]:
         """All rows once, or those of these ids (k,) active (k,) bool, maybe others; ends early if it fails."""

@@ -1,4 +1,4 @@
-"""What visits add up to: over a sweep, and over a pass with all the segments visited in it.
+"""Statistics of visits, added up over a sweep, and over a pass with all the segments visited in it.
 
 Figures are arrays (count,), one for each problem, see trainer.problem.tasks.
 """

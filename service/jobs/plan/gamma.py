@@ -29,7 +29,7 @@ class Distances:
 
     @property
     def view(self) -> dict[str, Any]:
-        """As a dictionary, for JSON."""
+        """A dictionary, for JSON."""
         return asdict(self)
 
 

@@ -1,31 +1,19 @@
 """The certificate of a final w and alpha: P, D, and that D is a lower bound whatever alpha it is given."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
 
 from streamsvm.reader.certificate.final_pass import CertificatePass
 from streamsvm.storage.errors import RowsMissing
-from streamsvm.storage.rows.segment import Segment, SegmentBuilder, view
+from streamsvm.storage.rows.segment import SegmentBuilder, view
 from streamsvm.trainer.problem.losses import LOSSES, REGRESSION
-from streamsvm.trainer.problem.objective import make_objective
-from streamsvm.trainer.problem.tasks import Tasks
-from tests.contracts.kernels import columns, signs
+from tests.contracts.objectives import C, numbered_rows, objective_of
 
-C, EPSILON, WIDTH = {1: 2.0, -1: 0.5}, 0.7, 60
-
-
-def rows_of(loss):
-    rows = columns(seed=1)
-    rows = rows._replace(row_id=np.arange(len(rows.row_id), dtype=np.int32))
-    if loss in REGRESSION:
-        rows = rows._replace(target=signs(rows).astype(np.float32), class_code=np.zeros_like(rows.class_code))
-    return Segment(*rows)
-
-
-def objective_of(loss):
-    return make_objective(Tasks.single(loss, C[1], C[1] if loss in REGRESSION else C[-1], EPSILON))
+WIDTH = 60
+rows_of = partial(numbered_rows, seed=1)
 
 
 @pytest.fixture(params=LOSSES)

@@ -93,7 +93,7 @@ def test_an_error_comes_in_its_turn():
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory):
-    """Of many pieces."""
+    """A dataset of many pieces."""
     return Dataset(make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(8000, 300, 40)))
 
 

@@ -1,29 +1,18 @@
 """What a checkpoint holds is checked against the rows before training goes on from it."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from streamsvm.reader.stream.resume import WeightCheck
 from streamsvm.storage.errors import CheckpointUnsound
-from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.problem.losses import LOSSES, REGRESSION
-from streamsvm.trainer.problem.objective import add_to_w, make_objective
-from streamsvm.trainer.problem.tasks import Tasks
-from tests.contracts.kernels import columns, signs
+from streamsvm.trainer.problem.objective import add_to_w
+from tests.contracts.objectives import C, numbered_rows, objective_of
 
-C, EPSILON, WIDTH = {1: 2.0, -1: 0.5}, 0.7, 60
-
-
-def rows_of(loss):
-    rows = columns(seed=2)
-    rows = rows._replace(row_id=np.arange(len(rows.row_id), dtype=np.int32))
-    if loss in REGRESSION:
-        rows = rows._replace(target=signs(rows).astype(np.float32), class_code=np.zeros_like(rows.class_code))
-    return Segment(*rows)
-
-
-def objective_of(loss):
-    return make_objective(Tasks.single(loss, C[1], C[1] if loss in REGRESSION else C[-1], EPSILON))
+WIDTH = 60
+rows_of = partial(numbered_rows, seed=2)
 
 
 @pytest.fixture(params=LOSSES)
