@@ -66,13 +66,14 @@ class ForkServer:
 
     def __init__(self) -> None:
         self._codes: dict[int, int | None] = {}
+        self._environment = child_environment()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs:
                 self._process = subprocess.Popen(
                     [sys.executable, "-m", "streamsvm.service.processes.forking"],
                     stdin=theirs.fileno(),
-                    env=child_environment(),
+                    env=self._environment,
                     # A Ctrl-C is for the process that started it, which then ends its children itself.
                     start_new_session=True,
                 )
@@ -92,24 +93,18 @@ class ForkServer:
     def fork(self, command: Sequence[str], files: Sequence[int]) -> Forked:
         """Start what `python -m` would with this module and its arguments, and with these three standard files.
 
+        The environment and the working directory are those that this process has now.
+
         Raises OSError if there is no server any more, or the machine has no room for another process now.
         """
-        socket.send_fds(self._socket, [json.dumps(command).encode()], files)
-        while True:
-            message, handles, _, _ = socket.recv_fds(self._socket, MOST_BYTES, 1)
-            if not message:
-                raise ChildProcessError("the process that forks has died")
-            number, pid, code = json.loads(message)
-            if number is None:
-                raise OSError(code, os.strerror(code))
-            if code is None:
-                break
-            self._note(number, code)
-        if not handles:
-            os.kill(pid, signal.SIGKILL)
-            raise OSError(errno.EMFILE, "no descriptor is left for another process")
-        self._codes[number] = None
-        return Forked(self, number, pid, handles[0])
+        message = json.dumps([command, self._changes()]).encode()
+        if len(message) > MOST_BYTES:
+            raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
+        directory = os.open(".", os.O_PATH)
+        try:
+            return self._ask(message, [*files, directory])
+        finally:
+            os.close(directory)
 
     def exit_code(self, number: int, waits: bool) -> int | None:
         """The exit code of the process of this number; None while it runs."""
@@ -128,6 +123,29 @@ class ForkServer:
         while None in self._codes.values():
             self._learn()
         self._socket.close()
+
+    def _ask(self, request: bytes, files: Sequence[int]) -> Forked:
+        socket.send_fds(self._socket, [request], files)
+        while True:
+            message, handles, _, _ = socket.recv_fds(self._socket, MOST_BYTES, 1)
+            if not message:
+                raise ChildProcessError("the process that forks has died")
+            number, pid, code = json.loads(message)
+            if number is None:
+                raise OSError(code, os.strerror(code))
+            if code is None:
+                break
+            self._note(number, code)
+        if not handles:
+            os.kill(pid, signal.SIGKILL)
+            raise OSError(errno.EMFILE, "no descriptor is left for another process")
+        self._codes[number] = None
+        return Forked(self, number, pid, handles[0])
+
+    def _changes(self) -> dict[str, str | None]:
+        """Variables of the environment that are not what they were when the server started; None: gone."""
+        now, before = child_environment(), self._environment
+        return {name: now.get(name) for name in now.keys() | before.keys() if now.get(name) != before.get(name)}
 
     def _learn(self) -> None:
         """Wait until a process has ended; if the server has, all that it had forked have with it."""

@@ -27,7 +27,7 @@ _MODULES = (
     "streamsvm.trainer.process",
     "streamsvm.trainer.distributed.shard",
 )
-_FILES = 3  # standard input, output and error
+_FILES = 4  # standard input, output and error, and the working directory
 _Task = Callable[[], int | None]
 
 
@@ -64,13 +64,15 @@ class Forking:
                 for file in files:
                     os.close(file)
 
-    def _fork(self, module: str, *arguments: str, files: list[int]) -> _Task | None:
+    def _fork(self, command: list[str], changes: dict[str, str | None], files: list[int]) -> _Task | None:
         """Fork; return, in the new process, what it has to do. Raises OSError if there can be none now."""
+        module, *arguments = command
         if len(files) < _FILES:
             raise OSError(errno.EMFILE, "no descriptor is left for its files")
         parent, pid = os.getpid(), os.fork()
         if pid == 0:
-            self._become((sys.executable, "-m", module, *arguments), parent, files)
+            self._become((sys.executable, "-m", *command), parent, files)
+            _set_environment(changes)
             return partial(import_module(module).main, *arguments)
         try:
             handle = os.pidfd_open(pid)
@@ -89,7 +91,9 @@ class Forking:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._asked.detach()
-        for number, file in enumerate(files):
+        *standard, directory = files
+        os.fchdir(directory)
+        for number, file in enumerate(standard):
             os.dup2(file, number)
         for file in (self._woken, self._waker, *files):
             os.close(file)
@@ -104,6 +108,14 @@ class Forking:
                 return
             message = [self._numbers.pop(pid), pid, os.waitstatus_to_exitcode(status)]
             self._asked.send(json.dumps(message).encode())
+
+
+def _set_environment(changes: dict[str, str | None]) -> None:
+    for name, value in changes.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def main() -> None:

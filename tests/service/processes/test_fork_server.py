@@ -59,6 +59,28 @@ def test_output_goes_where_it_is_wanted(start):
     assert ((run / "out").read_text(), (run / "log").read_text()) == ("in\n", "err\n")
 
 
+def test_environment_and_working_directory_are_those_of_the_moment(start, tmp_path, monkeypatch):
+    """Also after the server has started: credentials that a notebook sets between two calls are found."""
+    for name, value in (("a", "1"), ("b", "2"), ("c", None)):
+        (tmp_path / f"in-{name}").mkdir()
+        monkeypatch.chdir(tmp_path / f"in-{name}")
+        if value is None:
+            monkeypatch.delenv("TESTED")
+        else:
+            monkeypatch.setenv("TESTED", value)
+        process, run = start("surroundings", name)
+        process.wait()
+        assert (run / "out").read_text() == f"{tmp_path}/in-{name} {value}\n"
+
+
+def test_an_environment_that_is_too_large_is_an_error_of_this_process(start, monkeypatch):
+    monkeypatch.setenv("TESTED", "x" * (1 << 17))
+    with pytest.raises(OSError, match="too long"):
+        start("exit", "a")
+    monkeypatch.delenv("TESTED")
+    assert wait_for(start("exit", "b")[0].poll) == 7
+
+
 @pytest.mark.parametrize(("task", "code"), [("exit", 7), ("return", 8)])
 def test_exit_codes_are_those_of_the_process(start, task, code):
     process, _ = start(task)
@@ -90,8 +112,8 @@ def test_without_a_descriptor_for_it_there_is_no_process(start, server, tmp_path
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     free = (number for number in count() if not Path(f"/proc/self/fd/{number}").exists())
     try:
-        # Enough for the three files that a process is given, and none for itself.
-        resource.setrlimit(resource.RLIMIT_NOFILE, (next(islice(free, 3, None)), limits[1]))
+        # Enough for its files and its working directory, and none for itself.
+        resource.setrlimit(resource.RLIMIT_NOFILE, (next(islice(free, 4, None)), limits[1]))
         with pytest.raises(OSError, match="no descriptor"):
             start("sleep", "a")
     finally:
