@@ -54,7 +54,8 @@ class Forking:
                 if not message:
                     return None
                 try:
-                    task = self._fork(*json.loads(message), files=files)
+                    command, changes = json.loads(message)
+                    task = self._fork(command, changes, files)
                 except OSError as error:
                     # Of this process alone: those that run go on.
                     self._asked.send(json.dumps([None, None, error.errno]).encode())
