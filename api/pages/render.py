@@ -7,7 +7,7 @@ from typing import Any
 import jinja2
 from fastapi.responses import HTMLResponse
 
-from streamsvm.service.models.predicting.prediction import shown_label
+from streamsvm.service.models.predicting.answers import shown_label
 from streamsvm.service.sizes import format_size
 
 _UNKNOWN = "\N{EN DASH}"

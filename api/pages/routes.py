@@ -23,7 +23,7 @@ from streamsvm.service.jobs.lanes.continuing import may_go_on
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.jobs.progress.views import job_view
 from streamsvm.service.models.exports import MODEL_FORMATS
-from streamsvm.service.models.names import formats_for
+from streamsvm.service.models.formats import formats_for
 from streamsvm.service.models.registry import load_head
 from streamsvm.service.models.views import model_view
 from streamsvm.service.processes.run import log_tail

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from streamsvm.errors import told_plainly
 from streamsvm.prediction import FittedModel
 from streamsvm.service.models.exports import MODEL_FORMATS
-from streamsvm.service.models.names import stored_format
+from streamsvm.service.models.formats import stored_format
 from streamsvm.storage.models.model_file import Model
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from streamsvm.frames import column_names
 from streamsvm.raw import file_values, raw_rows, with_columns
 from streamsvm.reader.parsers.tables.mixed import feature_names
 from streamsvm.service.models.exports import MODEL_FORMATS
-from streamsvm.service.models.names import check_ending, format_of
+from streamsvm.service.models.formats import check_ending, format_of
 from streamsvm.service.models.predicting.applied import applied
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.files.durable import whole_file

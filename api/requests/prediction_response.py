@@ -6,7 +6,7 @@ from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from streamsvm.service.models.predicting.prediction import ANSWERS, Predicted, first_names
+from streamsvm.service.models.predicting.answers import ANSWERS, Predicted, first_names
 
 _FEW_ROWS = 256
 

@@ -14,8 +14,8 @@ from streamsvm.api.requests.body import parse_object, whole_body
 from streamsvm.api.requests.leaving import in_thread, turn
 from streamsvm.api.routes.predicting import JSON, find_predictor
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.predicting.answers import first_names
 from streamsvm.service.models.predicting.inference import VERSION, check_version, describe, infer, left_out, outputs_of
-from streamsvm.service.models.predicting.prediction import first_names
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.models.predicting.tensors import read_tensors, wanted_outputs, write_tensors
 

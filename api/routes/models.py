@@ -21,7 +21,7 @@ from streamsvm.reader.options import index_base as as_index_base
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.evaluation.apart import evaluate_apart
 from streamsvm.service.models.exports import MODEL_FORMATS
-from streamsvm.service.models.predicting.prediction import ANSWERS
+from streamsvm.service.models.predicting.answers import ANSWERS
 from streamsvm.service.models.registry import delete_model, load_head, model_file
 from streamsvm.service.models.views import model_view
 from streamsvm.service.room import RoomFile

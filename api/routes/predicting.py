@@ -18,8 +18,8 @@ from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import IndexBase, InputOptions
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.loaded import load_predictor, loaded_predictor
+from streamsvm.service.models.predicting.answers import BinaryFile, Predicted, keep
 from streamsvm.service.models.predicting.json_rows import json_documents, json_rows, json_tables
-from streamsvm.service.models.predicting.prediction import BinaryFile, Predicted, keep
 from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Prediction, Predictor
 from streamsvm.service.models.predicting.raw_rows import TableRows
 from streamsvm.service.room import RoomFile

@@ -16,7 +16,7 @@ import numpy as np
 from streamsvm.api.routes.inference import answer_tensors
 from streamsvm.api.routes.predicting import JSON, predicted_rows
 from streamsvm.reader.options import InputOptions
-from streamsvm.service.models.predicting.prediction import ANSWERS
+from streamsvm.service.models.predicting.answers import ANSWERS
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.settings import Settings
 from streamsvm.storage.models.model_file import Model

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import shtab
 
 from streamsvm.service.commands.remote import add_action, print_json, print_list, print_table
-from streamsvm.service.models.names import SUFFIXES
+from streamsvm.service.models.formats import SUFFIXES
 from streamsvm.service.remote.client import Client
 from streamsvm.service.remote.objects import RemoteModel
 
@@ -70,7 +70,7 @@ def _view(options: argparse.Namespace) -> dict[str, Any]:
         return RemoteModel(Client(options.url), options.model).refresh().view
     # Imported here because they are slow, and only this action needs them.
     from streamsvm.service.models.exports import MODEL_FORMATS  # noqa: PLC0415
-    from streamsvm.service.models.names import stored_format  # noqa: PLC0415
+    from streamsvm.service.models.formats import stored_format  # noqa: PLC0415
     from streamsvm.service.models.views import model_view  # noqa: PLC0415
     from streamsvm.storage.models.model_head import head_of  # noqa: PLC0415
 

@@ -11,7 +11,7 @@ from streamsvm.service.jobs.fields.features import named_maps
 from streamsvm.service.jobs.fields.spec import JobSpec
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.models.exports.onnx_graph import onnx_package
-from streamsvm.service.models.names import check_ending, format_of, formats_for, refusal
+from streamsvm.service.models.formats import check_ending, format_of, formats_for, refusal
 from streamsvm.trainer.problem.losses import REGRESSION
 
 Labels = Sequence[float | str]

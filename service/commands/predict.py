@@ -18,8 +18,8 @@ from streamsvm.reader.sources.fetch import read_range
 from streamsvm.reader.sources.files import list_files
 from streamsvm.service.commands.inputs import Source, file_or_url
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
-from streamsvm.service.models.names import stored_format
-from streamsvm.service.models.predicting.prediction import shown_label
+from streamsvm.service.models.formats import stored_format
+from streamsvm.service.models.predicting.answers import shown_label
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.service.models.predicting.rows_read import FORMATS, format_of_name
 from streamsvm.storage.files.durable import whole_file

@@ -25,7 +25,7 @@ from streamsvm.service.jobs.plan.lanes import order_note
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.local import train_file
 from streamsvm.service.models.exports import MODEL_FORMATS
-from streamsvm.service.models.names import format_of
+from streamsvm.service.models.formats import format_of
 from streamsvm.service.processes.kernels import are_compiled, compile_kernels, show_bar
 from streamsvm.service.remote.client import Client
 from streamsvm.service.settings import Settings

@@ -7,8 +7,8 @@ from typing import Any
 
 from streamsvm.service.jobs.outcome.outcome import Outcome
 from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.service.models.formats import usual_format
 from streamsvm.service.models.heaviest import input_about, with_heaviest
-from streamsvm.service.models.names import usual_format
 from streamsvm.service.records.stamps import new_id
 from streamsvm.service.records.store import Store
 from streamsvm.service.records.unrecorded import mark, remove, unmark, unrecording

@@ -3,7 +3,7 @@
 from typing import Any
 
 from streamsvm.service.datasets.views import input_view
-from streamsvm.service.models.names import formats_for
+from streamsvm.service.models.formats import formats_for
 from streamsvm.storage.models.model_head import ModelHead
 
 _ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate", "heaviest")

@@ -29,7 +29,7 @@ WITNESSES = {
     "reader/ingest/numbering/renumber_kernel.py": "count",
     "reader/parsers/text/words_kernel.py": "hash_documents",
     "storage/rows/csr.py": "row_dots",
-    "trainer/kernels/visit.py": "visit_rows",
+    "trainer/kernels/hinge.py": "visit_rows",
 }
 
 
@@ -180,8 +180,8 @@ def _training() -> Iterator[None]:
     from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, row_dots  # noqa: PLC0415
     from streamsvm.storage.rows.segment import OFFSET, ROW_ID, SegmentBuilder  # noqa: PLC0415
     from streamsvm.trainer.kernels.coordinate import GAP  # noqa: PLC0415
+    from streamsvm.trainer.kernels.hinge import Dual, Notes, Weights, move_on, visit_rows  # noqa: PLC0415
     from streamsvm.trainer.kernels.order import random_order  # noqa: PLC0415
-    from streamsvm.trainer.kernels.visit import Dual, Notes, Weights, move_on, visit_rows  # noqa: PLC0415
     from streamsvm.trainer.problem.tasks import Tasks  # noqa: PLC0415
 
     def none(dtype: object) -> np.ndarray:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.models.names import TEXTS, check_ending, format_of
+from streamsvm.service.models.formats import TEXTS, check_ending, format_of
 from streamsvm.service.remote.connection import Connection, suppress_unanswered
 from streamsvm.storage.files.durable import whole_file
 

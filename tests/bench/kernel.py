@@ -17,8 +17,8 @@ from streamsvm.storage.rows.cache_plan import LARGEST_SEGMENT, LMDB_PAGE_HEADER,
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment, SegmentBuilder, packed_bytes, room, view
 from streamsvm.trainer.kernels.coordinate import GAP
+from streamsvm.trainer.kernels.hinge import Dual, Notes, Weights, visit_rows
 from streamsvm.trainer.kernels.order import permutation
-from streamsvm.trainer.kernels.visit import Dual, Notes, Weights, visit_rows
 from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.updates.updater import NO_LOCK, NO_REST
 from tests.bench import liblinear_speed

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from streamsvm.storage.rows.segment import CODE, NO_COLUMN, Columns
 from streamsvm.trainer.kernels.crammer_singer import best_room, visit_crammer_singer
-from streamsvm.trainer.kernels.visit import Dual, Weights, move_on
+from streamsvm.trainer.kernels.hinge import Dual, Weights, move_on
 from streamsvm.trainer.problem.losses import crammer_singer
 from streamsvm.trainer.problem.tasks import Table
 from tests.contracts.kernels import notes

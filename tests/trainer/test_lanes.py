@@ -10,8 +10,8 @@ from streamsvm.reader.certificate.folds import fold_of, read_held_out
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.rows.axis import WIDTHS
 from streamsvm.storage.rows.segment import Segment
-from streamsvm.trainer.kernels.visit import Dual, Weights
-from streamsvm.trainer.kernels.visit_lanes import visit_lanes
+from streamsvm.trainer.kernels.hinge import Dual, Weights
+from streamsvm.trainer.kernels.hinge_lanes import visit_lanes
 from streamsvm.trainer.problem.tasks import Task, Tasks
 from streamsvm.trainer.updates.statistics import DualStatistics, Sums, warm_statistics
 from streamsvm.trainer.updates.variables import Variables

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from streamsvm.storage.rows.segment import Segment
-from streamsvm.trainer.kernels.visit import Notes
+from streamsvm.trainer.kernels.hinge import Notes
 from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.sweeps.sweep import ALONE, Threads, sweep
 from streamsvm.trainer.updates.convergence import StoppingTargets

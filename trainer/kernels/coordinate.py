@@ -7,7 +7,7 @@ from streamsvm.storage.machine.intrinsics_kernel import prefetch
 from streamsvm.storage.rows.csr import LARGE_W, Array, dot, dot_fetching
 from streamsvm.storage.rows.segment_kernel import Columns
 
-# Problem     as in kernels/visit.py
+# Problem     as in kernels/hinge.py
 
 ROWS_AHEAD = 3
 _A_LINE = 16  # indices or values in a line of the cache

@@ -9,8 +9,8 @@ from streamsvm.storage.machine.intrinsics_kernel import prefetch
 from streamsvm.storage.rows.csr import LARGE_W, Array
 from streamsvm.storage.rows.segment import Columns
 from streamsvm.trainer.kernels.coordinate import ROWS_AHEAD, kind_of, prefetch_row, weight_of
-from streamsvm.trainer.kernels.shared import acquire, release
-from streamsvm.trainer.kernels.visit import Dual, Notes, Weights
+from streamsvm.trainer.kernels.hinge import Dual, Notes, Weights
+from streamsvm.trainer.kernels.lock import acquire, release
 from streamsvm.trainer.problem.tasks import Table
 
 # Problem     min 1/2 sum_m |w_m|^2 + sum_i sum_m e_im alpha_im,  w_m = sum_i alpha_im x_i,  over
@@ -169,7 +169,7 @@ def add_classes(
 #
 # Inputs      rows: a segment's columns; table: C_i is U of the row's kind times its weight; n_classes: lanes
 #             of w and alpha beyond so many are not touched
-# In place    dual.alpha, weights.w, both by lanes; notes: as kernels.visit. score: minus the row's term of the duality
+# In place    dual.alpha, weights.w, both by lanes; notes: as kernels.hinge. score: minus the row's term of the duality
 #             gap, sum_m r_m (max G - G_m), if it is free or violates, or by how much it rests; +inf if it is left out
 # Returns     the largest violation met (0 for none), and 0: so that their difference is what LIBLINEAR's -e bounds; the
 #             changes of sum_i [sum_m alpha_im - alpha_i,own], so that D = sum alpha - it - 1/2 |w|^2, as in other

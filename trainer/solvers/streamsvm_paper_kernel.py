@@ -19,7 +19,7 @@ class Ways(NamedTuple):
     projected: bool
 
 
-# Problem     as in kernels/visit.py
+# Problem     as in kernels/hinge.py
 # Source      Matsushima, Vishwanathan, Smola (KDD 2012), Algorithm 2
 #
 # For each pick i (with replacement), unless i has been given up since it was read in:

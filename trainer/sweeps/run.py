@@ -1,7 +1,7 @@
 """Sweep after sweep over a store that holds all rows, with momentum, until the schedule says stop.
 
 This is LIBLINEAR's loop (Hsieh et al. 2008, section 3.2): most sweeps leave out the rows that rest. The rows may be in
-the cache or on disk. Several threads share w (trainer.kernels.visit).
+the cache or on disk. Several threads share w (trainer.kernels.hinge).
 """
 
 from collections.abc import Callable, Iterator, Mapping

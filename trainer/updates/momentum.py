@@ -12,7 +12,7 @@ import numpy as np
 
 from streamsvm.storage.rows.cache import Step
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.kernels.visit import move_on
+from streamsvm.trainer.kernels.hinge import move_on
 from streamsvm.trainer.problem.lane_kernel import move_lanes
 from streamsvm.trainer.updates.statistics import DualStatistics
 from streamsvm.trainer.updates.variables import Variables

@@ -53,7 +53,7 @@ class Sums(NamedTuple):
 
 
 class Visits(NamedTuple):
-    """Visits to some rows, one after the other: score, gain and rest of each (k,), see kernels.visit.Notes; their sums.
+    """Visits to some rows, one after the other: score, gain and rest of each (k,), see kernels.hinge.Notes; their sums.
 
     `rest` is empty where nobody asked.
     """

@@ -9,10 +9,10 @@ from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.kernels.coordinate import GAP
 from streamsvm.trainer.kernels.crammer_singer import visit_crammer_singer
+from streamsvm.trainer.kernels.hinge import Dual, Notes, Weights, visit_rows
+from streamsvm.trainer.kernels.hinge_lanes import visit_lanes
 from streamsvm.trainer.kernels.logistic import visit_logistic
 from streamsvm.trainer.kernels.regression import visit_regression
-from streamsvm.trainer.kernels.visit import Dual, Notes, Weights, visit_rows
-from streamsvm.trainer.kernels.visit_lanes import visit_lanes
 from streamsvm.trainer.updates.statistics import DualStatistics, Sums, Visits
 from streamsvm.trainer.updates.variables import Variables
 

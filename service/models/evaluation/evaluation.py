@@ -29,9 +29,9 @@ from streamsvm.reader.certificate.evaluation import (
 from streamsvm.reader.stream.pieces import RowEncoder, Shuffled, Streamer
 from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.service.models.evaluation.losses import model_losses
+from streamsvm.service.models.predicting.answers import first_names, shown_label
 from streamsvm.service.models.predicting.applied import applied
 from streamsvm.service.models.predicting.input_match import Matched, match_dataset
-from streamsvm.service.models.predicting.prediction import first_names, shown_label
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.errors import StorageError

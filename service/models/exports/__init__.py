@@ -6,7 +6,7 @@ from typing import BinaryIO
 
 from streamsvm.service.models.exports import json_text, liblinear_text, libsvm_text, npz, onnx_graph
 from streamsvm.service.models.exports.errors import ModelFormatError
-from streamsvm.service.models.names import SUFFIXES
+from streamsvm.service.models.formats import SUFFIXES
 from streamsvm.storage.models.model_file import Model
 
 __all__ = ["MODEL_FORMATS", "ModelFormat", "ModelFormatError"]

@@ -28,7 +28,7 @@ from streamsvm.service.models.exports.onnx_nodes import (
     products_of,
     size_of,
 )
-from streamsvm.service.models.names import MOST_ONNX_WEIGHTS
+from streamsvm.service.models.formats import MOST_ONNX_WEIGHTS
 from streamsvm.storage.features.maps import LISTED
 from streamsvm.storage.models.model_file import Model
 

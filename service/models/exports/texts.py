@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, BinaryIO
 
 from streamsvm.service.models.exports.errors import ModelFormatError
-from streamsvm.service.models.names import is_c_int
+from streamsvm.service.models.formats import is_c_int
 from streamsvm.storage.models.model_file import Label, Model
 
 HEADER_BYTES = 1 << 20  # of a line of the header: there may be many labels

@@ -15,7 +15,7 @@ from streamsvm.service.cli import main
 from streamsvm.service.commands import COMMANDS, GROUPS, job
 from streamsvm.service.jobs.lanes.continuing import CHANGEABLE
 from streamsvm.service.models.exports import MODEL_FORMATS
-from streamsvm.service.models.names import SUFFIXES
+from streamsvm.service.models.formats import SUFFIXES
 
 _SLOW = ("numba", "numpy", "scipy", "pydantic", "fastapi")
 _IMPORTED = f"""

@@ -15,7 +15,7 @@ from liblinear import liblinearutil
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError, onnx_graph
 from streamsvm.service.models.exports.errors import WEIGHTS_A_PIECE
 from streamsvm.service.models.exports.onnx_nodes import outputs_of
-from streamsvm.service.models.names import format_of
+from streamsvm.service.models.formats import format_of
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import Rows

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from streamsvm.reader.errors import InputError
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
-from streamsvm.service.models.names import formats_for
+from streamsvm.service.models.formats import formats_for
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.errors import CorruptData
 from streamsvm.storage.features.maps import FeatureMaps

@@ -9,7 +9,7 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.parsers.tables.column_match import named_numbers
 from streamsvm.service.commands.predict import add_arguments, run
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
-from streamsvm.service.models.names import format_of, formats_for
+from streamsvm.service.models.formats import format_of, formats_for
 from streamsvm.storage.models.model_file import Model
 from tests.machines import numpys_values, random_machine
 

@@ -14,7 +14,7 @@ from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from streamsvm.service.models.exports import MODEL_FORMATS
-from streamsvm.service.models.predicting.prediction import ANSWERS, keep
+from streamsvm.service.models.predicting.answers import ANSWERS, keep
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import Rows

@@ -10,9 +10,9 @@ from scipy import sparse
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.predicting.answers import ANSWERS, keep
 from streamsvm.service.models.predicting.inference import describe, infer
 from streamsvm.service.models.predicting.json_rows import json_rows
-from streamsvm.service.models.predicting.prediction import ANSWERS, keep
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.models.decision import predicted_classes
 from tests.contracts.problems import libsvm_text

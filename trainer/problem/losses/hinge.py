@@ -1,4 +1,4 @@
-"""Hinge loss. Its step is in trainer.kernels.visit and visit_lanes."""
+"""Hinge loss. Its step is in trainer.kernels.hinge and hinge_lanes."""
 
 from typing import TYPE_CHECKING
 

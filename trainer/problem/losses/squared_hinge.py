@@ -1,4 +1,4 @@
-"""Squared hinge loss. Its step is in trainer.kernels.visit and visit_lanes."""
+"""Squared hinge loss. Its step is in trainer.kernels.hinge and hinge_lanes."""
 
 from typing import TYPE_CHECKING
 

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from streamsvm.service.models.predicting.prediction import ANSWERS, keep
+from streamsvm.service.models.predicting.answers import ANSWERS, keep
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.models.model_file import Model
 

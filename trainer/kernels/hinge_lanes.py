@@ -16,13 +16,13 @@ from streamsvm.trainer.kernels.coordinate import (
     weighed,
     weight_of,
 )
-from streamsvm.trainer.kernels.shared import acquire, release
-from streamsvm.trainer.kernels.visit import Dual, Weights
+from streamsvm.trainer.kernels.hinge import Dual, Weights
+from streamsvm.trainer.kernels.lock import acquire, release
 from streamsvm.trainer.problem.lane_kernel import add_lanes, dot_lanes
 from streamsvm.trainer.problem.tasks import Table
 from streamsvm.trainer.updates.statistics import Sums
 
-# Problem     as in kernels/visit.py, in each task
+# Problem     as in kernels/hinge.py, in each task
 #
 # A row is visited in all tasks at once: its dot products are summed up together, and w is added to if any alpha of it
 # has changed. A task with U_i = 0 for the row is left as it is.
