@@ -67,12 +67,12 @@ class Trainer:
         return None
 
     def _resume(self, path: str | None) -> tuple[Mapping[str, Array], int]:
-        """Take w from the checkpoint; what else it has for the trainer, and its number.
+        """Take w from the checkpoint; returns the checkpoint's arrays for the solver, and its number.
 
-        Sets `stop_reason` if this job had ended, and died before its model was there.
+        Sets `stop_reason` if training had ended, and a crash came before the model was made.
         """
         if path is None and self._settings.follows:
-            # All is zero, and its length a bound that memory has no room for: it must not be touched.
+            # w is zero, and longer than memory: how many features come is not known yet. Copying it would fill memory.
             return {}, 0
         if path is None:
             self._w[:] = self._state.w
@@ -84,7 +84,7 @@ class Trainer:
             self.stop_reason = ended["reason"]
             self._convergence.restore(self.stop_reason)
         elif ended and (ended["rules"][:2] != as_now["rules"][:2] or self._convergence.reason):
-            self._convergence.forget()  # what was near enough is so no more, or goes on all the same
+            self._convergence.forget()  # the targets have changed, or a job continues one that had converged
         w = checkpoint["w"]
         self._w[: len(w)] = w
         own = set(checkpoint.names) - {*KEPT_ARRAYS, *RESIDENTS, "w", "published", "lanes"}
@@ -141,13 +141,13 @@ class Trainer:
         self._state.control["training_done"] = 1
 
     def _ended(self, reason: str | None) -> dict[str, Any]:
-        """Why, by which rules, and of which job: one that continues it, or has other rules, goes on."""
+        """Why a job ended, by which rules, and its id: a job with other rules or another id goes on training."""
         settings = self._settings
         rules = settings.tolerance, settings.relative_gap, settings.max_passes, settings.max_seconds
         return {"reason": reason, "rules": list(rules), "job": settings.checkpoints}
 
     def results(self) -> list[dict]:
-        """What came out of each lane, once the reader has certified it."""
+        """The result of each lane, once the reader has certified it."""
         return self._convergence.results(self.stop_reason)
 
     def _certify(self) -> None:

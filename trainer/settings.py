@@ -1,4 +1,4 @@
-"""What the trainer process is told: the `trainer` part of a run's `run.json`."""
+"""Settings of the trainer process: the `trainer` part of a run's `run.json`."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -132,7 +132,10 @@ def _predict_json(values: BinaryFile, predictor: Predictor, body: bytes, index_b
 
 
 def _arriving(chunks: AsyncIterator[bytes], held: Turn) -> Iterator[bytes]:
-    """Yield chunks of the event loop in this thread; lend the thread's turn to others while it waits for one."""
+    """Yield in this thread the chunks that arrive in the event loop.
+
+    While it waits for a chunk, another request may have its turn.
+    """
 
     async def next_chunk() -> bytes | None:
         return await held.lent(anext(chunks, None))

@@ -207,7 +207,10 @@ def _join_statistics(directory: Path, before: Manifest, reading: Reading) -> Non
 
 
 def _without(dataset: Dataset, place: int) -> tuple[Counter[float], float, WeightCounts | None]:
-    """Counts of labels without a block's, the sum of its squared norms, and counts of weights without its own."""
+    """The counts of labels and of weights of all rows but those of the block at `place`.
+
+    Between them, the sum of the squared norms of the block's rows.
+    """
     before = dataset.manifest
     labels, norms, weights = Counter(before.labels), 0.0, before.weights
     for location in dataset.pieces(place):

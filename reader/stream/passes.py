@@ -40,8 +40,8 @@ class Passes:
     def stream(self, pass_: int, look: Callable[[Segment], T], skipped: int = 0, is_alone: bool = False) -> Stream[T]:
         """The pieces of a pass but the first `skipped`, see `Streamer.stream`. Pass 0 is the certificate's.
 
-        Threads work ahead, one for each core but the trainer's; `is_alone`: it waits meanwhile. Even if that leaves
-        one core to this process it is worth a thread: a trainer has less to do, and `pread` waits for the disk.
+        Threads decode ahead: one for each core, less the core of the trainer. `is_alone`: the trainer waits, and its
+        core counts, too. On two cores a thread still pays: it decodes while this thread waits for the disk.
         """
         threads = self._settings.threads - (0 if is_alone else 1)
         if self._arriving is not None:

@@ -1,4 +1,4 @@
-"""What the reader process is told: the `reader` part of a run's `run.json`."""
+"""Settings of the reader process: the `reader` part of a run's `run.json`."""
 
 import json
 from dataclasses import dataclass

@@ -1,1 +1,6 @@
-"""Jobs on several machines, behind the same run as jobs on one: `cluster_run`, and the coordinator's `process`."""
+"""Jobs on several machines.
+
+`cluster_run` lays out a run whose one process, the coordinator (`process`, `rounds`), has the machines' agents
+(`nodes`, `machine`) train on their shards (`dataset`). The worker sees it as any other run. See trainer.distributed for
+what differs in a trainer.
+"""

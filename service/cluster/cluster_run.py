@@ -45,7 +45,7 @@ def cluster_run(
     """
     check_machines(plan, settings)
     directory.mkdir(parents=True)
-    # Of a sparse file nothing is there.
+    # alpha is a sparse file here: until something is written it takes no room.
     state = create_state(directory, plan.n_rows, plan.width, True, *plan.axes)
     checkpoint = newest_checkpoint(checkpoints) if checkpoints else None
     if checkpoint:

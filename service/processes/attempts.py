@@ -35,9 +35,9 @@ _log = logging.getLogger("streamsvm.worker")
 class Attempt:
     """A run that has been started for a job on record. A `service.jobs.lanes.runner.Attempt`.
 
-    checkpoint  that the run goes on from, or None
+    checkpoint  the checkpoint that the run goes on from, or None
     remove      removes the run's directory
-    slowdowns   told so far
+    slowdowns   bits of the slowdowns that are on record, see storage.run.slowdowns
     """
 
     record: dict[str, Any]
@@ -66,7 +66,7 @@ class Attempt:
         try:
             self.run.close()
         except Exception:
-            # Without its directory a trainer keeps nothing; its processes end with this one.
+            # A trainer whose run directory is gone writes no checkpoint; the processes die with this one.
             JobLog(_log, self.record["id"]).exception("its processes may still run")
         self.remove()
 

@@ -57,7 +57,10 @@ class Setbacks:
         return [job_id for job_id, (_, until) in self._pauses.items() if now < until]
 
     def attend(self) -> None:
-        """Write down what could not be before. Of jobs that were queued again and cancelled there nothing stays."""
+        """Try again to record the failures that could not be recorded, and tidy up after jobs cancelled in the queue.
+
+        A job that was queued again after a failure has files; once it is cancelled they are removed.
+        """
         for job_id, settle in list(self._unsettled.items()):
             self._try(job_id, settle)
         queued = {record["id"]: record for record in self._store.jobs_queued_again()}

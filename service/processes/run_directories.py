@@ -12,7 +12,7 @@ from streamsvm.service.settings import Settings
 from streamsvm.storage.run.state import read_control
 
 _SPARE_BYTES = 16 << 20
-_SHOWN = "run"  # in a job's directory, a link to that of its attempt
+_SHOWN = "run"  # name of the link in a job's directory to the run directory of its attempt
 
 
 class RunDirectories:
@@ -31,12 +31,12 @@ class RunDirectories:
         return base / f"{self._prefix}{record['id']}-{len(record['transitions'])}-{lane}"
 
     def show(self, job_id: str, directory: Path) -> None:
-        """Have it found by whoever looks at the job."""
+        """Link to the run directory from the job's directory: the api reads the state of a running job there."""
         self._link(job_id).unlink(missing_ok=True)
         self._link(job_id).symlink_to(directory)
 
     def remove(self, job_id: str, directory: Path) -> None:
-        """The attempt is over."""
+        """Remove the run directory of an attempt that is over, and the link to it."""
         shutil.rmtree(directory, ignore_errors=True)
         self._link(job_id).unlink(missing_ok=True)
 
@@ -47,7 +47,7 @@ class RunDirectories:
                 shutil.rmtree(stale, ignore_errors=True)
 
     def trained_seconds(self, job_id: str) -> float | None:
-        """How long a job had been trained whose attempt is still there, and can be read."""
+        """How long a job has been trained, by the run directory of its attempt; None if there is none to read."""
         try:
             return read_control(self._link(job_id))["elapsed_seconds"]
         except (OSError, ValueError):

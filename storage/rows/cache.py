@@ -81,11 +81,11 @@ class CacheWriter:
         self._step_bytes = _STEP.itemsize + 8 * (plan.most_live + 1)
 
     def read(self, segment_id: int) -> Segment:
-        """A copy-free view, valid until the next `commit`."""
+        """A segment as a view of the cache's memory, valid until the next `commit`."""
         return self.read_all([segment_id])[0]
 
     def read_all(self, segment_ids: list[int]) -> list[Segment]:
-        """Copy-free views, valid until the next `commit`."""
+        """The segments of these ids as views of the cache's memory, valid until the next `commit`."""
         with self._environment.begin(buffers=True) as transaction:
             # The views outlive the transaction: only this process commits, so the pages stay until it does.
             return [view(_get(transaction, _key(segment_id))) for segment_id in segment_ids]

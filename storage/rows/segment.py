@@ -204,7 +204,7 @@ class SegmentBuilder:
 
 
 def _layout(rows: int, nnz: int, optional: int) -> tuple[tuple[np.dtype, int], ...]:
-    # Every column is aligned: four bytes a row are left when class and fold have been taken together.
+    # Every column is aligned: the codes of class and fold take two bytes a row each, four together.
     return (
         (NORM, rows), (ROW_ID, rows), (OFFSET, rows + 1), (INDEX, nnz), (VALUE, nnz), (CODE, rows), (CODE, rows),
         (TARGET, rows if optional & _HAS_TARGET else 0), (ROW_WEIGHT, rows if optional & _HAS_WEIGHT else 0),

@@ -1,1 +1,1 @@
-"""What the processes of a run share, and what a crash leaves of it."""
+"""Files of a run: the state that its processes share, and the checkpoints that a crash leaves."""

@@ -1,7 +1,7 @@
 """Checkpoints of a job: two slots, so that a sound one stands while the other is being written.
 
-A run that goes on from a checkpoint compares its weights with alpha as the data streams by. What it writes before it
-has done so goes into a slot of its own: if the weights turn out wrong, that slot and the one it came from are dropped.
+A run that goes on from a checkpoint compares w with sum_i alpha_i y_i x_i while the data stream by. A checkpoint that
+it writes before that goes into UNSURE_SLOT: if w turns out wrong, that slot and the one it came from are dropped.
 
 A checkpoint is an npz file: the arrays as they are, each with its checksum, and `about`, a JSON document.
 """
@@ -34,7 +34,7 @@ _OLDER = "The job goes on from an older checkpoint, or from the start."
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint on disk. `about["number"]` counts those of a job."""
+    """A checkpoint on disk. `about["number"]` is its number among the job's checkpoints: the newest has the largest."""
 
     path: Path
     about: Mapping[str, Any]
@@ -47,7 +47,7 @@ class Checkpoint:
         return array[:, np.newaxis] if name in _OF_TASKS and array.ndim == 1 else array
 
     def length(self, name: str) -> int:
-        """Of an array, without reading it; raises CorruptData."""
+        """The length of an array, without reading it; raises CorruptData."""
         with _reading(self.path) as archive, archive.open(f"{name}.npy") as member:
             np.lib.format.read_magic(member)
             shape, _, _ = np.lib.format.read_array_header_1_0(member)
@@ -55,11 +55,11 @@ class Checkpoint:
 
     @property
     def names(self) -> list[str]:
-        """Of its arrays."""
+        """Names of its arrays."""
         return self.about[_NAMES]
 
     def arrays(self) -> dict[str, Array]:
-        """All of them."""
+        """All arrays by name; raises CorruptData."""
         return {name: self[name] for name in self.names}
 
 

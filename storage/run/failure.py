@@ -1,4 +1,4 @@
-"""What a process of a job could not go on for: left in the run directory for the one that started it."""
+"""The error that ended a process of a job, written into the run directory for the process that started it."""
 
 import json
 import os

@@ -1,7 +1,7 @@
-"""A round of a trainer whose rows are a shard of the problem's: its changes, and how much of them is kept.
+"""The round that ends a pass of a shard trainer: it tells how alpha has changed, and takes the step agreed on.
 
-See storage.run.rounds. D along what all machines have changed is a parabola, and the box is convex: the best step, at
-most the whole, needs two numbers of each machine, and the changes of w (Lee, Roth, "Distributed box-constrained
+See storage.run.rounds. D is a parabola along the changes of all machines, and the box is convex: the best step, up to
+the whole change, needs two numbers of each machine, and the changes of w (Lee, Roth, "Distributed box-constrained
 quadratic optimization for dual linear SVM", ICML 2015).
 """
 
@@ -20,9 +20,9 @@ _PART_ROWS = 1 << 16
 class Round:
     """`end` each round. alpha (n_rows, width) and w (features, width) are the trainer's.
 
-    tasks      D is the same for the rows of both signs
-    export     rows that do not rest, for the coordinator when it asks for them
-    first_gap  (count,) P - D as the sweeper's first sweep met it; nan: there was none
+    tasks      rows of both signs have the same D
+    export     writes rows that do not rest when the coordinator asks for them
+    first_gap  (n_figures,) P - D as the first sweep of the round added it up; nan: there was no sweep
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Round:
                 self._shared.certify(self._w)
             order = self._ask()
             self._w[:] = self._shared.scratch_w
-        self.export.forget()  # a machine that was late is told to go on
+        self.export.forget()  # if this machine was late, its exported rows have not been used
         return order is Order.GO_ON
 
     def _ask(self) -> Order:
@@ -83,7 +83,7 @@ class Round:
         self.first_gap = np.full_like(self.first_gap, np.nan)
 
     def _take_alpha(self) -> None:
-        """Take over the alpha of exported rows, if the agent has brought it: the next round begins there, at rest."""
+        """Take over the alpha of exported rows, if the agent has brought it: the next round starts from it."""
         if self.export.take_alpha():
             self._before[:] = self._alpha
 

@@ -69,8 +69,8 @@ def prefetch_row(coming: int, rows: Columns, alpha: Array, lanes: int) -> None:
     prefetch(alpha, rows.row_id[coming] * lanes)
 
 
-# kind_of(...): the line of a table that the row at a position has; weight_of(...): its weight; weighed(...): U and D of
-# a row with this weight.
+# kind_of(...): the kind of the row at a position, which is its line in the table. weight_of(...): its weight.
+# weighed(U, D, weight): bound U weight and curvature D / weight of a row: here its weight enters training.
 
 
 @njit(cache=True, inline="always")

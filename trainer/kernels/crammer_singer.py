@@ -172,8 +172,8 @@ def add_classes(
 # In place    dual.alpha, weights.w, both by lanes; notes: as kernels.hinge. score: minus the row's term of the duality
 #             gap, sum_m r_m (max G - G_m), if it is free or violates, or by how much it rests; +inf if it is left out
 # Returns     the largest violation met (0 for none), and 0: so that their difference is what LIBLINEAR's -e bounds; the
-#             changes of sum_i [sum_m alpha_im - alpha_i,own], so that D = sum alpha - it - 1/2 |w|^2, as in other
-#             kernels; and of the number of free rows, both from what was `before`
+#             change of S = sum_i [sum_m alpha_im - alpha_i,own], so that D = sum alpha - S - 1/2 |w|^2, as in other
+#             kernels; and the change of the number of free rows, both from what was `before`
 #
 # An alpha_i that momentum has moved sums to 0 still; beyond its bound it counts as at its bound, and the row's step is
 # taken in any case.

@@ -1,4 +1,4 @@
-"""Dual coordinate descent on given rows in memory: hinge and squared hinge loss."""
+"""Dual coordinate descent for hinge and squared hinge loss in one task; `hinge_lanes` visits rows in several tasks."""
 
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ from streamsvm.trainer.problem.tasks import Table
 
 
 class Dual(NamedTuple):
-    """alpha (n_rows * lanes,) float64 by row id, and what it was before momentum moved it; alpha itself without."""
+    """alpha (n_rows * lanes,) float64 by row id, and alpha before momentum moved it: the same array if nothing did."""
 
     alpha: Array
     before: Array
@@ -33,7 +33,7 @@ class Dual(NamedTuple):
 class Weights(NamedTuple):
     """w (d * lanes,) float64.
 
-    lock  (1,) int64, for whoever adds a row while other threads visit rows at the same w; (0,): there are none
+    lock  (1,) int64, taken to add a row while other threads visit rows at the same w; (0,) if no other thread does
     """
 
     w: Array
@@ -45,7 +45,7 @@ class Notes(NamedTuple):
 
     score  float32, how little a row has left to teach
     gain   float64, by how much the dual objective rose
-    rest   float32, how far beyond its bound's condition a row rests, -1 if it does not; or empty, if nobody asks
+    rest   float32, |G| of a row at a bound that G keeps there, -1 of any other row; empty if the caller needs none
     """
 
     score: Array

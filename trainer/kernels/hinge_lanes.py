@@ -1,4 +1,4 @@
-"""Dual coordinate descent on given rows in memory, in several lanes at once: hinge and squared hinge loss."""
+"""Dual coordinate descent for hinge and squared hinge loss in several tasks at once."""
 
 import numpy as np
 

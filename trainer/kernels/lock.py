@@ -1,4 +1,4 @@
-"""A lock for rows that several threads add to w: each row's addition is whole, and none is lost."""
+"""A spin lock on w: a thread holds it while it adds a row, so that no addition of another thread is lost."""
 
 from typing import Any
 

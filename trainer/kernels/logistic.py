@@ -82,7 +82,7 @@ def negative_entropy(a: float, C: float) -> float:
 #
 # Inputs      rows: a segment's columns; table of one task, with U = C
 # In place    alpha (n_rows,) by row_id; w (d,)
-# Returns     largest and smallest G met (M+, M-) and at least and at most 0, so that their difference bounds |G|; and
+# Returns     M+ = max(0, largest G met) and M- = min(0, smallest G met), so that their difference bounds |G|; and
 #             the changes of sum [alpha_i - d_i(alpha_i)], d_i the row's part of the dual objective, and of the number
 #             of rows with 0 < alpha_i < C_i
 

@@ -16,17 +16,17 @@ class Objective(Protocol):
     """m, alpha, `dots` are (n, width), sums (n_figures,).
 
     tasks    whose objective it is
-    resting  (n_kinds, width): at this alpha, or at 0, a row rests if its gradient m - 1 holds it there
+    resting  (n_kinds, width): the bound of alpha, beside 0, at which the sign of its gradient m - 1 can keep a row
     """
 
     tasks: Tasks
     resting: Array
 
     def m(self, terms: RowTerms, dots: Array) -> Array:
-        """What losses are a function of, at the rows' <w, x_i>."""
+        """The argument of each loss (margin or residual), at the rows' <w, x_i>."""
 
     def coefficients(self, terms: RowTerms, alpha: Array) -> Array:
-        """What multiplies x_i in w."""
+        """The factors of x_i in w: alpha_i y_i, or alpha_i in regression."""
 
     def projected(self, terms: RowTerms, alpha: Array) -> Array:
         """The alpha inside its bounds that is nearest to this one."""
@@ -118,7 +118,7 @@ class _Joint:
         return np.ascontiguousarray(terms.C[:, 0])
 
     def _z(self, m: Array) -> Array:
-        """Decision values but for a number for each row, which changes nothing."""
+        """Decision values, up to a constant for each row, which leaves losses and violations as they are."""
         own = m[:, : self._n]
         return np.where(np.isinf(own), 0.0, -own)
 
@@ -147,7 +147,7 @@ def add_to_w(rows: Segment, coefficients: Array, w: Array) -> None:
 
 
 def half_squares(w: Array, n_figures: int) -> Array:
-    """|w|^2 / 2 of each problem, (n_figures,); one figure is of the whole axis."""
+    """|w|^2 / 2 of each problem, (n_figures,). If n_figures is 1, all columns of w belong to one problem."""
     if n_figures == 1:
         flat = w.reshape(-1)
         return np.array([float(flat @ flat) / 2])

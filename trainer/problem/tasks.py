@@ -12,8 +12,8 @@ A row has a class code, a fold and maybe a weight (storage.rows.segment). Class 
 table says what the rows of each kind are in each task: their sign y, C, the upper bound U of alpha, and the curvature D
 of d. A row's weight multiplies C and U and divides D. U = 0 leaves a row out of a task; there is no other way.
 
-alpha has the shape (n_rows, width) and w (features, width). The axis of tasks is as wide as kernels need it; columns
-beyond the tasks are of no rows.
+alpha has the shape (n_rows, width) and w (features, width). Kernels need certain widths: columns beyond the tasks only
+fill the axis, and U is 0 in them.
 """
 
 import math
@@ -33,7 +33,10 @@ _LEAST_JOINT, _JOINT_STEP = 4, 8  # widths of the axis of classes are 4 and the 
 
 
 class Table(NamedTuple):
-    """What a row of each kind, class code times n_folds plus fold, is in each task: (n_kinds, width) float64 each."""
+    """Sign y, bound U and curvature D of each kind of row in each task: (n_kinds, width) float64 each.
+
+    A kind's line is its class code times n_folds, plus its fold.
+    """
 
     n_folds: int
     sign: Array
@@ -42,7 +45,7 @@ class Table(NamedTuple):
 
 
 class RowTerms(NamedTuple):
-    """What some rows are in each task.
+    """Signs, C, targets and class codes of some rows.
 
     sign, C   (n, width): y, and C_i, 0 where the row is left out
     target    (n,) number to predict in regression; class_code (n,)
@@ -85,11 +88,11 @@ class Tasks:
 
     loss      a name of `trainer.problem.losses`
     each      the tasks; of one joint problem, a task for each class, whose C_positive is the C of the class's rows
-    labels    what a dataset has for the classes, by code. Empty in regression, and while a dataset is being read in:
+    labels    the dataset's label of each class code. Empty in regression, and while a dataset is being read in:
               then the largest label is class 0 and all others are class 1
     n_folds   rows are dealt out to so many folds, by a hash of `seed`
     epsilon   half the width of regression's tube
-    is_joint  all classes are in one problem, that of Crammer and Singer: they share figures, and a row's bounds
+    is_joint  all classes are in one problem, that of Crammer and Singer, with one P, one D and one C_i for each row
     """
 
     loss: str
@@ -106,7 +109,7 @@ class Tasks:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "Tasks":
-        """Tasks from what `asdict` has made of them, be it by way of JSON."""
+        """The tasks that `asdict` turned into this document, which may have been JSON in between."""
         each = tuple(Task(**task) for task in document["each"])
         return cls(**{**document, "each": each, "labels": tuple(document["labels"])})
 
@@ -126,12 +129,12 @@ class Tasks:
 
     @property
     def count(self) -> int:
-        """Problems, each with figures of its own."""
+        """Number of problems; each has its own P, D, M+ and M-, which are called its figures."""
         return 1 if self.is_joint else len(self.each)
 
     @property
     def n_figures(self) -> int:
-        """Length of arrays of figures: a joint problem has one of each, other tasks have their places on the axis."""
+        """Length of arrays of figures (P, D, M+, M-): 1 for a joint problem, else one place for each column of w."""
         return 1 if self.is_joint else self.width
 
     @property
@@ -149,7 +152,7 @@ class Tasks:
         return Table(self.n_folds, self._signs, U, D)
 
     def terms(self, rows: Segment) -> RowTerms:
-        """What these rows are in each task."""
+        """The terms of these rows: a row's weight multiplies its C."""
         kinds = self._kinds(rows)
         C = self._C[kinds]
         if len(rows.weight):

@@ -30,13 +30,14 @@ MakeShared = Callable[[State, bool, bool, int], SharedState]  # (state, deferred
 
 @dataclass(frozen=True)
 class Solver:
-    """What there is to know of a solver.
+    """A solver as jobs, plans and the trainer see it.
 
     train     (settings, source, alpha, w) -> generator; changes alpha (n_rows, width) and w (features, width) in place
     feed      its source: "steps" is trainer.rows.cache.Cursor, "blocks" trainer.rows.blocks.Blocks
     losses    it can minimise
     options   class of the fields of a job that mean something to it and not to all solvers
-    evicts    what leaves a full cache first: "score", the rows with the highest; "random", the infinite ones, then any
+    evicts    which rows leave a full cache first: "score": those with the highest score; "random": those whose score
+              is infinite, then any
     is_dual   it trains alpha, and w with it; else w alone, and its Progress has a lower bound of its own
     has_lanes several problems may be trained side by side
     has_kernel  it trains support vectors of a Gaussian kernel, no w
@@ -64,7 +65,7 @@ class Solver:
 
 
 def _a_row(size: int) -> Callable[[int, int, int, Any], int]:
-    """So many bytes for each."""
+    """An `own_bytes` of a solver that holds `size` bytes for each row."""
     return lambda n_rows, *_: size * n_rows
 
 
@@ -103,7 +104,7 @@ SOLVERS = {
     ),
 }  # fmt: skip
 
-# Those of all solvers. Two that share a name are the same.
+# The options of all solvers by name. Solvers that have an option of the same name share its description.
 OPTIONS: dict[str, Option] = {
     name: option for solver in SOLVERS.values() for name, option in options_of(solver.options).items()
 }
@@ -121,7 +122,7 @@ def read_settings(run: Path) -> TrainerSettings:
 
 
 def settings_of(told: Mapping[str, Any], maps: FeatureMaps) -> TrainerSettings:
-    """Those told to a trainer, with feature maps that are fitted."""
+    """The settings in a document (the `trainer` part of a run file), with feature maps that are fitted."""
     cache, options = CachePlan(**told["cache"]), SOLVERS[told["solver"]].options(**told["options"])
     own = {"cache": cache, "options": options, "maps": maps, "tasks": Tasks.of(told["tasks"])}
     return TrainerSettings(**{**told, **own})
@@ -135,8 +136,8 @@ def make_cursor(
     slots: Slots | None = None,
     kept: Mapping[str, Array] = EMPTY,
 ) -> Cursor:
-    """The cache, a step at a time, or what stands for it; without `slots` no checkpoints are made."""
-    # By block the reader waits while the trainer works: what is noted cannot reach it too early.
+    """A cursor over the steps of the cache, if there is one; without `slots` it makes no checkpoints."""
+    # A solver that takes blocks need not defer its notes: the reader waits while the trainer works on a block.
     is_exact = settings.pace == "fixed"
     deferred = is_exact and SOLVERS[settings.solver].feed == "steps"
     tasks = settings.tasks

@@ -1,7 +1,7 @@
-"""When training is done: the only place that decides it, for passes, sweeps, rounds of several machines, and jobs.
+"""Decides when training is done: a pass, a run of sweeps, a round of several machines, a job.
 
-What visits meet only suggests that a task has converged: rows are met at a moving w. A certificate, all rows at one w,
-decides.
+The figures of visits only suggest that a task has converged, because w moves between visits. A certificate, which has
+all rows at one w, decides. `trainer.updates.limits` ends a job within a pass, by time or on request.
 """
 
 from dataclasses import dataclass
@@ -20,21 +20,20 @@ from streamsvm.trainer.updates.statistics import SweepStatistics
 
 CONVERGED = ("tolerance", "relative_gap")  # why a task has converged
 
-# How much nearer than asked for a guess has to be, for a pass over all rows to be spent on finding out.
+# A certificate costs a pass over all rows: it is made only if the guessed figure is this many times below its target.
 _TO_SPARE = 2.0
-# A sweep meets rows at a moving w, on average in its middle; measured, the gap at its end is 0.6 to 0.75 times that.
-_AT_END = 0.75
-# In a pass, with a target that sweeps may reach, and without: a pass of the reader costs as much as ten.
+_AT_END = 0.75  # the gap at the end of a sweep, measured (0.6 to 0.75), as a share of the gap that its visits add up to
+# Most sweeps of a pass, with a target that they may reach, and without one: a pass of the reader costs as much as ten.
 _MOST_SWEEPS, _MOST_SWEEPS_UNBOUND = 200, 10
 
 
 @dataclass(frozen=True)
 class StoppingTargets:
-    """What ends training; None: not this.
+    """The figures at which training ends; None: this figure does not end it.
 
-    tolerance     M+ - M-, or what a solver has for it
+    tolerance     of M+ - M-, or of the distance that a solver has in its place
     relative_gap  see trainer.problem.objective.relative_gap
-    share_of_gap  of P - D as the first sweep of a run of sweeps met it
+    share_of_gap  a run of sweeps ends when P - D is this share of the P - D in its first sweep
     """
 
     tolerance: float | None
@@ -101,7 +100,7 @@ def is_late(seconds: float, max_seconds: float | None) -> bool:
 
 
 def has_enough_sweeps(sweeps: int, settings: TrainerSettings, seconds: float) -> bool:
-    """Whether so many sweeps are enough for a pass: at pace "fixed" as many as visits are due to a row."""
+    """Whether so many sweeps are enough for a pass; at pace "fixed" a pass has `updates_per_row` sweeps."""
     if settings.pace == "fixed":
         return sweeps >= max(1.0, settings.options.updates_per_row)
     most = _MOST_SWEEPS if StoppingTargets.of(settings).is_bound else _MOST_SWEEPS_UNBOUND
@@ -120,7 +119,7 @@ Figures = list[tuple[float, float]]  # M+ - M- and the relative gap of each task
 
 
 class Convergence:
-    """Which tasks of a job have converged: they stay as they are. Kept in the state."""
+    """Decides which tasks of a job have converged. Notes it in the state: training leaves those tasks as they are."""
 
     def __init__(self, state: State, settings: TrainerSettings, is_dual: bool) -> None:
         self._state = state
@@ -143,16 +142,16 @@ class Convergence:
         return self.reason or limit_reached(passes, settings.max_passes, seconds, settings.max_seconds, is_stopping)
 
     def restore(self, reason: str | None) -> None:
-        """A job that had ended for this reason goes on to its end. Checkpoints of one task do not say more."""
+        """Note again why a job converged that died before its model was made. Of several tasks the state says it."""
         if self._settings.tasks.width == 1 and reason in CONVERGED:
             self._by[:] = 1 + CONVERGED.index(reason)
 
     def forget(self) -> None:
-        """The job goes on by other rules."""
+        """Note that no task has converged: the job goes on with other targets."""
         self._by[:] = 0
 
     def figures(self) -> Figures:
-        """Figures as of the last pass, one before a crash too; 0 if there was none."""
+        """The figures of the last pass, which may have been before a crash; 0 if there was no pass."""
         columns = (self._lanes[name].tolist() for name in SHOWN_OF_LANE)
         return [
             (M_plus - M_minus, relative_gap(primal, dual))
@@ -160,14 +159,14 @@ class Convergence:
         ]
 
     def is_worth_a_look(self, progress: Progress, before: Figures) -> bool:
-        """Whether all rows should be looked at, at the w of now, rather than in a pass to find out."""
+        """Whether to have the present w certified now, instead of finding out in another pass whether it is enough."""
         if progress.is_worth_a_look:
             return True
         each = zip(self._by.tolist(), self._suggested(progress), before, self.figures(), strict=True)
         return any(not by and (place or self._has_likely_fallen(*gaps)) for by, place, *gaps in each)
 
     def needs_certificate(self, progress: Progress) -> bool:
-        """Whether a certificate says more than the pass: the gradients of a solver without alpha are its own affair."""
+        """Whether a certificate can confirm what the pass suggests: without alpha it says nothing about gradients."""
         return self._is_dual or 1 + CONVERGED.index("relative_gap") in self._suggested(progress)
 
     def decide(self, progress: Progress, is_certified: bool) -> None:

@@ -1,6 +1,6 @@
-"""When a job ends within a pass: its time is over, or a person asked for an end, and the pass goes on for long.
+"""Ends a job within a pass if its time is over or a person stopped it, and the pass lasts GRACE_SECONDS longer.
 
-A pass that ends soon is waited for: a job that goes on from its end comes to what an undisturbed one comes to.
+A shorter pass is finished: a job that continues from the end of a pass reaches the same model as an undisturbed one.
 """
 
 import time
@@ -13,15 +13,16 @@ GRACE_SECONDS = 2.0
 
 
 class Ended(Exception):
-    """The job ends where it is in a pass. alpha and w go together; rows that have not been met wait for another job."""
+    """The job ends within a pass. w = sum_i alpha_i y_i x_i holds; rows not visited in the pass keep their alpha."""
 
 
 class Limits:
-    """
-    elapsed_seconds   of the job so far
+    """Tells whether a job has to end within its pass.
+
+    elapsed_seconds   returns how long the job has taken so far
     max_seconds       that it may take, or None
-    first_is_whole    time does not cut the first pass short: the rows are being read in, or other lanes have had their
-                      time before, or will
+    first_is_whole    time does not cut the first pass short: the rows are being read in, or lanes trained one after
+                      the other share the time, and each gets one pass at least
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class Limits:
 
     @property
     def has_passed(self) -> bool:
-        """Whether the end of the pass is waited for no more."""
+        """Whether the job has to end now, without waiting for the end of the pass."""
         return self._has_waited() or self._is_late()
 
     def _is_late(self) -> bool:

@@ -25,7 +25,8 @@ class CoordinateUpdater:
     """Visits rows, which changes the variables, counts the visits and tells the reader of them.
 
     visited    how rows are made ready to be visited
-    score      kind of score, see trainer.kernels.coordinate; asks_rest: visits are to tell how far rows rest
+    score      kind of score, see trainer.kernels.coordinate
+    asks_rest  visits return `rest`, see trainer.kernels.hinge.Notes
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class CoordinateUpdater:
 
     @property
     def count(self) -> int:
-        """Figures of each kind."""
+        """Length of arrays of figures, see trainer.problem.tasks."""
         return self.variables.count
 
     def visit(self, rows: Segment, order: Array, is_alone: bool = True) -> Visits:
@@ -60,7 +61,7 @@ class CoordinateUpdater:
         self.note(rows.row_id[order], visits.score)
 
     def rests_beyond(self, row_id: Array, visits: Visits, above: float, below: float) -> Array:
-        """Which of the rows (k,) just visited rest by more than this at alpha_i = 0, or than -below at U_i: (k,) bool.
+        """Which of the rows (k,) just visited have |G| above `above` at alpha_i = 0, or above -below at U_i: (k,) bool.
 
         LIBLINEAR shrinks these; `above` and `below` are M+ and M- of the round before (Hsieh et al. 2008, algorithm 3).
         In regression the larger of the two counts (Ho, Lin 2012, section 3.2).
@@ -130,7 +131,7 @@ def gathered(rows: Segment, order: Array, notes: Notes, sums: tuple[float, float
 
 
 def joined(some: list[Visits], count: int) -> Visits:
-    """Visits one after the other, of so many figures; there may be none."""
+    """The visits of several batches as one; `count` is the length of arrays of figures, for an empty list."""
     sums = Sums.none(count)
     for visits in some:
         sums = sums.plus(visits.sums)

@@ -75,7 +75,7 @@ labels_of_sparse = answer.as_numpy("label")
 print(f"the same labels: {np.array_equal(labels, labels_of_sparse)}")
 
 # %%
-# The model can leave the service. From its file, it predicts the same without one.
+# The model can be downloaded. Loaded from its file, it predicts the same labels without a service.
 
 model.download(folder / "digits.npz")
 labels_here = streamsvm.load(folder / "digits.npz").predict(pictures[is_test])

@@ -50,7 +50,7 @@ class Heading:
         raise InputError(f"{option}_missing", f"there is no column {wanted!r} among {self.n_columns}{names}", line=1)
 
     def places(self, wanted: str, option: str) -> list[int]:
-        """The places of the columns in a list between commas, quoted as in CSV; errors as `place`."""
+        """The places of the columns that an option lists, between commas, quoted as in CSV. Errors as `place`."""
         return [self.place(each, option) for each in listed(wanted)]
 
     def name(self, place: int) -> str:

@@ -73,7 +73,7 @@ class ShardReading:
         self.remove()
 
     def remove(self) -> None:
-        """Drop what was read in."""
+        """Remove the files of the shard that was read in."""
         self._leftovers.remove()
 
     def _read(self) -> None:

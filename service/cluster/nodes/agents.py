@@ -23,7 +23,7 @@ class Agent(Machine):
         super().__init__(Path(os.environ.get(ROOT_VARIABLE, DEFAULT_ROOT)))
 
     def about(self) -> tuple[str, list[str]]:
-        """Its version of StreamSVM and its shards."""
+        """The version of StreamSVM on this node, and the shards that it has."""
         return version("streamsvm"), self.shards()
 
     def go_on_by(self, answer: Answer, change: Change | None) -> Found | None:
@@ -38,7 +38,7 @@ class Agent(Machine):
 
 
 def agent_on(ray: Any, node: str) -> Any:
-    """A new one."""
+    """Start an agent on a node; returns Ray's handle of the actor."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415 - an extra
 
     remote = ray.remote(num_cpus=0, max_restarts=0)(Agent)

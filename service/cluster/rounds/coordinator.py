@@ -1,10 +1,9 @@
 """Rounds of a job on several machines, from its beginning to its certificate.
 
-Machines work on their own rows; then all take the best step along what they have changed together. w is at any time the
-sum of their parts of it, so that one that is lost, or comes back with what it had some rounds ago, changes w by what
-its part has changed, and nothing else. A machine that is late is waited for up to a bound; the step is then of the
-others, and its change is part of a later one: the line search is exact whenever a change was begun. Once rounds have
-become slow, rows that do not rest are trained here after each (see pool).
+In a round each machine trains on its own rows. The coordinator adds up the changes of w and takes the best step along
+the sum. w is the sum of one part for each machine: if one dies and comes back with an older alpha, only its part is
+replaced. It waits for a late machine up to a bound; its change then enters a later round: the line search stays exact.
+Once rounds bring little, rows that do not rest are trained here after each round (see pool).
 """
 
 import time
@@ -31,11 +30,11 @@ _NONE: Mapping[int, Array] = {}
 class Coordinator:
     """`run` until the job has ended.
 
-    width, lanes  shape of w; axis: of its last axis, 1: it has none
-    report        receives what there is to say after each round
-    is_stopping   whether somebody wants an end
-    pool          for rows that do not rest; None: rounds are all there is
-    attend        is called several times a second with what has come of the round, and may raise
+    width, axis   shape of w; the first `lanes` of its columns are lanes
+    report        is called with this coordinator after each round
+    is_stopping   tells whether a person has stopped the job
+    pool          trains rows that do not rest after a round; None: they are not pooled
+    attend        is called several times a second with the reports that have come, and may raise
     """
 
     def __init__(
@@ -54,7 +53,7 @@ class Coordinator:
         self._report, self._attend = report, attend
         shape = (width, axis)
         self.w = np.zeros(shape)
-        self._sum_of_shards = np.zeros(shape)  # w, but for what rounding has left over
+        self._sum_of_shards = np.zeros(shape)  # differs from w by rounding
         self._total = np.zeros(shape)  # change of a round
         self.shards = [ShardState(np.zeros(shape), np.zeros(lanes)) for _ in range(len(machines))]
         self.round = rules.rounds_before
@@ -78,7 +77,7 @@ class Coordinator:
             self._report(self)
 
     def _end_round(self, come: dict[int, Found]) -> None:
-        """Agree on what these have changed; then pool rows or look at all of them, if it is time."""
+        """Take the best step along the changes these report; then pool rows, or look at all rows, if it is time."""
         is_joined = self._join(come)
         change = self._agree(come)
         self._machines.keep(come)
@@ -93,7 +92,7 @@ class Coordinator:
             self._look(set(come), needs_all=is_looking)
 
     def _look(self, asked: set[int], needs_all: bool) -> None:
-        """Have these look at all of their rows, at the w of now; then go on, or end."""
+        """Have these machines compute the figures of all their rows at the present w; then have them go on, or end."""
         come = self._collect(asked, Order.LOOK, needs_all)
         if len(come) == len(self.shards) and all(found.losses is not None for found in come.values()):
             self._certify(come)
@@ -112,7 +111,7 @@ class Coordinator:
         return self.convergence.wants_look(self.round, self.D)
 
     def _train_pooled(self, asked: set[int]) -> dict[int, Found]:
-        """Have these give rows that do not rest, train them, and tell what has come of it; who has been told."""
+        """Train rows that do not rest, of these machines; send their alpha back. Returns the last reports."""
         assert self._pool is not None
         alpha: Mapping[int, Array] = {}
         with self._pool.open() as pooled:
@@ -129,7 +128,7 @@ class Coordinator:
         return come
 
     def _fill(self, pooled: Pooled, asked: set[int]) -> tuple[dict[int, Found], bool]:
-        """Add what these give, until no one gives more. What they said last, and whether no one was late halfway."""
+        """Add the rows that these export to the pool. Returns their last reports, and whether no one was late."""
         come: dict[int, Found] = {}
         pending = asked
         while pending:
@@ -146,7 +145,7 @@ class Coordinator:
         return ready, len(ready) == len(come)
 
     def _collect(self, pending: set[int], order: Order, needs_all: bool, least: int = 1) -> dict[int, Found]:
-        """Reports of machines on this order: of all that are pending, or of those in time, but of so many at least."""
+        """Reports on this order from all pending machines, or from those in time, but from `least` of them."""
         patience = max(_LEAST_PATIENCE, _PATIENCE * self._usual_seconds.get(order, inf))
         began = time.monotonic()
         come: dict[int, Found] = {}
@@ -168,26 +167,26 @@ class Coordinator:
         return come
 
     def _join(self, come: Mapping[int, Found]) -> bool:
-        """Take in what machines say their part of w is; whether one of them has begun anew."""
+        """Take over the parts of w that machines report as a whole; returns whether one of them has started anew."""
         told = {k: found.own_w for k, found in come.items() if found.own_w is not None}
         for k, own_w in told.items():
             self.shards[k].w[:], self.shards[k].dual = own_w, come[k].dual
         if told:
-            # All of it anew: what rounding has left over is gone, too.
+            # Added up anew, so that rounding errors of earlier rounds are gone.
             self._sum_of_shards[:] = sum(shard.w for shard in self.shards)
             self.w[:] = self._sum_of_shards
         return any(come[k].losses is None for k in told)
 
     def _agree(self, come: Mapping[int, Found]) -> Change:
-        """Take the best step along what these have changed."""
+        """Take the best step along the changes that these machines report; returns the sum of the changes."""
         moved = {k: found for k, found in come.items() if found.own_w is None and found.given is None}
-        total = np.subtract(self._sum_of_shards, self.w, out=self._total)  # what rounding has left over
+        total = np.subtract(self._sum_of_shards, self.w, out=self._total)  # rounding errors of earlier rounds
         for found in moved.values():
             found.change.add_to(total)
         linear, square = (self._sum(moved, name) for name in ("linear", "square"))
         agreed = Change.of(total)
         total[...] = 0.0
-        agreed.add_to(total)  # as all take it
+        agreed.add_to(total)  # as machines decode it
         self.step = best_step(self.w[:, : self._lanes], total[:, : self._lanes], linear, square)
         if self._rules.combine == "average":
             self.step = np.ones(self._lanes)

@@ -13,7 +13,7 @@ from streamsvm.storage.options import Option, option, options_of
 from streamsvm.trainer.problem.losses import LOSSES, REGRESSION
 from streamsvm.trainer.solvers import OPTIONS, SOLVERS, users
 
-# Of two alternatives the one is checked whose type was given, so that an error is about that one.
+# A field may be of two types. The value's own type says by which of them it is checked, and what an error is about.
 _LIST_OR_NOT = Discriminator(lambda given: "several" if isinstance(given, list) else "one")
 _WORD_OR_NOT = Discriminator(lambda given: "word" if isinstance(given, str) else "number")
 _Weight = Annotated[float, Field(allow_inf_nan=False, gt=0, le=1e12)]

@@ -94,7 +94,8 @@ def count_crashes(lane: int, newest: Checkpoint | None, record: dict[str, Any]) 
 def is_stuck(crashes: dict[str, int], pass_: int, record: dict[str, Any], most: int) -> bool:
     """Whether a job has crashed `most` times without a newer checkpoint, or ten times as often in one pass.
 
-    Within a pass each attempt begins it anew: checkpoints alone do not say that it will ever come to its end.
+    Each attempt begins its pass anew. A pass may always crash before its end although checkpoints are made within it:
+    crashes in one pass are therefore counted, too.
     """
     of_pass = sum(step.get("pass") == pass_ for step in record["transitions"])
     return crashes["crashes"] >= most or of_pass + 1 >= _IN_ONE_PASS * most

@@ -1,7 +1,7 @@
 """Files of a job's lanes in its directory: their checkpoints, and the model of each lane that is done.
 
-A job of one lane has its checkpoints beside its history; of several, each has a directory of its own. When the job has
-ended, those files stay that a job which continues it needs.
+A job of one lane has its checkpoints beside its history. Of a job with several lanes, each has a directory below
+`lanes`. After the end of a job, its newest checkpoints stay for a job that continues it.
 """
 
 import os
@@ -44,9 +44,9 @@ def has_checkpoint(directory: Path) -> bool:
 
 
 def number_before(plan: JobPlan) -> int | None:
-    """Number of the first of the lanes from whose solution the running ones begin; None: they begin at zero.
+    """Number of the first of the lanes whose solutions the running lanes start from; None: these start at zero.
 
-    Those lanes have the same classes and folds, at the next smaller C.
+    Each running lane starts from the lane of the same class and fold at the next smaller C.
     """
     if not plan.is_scaled or (plan.turns == 1 and plan.at_once > 1):
         return None
@@ -58,7 +58,7 @@ def number_before(plan: JobPlan) -> int | None:
 
 
 def _lanes_back(plan: JobPlan) -> int:
-    """How many lanes back from a lane is that of the same class and fold at the next smaller C, if there is one."""
+    """The lane of the same class and fold at the next smaller C has a number that is less by this."""
     return len(plan.lanes) // plan.turns if plan.turns > 1 else 1
 
 
@@ -139,7 +139,7 @@ def with_lanes(jobs: Path) -> list[str]:
 def settle_lanes(job_dir: Path, is_complete: bool) -> None:
     """After the end of a job, keep the lanes done before the last run, and the checkpoints of that run.
 
-    is_complete  all lanes are done: unless they were trained together, nothing is left to go on with
+    is_complete  all lanes are done: unless the last run trained all of them, their files are removed
     """
     first = begun_last(job_dir)
     if first is None or (first and is_complete):

@@ -1,10 +1,10 @@
 """Starts a job from the solution of another on the same dataset: at another C, on other rows, or by another solver.
 
-With C' in place of C, alpha and w are scaled by C' / C: alpha stays feasible, and w is still the sum over
-alpha (for hinge loss; Chu et al., "Warm start for parameter selection of linear classifiers", KDD 2015).
+With C' in place of C, alpha and w are scaled by C' / C: alpha stays feasible, and w is still sum_i alpha_i y_i x_i (for
+hinge loss; Chu et al., "Warm start for parameter selection of linear classifiers", KDD 2015).
 
 Rows that are still there keep their alpha, new ones begin at 0 (Yu et al., section 6.3). If no row has gone, w is
-still the sum over alpha; else the reader makes it anew, in a pass of its own.
+still that sum; else the reader computes w anew, in a pass of its own.
 """
 
 from collections.abc import Callable

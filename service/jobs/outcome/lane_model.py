@@ -43,7 +43,7 @@ def lane_outcome(plan: JobPlan, dataset: Path, run: Path, results: Sequence[dict
 
 
 def _without_others(model: Model, begin: int) -> Model:
-    """Leave out features below `begin` whose weight is 0: they may not occur in the data."""
+    """Leave out features below `begin` whose weight is 0: perhaps the data do not have them."""
     assert model.maps is not None and model.maps.listed is not None
     features = model.maps.listed
     kept = (features >= begin) | np.any(np.atleast_2d(model.w) != 0.0, axis=0)

@@ -137,7 +137,7 @@ def _has_room(spec: JobSpec, manifest: Manifest, threads: int, lanes: int) -> bo
     memory = memory_of(spec, manifest, threads, lanes)
     if spec.memory_bytes is None:
         return memory.rows_bytes + memory.features_bytes + memory.solver_bytes <= _GROUP_BYTES
-    # A cache that is too small for the rows to be held for a while is no cache.
+    # Lanes are trained together only if they leave this share of memory to the cache: rows have to stay for a while.
     room = spec.memory_bytes - (memory.total_bytes - memory.cache_bytes)
     try:
         return room >= _LEAST_SHARE * spec.memory_bytes and bool(_plan_cache(spec, manifest, threads, lanes))

@@ -1,7 +1,7 @@
-"""Answers prediction requests of any size in bounded memory.
+"""Writes predictions as JSON, CSV or text, for requests of any size in bounded memory.
 
-`keep` writes eight bytes a decision value to a file, and nothing else. The answer begins after all of the input has
-been read: a fault anywhere in the input is answered by its problem, never by half an answer.
+`keep` predicts all rows, and holds of each its decision values only, eight bytes each, in a file. The answer is written
+after all of the input has been read: a fault anywhere in the input is answered by its problem, never by half an answer.
 """
 
 import csv

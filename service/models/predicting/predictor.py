@@ -208,7 +208,7 @@ class Predictor:
             raise InputError("input_mismatch", "the model takes no strings", hint="send rows as it was trained on")
 
     def predict_documents(self, documents: Sequence[str]) -> Iterator[Prediction]:
-        """Predict documents, a batch at a time. InputError no_documents, or a fault; its line numbers the document."""
+        """Predict documents, a batch at a time. InputError no_documents, or a fault: its `line` counts documents."""
         for rows in DocumentRows(self._input_of_documents()).rows_of(documents):
             yield from self.predictions(rows)
 

@@ -26,7 +26,7 @@ class Loss(Protocol):
     def m(self, rows: "RowTerms", dots: Array) -> Array: ...
 
     def coefficients(self, rows: "RowTerms", alpha: Array) -> Array:
-        """What multiplies x_i in w."""
+        """The factors of x_i in w: alpha_i y_i, or alpha_i in regression."""
 
     def projected(self, rows: "RowTerms", alpha: Array) -> Array:
         """The alpha inside the bounds that is nearest to this one."""
@@ -55,9 +55,10 @@ def make_loss(name: str, epsilon: float) -> Loss:
 
 
 def box_of(name: str, C: Array) -> tuple[Array, Array]:
-    """Upper bounds U of alpha, of |alpha| in regression, and curvatures D of d, where C is this; both are 0 where C is.
+    """The upper bounds U of alpha (of |alpha| in regression) and the curvatures D of d, for these C.
 
-    A loss that is squared has no bound: (inf, 1 / (2 C)), others have (C, 0) (Hsieh et al. 2008, equation 4).
+    They are (C, 0), or (inf, 1 / (2 C)) for a loss whose name begins with "squared" (Hsieh et al. 2008, equation 4).
+    Both are 0 where C is 0.
     """
     if not name.startswith("squared"):
         return C.copy(), np.zeros_like(C)

@@ -1,4 +1,4 @@
-"""What losses of the margin m = y <w, x> have in common."""
+"""Methods that losses of the margin m = y <w, x> share."""
 
 from typing import TYPE_CHECKING
 
