@@ -1,4 +1,4 @@
-"""When and what a trainer keeps, so that the job can go on from there after a crash."""
+"""Checkpoints as a trainer makes them: when, and of which arrays, so that the job can go on after a crash."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -30,9 +30,9 @@ class OutOfBox(Exception):
 class Slots:
     """Files in `directory`, written in turn; None: nothing is kept.
 
-    run      the attempt's own directory: once the worker has taken it away, what this process knows is of the past
-    seconds  longest time between two, as far as sections allow
-    number   of the last one made
+    run      directory of the attempt: after the worker has removed it, this process writes no more checkpoints
+    seconds  longest time between two checkpoints, as far as sections allow
+    number   number of the last checkpoint made
     """
 
     def __init__(
@@ -53,16 +53,16 @@ class Slots:
         self.failures = 0
 
     def is_due(self, ends_pass: bool) -> bool:
-        """Whether to write one at the end of a section, which may be that of a pass."""
+        """Whether to write a checkpoint at the end of a section, which may also end a pass."""
         if not self._directory:
             return False
         passed = self._clock() - self._last
         return passed >= self._seconds or (ends_pass and passed * _SHARE >= self._cost)
 
     def write(self, about: Mapping[str, Any], arrays: Mapping[str, Array], is_sure: bool) -> None:
-        """Write the next. If that fails, the last one stands and training goes on: there may be room the next time.
+        """Write a checkpoint. If that fails, the last one stands and training goes on: there may be room the next time.
 
-        is_sure   not made from a checkpoint whose w is yet to be compared with its alpha
+        is_sure   False if the run goes on from a checkpoint whose w has not been compared with its alpha yet
         """
         if not self._directory or not self._run.exists():
             return
@@ -80,12 +80,12 @@ class Slots:
 
 
 class Checkpoints:
-    """Of one attempt at a job.
+    """Makes the checkpoints of one attempt at a job.
 
-    largest   alpha is from 0 to this, or from minus this in regression and of several classes (is_signed)
-    is_exact  training is to go on from the very place, with the cache as it is, else from the start of the pass
-    follows   the first pass is over a dataset that is being read in: what there is of it is of no use without the rest
-    kept      what a solver had asked to `keep` when the checkpoint was made that the run goes on from; until it asks
+    largest   alpha is from 0 to this, or from minus this in regression and for several classes (is_signed)
+    is_exact  a checkpoint has the cache, too, and training goes on at its section; else from the start of the pass
+    follows   the first pass is over a dataset that is being read in: within it no checkpoint is made
+    kept      the solver's arrays in the checkpoint that the run goes on from; empty once the solver has called `keep`
     """
 
     def __init__(
@@ -109,24 +109,24 @@ class Checkpoints:
         self.kept = kept
 
     def keep(self, resumable: Callable[[], Mapping[str, Array]], sections: bool = True) -> None:
-        """A solver's own arrays, to be asked for at the end of sections and given back as `kept` after a crash.
+        """Put the arrays that `resumable` returns into each checkpoint, from which a solver gets them back as `kept`.
 
-        Not `sections`: at the end of passes only, for a solver that cannot go on from within one.
+        sections  False: make checkpoints at the end of passes only, for a solver that cannot go on from within one
         """
         self._resumable, self._sections = resumable, sections
         self.kept = EMPTY
 
     def is_due(self, ends_pass: bool) -> bool:
-        """Whether it is time for one."""
+        """Whether it is time for a checkpoint."""
         return self._slots.is_due(ends_pass)
 
     def make(
         self, step: Step, w: Array, residents: Callable[[], dict[str, Array]], ended: Mapping[str, Any] | None = None
     ) -> None:
-        """Of the section that has just been done with.
+        """Make a checkpoint at the end of a section.
 
-        residents  the rows of the cache, see `resident_rows`
-        ended      what is to be known of a job that trains no further, if its processes die before its model is there
+        residents  returns the rows of the cache, see `resident_rows`
+        ended      why and by which rules training has ended; None: it goes on
         """
         if self._resumable is None:
             return
@@ -140,12 +140,12 @@ class Checkpoints:
         self._state.control["checkpoint_failures"] = self._slots.failures
 
     def make_within(self, step: Step, w: Array) -> None:
-        """If it is time for one though no section is over: training would go on from the start of the pass."""
+        """Make a checkpoint within a section if it is time: training goes on from it at the start of the pass."""
         if not self._is_exact and self._slots.is_due(ends_pass=False):
             self.make(replace(step, ends_pass=False), w, dict)
 
     def _contents(self, step: Step, w: Array) -> tuple[dict[str, Any], dict[str, Array]]:
-        """What there is of a job at the end of the section that `step` ends; the reader waits."""
+        """`about` and arrays of a checkpoint at the end of the section that `step` ends; the reader waits."""
         self._check(self._state.alpha[: step.n_rows])
         place = (step.pass_ + 1, 0) if step.ends_pass else (step.pass_, step.pieces if self._is_exact else 0)
         about = {

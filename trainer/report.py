@@ -1,4 +1,4 @@
-"""What the trainer reports of a pass."""
+"""Writes the trainer's report of a pass."""
 
 import json
 import os
@@ -9,13 +9,13 @@ from streamsvm.storage.run.state import State
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.updates.progress import Progress, Sweep
 
-NOT_IN_HISTORY = {"is_worth_a_look", "lanes", "sweeps"}  # of what a solver tells, or in a form of their own
+NOT_IN_HISTORY = {"is_worth_a_look", "lanes", "sweeps"}  # fields of Progress left out, or written in another form
 
 
 def report(
     progress: Progress, settings: TrainerSettings, state: State, elapsed: float, slowdowns: list[dict[str, str]]
 ) -> dict:
-    """A pass, as a job's history has it."""
+    """The line of a pass in a job's history."""
     own = asdict(replace(progress, lanes=(), sweeps=()))
     fields = {name.rstrip("_").lower(): value for name, value in own.items() if name not in NOT_IN_HISTORY}
     reader = ("rows_streamed", "rows_screened", "resident_rows", "resident_bytes", "evicted_rows")
@@ -66,7 +66,7 @@ def _gaps(found: Progress) -> dict[str, float]:
 
 
 def write_line(told: dict[str, Any], output: int = 1) -> None:
-    """Write it to a file, whole: OSError if the disk does not take all of it.
+    """Write a line of JSON to a file descriptor as a whole: OSError if the disk does not take all of it.
 
     `print` loses the rest without a word where standard output has no buffer, as in a container.
     """

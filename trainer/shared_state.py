@@ -1,4 +1,4 @@
-"""What the reader and the service see of the trainer: notes on rows, the published w, figures, heartbeats."""
+"""The state that a trainer shares with reader and service: notes on rows, the published w, figures, heartbeats."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -23,7 +23,7 @@ _SHOWN = ("updates", "rows_unvisited", "free_rows", *SHOWN_OF_LANE)
 
 
 class HandedBack(Exception):
-    """The worker has to end: what there is has been kept, and the job goes on with another one."""
+    """The worker has to end. A checkpoint has been made, from which another worker goes on with the job."""
 
     exit_code = 7  # of a process that ends with it
 
@@ -31,8 +31,8 @@ class HandedBack(Exception):
 class SharedState:
     """The trainer's side of a job's state files.
 
-    deferred   what a step notes reaches the reader when the next step begins. The reader then works on the step after
-               that, and finds the same scores however fast either process is: this makes a run reproducible
+    deferred   the notes of a step reach the reader when the next step begins. The reader then works on the step after
+               that, and sees the same scores however fast either process is: this makes a run reproducible
     is_blank   w is zero, and its length a bound beyond what memory has room for: the dataset is being read in
     n_figures  length of arrays of figures, see trainer.problem.tasks
     wait       sleeps a moment; takes the time.perf_counter at which the waiting began
@@ -72,11 +72,11 @@ class SharedState:
         return self._clock() - self._began
 
     def beat(self) -> None:
-        """The trainer is alive."""
+        """Show the worker that the trainer is alive."""
         self.control["trainer_heartbeat"] = time.monotonic()
 
     def slow_down(self, codes: Collection[str]) -> None:
-        """Faster ways have been given up: see storage.run.slowdowns."""
+        """Note that faster ways have been given up, see storage.run.slowdowns."""
         if codes:
             self.control["slowdowns"] = int(self.control["slowdowns"]) | bits_of(codes)
 
@@ -85,7 +85,7 @@ class SharedState:
         return bool(self.control["committed_step"] >= number)
 
     def wait_until(self, is_done: Callable[[], bool]) -> float:
-        """Nap until then, alive all the while; for how many seconds."""
+        """Wait until `is_done`, with a heartbeat now and then; returns the seconds waited."""
         began = time.perf_counter()
         while not is_done():
             self.beat()
@@ -108,7 +108,7 @@ class SharedState:
         return self.limits is not None and self.limits.has_passed
 
     def end_if_due(self) -> None:
-        """Raises Ended if the job has to end. alpha and w go together where this is called."""
+        """Raises Ended if the job has to end. Callers have w = sum_i alpha_i y_i x_i at that moment."""
         if self.has_to_end:
             raise Ended
 
@@ -122,7 +122,7 @@ class SharedState:
     # Rows
 
     def begin_step(self, step: Step, pass_: int) -> None:
-        """What is noted from here on is of this step, and of this pass as the reader counts them."""
+        """Begin a step: notes belong to it from here on. `pass_` is the number of its pass as the reader counts."""
         self.hand_over()
         self._stamp = pass_stamp(pass_)
         self._width = step.width
@@ -147,7 +147,7 @@ class SharedState:
 
     @property
     def score(self) -> Array:
-        """(n_rows,) what was noted and handed over."""
+        """The scores (n_rows,) that have been handed over."""
         return self._state.score
 
     def unvisited(self, row_id: Array) -> Array:
@@ -162,7 +162,7 @@ class SharedState:
         return int(np.count_nonzero(visited != self._stamp)) - step.screened_unvisited
 
     def forget_visits(self) -> None:
-        """As if no row had ever been visited: the reader counts passes in its own way from here on."""
+        """Mark all rows as never visited: passes of the reader follow, which it counts by itself."""
         self._state.visited[:] = 0
 
     def _mark_visited(self) -> None:
@@ -171,7 +171,7 @@ class SharedState:
             self._state.visited[rows] = self._stamp
         self._marked = len(self._notes)
 
-    # w and what is known of the objective
+    # w and the objective
 
     def publish(self, w: Array) -> None:
         """Let the reader see this w: the coming pass is certified at it. Raises ValuesOverflow if it is none."""
@@ -207,17 +207,17 @@ class SharedState:
 
     @property
     def has_converged(self) -> Array:
-        """(lanes,) bool of each."""
+        """Whether each lane has converged, (lanes,) bool."""
         return self._state.lanes["converged_by"] != 0
 
     def certify(self, w: Array) -> None:
-        """Have all rows looked at, at this w; what the reader finds is in the control page."""
+        """Have the reader compute the certificate of all rows at this w; its figures are in the state afterwards."""
         self.publish(w)
         self.control["certificates_wanted"] += 1
         self.wait_until(lambda: self.control["certificates_made"] >= self.control["certificates_wanted"])
 
     def show(self, progress: Progress) -> None:
-        """For those who watch."""
+        """Write the figures of a pass or sweep into the state, for the service and its pages."""
         self.control["elapsed_seconds"] = self.elapsed_seconds
         for name in _SHOWN:
             self.control[name] = getattr(progress, name)

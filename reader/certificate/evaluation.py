@@ -16,10 +16,10 @@ from streamsvm.storage.rows.segment import Segment
 
 @dataclass(frozen=True)
 class Applied:
-    """What is evaluated.
+    """A model as it is evaluated on a dataset.
 
-    values             decision values of rows as the dataset numbers their features: (n,), of several classes
-                       (n, n_classes); on any thread
+    values             decision values (n,) or (n, n_classes) of rows, whose features have the dataset's numbers; may be
+                       called on any thread
     unknown (width,)   bool, features that the model does not know; None: there are none
     losses             sum of C_i loss_i of rows with these decision values; None: nothing is summed
     is_weighted        rows count as much as they weigh
@@ -49,7 +49,7 @@ class EvaluationPass:
         return self._applied.values(rows)
 
     def add(self, rows: Segment, decision: Array) -> None:
-        """Take these rows in, with what `look` found."""
+        """Take these rows in, with the decision values that `look` returned."""
         losses, unknown = self._applied.losses, self._applied.unknown
         if losses is not None:
             self.losses += losses(rows, decision)
@@ -58,7 +58,7 @@ class EvaluationPass:
             self.unknown_features += int(np.count_nonzero(unknown[rows.indices]))
 
     def _weights(self, rows: Segment) -> Array | None:
-        """(n,), if they count."""
+        """The rows' weights (n,) if they count, else None."""
         return self._weights_or_ones(rows) if self._applied.is_weighted else None
 
     def _weights_or_ones(self, rows: Segment) -> Array:
@@ -88,7 +88,7 @@ class ClassificationPass(EvaluationPass):
 
 
 class BinaryPass(ClassificationPass):
-    """Of two classes, the first of which is the positive one.
+    """Evaluation of a model of two classes, the first of which is the positive one.
 
     scores (n_rows,)   float64, or WEIGHTED if weights count: room for the decision values of `n_positive` positive
                        rows and then all others
@@ -115,7 +115,7 @@ class BinaryPass(ClassificationPass):
 
 
 class RegressionPass(EvaluationPass):
-    """Of numbers."""
+    """Evaluation of a model that predicts numbers."""
 
     def __init__(self, applied: Applied) -> None:
         super().__init__(applied)

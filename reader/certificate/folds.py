@@ -57,11 +57,11 @@ class HeldOut:
         self._lanes[lane][row_id] = found
 
     def put_weights(self, row_id: Array, weight: Array) -> None:
-        """Of rows (n,), left out or not."""
+        """Keep the weights of rows (n,), left out or not."""
         self._weights()[row_id] = weight
 
     def _weights(self) -> Array:
-        """Those of all rows (n_rows,); rows that were added to others may have none."""
+        """The file of weights (n_rows,), made when the first come; 1 for rows that were added without a weight."""
         if self._weight is None:
             self._weight = np.memmap(self._weight_file, WEIGHT, "w+", shape=(self._n_rows,))
             self._weight[:] = 1.0
@@ -69,14 +69,14 @@ class HeldOut:
 
 
 def read_held_out(run: Path, n_rows: int, lane: int = 0) -> tuple[Array, Array, Array]:
-    """Of the rows a lane held out, by id: id (n,) int64, what y would have been (n,) float32, decision value (n,)."""
+    """The rows that a lane held out, by id: ids (n,) int64, targets or signs y (n,) float32, decision values (n,)."""
     rows = np.memmap(_path(run, lane), HELD_OUT, "r", shape=(n_rows,))
     ids = np.flatnonzero(rows["is_held_out"])
     return ids, rows["target"][ids], rows["decision_value"][ids]
 
 
 def read_weights(run: Path, n_rows: int) -> Array | None:
-    """Of all rows, by id: (n_rows,) float64; None if they have none."""
+    """The weights of all rows by id, (n_rows,) float64; None if rows have none."""
     path = run / WEIGHT_FILE
     return np.memmap(path, WEIGHT, "r", shape=(n_rows,)) if path.exists() else None
 

@@ -9,10 +9,10 @@ from streamsvm.storage.rows.segment import Segment
 
 
 def certified(passes: Passes, certificate: CertificatePass, is_shared: bool, beat: Callable[[], None]) -> Certificate:
-    """What the certificate comes to.
+    """The certificate of all rows.
 
-    is_shared  features are made, and rows added, by the threads that decode; else by this one, in the order of the pass
-    beat       called now and then: this goes on
+    is_shared  the threads that decode also make features and add rows; else this thread does, in the order of the pass
+    beat       is called now and then, to show that the pass goes on
     """
 
     def add(rows: Segment) -> None:

@@ -101,7 +101,7 @@ class ResidentRows:
 
 
 def _ranges(starts: Array, ends: Array) -> Array:
-    """All of start .. end - 1, one range after the other."""
+    """The numbers from each start to its end (exclusive), one range after the other."""
     lengths = (ends - starts).astype(np.int64)
     shift = np.repeat(starts - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths)
     return shift + np.arange(len(shift))

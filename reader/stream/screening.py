@@ -18,7 +18,7 @@ from streamsvm.trainer.problem.objective import Objective, dots_of
 
 @dataclass(frozen=True)
 class Margins:
-    """What some rows are a function of at the pass's w, m (n, width), and the sums of their losses."""
+    """Margins (or residuals) m (n, width) of some rows at the w of the pass, and the sums of their losses."""
 
     m: Array
     losses: Array

@@ -34,7 +34,7 @@ class Forked:
         self.pid = pid
 
     def poll(self) -> int | None:
-        """Its exit code, or minus the signal that ended it; None while it runs."""
+        """The process's exit code, or minus the signal that ended it; None while it runs."""
         if self._code is None:
             self._code = self._server.exit_code(self._number, waits=False)
         return self._code

@@ -1,14 +1,14 @@
-"""What a trainer on one of several machines and the machine's agent tell each other between rounds, memory-mapped.
+"""Memory-mapped files through which a trainer on one of several machines and the machine's agent talk between rounds.
 
-The machine's rows are a part of the problem's. Its trainer works on them alone for a round, as if they were all there
-are, with C times sigma and a w that others have a part in (CoCoA+: Ma, Smith, Jaggi et al., "Adding vs. averaging in
-distributed primal-dual optimization", ICML 2015). Then all machines agree on one step along what they have changed.
+The machine has a shard of the rows. In a round its trainer works on them alone, as on a whole problem, with C times
+sigma and a w to which other shards contribute (CoCoA+: Ma, Smith, Jaggi et al., "Adding vs. averaging in distributed
+primal-dual optimization", ICML 2015). Then all machines agree on one step along the sum of their changes.
 
-alpha here is sigma times that of the whole problem, and D the curvature that belongs to sigma times C: see
-`service.cluster.rounds.combine` for what the agent makes of the figures.
+alpha here is sigma times the alpha of the whole problem, and D the curvature that belongs to sigma times C. For the use
+that the agent makes of the figures see `service.cluster.rounds.combine`.
 
-Rows that do not rest may be given away for a while: who has those of all machines trains them as one problem, and what
-alpha they have then comes back. They pass through files beside this one, GIVEN and the two of their alpha.
+The trainer may export rows that do not rest to the coordinator, which trains those of all machines as one problem and
+sends their new alpha back. They pass through files beside this one: GIVEN, GIVEN_ALPHA and TAKEN_ALPHA.
 """
 
 from dataclasses import dataclass
@@ -25,22 +25,24 @@ OF_LANE = np.dtype(
     [
         # trainer
         ("dual", "<f8"),  # sum_i alpha_i - D alpha_i^2 / 2, at the beginning of the round
-        ("linear", "<f8"),  # its slope along what the round has changed; half its curvature there is -square / 2
+        ("linear", "<f8"),  # its slope along the change of alpha in the round; its curvature there is -square
         ("square", "<f8"),
-        ("gap", "<f8"),  # what the rows' terms of P - D came to in the round's first sweep; nan: there was none
+        ("gap", "<f8"),  # sum of the rows' terms of P - D in the round's first sweep; nan: there was no sweep
         ("free_rows", "<f8"),
         # agent
-        ("step", "<f8"),  # how much of what the round has changed is kept, 0 to 1
+        ("step", "<f8"),  # share of the change of alpha that is kept, 0 to 1
     ]
 )
 
 
 class Order(IntEnum):
-    """What a trainer is to do after a round.
+    """The order that a trainer gets after a round.
 
-    LOOK   take over alpha if it is there, have all rows looked at, at the w of now, then ask again
-    GIVE   write some of the rows that do not rest, with their alpha; then ask again. The last have been those that
-           are followed by none, any of those there are if there is no room for more
+    GO_ON  train for another round
+    LOOK   take over the alpha of exported rows, if it has come, have all rows certified at this w, then ask again
+    GIVE   export some of the rows that do not rest, with their alpha, then ask again; an export without rows means that
+           there are no more, or that there is no room for them
+    END    stop
     """
 
     GO_ON = 0
@@ -51,11 +53,12 @@ class Order(IntEnum):
 
 @dataclass(frozen=True)
 class RoundState:
-    """
-    counts     asked (by the trainer: what it found is there), answered (by the agent), order (an Order),
-               most_bytes (of rows, to be given)
+    """The mapped files of a round.
+
+    counts     asked: reports of the trainer so far; answered: answers of the agent so far; order: an Order; most_bytes:
+               limit on an export of rows
     lanes      (lanes,) OF_LANE
-    own_w      sum_i alpha_i y_i x_i of the machine's rows, as of its last look; written by the reader
+    own_w      sum_i alpha_i y_i x_i over the machine's rows at its last LOOK; written by the reader
     """
 
     counts: Array
@@ -64,12 +67,12 @@ class RoundState:
 
 
 def create_round(directory: Path, width: int, lanes: int) -> RoundState:
-    """New files, all zero, in a run directory."""
+    """Make the files, all zero, in a run directory."""
     return _map(directory, width, lanes, "w+")
 
 
 def open_round(directory: Path, width: int, lanes: int) -> RoundState:
-    """Those of a run."""
+    """Open the files in the directory of a run."""
     return _map(directory, width, lanes, "r+")
 
 

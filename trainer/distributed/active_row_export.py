@@ -26,17 +26,17 @@ class ActiveRowExport:
     def __init__(self, directory: Path, alpha: Array, score: Array, at_once: int = 16 << 20) -> None:
         self._directory, self._alpha, self._score, self._at_once = directory, alpha, score, at_once
         self._windows: Windows = lambda *_: iter(())
-        self._rng = np.random.default_rng(0)  # if there is no room for all, others are given each time
+        self._rng = np.random.default_rng(0)  # windows come in random order: if not all rows fit, others do each time
         self.slowdowns: Collection[str] = ()
         self._row_ids: list[Array] = []
         self._segments: Iterator[bytes] | None = None
 
     def rows_from(self, windows: Windows) -> None:
-        """Take rows from there: `windows` gives those at hand whose ids (k,) are active (k,) bool."""
+        """Set the source of rows: `windows` yields the rows at hand that a function of ids (k,) says are active."""
         self._windows = windows
 
     def write_some(self, most: int) -> None:
-        """Write some more of them, and their alpha; at most `most` bytes in all, or one segment."""
+        """Export some more active rows and their alpha: `most` bytes in all calls together, or one segment."""
         if self._segments is None:
             self._segments = self._fitting(most, self._packed())
         before, n_bytes = len(self._row_ids), 0
@@ -48,7 +48,7 @@ class ActiveRowExport:
         np.save(self._directory / GIVEN_ALPHA, self._alpha[_joined(self._row_ids[before:])])
 
     def take_alpha(self) -> bool:
-        """Take over alpha for the rows that were exported, in their order; whether there was any."""
+        """Take over the new alpha of exported rows, if it has come; returns whether it had."""
         path, row_ids = self._directory / TAKEN_ALPHA, self._row_ids
         self.forget()
         if not path.exists():

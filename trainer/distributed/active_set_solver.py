@@ -31,11 +31,11 @@ _MOST_SWEEPS = 1000
 
 
 class PooledRows:
-    """`add` rows, then `train` them, once. Leaving the context gives the disk back.
+    """`add` rows, then `train` them, once. Leaving the context removes their files.
 
-    settings   of the whole problem; rows are kept in its spill_directory
-    directory  for what is kept about them
-    count      of rows; updates: visits to them in training
+    settings   settings of the whole problem; the rows are kept in its spill_directory
+    directory  holds alpha and the other state of training
+    count      number of rows; updates: visits to them in training
     """
 
     def __init__(self, settings: TrainerSettings, directory: Path, make_disk: MakeDisk = DiskRows) -> None:

@@ -78,12 +78,13 @@ def with_room(alpha: Array, bound: Array) -> int:
 
 
 class Standing(NamedTuple):
-    """Of a row, before its step.
+    """The figures of a row before its step.
 
-    smallest, largest  G of classes with room; other: largest of those without
+    smallest, largest  smallest and largest G of classes with room
+    other              largest G of classes without room
     top                largest G_m + A r_m
     gap                sum_m r_m (max G - G_m)
-    classes            that have room; is_inside: none is beyond its bound
+    classes            number of classes with room; is_inside: no alpha_m is beyond its bound
     """
 
     smallest: float

@@ -7,21 +7,21 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-_SPINS = 2000  # looks at a lock that is taken before the core is offered to others: its holder may have none
+_SPINS = 2000  # looks at a taken lock before the thread offers its core to others: the holder may be without one
 
 if getattr(config, "DISABLE_JIT"):  # noqa: B009 - numba sets its options at run time
 
     def acquire(lock: Any) -> None:
-        """In plain Python there is one thread."""
+        """Nothing to do: in plain Python there is one thread."""
 
     def release(lock: Any) -> None:
-        """There was nobody else."""
+        """Nothing to do."""
 
 else:
 
     @intrinsic
     def acquire(_typing_context: Any, lock: Any) -> Any:
-        """Wait until lock[0] (int64) is 0, and make it 1: nobody else does so before `release`."""
+        """Wait until lock[0] (int64) is 0, and make it 1: no other thread gets past before `release`."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             pointer = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -57,7 +57,7 @@ else:
 
     @intrinsic
     def release(_typing_context: Any, lock: Any) -> Any:
-        """Let others have the lock, and see what was written under it."""
+        """Free the lock: the thread that gets it next sees everything written under it."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             pointer = context.make_array(signature.args[0])(context, builder, arguments[0]).data

@@ -68,7 +68,7 @@ def logistic_step(a: float, m: float, Q: float, C: float) -> float:
 
 @njit(cache=True)
 def negative_entropy(a: float, C: float) -> float:
-    """What a row takes from the dual objective: a log a + (C - a) log(C - a) - C log C."""
+    """Minus a row's term d of the dual objective: a log a + (C - a) log(C - a) - C log C."""
     share = a / C
     total = 0.0
     if share > 0.0:

@@ -19,15 +19,15 @@ if getattr(config, "DISABLE_JIT"):  # noqa: B009 - numba sets its options at run
         return int(word[0]) - 1
 
     def mark(words: Any, place: int, number: int) -> None:
-        """There is nobody to see it."""
+        """Put a number at a place: there is no other thread to see it."""
         words[place] = number
 
     def marked(words: Any, place: int) -> int:
-        """By itself."""
+        """The number that `mark` has put there."""
         return int(words[place])
 
     def wait_for(word: Any, least: int) -> None:
-        """There is nobody to wait for."""
+        """Nothing to do: there is no other thread to wait for."""
 
     def seconds() -> float:
         """Of a clock that never goes back."""
@@ -37,7 +37,7 @@ else:
 
     @intrinsic
     def claim(_typing_context: Any, word: Any) -> Any:
-        """word[0] (int64), which is one more for the next who asks: no two are given the same."""
+        """Return word[0] (int64) and add 1 to it, atomically: no two callers get the same number."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             pointer = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -47,7 +47,7 @@ else:
 
     @intrinsic
     def mark(_typing_context: Any, words: Any, place: Any, number: Any) -> Any:
-        """words[place] = number (int64): who sees it also sees what was written before."""
+        """words[place] = number (int64): a thread that sees it also sees everything written before."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             pointer = context.make_array(signature.args[0])(context, builder, arguments[0]).data

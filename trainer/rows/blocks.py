@@ -1,4 +1,4 @@
-"""The rows of solvers of the block minimization family: one whole block at a time."""
+"""The source of rows for solvers that take them one whole block at a time, as block minimization does."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,11 +17,11 @@ from streamsvm.trainer.updates.convergence import is_late
 
 @dataclass(frozen=True)
 class Block:
-    """What the cache holds: `fresh`, the rows of a block, and `kept`, rows of earlier ones that stayed in it.
+    """The rows in the cache: `fresh` rows of this block, and `kept` rows of earlier blocks that stayed in the cache.
 
-    step       its last step, for n_rows and width
-    pass_      pass over the data it belongs to, from 1; ends_pass: it is the last of it
-    is_whole   there is no other block: the cache holds all rows there are
+    step       the block's last step, for n_rows and width
+    pass_      number of the pass that the block belongs to, from 1; ends_pass: it is the last block of the pass
+    is_whole   this is the only block: the cache holds all rows of the problem
     """
 
     fresh: list[Segment]
@@ -47,18 +47,18 @@ class Blocks:
     def __init__(self, cursor: Cursor, settings: TrainerSettings) -> None:
         self._cursor = cursor
         self._objective, self._visited = make_objective(settings.tasks), settings.visited
-        # Whether P(w) is worth its scan after every pass when the reader no longer computes it, or after few.
+        # Without the reader P(w) costs a scan: after every pass if a relative gap is a target, else after few.
         self._certifies_always = settings.relative_gap is not None
         self._block: Block | None = None
         self.keep = cursor.checkpoints.keep
 
     @property
     def kept(self) -> Mapping[str, Array]:
-        """As that of Checkpoints."""
+        """The solver's arrays in the checkpoint that the run goes on from, see Checkpoints."""
         return self._cursor.checkpoints.kept
 
     def next(self, w: Array) -> Block:
-        """Say that the last block is done with, and move on to the next; wait for it if need be. Raises Ended."""
+        """End the last block, and move on to the next; waits for the reader if need be. Raises Ended."""
         if self._block is not None and self._block.is_whole:
             block = Block(self._block.fresh, self._block.kept, self._cursor.repeat(w), is_whole=True)
         else:
@@ -76,9 +76,10 @@ class Blocks:
         self._cursor.shared.note(row_id, score)
 
     def is_over(self, max_seconds: float | None) -> bool:
-        """Whether the time of the job is over: what goes on for long within a block then ends, too.
+        """Whether the time of the job is over: a solver then makes no more rounds over this block.
 
-        A person's stop waits for the pass: who goes on from there comes to what an undisturbed job comes to.
+        A person's stop does not end rounds: a job that goes on from the end of the pass reaches the same model as an
+        undisturbed one.
         """
         return is_late(self._cursor.shared.elapsed_seconds, max_seconds)
 
@@ -104,7 +105,7 @@ class Blocks:
         return self._cursor.shared.count_unvisited(block.step)
 
     def primal(self, block: Block, w: Array) -> Array:
-        """P at the w published before the pass that `block` ends, or at this one; inf: not worth the trouble. (1,)."""
+        """P (1,) at the w published before the pass that `block` ends; of a whole block at `w`, or inf to save time."""
         if not block.is_whole:
             return self._cursor.shared.primal(block.step)
         is_power_of_two = block.pass_ & (block.pass_ - 1) == 0

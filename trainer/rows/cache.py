@@ -1,4 +1,4 @@
-"""The cache, a step of the reader's at a time, and sweeps over the rows it holds."""
+"""The trainer's way through the cache: step after step of the reader's, and sweeps over the rows that it holds."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 class Cursor:
-    """Moves on from step to step; between two sections it makes checkpoints, and ends if the worker has to.
+    """Moves on from step to step. Between two sections it makes checkpoints, and ends if the worker has to end.
 
-    round   of a trainer whose rows are a shard of the problem's
+    round   the rounds of a shard trainer; None if this machine has all rows
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Cursor:
 
     @property
     def step(self) -> Step:
-        """The one `next` or `repeat` returned last."""
+        """The step that `next` or `repeat` returned last."""
         assert self._step is not None
         return self._step
 
@@ -59,12 +59,12 @@ class Cursor:
         return self._step
 
     def skip_pass(self) -> Step:
-        """All rows are at hand without the reader: the running step ends a pass as it is."""
+        """Let the present step end a pass: the trainer has all rows without the reader."""
         self._step = replace(self.step, ends_pass=True, ends_section=True)
         return self._step
 
     def repeat(self, w: Array) -> Step:
-        """The same step once more, as the next pass."""
+        """Begin the next pass with the present step: the trainer has all its rows, and the reader rests."""
         self._pause(w)
         self._step = replace(self.step, pass_=self.step.pass_ + 1)
         self._repeated += 1
@@ -72,7 +72,7 @@ class Cursor:
         return self._step
 
     def stand(self, step: Step) -> None:
-        """All rows are elsewhere, and there is no cache: this is the step there is."""
+        """Set the step of a trainer that has no cache, and its rows elsewhere."""
         self._step = step
 
     def read(self, segment_id: int) -> Segment:
@@ -81,9 +81,9 @@ class Cursor:
         return self._cache.read(segment_id)
 
     def end_section(self, w: Array) -> None:
-        """All that was to be done in a section has been done: the reader may begin the next.
+        """End the section, so that the reader begins the next.
 
-        At the end of a pass `w` is published: the coming pass is certified at it.
+        At the end of a pass publish `w`: the coming pass is certified at it.
         """
         self.shared.hand_over()
         if self.step.ends_pass:
@@ -92,12 +92,12 @@ class Cursor:
         self.shared.control["finished_section"] = self.step.number
 
     def leave_pass(self) -> None:
-        """The running pass is left where it is: whoever goes on from a checkpoint begins it anew."""
+        """Leave the present pass unfinished: a job that goes on from a checkpoint begins the pass anew."""
         if self._step is not None:
             self._step = replace(self._step, ends_pass=False, pieces=0)
 
     def make_checkpoint(self, w: Array, ended: Mapping[str, Any] | None = None) -> None:
-        """Of the section that has just been done with, see Checkpoints.make."""
+        """Make a checkpoint at the end of a section, see Checkpoints.make."""
         if self._step is not None:
             self.shared.hand_over()
             self.checkpoints.make(self._step, w, self._residents, ended)
@@ -115,12 +115,13 @@ class Cursor:
 
 
 class ResidentRows:
-    """`take_in` each step, then sweep over its rows. `lent` windows may be in use at a time.
+    """The rows in the cache, as a store of rows to sweep over: `take_in` each step first.
 
-    segments  ids of all in the cache
+    lent      windows that may be in use at a time
+    segments  ids of all segments in the cache
     """
 
-    is_open = has_active = True  # it does not fail, and all are in memory
+    is_open = has_active = True  # memory does not fail, and active rows need no copy of their own
     n_aside = 0
 
     def __init__(self, cursor: Cursor, lent: int = 1) -> None:
@@ -130,7 +131,7 @@ class ResidentRows:
         self.segments: tuple[int, ...] = ()
 
     def take_in(self, step: Step) -> None:
-        """Of a new step, sweep over what can be visited now."""
+        """Sweep from now on over the rows of a new step that can be visited."""
         self.segments = (*step.fresh, *step.resident)
         # Rows just visited wait for the next step, unless there are no others.
         self._sweepable = set(step.resident or step.fresh)
@@ -142,16 +143,16 @@ class ResidentRows:
 
     @property
     def n_bytes(self) -> int:
-        """Of all rows in the cache."""
+        """Bytes of all rows in the cache."""
         return sum(int(self._cursor.read(known).row_bytes.sum()) for known in self.segments)
 
     def take_in_all(self) -> bool:
-        """Sweep over all segments; whether they hold all rows of the problem."""
+        """Sweep over all segments from now on; returns whether they hold all rows of the problem."""
         self._sweepable = set(self.segments)
         return self.has_all
 
     def windows(self, is_active: IsActive | None, rng: np.random.Generator) -> Iterator[Segment]:
-        """All rows once, or those of these ids (k,) that are active (k,) bool.
+        """All rows once; with `is_active`, only rows that it says are active.
 
         A window is valid until `lent` more have been taken, and no longer than the step.
         """
@@ -166,10 +167,10 @@ class ResidentRows:
         return rows, None if is_active is None else np.flatnonzero(is_active(rows.row_id)).astype(np.int32)
 
     def forget_active(self) -> None:
-        """Those that are active need no place of their own: nothing to do, here and below."""
+        """Nothing to do: active rows stay in the cache, where sweeps find them."""
 
     def set_aside(self, rows: Segment, picked: Array) -> None:
-        """They stay where they are."""
+        """Nothing to do."""
 
     def narrow(self) -> None:
-        """They are where they were."""
+        """Nothing to do."""

@@ -27,9 +27,10 @@ class DiskRows:
     directory   on the disk to use, or None: nothing is kept
     row_cache   rows that an earlier job kept, and where those of this job are kept for the next; None: nowhere
     lent        windows that may be in use at a time
-    n_rows      that were collected; is_open: the disk takes part
+    n_rows      rows collected so far
+    is_open     False after the disk has failed, or was full or slow
     slowdowns   codes of storage.run.slowdowns: why it is closed, or slower than it could be
-    has_active  what was set aside, n_aside rows, is read instead of all, where active rows are asked for
+    has_active  sweeps over active rows read the n_aside rows that were set aside, instead of all rows
     """
 
     def __init__(
@@ -79,11 +80,11 @@ class DiskRows:
 
     @property
     def n_bytes(self) -> int:
-        """Of all rows there are."""
+        """Bytes of all rows."""
         return self._files[0].file.bytes
 
     def collect(self, rows: Segment, picked: Array) -> None:
-        """The rows at the positions `picked` (k,) are of those there are."""
+        """Write the rows at the positions `picked` (k,) to the file of all rows."""
         with self._closing_on_failure():
             if self.is_open and not self._is_sealed:
                 self._files[0].add(rows, picked)
@@ -92,7 +93,7 @@ class DiskRows:
                     self._give_up("disk_full")
 
     def seal(self, n_rows: int) -> None:
-        """So many rows there are; nothing is kept unless all of them have come."""
+        """Finish the file of all rows. If not all `n_rows` rows of the problem have come, close it: nothing is kept."""
         with self._closing_on_failure():
             if self.is_open and not self._is_sealed:
                 is_whole = self._files[0].finish()
@@ -111,7 +112,7 @@ class DiskRows:
             self._slowdowns.add("rows_not_kept")
 
     def windows(self, is_active: IsActive | None, rng: np.random.Generator) -> Iterator[Segment]:
-        """All rows once; if some are asked for, those set aside, or all. Ends early, closed, if the disk fails.
+        """All rows once; with `is_active`, the rows set aside, if there are any. Ends early, closed, if the disk fails.
 
         A window is valid until `lent` more have been taken.
         """
@@ -124,7 +125,7 @@ class DiskRows:
                         return
 
     def forget_active(self) -> None:
-        """Those set aside from now on are the active ones."""
+        """Empty the file of active rows."""
         with self._closing_on_failure():
             self.has_active, self.n_aside = False, 0
             self._is_aside = np.zeros(self.n_rows, bool)
@@ -132,7 +133,7 @@ class DiskRows:
                 self._files[1].clear()
 
     def set_aside(self, rows: Segment, picked: Array) -> None:
-        """The rows at the positions `picked` (k,) are active. What was set aside before is not written again."""
+        """Write active rows, at the positions `picked` (k,), to the file of active rows, unless they are there."""
         with self._closing_on_failure():
             if self.is_open:
                 picked = picked[~self._is_aside[rows.row_id[picked]]]
@@ -141,13 +142,13 @@ class DiskRows:
                 self._files[1].add(rows, picked, others=self._files[0].taken)
 
     def narrow(self) -> None:
-        """The active rows have all been set aside; if the disk has not taken them, all rows are swept over."""
+        """Sweep over the rows set aside from now on. If the disk has not taken them, sweep over all rows."""
         with self._closing_on_failure():
             if self.is_open:
                 self.has_active = self._files[1].finish()
 
     def close(self) -> None:
-        """Let go of the disk."""
+        """Close the files: rows come from the cache from now on."""
         files, self._files = self._files, []
         self._read_ahead.drain()
         for file in files:
@@ -155,7 +156,7 @@ class DiskRows:
                 file.close()
 
     def shutdown(self) -> None:
-        """No more is to come."""
+        """Close the files and end the threads."""
         self.close()
         for pool in (self._writer, self._readers):
             pool.shutdown(cancel_futures=True)

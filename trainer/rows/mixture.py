@@ -18,13 +18,13 @@ from streamsvm.storage.rows.segment import Segment, SegmentBuilder, packed_bytes
 IsActive = Callable[[Array], Array]  # which of the rows with these ids (k,) are to be visited, (k,) bool
 
 SEGMENTS = 4
-_BYTES = 1 << 17  # for fewer the kernel takes no longer than what is around it
+_BYTES = 1 << 17  # a kernel call on fewer bytes takes less time than the Python around it
 
 
 class Mixture:
-    """`clear` it, `add` segments until it is rich, and take its `rows`. Its memory is for a few of the largest yet.
+    """`clear` it, `add` segments until it is rich, and take its `rows`. Memory grows with the largest segment so far.
 
-    It is rich with so many `segments` of `least_bytes` together.
+    It is rich once it has `segments` segments with `least_bytes` together.
     """
 
     def __init__(self, segments: int = SEGMENTS, least_bytes: int = _BYTES) -> None:
@@ -40,7 +40,7 @@ class Mixture:
 
     @property
     def rows(self) -> Segment:
-        """Those added, in order, valid until `clear`."""
+        """The rows added since `clear`, in order, valid until the next `clear`."""
         return self._builder.rows
 
     def clear(self) -> None:
@@ -48,7 +48,7 @@ class Mixture:
         self._count = 0
 
     def add(self, rows: Segment, picked: Array | None = None) -> None:
-        """The rows at the positions `picked` (k,) int32 of a segment, or all. It must not be rich."""
+        """Copy the rows at the positions `picked` (k,) int32 of a segment, or all. The mixture must not be rich."""
         if _bytes(rows) > self._largest:
             self._make_room(_bytes(rows))
         _add(self._builder, rows, np.arange(len(rows), dtype=np.int32) if picked is None else picked)
@@ -57,7 +57,7 @@ class Mixture:
     def sweep(
         self, segments: Sequence[Segment], rng: np.random.Generator, picked: Sequence[Array] | None = None
     ) -> Iterator[tuple[list[int], Segment]]:
-        """All segments once, in random order, some at a time: their numbers, and their rows, or those `picked`."""
+        """All segments once, in random order, some at a time: yields their numbers, and their (`picked`) rows."""
         order = rng.permutation(len(segments)).tolist()
         return mixed(order, lambda number: (segments[number], picked[number] if picked else None), deque([self]))
 
@@ -73,10 +73,10 @@ class Mixture:
 def mixed(
     left: list[int], pick: Callable[[int], tuple[Segment, Array | None] | None], mixtures: deque[Mixture]
 ) -> Iterator[tuple[list[int], Segment]]:
-    """The segments of these numbers, the last first, some at a time: their numbers, and their rows.
+    """Segments mixed, some at a time: yields their numbers, and their rows. Takes numbers from the end of `left`.
 
-    pick      a segment by its number and the positions in it to take, None for all; None if it is not there any more
-    mixtures  used in turn: rows are valid until theirs is
+    pick      number -> (segment, positions to take or None for all), or None if the segment is gone
+    mixtures  used in turn: rows are valid until the turn of their mixture comes again
     """
     while left:
         mixture, numbers = mixtures[0], []

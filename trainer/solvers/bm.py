@@ -44,7 +44,7 @@ class Options(OrderedBlockOptions):
 
 @dataclass(frozen=True)
 class SelectiveOptions(Options):
-    """Of selective block minimization."""
+    """Options of selective block minimization."""
 
     select: Literal["distance", "violation", "gap"] = option(
         "gap", "which rows stay in the cache when the next block comes"
@@ -58,7 +58,7 @@ def bm(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Gen
 
 
 def sbm(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[Progress, None, None]:
-    """The same, with rows of earlier blocks, which the reader keeps by the scores it is told."""
+    """Train as `bm` does, but together with rows of earlier blocks, which the reader keeps by their scores."""
     return _passes(settings, blocks, alpha, w, SELECT[settings.options.select])
 
 

@@ -28,7 +28,7 @@ from streamsvm.trainer.kernels.machine import (
 )
 from streamsvm.trainer.kernels.merging import degradation_table
 
-# Of a row, from which threads gain more than they cost: each has to fetch what the first has changed in its own cache.
+# Threads pay from so many products a row on: each has to fetch what the first has changed into its own cache.
 _PRODUCTS = 100_000
 _MOST_SQUARE = 1e38  # of a row: no product of two, made in float32, is beyond what that can be
 
@@ -44,17 +44,17 @@ def slots_of(budget: int) -> int:
 
 
 def budget_bytes(width: int, budget: int, threads: int) -> int:
-    """What a Budget holds at most: each vector with all features."""
+    """The bytes that a Budget holds at most, if each vector has all features."""
     slots = slots_of(budget)
     each = slots * (VALUE.itemsize + INDEX.itemsize) + VALUE.itemsize
     return width * each + slots * (8 * slots + threads * (12 * BATCH + 8) + 80)
 
 
 class Budget:
-    """Visits rows and keeps the vectors that come of it. alpha (n_rows,) changes in place.
+    """Visits rows and keeps the support vectors. alpha (n_rows,) changes in place.
 
-    kept    `resumable` of the one before
-    threads that work at once; pool: where all but one of them come from
+    threads  number of threads that work at once; all but this one come from `pool`
+    kept     arrays of `resumable`, to go on from there
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Budget:
         slots = slots_of(rule.budget)
         self._rule, self._alpha, self._threads, self._pool = rule, alpha, threads, pool
         self._table = degradation_table()
-        # Of what is never written to, no memory is taken.
+        # The system gives zeroed pages memory only when they are written to.
         self._vectors = Vectors(
             np.zeros((width, slots), VALUE), np.ones(slots), np.zeros(slots), np.zeros((slots, slots)), np.zeros(slots),
             np.empty((slots, width), INDEX), np.zeros(slots, np.int64), np.full(slots, FREE), np.zeros(FIGURES),
@@ -83,7 +83,7 @@ class Budget:
         return self._vectors.figures
 
     def begin_pass(self) -> None:
-        """The figures of a pass begin anew."""
+        """Reset the figures of a pass."""
         self.figures[LARGEST], self.figures[SMALLEST], self.figures[LOSSES] = -np.inf, np.inf, 0.0
 
     def visit(self, rows: Segment, order: Array) -> Array:
@@ -109,7 +109,7 @@ class Budget:
 
     @property
     def factor(self) -> float:
-        """What multiplies beta: of BSGD 1 / (visits so far)."""
+        """The factor of beta: 1 / (visits so far) with BSGD, else 1."""
         return 1.0 / max(self.figures[VISITS], 1.0) if self._rule.is_gradient else 1.0
 
     @property
@@ -122,7 +122,7 @@ class Budget:
         return float(beta @ K @ beta) / 2
 
     def machine(self) -> Machine:
-        """What there is, by the slots of vectors."""
+        """The kernel machine so far, its vectors in the order of their slots."""
         own = self._vectors
         there = np.flatnonzero(own.row != FREE)
         parts = [self._features(s) for s in there.tolist()]
@@ -138,13 +138,13 @@ class Budget:
         return Machine(vectors, self.factor * own.beta[there], int(merges), degradation)
 
     def _features(self, s: int) -> Array:
-        """Those of the vector at slot s, ascending, (k,) int32."""
+        """The features of the vector at slot s, ascending, (k,) int32."""
         own = self._vectors
         features = np.sort(own.features[s, : own.lengths[s]])
         return features[np.abs(own.Z[features, s]) > NOTHING]
 
     def resumable(self) -> dict[str, Array]:
-        """What another finds in `kept` to go on."""
+        """The arrays from which another Budget goes on, as its `kept`."""
         own = self._vectors
         slots = np.flatnonzero(own.row != FREE)
         # In their order, and as they are: sums go on to the byte.

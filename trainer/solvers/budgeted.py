@@ -67,13 +67,14 @@ class Options(GradientOptions):
 
 @dataclass(frozen=True)
 class Expansion(Progress):
-    """Of a solver whose f is a sum over support vectors: M+, M- and the dual objective are nan.
+    """Progress of a solver whose f is a sum over support vectors: M+, M- and the dual objective are nan.
 
     largest_gradient, smallest_gradient     of g = 1 - y f(x) over the steps of the pass
-    primal_estimate     P of f at the end of the pass with each row's loss as it was met; nan if rows are not
+    primal_estimate     P of f at the end of the pass, but with each row's loss at its last visit; nan if rows are not
                         visited alike
-    support_vectors     there are; merges, weight_degradation: so many of them, and what they lost, |...|^2 each, so far
-    merging_seconds     of the `visiting_seconds` so far
+    support_vectors     number of support vectors
+    merges              number of merges so far; weight_degradation: sum of |f before - f after|^2 over them
+    merging_seconds     time of merges so far, a part of `visiting_seconds`
     spread_change       |S_e - S_(e-1)|, the larger of the last two
     """
 
@@ -89,12 +90,12 @@ class Expansion(Progress):
 
     @property
     def distance(self) -> float:
-        """What a job's `tolerance` is compared with."""
+        """The figure that a job's `tolerance` is compared with."""
         return self.spread_change
 
     @property
     def is_of_all(self) -> bool:
-        """It is about the steps of the pass, whichever they were."""
+        """Whether `distance` counts: it does, as it is about the steps of the pass, whichever rows they visited."""
         return True
 
 
@@ -102,13 +103,13 @@ class _Uniform:
     """Each row of a block once, in random order."""
 
     def begin_sweep(self, row_ids: Iterable[Array]) -> None:
-        """Nothing is to be prepared."""
+        """Nothing to do."""
 
     def order(self, row_id: Array, rng: np.random.Generator) -> Array:
         return random_order(len(row_id), rng)
 
     def learn(self, row_id: Array, order: Array, gain: Array) -> None:
-        """Nothing is learned."""
+        """Nothing to do."""
 
     def resumable(self) -> dict[str, Array]:
         return {}
@@ -127,7 +128,7 @@ def bsgd(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> G
 
 
 def own_bytes(n_rows: int, width: int, threads: int, options: GradientOptions) -> int:
-    """What is held beside alpha: the vectors, and how often each row is to be visited."""
+    """The bytes held beside alpha: the vectors, and how often each row is to be visited."""
     is_adaptive = getattr(options, "selection", "uniform") == "adaptive"
     return budget_bytes(width, options.budget, threads) + 8 * n_rows * is_adaptive
 
@@ -144,7 +145,7 @@ def _rule(settings: TrainerSettings, is_gradient: bool) -> Rule:
 def _begin(
     rule: Rule, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array, selection: Any
 ) -> Generator[Progress, None, None]:
-    """What there is of a job that goes on is published at once: it may have nothing left to do but to be looked at."""
+    """Train, first publishing the machine of a checkpoint: a job that had ended needs only a certificate of it."""
     spreads, is_resumed = blocks.kept.get("spreads", np.full(3, math.nan)), "spreads" in blocks.kept
     pool = ThreadPoolExecutor(max(1, settings.threads - 1))
     budget = Budget(rule, alpha.reshape(-1), settings.width, settings.seed, settings.threads, pool, blocks.kept)

@@ -25,7 +25,7 @@ class Cuts:
     """At most `most` cuts of length `width`. A new one, when there are so many, takes the place of the one that had no
     weight for longest; if all have weight, the two with the least become one. The lower bound never falls.
 
-    kept  arrays of `resumable`, to go on from there; none of them: without cuts
+    kept  arrays of `resumable`, to go on from there; empty: begin without cuts
     """
 
     def __init__(self, width: int, most: int, kept: Mapping[str, Array] = EMPTY) -> None:
@@ -43,7 +43,7 @@ class Cuts:
         return len(self._A) - 1
 
     def add(self, A: Array, b: float) -> None:
-        """One more cut, b - <A, w>; `A` (width,) is kept, not copied."""
+        """Add the cut b - <A, w>; `A` (width,) is kept, not copied."""
         self._make_room()
         row = np.array([A @ other for other in self._A])
         self._A.append(A)
@@ -68,7 +68,7 @@ class Cuts:
             w += self._u[j] * self._A[j]
 
     def resumable(self) -> dict[str, Array]:
-        """What new Cuts have to be given as `kept` to be these."""
+        """The arrays from which new Cuts go on, as their `kept`."""
         cuts = {f"cut_{j}": A for j, A in enumerate(self._A) if j}
         sums = {"cut_b": self._b, "cut_H": self._H, "cut_u": self._u, "cut_idle": self._idle}
         return {**cuts, **sums, "lower_bound": np.array([self.lower_bound])}

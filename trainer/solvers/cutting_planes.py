@@ -42,7 +42,7 @@ class _Bounds:
 
     @property
     def has_cuts(self) -> bool:
-        """Whether there is a reduced problem, or was."""
+        """Whether a cut has been made."""
         return self._upper < inf
 
     def minimum(self, w: Array) -> None:
@@ -50,7 +50,7 @@ class _Bounds:
         self._cuts.minimum(w)
 
     def resumable(self) -> dict[str, Array]:
-        """What new ones have to be given as `kept` to go on."""
+        """The arrays from which new _Bounds go on, as their `kept`."""
         return {**self._cuts.resumable(), "bounds": np.array([self._upper, self._at_zero])}
 
     def meet(self, objective: float) -> bool:
@@ -60,14 +60,14 @@ class _Bounds:
         return is_least
 
     def cut(self, cut: Cut, w: Array) -> None:
-        """One more cut; `w` (width,) becomes the minimum of the reduced problem."""
+        """Add a cut; `w` (width,) becomes the minimum of the reduced problem."""
         self._at_zero = cut.losses_at_zero
         self._cuts.add(cut.A, cut.b)
         gap = self._upper - self._cuts.lower_bound
         self._cuts.solve(max(_INNER_SHARE * gap, _ROUNDING * self._upper), w)
 
     def progress(self, blocks: Blocks, end: Block) -> Bracket:
-        """Of the pass with this end."""
+        """The progress at the end of a pass, whose last block is `end`."""
         return Bracket(
             pass_=end.pass_,
             updates=end.pass_ * end.step.n_rows,
@@ -82,13 +82,13 @@ class _Bounds:
 
 
 def cut_bytes(_n_rows: int, width: int, threads: int, options: Options) -> int:
-    """What CPA may hold: so many cuts, the parts of the next one, a few more vectors, and H."""
+    """The bytes that CPA may hold: `max_cuts` cuts, each thread's part of the next one, a few more vectors, and H."""
     cuts = options.max_cuts
     return 8 * ((cuts + threads + 4) * width + (cuts + 1) ** 2)
 
 
 def ocas_bytes(n_rows: int, width: int, threads: int, options: Options) -> int:
-    """What OCAS may hold."""
+    """The bytes that OCAS may hold."""
     return cut_bytes(n_rows, width, threads, options) + 12 * n_rows
 
 

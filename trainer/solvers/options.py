@@ -1,4 +1,4 @@
-"""The options of solvers: each has a frozen dataclass `Options` beside it. What several share is below."""
+"""Options that several solvers share. A solver's own are in a frozen dataclass `Options` beside it."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ from streamsvm.storage.options import option
 
 @dataclass(frozen=True)
 class NoOptions:
-    """Of a solver that has none."""
+    """Options of a solver that has none."""
 
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """Of solvers whose rows stream through the cache."""
+    """Options of solvers whose rows stream through the cache."""
 
     updates_per_row: float = option(
         2.0,
@@ -23,19 +23,19 @@ class StreamOptions:
 
     @property
     def visits(self) -> float:
-        """Of a row in a pass."""
+        """Visits to a row in a pass."""
         return self.updates_per_row
 
 
 @dataclass(frozen=True)
 class BlockOptions:
-    """Of solvers whose rows come block by block."""
+    """Options of solvers whose rows come block by block."""
 
     n_blocks: int | None = option(None, "blocks of a pass; null: as few as the cache can take", ge=1, le=1_000_000)
 
 
 @dataclass(frozen=True)
 class OrderedBlockOptions(BlockOptions):
-    """Of those to whom the order of the blocks makes a difference."""
+    """Options of solvers whose model depends on the order of the blocks."""
 
     permute_blocks: bool = option(True, "visit the blocks in another order in every pass", for_reader=True)

@@ -70,7 +70,7 @@ class _Updates:
         self._blocks.end_if_due()
 
     def _subgradient(self, rows: Segment) -> Array:
-        """What each row's x is to be added with, (n,)."""
+        """The factor of each row's x in minus the subgradient of the losses, divided by the larger C, (n,)."""
         dots, begin = np.empty(len(rows)), 0
         for part in self._visited.all_batches(rows):
             row_dots(part.indptr, part.indices, part.values, self._w, dots[begin : begin + len(part)])

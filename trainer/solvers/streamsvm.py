@@ -68,7 +68,7 @@ def streamsvm(
 
 
 class _Training:
-    """The loop over the cache's steps, and what is swept over after a pass."""
+    """The loop over the cache's steps, and the sweeps after a pass."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class _Training:
         self._shared.control["collects"] = self._disk.is_open and not self._disk.is_sealed
         if cursor.round:
             cursor.round.export.rows_from(self._windows)
-        # Of a pass whose rows were all at hand, or that began at another w than was published last, no bound is known.
+        # P of a pass is unknown if its rows were all at hand, or if it began at another w than was published last.
         self._has_bound = False
         cursor.checkpoints.keep(lambda: {**self._statistics.resumable(), **self._sweeps.resumable()})
 
@@ -137,11 +137,11 @@ class _Training:
             self._use_spare_time(step, rng)
 
     def _rng(self, *place: int) -> np.random.Generator:
-        """From seed and section: one can be repeated without those before it."""
+        """A generator seeded by job and section: a section can be repeated without those before it."""
         return np.random.default_rng((self._settings.seed, _STREAM, *place))
 
     def _stream(self, step: Step, rng: np.random.Generator) -> None:
-        """Visit what has come, then residents, until all visits are made that the rows of the step are due."""
+        """Visit the fresh rows of a step, then residents, until the step's rows have had their share of visits."""
         self._residents.take_in(step)
         self._statistics.add_screened(step.screened)
         if not step.fresh and self._residents.has_all:
@@ -155,7 +155,7 @@ class _Training:
             self._statistics.owed -= self._resident_sweeps.visit_some(rng)
 
     def _arrive(self, step: Step, rng: np.random.Generator) -> int:
-        """Visit the fresh rows; returns how many."""
+        """Visit the fresh rows; returns their number."""
         order = rng.permutation(np.array(step.fresh, np.int64)).tolist()
         fresh = (self._cursor.read(segment_id) for segment_id in order)
         swept = sweep(self._shared.going(fresh), shuffled(rng), self._updater, self._streaming, self._collect)
@@ -168,7 +168,7 @@ class _Training:
             self._shared.slow_down(self._disk.slowdowns)
 
     def _visit_unvisited(self) -> None:
-        """What streamed by as resident and was not met since: no row is left out of a pass."""
+        """Visit resident rows that this pass has not visited yet: no row is left out of a pass."""
         rows = self._shared.going(map(self._cursor.read, self._residents.segments))
         sweep(rows, lambda rows: self._shared.unvisited(rows.row_id), self._updater)
         self._shared.end_if_due()
@@ -206,13 +206,13 @@ class _Training:
         self._shared.forget_visits()
 
     def _store(self) -> Store | None:
-        """Where all rows are."""
+        """The store that has all rows: the disk or the cache; None if neither has."""
         if self._disk.is_sealed:
             return self._disk
         return self._residents if self._residents.take_in_all() else None
 
     def _windows(self, is_active: IsActive, rng: np.random.Generator) -> Iterator[Segment]:
-        """Of the rows at hand that are active."""
+        """Windows of the rows at hand that are active."""
         return (self._store() or self._residents).windows(is_active, rng)
 
     def _is_late(self, sweeps: int) -> bool:

@@ -80,7 +80,7 @@ class Picks:
 
     @property
     def epsilon(self) -> float:
-        """How far beyond its bound's condition a row has to rest to be given up."""
+        """|G| from which on a row at its bound is given up."""
         return float(self._rule[0])
 
     def take_in(self, step: Step) -> None:
@@ -95,7 +95,7 @@ class Picks:
         self._rule[3] = sum(np.count_nonzero(~self._gone[rows]) for rows in row_ids)
 
     def visit_some(self, rng: np.random.Generator) -> int:
-        """As many picks in one segment as it has rows; returns their number."""
+        """Visit as many random rows of one segment as it has rows; returns their number."""
         segment_id = int(rng.choice(self._ids, p=self._sizes / self._sizes.sum()))
         rows = self._cursor.read(segment_id)
         order = rng.integers(0, len(rows), len(rows), dtype=np.int32)
@@ -115,7 +115,7 @@ class Picks:
             self._rule[:3] = self._rule[1], 0.0, 0.0
 
     def resumable(self) -> dict[str, Array]:
-        """What new Picks find in `cursor.checkpoints.kept` to go on."""
+        """The arrays from which new Picks go on, in `cursor.checkpoints.kept`."""
         return {"gone": self._gone, "paper_rule": self._rule, "paper_pass": np.array([self._pass])}
 
 
@@ -132,7 +132,7 @@ def streamsvm_paper(
         step = cursor.next()
         if (step.pass_, step.section) != section:
             section = step.pass_, step.section
-            # From seed and section: one can be repeated without those before it.
+            # Seeded by job and section: a section can be repeated without those before it.
             rng = np.random.default_rng((settings.seed, _STREAM, *section))
         picks.take_in(step)
         statistics.owed += settings.options.updates_per_row * step.rows

@@ -36,13 +36,13 @@ class ActiveRows:
         self.reactivate()
 
     def resume(self, kept: Mapping[str, Array]) -> None:
-        """Go on from what was `resumable`, if it was of the same segments."""
+        """Go on from the arrays of `resumable`, if they are of the same segments."""
         if np.array_equal(kept.get("segment_sizes", ()), self._sizes()):
             self._active = np.split(kept["active"], np.cumsum(kept["active_sizes"])[:-1])
             self._above, self._below = kept["shrunk_beyond"].tolist()
 
     def resumable(self) -> dict[str, Array]:
-        """What is not shrunk."""
+        """The arrays from which `resume` goes on: the rows that are not shrunk."""
         return {
             "segment_sizes": self._sizes(),
             "active_sizes": np.array([len(active) for active in self._active]),
@@ -81,7 +81,7 @@ class ActiveRows:
         return M_plus - M_minus
 
     def _shrink(self, numbers: list[int], rows: Segment, order: Array, visits: Visits) -> None:
-        """Of the rows just visited, the active ones of the segments of these numbers."""
+        """Shrink rows among those just visited, which were the active rows of the segments of these numbers."""
         is_shrunk = self._updater.rests_beyond(rows.row_id[order], visits, self._above, self._below)
         if not is_shrunk.any():
             return
@@ -101,9 +101,9 @@ class ActiveRows:
 def descend_rounds(
     rows: ActiveRows, rounds: int, tolerance: float, rng: np.random.Generator, is_over: Callable[[], bool]
 ) -> None:
-    """At most so many rounds; one over all rows that meets no projected gradients further apart is the last.
+    """Make at most `rounds` rounds. The last is one over all rows that finds M+ - M- at most `tolerance`.
 
-    is_over  is asked after each: whether the time of the job is over
+    is_over  tells after each round whether the time of the job is over
     """
     for _ in range(rounds):
         shrunk = rows.shrunk

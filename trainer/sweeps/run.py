@@ -28,11 +28,11 @@ from streamsvm.trainer.updates.statistics import SweepStatistics, Visits
 Random = np.random.Generator
 Shares = Callable[[int, int], bool]  # (bytes, rows): whether threads share sweeps over them
 
-# Fewer than this share of the rows have to be active for it to pay to have them read on their own.
+# Active rows are copied to a place of their own if they are less than this share of all rows: else it does not pay.
 _WORTH_NARROWING = 0.75
 _FEW = 10_000  # rows that have to be read before the share is trusted
-# Each time that a certificate was in vain, the next is taken when the figures are this much smaller, but for the least:
-# thousands of passes of a few sweeps may follow each other.
+# After a certificate in vain, sweeps go on until the figures are this much smaller than the last time, down to a bound:
+# thousands of runs of a few sweeps may follow each other.
 _LATER, _LEAST_CAUTION = 0.7, 1e-3
 
 
@@ -41,38 +41,38 @@ class Store(Protocol):
 
     @property
     def is_open(self) -> bool:
-        """Whether it has not failed."""
+        """Whether the store can be read: False after it has failed."""
 
     @property
     def n_bytes(self) -> int:
         """Bytes of all its rows."""
 
     def windows(self, is_active: Callable[[Array], Array] | None, rng: np.random.Generator) -> Iterator[Segment]:
-        """All rows once, or those of these ids (k,) active (k,) bool, maybe others; ends early if it fails."""
+        """All rows once; with `is_active`, the active ones, and perhaps others. Ends early if the store fails."""
 
     @property
     def has_active(self) -> bool:
-        """Whether it has the active rows in a place of their own, or needs none."""
+        """Whether sweeps over active rows read them from a place of their own, or need none."""
 
     @property
     def n_aside(self) -> int:
-        """Rows in that place: those set aside since it was emptied. 0 where none is needed."""
+        """Number of rows in that place; 0 where none is needed."""
 
     def forget_active(self) -> None:
-        """Empty it."""
+        """Empty the place of active rows."""
 
     def set_aside(self, rows: Segment, picked: Array) -> None:
-        """The rows at the positions `picked` (k,) are active; those that are there already stay."""
+        """Add the rows at the positions `picked` (k,) to the place of active rows."""
 
     def narrow(self) -> None:
-        """The active ones have all been set aside."""
+        """Read active rows from their place from now on: all have been set aside."""
 
 
 class Sweeps:
-    """`run` them at the end of a pass.
+    """Sweeps over all rows: `run` them at the end of a pass.
 
-    shares  whether threads share sweeps over so many bytes and rows
-    round_  of a shard trainer
+    shares  tells whether threads share sweeps over so many bytes and rows
+    round_  the rounds of a shard trainer, else None
     """
 
     def __init__(
@@ -99,11 +99,11 @@ class Sweeps:
         self.shown: list[Sweep] = []  # sweeps of the last run that the history is to have
 
     def resumable(self) -> dict[str, Array]:
-        """What new ones have to be given as `kept` to go on."""
+        """The arrays from which new Sweeps go on, as their `kept`."""
         return {"caution": self._caution}
 
     def run(self, store: Store, is_late: Callable[[int], bool], rng: Random) -> None:
-        """Sweep until the targets are likely reached, so many sweeps are late, or the job is interrupted."""
+        """Sweep until the targets are likely reached, `is_late` says that it is enough, or the job is interrupted."""
         step, has_to_end = self._cursor.step, is_late(0)
         variables, gaps = self._variables, list[Array]()
         D = np.full(variables.count, -inf)
@@ -139,7 +139,7 @@ class Sweeps:
         self.shown = []
 
     def _settle(self, step: Step, near: Array) -> bool:
-        """Leave tasks that are near as they are; whether no other is left."""
+        """Stop training tasks that are near their optimum; returns whether all are."""
         alpha = self._variables.alpha
         if self._variables.settle(near):
             return True
@@ -154,7 +154,7 @@ class Sweeps:
         is_whole = kind is Next.WHOLE
         self._statistics.begin_sweep()
         self._momentum.begin_sweep(gaps)
-        # A whole sweep adds what has become active to those set aside, until many of these have come to rest.
+        # A whole sweep adds rows that have become active to those set aside. Once many of these rest, it begins anew.
         if not store.has_active or (is_whole and self._n_visited < _WORTH_NARROWING * store.n_aside):
             store.forget_active()
         sets_aside = not store.has_active or (is_whole and store.n_aside > 0)

@@ -12,7 +12,8 @@ from streamsvm.trainer.kernels.order import random_order
 class Adaptive:
     """Rows that gain more are visited more often, a row once a sweep on average (`trainer.kernels.adaptive`).
 
-    Asked segment by segment; a segment is named by the ids (n,) of its rows. kept: `resumable` of the one before.
+    Callers ask for the order of one segment after the other, named by the ids (n,) of its rows. kept: arrays of
+    `resumable`, to go on from there.
     """
 
     def __init__(self, n_rows: int, kept: Mapping[str, Array] = EMPTY) -> None:
@@ -47,7 +48,7 @@ class Adaptive:
         adapt(order, row_id, gain, self._rows, self._preference, self._mean)
 
     def resumable(self) -> dict[str, Array]:
-        """What has been learned."""
+        """The arrays from which another Adaptive goes on, as its `kept`."""
         return {"preference": self._preference, "credit": self._credit, "mean_gain": self._mean}
 
     def _share(self, row_id: Array, visits: Array, _rng: np.random.Generator) -> None:
@@ -56,7 +57,7 @@ class Adaptive:
 
 
 class Sampled(Adaptive):
-    """As many visits in every sweep as there are rows, shared out at random: algorithm 4 as printed."""
+    """Visits shared out at random, in every sweep as many as there are rows: algorithm 4 as printed."""
 
     def begin_sweep(self, row_ids: Iterable[Array]) -> None:
         super().begin_sweep(row_ids)

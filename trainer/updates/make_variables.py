@@ -1,4 +1,4 @@
-"""Makes what training of dual variables needs: the variables, their statistics, and who visits rows."""
+"""Makes the objects that train dual variables: the variables, their statistics, and the updater that visits rows."""
 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from streamsvm.trainer.updates.variables import Variables
 
 
 class Parts(NamedTuple):
-    """They belong together."""
+    """The variables of a solver, with the statistics and the updater that belong to them."""
 
     variables: Variables
     statistics: DualStatistics
@@ -30,7 +30,7 @@ def make_variables(
     score: int = GAP,
     asks_rest: bool = False,
 ) -> Parts:
-    """alpha (n_rows, width) and w (features, width) change in place. See Variables and CoordinateUpdater."""
+    """Make them. alpha (n_rows, width) and w (features, width) change in place. See Variables and CoordinateUpdater."""
     variables = Variables(settings.tasks, alpha, w, scratch_w, is_converged)
     statistics = DualStatistics(variables, kept)
     updater = CoordinateUpdater(variables, statistics, note, settings.visited, score, asks_rest)

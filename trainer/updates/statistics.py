@@ -18,14 +18,15 @@ from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.updates.progress import Progress
 from streamsvm.trainer.updates.variables import Variables
 
-# Short sweeps leave out rows that rest by more than this, and by more than margins have moved lately. The reader leaves
-# out rows of a pass that rest by this much, if a job does not say otherwise.
+# A short sweep leaves out a row at a bound if |G| is above this, and above the recent movement of margins. The reader
+# leaves out rows at a bound with |G| above this, if a job does not say otherwise.
 LEAST_SLACK = 0.1
 
 
 class Sums(NamedTuple):
-    """
-    M_plus, M_minus   largest and smallest projected gradient met; -inf, inf where none was
+    """Sums and extremes over visits.
+
+    M_plus, M_minus   largest and smallest projected gradient; -inf, inf without visits
     curvature, freed  changes of sum D_i alpha_i^2 / 2 and of the number of free rows, from before momentum
     gap               sum of the rows' terms of P - D, each at the w of its visit: at one w they add up to P - D
     squares           sum of squared projected gradients where a step was made
@@ -66,9 +67,9 @@ class Visits(NamedTuple):
 
 @dataclass
 class SweepStatistics:
-    """Sums over a sweep, each row as it was when it was visited. Rows that the sweep leaves out are not counted.
+    """Sums over the visits of a sweep, at whose rows it looks while w moves. Rows that it leaves out are not counted.
 
-    visits  rows visited
+    visits  number of rows visited
     """
 
     sums: Sums
@@ -80,7 +81,7 @@ class SweepStatistics:
         return cls(Sums.none(count))
 
     def add(self, visits: Visits) -> None:
-        """More rows have been visited."""
+        """Count more visits."""
         self.visits += len(visits.score)
         self.sums = self.sums.plus(visits.sums)
 
@@ -96,7 +97,7 @@ class SweepStatistics:
 
     @property
     def slack(self) -> float:
-        """Rows that rest by more may be left out of the next sweep."""
+        """Rows at a bound with |G| above this may be left out of the next sweep."""
         return max(LEAST_SLACK, self.moved)
 
 
@@ -115,7 +116,7 @@ class DualStatistics:
         self._D = kept.get("dual_objectives", np.zeros(variables.count))
 
     def resumable(self) -> dict[str, Array]:
-        """What new statistics have to be given as `kept` to go on."""
+        """The arrays from which new statistics go on, as their `kept`."""
         figures = self.updates, self._curvature, self._free_rows, self._primal_bound, self._M_plus, self._M_minus
         return {"tally": np.array(np.broadcast_arrays(*figures, self.owed)), "dual_objectives": self._D}
 
@@ -129,7 +130,7 @@ class DualStatistics:
 
     @property
     def of_alpha(self) -> tuple[Array, Array]:
-        """What follows from alpha: sum D_i alpha_i^2 / 2 and the number of free rows."""
+        """The two sums that depend on alpha alone: sum D_i alpha_i^2 / 2, and the number of free rows."""
         return self._curvature, self._free_rows
 
     @of_alpha.setter
@@ -148,7 +149,7 @@ class DualStatistics:
         return self._primal_bound
 
     def dual_objective(self, step: Step) -> Array:
-        """D at the alpha of now, of the rows and features there are in a step; tasks left as they are keep theirs."""
+        """D at the present alpha, for the rows and features of a step; a task that is not trained keeps its D."""
         variables = self._variables
         alpha, w = variables.alpha[: step.n_rows], variables.w[: step.width]
         if variables.count == 1:
@@ -163,7 +164,7 @@ class DualStatistics:
         return self._D
 
     def begin_sweep(self) -> None:
-        """Forget the gradients met before: from here on they are of one sweep over all rows that matter."""
+        """Reset M+ and M-: from here on they are those of one sweep."""
         is_trained = self._variables.is_trained
         self._M_plus = np.where(is_trained, -np.inf, self._M_plus)
         self._M_minus = np.where(is_trained, np.inf, self._M_minus)
@@ -176,7 +177,7 @@ class DualStatistics:
         return progress
 
     def progress(self, step: Step, rows_unvisited: int) -> Progress:
-        """Progress as things are."""
+        """The progress so far, without closing the pass."""
         D = self.dual_objective(step)
         each = tuple(
             Progress(

@@ -18,13 +18,13 @@ from streamsvm import StreamSVC
 
 
 def paragraphs(path: Path) -> list[str]:
-    """Those of the docstrings of a file that have eight words or more."""
+    """The paragraphs of the docstrings of a file that have eight words or more."""
     docstrings = re.findall(r'"""(.*?)"""', path.read_text(), re.DOTALL)
     return [each for text in docstrings for each in text.split("\n\n") if len(each.split()) >= 8]
 
 
 def files(is_test: bool) -> Iterator[tuple[list[str], list[str]]]:
-    """Of each file its paragraphs, and as often the name of its library."""
+    """Yield the paragraphs of each file, and for each the name of its library."""
     for library in (scipy, sklearn):
         paths = sorted(Path(library.__file__).parent.rglob("*.py"))
         for number, path in enumerate(paths):
@@ -41,7 +41,7 @@ vectorizer = HashingVectorizer(n_features=2**18, alternate_sign=False, stop_word
 
 
 def chunks(is_test: bool) -> Iterator[tuple[sparse.csr_matrix, list[str]]]:
-    """Of each file the rows and the labels."""
+    """Yield the rows and the labels of each file."""
     for texts, labels in files(is_test):
         yield vectorizer.transform(texts), labels
 

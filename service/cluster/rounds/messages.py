@@ -168,5 +168,5 @@ class Begin:
 
     @property
     def is_alone(self) -> bool:
-        """It trains to the end for itself: what machines find is averaged, not brought together round by round."""
+        """Whether the machine trains to the end by itself, in one round, and the results are averaged."""
         return bool(self.spec["combine"] == "average")

@@ -25,13 +25,13 @@ def plain(text: str, null: str) -> str:
 
 
 def null_words(option: Option) -> str:
-    """What null stands for, as the meaning has it after "null: "; else "none"."""
+    """The words after "null: " in the option's meaning, which say what null stands for; else "none"."""
     said = re.search(r"\bnull: ([^;.(]*)", option.meaning)
     return plain(said[1], "none").strip() if said else "none"
 
 
 def needed(option: Option) -> str:
-    """What the option is for, as Markdown: "" or "solver `bsca`, `bsgd`"."""
+    """The fields that the option needs, as Markdown: "" or "solver `bsca`, `bsgd`"."""
     return "; ".join(
         f"{name} {', '.join(f'`{value}`' for value in values)}" if values else f"`{name}`"
         for name, values in option.needs.items()
@@ -39,7 +39,7 @@ def needed(option: Option) -> str:
 
 
 def values(option: Option) -> str:
-    """What the option may be, as Markdown."""
+    """The values that the option may have, as Markdown."""
     if option.values:
         return option.values
     if option.choices:

@@ -62,7 +62,7 @@ def violations(own: Array, C: Array, z: Array, alpha: Array) -> Array:
 
 
 def gap_terms(own: Array, C: Array, z: Array, alpha: Array) -> Array:
-    """What each row adds to P - D, (n,), if z are the decision values of the w of alpha."""
+    """Each row's term of P - D, (n,), if z are the decision values of the w of alpha."""
     G = _gradients(own, z)
     return np.sum((_bounds(own, C, alpha.shape[1]) - alpha) * (G.max(axis=1, keepdims=True) - G), axis=1)
 
