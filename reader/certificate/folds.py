@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from streamsvm.storage.files.mapped import new_array, open_array
 from streamsvm.storage.rows.csr import WEIGHT, Array
 from streamsvm.storage.rows.segment import TARGET
 
@@ -37,7 +38,7 @@ class HeldOut:
         self._weight_file, self._n_rows = run / WEIGHT_FILE, n_rows
         self._weight_file.unlink(missing_ok=True)
         self._weight: Array | None = None
-        self._lanes = {lane: np.memmap(_path(run, lane), HELD_OUT, "w+", shape=(n_rows,)) for lane in lanes}
+        self._lanes = {lane: new_array(_path(run, lane), HELD_OUT, (n_rows,)) for lane in lanes}
 
     def add(self, row_id: Array, is_held_out: Array, target: Array, decision_values: Array, weight: Array) -> None:
         """Some rows (n,): whether they are left out, what they have to predict, <w, x_i>, each (n, lanes).
@@ -63,14 +64,14 @@ class HeldOut:
     def _weights(self) -> Array:
         """The file of weights (n_rows,), made when the first come; 1 for rows that were added without a weight."""
         if self._weight is None:
-            self._weight = np.memmap(self._weight_file, WEIGHT, "w+", shape=(self._n_rows,))
+            self._weight = new_array(self._weight_file, WEIGHT, (self._n_rows,))
             self._weight[:] = 1.0
         return self._weight
 
 
 def read_held_out(run: Path, n_rows: int, lane: int = 0) -> tuple[Array, Array, Array]:
     """The rows that a lane held out, by id: ids (n,) int64, targets or signs y (n,) float32, decision values (n,)."""
-    rows = np.memmap(_path(run, lane), HELD_OUT, "r", shape=(n_rows,))
+    rows = open_array(_path(run, lane), HELD_OUT, (n_rows,), "r")
     ids = np.flatnonzero(rows["is_held_out"])
     return ids, rows["target"][ids], rows["decision_value"][ids]
 
@@ -78,7 +79,7 @@ def read_held_out(run: Path, n_rows: int, lane: int = 0) -> tuple[Array, Array, 
 def read_weights(run: Path, n_rows: int) -> Array | None:
     """The weights of all rows by id, (n_rows,) float64; None if rows have none."""
     path = run / WEIGHT_FILE
-    return np.memmap(path, WEIGHT, "r", shape=(n_rows,)) if path.exists() else None
+    return open_array(path, WEIGHT, (n_rows,), "r") if path.exists() else None
 
 
 def _path(run: Path, lane: int) -> Path:

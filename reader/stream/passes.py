@@ -20,9 +20,13 @@ class Passes:
     """Rows and features are counted as they come to be known: at once when the dataset is complete.
 
     n_rows, width   so far; visited: how rows are made ready to be looked at
+    take_room       is called with both before rows of a dataset that is being read in are looked at
     """
 
-    def __init__(self, settings: ReaderSettings, wait: Callable[[], object]) -> None:
+    def __init__(
+        self, settings: ReaderSettings, wait: Callable[[], object], take_room: Callable[[int, int], object]
+    ) -> None:
+        self._take_room = take_room
         self._settings = settings
         self._encoder = RowEncoder.of_tasks(
             settings.tasks, settings.has_weights, settings.maps.early, settings.part_rows
@@ -34,6 +38,7 @@ class Passes:
         self.visited = Visited(settings.maps.late)
         if settings.staged is None:
             self._open()
+            self._take_room(self.n_rows, self.width)
         else:
             self._arriving = ArrivingDataset(settings.staged, settings.dataset)
 
@@ -48,6 +53,7 @@ class Passes:
             yield from self._follow(self._arriving, pass_, look)
             self._arriving = None
             self._open()
+            self._take_room(self.n_rows, self.width)
         else:
             assert self._source is not None
             yield from self._streamer.stream(self._source, self._settings.seed, pass_, look, threads, skipped)
@@ -59,15 +65,22 @@ class Passes:
 
     def _follow(self, arriving: ArrivingDataset, pass_: int, look: Callable[[Segment], T]) -> Stream[T]:
         source = Following(arriving, self._encoder)
-        for streamed in self._streamer.stream(source, self._settings.seed, pass_, look, threads=0):
-            rows = streamed.rows
-            if rows.indices.min(initial=0) < 0:
-                raise FeaturesMissing("rows are strings: they have no features", 'Ask for "features".')
-            self.n_rows = int(rows.row_id[-1]) + 1
-            self.width = max(self.width, int(rows.indices.max(initial=-1)) + 1)
-            if self.n_rows > self._settings.n_rows or self.width > self._settings.width:
-                raise StorageError("more rows or features come than there is room for in the state")
-            yield streamed
+
+        def look_at_new(rows: Segment) -> T:
+            self._count(rows)
+            return look(rows)
+
+        # Without threads: rows are counted in their order.
+        yield from self._streamer.stream(source, self._settings.seed, pass_, look_at_new, threads=0)
+
+    def _count(self, rows: Segment) -> None:
+        if rows.indices.min(initial=0) < 0:
+            raise FeaturesMissing("rows are strings: they have no features", 'Ask for "features".')
+        self.n_rows = int(rows.row_id[-1]) + 1
+        self.width = max(self.width, int(rows.indices.max(initial=-1)) + 1)
+        if self.n_rows > self._settings.n_rows or self.width > self._settings.width:
+            raise StorageError("more rows or features come than there is room for in the state")
+        self._take_room(self.n_rows, self.width)
 
     def _open(self) -> None:
         dataset = Dataset(self._settings.dataset)

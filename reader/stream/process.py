@@ -29,7 +29,7 @@ from streamsvm.storage.rows.segment import SegmentBuilder
 from streamsvm.storage.run.checkpoint import Checkpoint, open_checkpoint
 from streamsvm.storage.run.failure import telling
 from streamsvm.storage.run.rounds import open_round
-from streamsvm.storage.run.state import CACHE_FILE, open_state
+from streamsvm.storage.run.state import CACHE_FILE, StateRoom, open_state
 from streamsvm.trainer.problem.objective import make_objective
 
 _WAIT_SECONDS = 2e-3
@@ -41,7 +41,7 @@ class Reader:
     def __init__(self, run: Path) -> None:
         settings = ReaderSettings.read(run)
         self._state = open_state(run, settings.n_rows, settings.width, settings.tasks.width)
-        self._passes = Passes(settings, self._wait)
+        self._passes = Passes(settings, self._wait, StateRoom(self._state).take)
         self._objective = make_objective(settings.tasks)
         places = settings.tasks.leaving_rows_out
         self._held_out = HeldOut(run, settings.n_rows, places) if places else None

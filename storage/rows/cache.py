@@ -16,12 +16,14 @@ import lmdb
 import numpy as np
 
 from streamsvm.storage.errors import CacheFull, OutOfSpace
+from streamsvm.storage.files.mapped import reserve
 from streamsvm.storage.rows.axis import WIDTHS
 from streamsvm.storage.rows.cache_plan import PAGE, CachePlan
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment, view
 
 _STEP_KEY = b"step"
+_LOCK_BYTES = 8192  # what LMDB asks for 8 readers
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,10 @@ class CacheWriter:
     def __init__(self, path: Path, plan: CachePlan) -> None:
         self._plan = plan
         self._directory = path.parent
+        # LMDB maps its lock file before the file has room on the disk.
+        lock = path.with_name(f"{path.name}-lock")
+        lock.touch()
+        reserve(lock, _LOCK_BYTES)
         with self._on_disk():
             self._environment = lmdb.open(
                 str(path), map_size=_map_size(plan.cache_bytes), subdir=False, sync=False, metasync=False, max_readers=8

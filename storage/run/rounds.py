@@ -11,12 +11,14 @@ The trainer may export rows that do not rest to the coordinator, which trains th
 sends their new alpha back. They pass through files beside this one: GIVEN, GIVEN_ALPHA and TAKEN_ALPHA.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
 import numpy as np
 
+from streamsvm.storage.files.mapped import new_array, open_array
 from streamsvm.storage.rows.csr import Array
 
 GIVEN, GIVEN_ALPHA, TAKEN_ALPHA = "given", "given_alpha.npy", "taken_alpha.npy"
@@ -67,23 +69,16 @@ class RoundState:
 
 
 def create_round(directory: Path, width: int, lanes: int) -> RoundState:
-    """Make the files, all zero, in a run directory."""
-    return _map(directory, width, lanes, "w+")
+    """Make the files, all zero, in a run directory. Raises OSError if there is no room."""
+    return RoundState(*(new_array(*each) for each in _files(directory, width, lanes)))
 
 
 def open_round(directory: Path, width: int, lanes: int) -> RoundState:
     """Open the files in the directory of a run."""
-    return _map(directory, width, lanes, "r+")
+    return RoundState(*(open_array(*each, "r+") for each in _files(directory, width, lanes)))
 
 
-def _map(directory: Path, width: int, lanes: int, mode: str) -> RoundState:
-
-    def array(name: str, dtype: np.dtype, shape: tuple[int, ...]) -> Array:
-        return np.asarray(np.memmap(directory / f"round_{name}", dtype, mode, shape=shape))  # type: ignore[call-overload]
-
-    real = np.dtype("<f8")
-    return RoundState(
-        array("counts", _COUNTS, (1,)),
-        array("lanes", OF_LANE, (lanes,)),
-        array("own_w", real, (width, lanes)),
-    )
+def _files(directory: Path, width: int, lanes: int) -> Iterator[tuple[Path, np.dtype, tuple[int, ...]]]:
+    yield directory / "round_counts", _COUNTS, (1,)
+    yield directory / "round_lanes", OF_LANE, (lanes,)
+    yield directory / "round_own_w", np.dtype("<f8"), (width, lanes)

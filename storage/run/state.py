@@ -1,6 +1,5 @@
 """A job's state, memory-mapped and shared by reader, trainer and worker: each field and array has one writer."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -9,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from streamsvm.storage.files.mapped import open_array, reserve
 from streamsvm.storage.rows.csr import Array
 
 # What else lies in a run directory: what the two processes are told, and the cache they meet in.
@@ -96,7 +96,7 @@ class Control:
     """The control page: `control["pass"]` reads, `control["pass"] = 3` writes."""
 
     def __init__(self, path: Path, mode: str = "r+") -> None:
-        page: Any = memoryview(_map(path, np.dtype("u1"), mode, (_CONTROL_DTYPE.itemsize,)))  # type: ignore[arg-type]
+        page: Any = memoryview(open_array(path, np.dtype("u1"), (_CONTROL_DTYPE.itemsize,), mode))  # type: ignore[arg-type]
         # Looked at many times a step: a view of each field is much faster than a record's fields.
         self._fields = {
             name: page[8 * place : 8 * place + 8].cast("q" if dtype == INTEGER else "d")
@@ -151,6 +151,8 @@ _ARRAYS = {
 # published one, and two while it is certified.
 FEATURE_BYTES = 40
 
+_STRIDE = 1 << 15  # rows or features
+
 
 def state_bytes(n_rows: int, width: int, lanes: int = 1) -> int:
     """Size of all state files together."""
@@ -159,20 +161,46 @@ def state_bytes(n_rows: int, width: int, lanes: int = 1) -> int:
 
 
 def create_state(directory: Path, n_rows: int, width: int, is_sparse: bool = False, lanes: int = 1) -> State:
-    """New state files, all zero; OSError if there is no room. Sparse ones take it as they are used.
+    """New state files, all zero; OSError if there is no room.
 
-    A process that uses a page of a sparse file when the disk is full dies of signal 7.
+    is_sparse  arrays of rows and features have no room on the disk yet: `StateRoom` takes it
     """
     state = _map_state(directory, _shapes(n_rows, width, lanes), "w+")
-    if not is_sparse:
-        for name in ("control", *_ARRAYS):
-            _reserve(directory / name)
+    for name in ("control", "lanes") if is_sparse else ("control", *_ARRAYS):
+        reserve(directory / name, (directory / name).stat().st_size)
     return state
 
 
 def open_state(directory: Path, n_rows: int, width: int, lanes: int = 1) -> State:
     """The state files of a running job, read and write."""
     return _map_state(directory, _shapes(n_rows, width, lanes), "r+")
+
+
+class StateRoom:
+    """Takes room on the disk for the rows and features of sparse state files, as they come to be known.
+
+    Nobody may look at a row or a feature before: looking alone takes room in a file system that lies in memory.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._n_rows = self._width = 0
+
+    def take(self, n_rows: int, width: int) -> None:
+        """Make sure of room for so many rows and features. Raises OSError if there is none."""
+        by_row = ("alpha", "score", "visited", "skipped")
+        self._n_rows = self._take(by_row, self._n_rows, n_rows)
+        self._width = self._take(("w",), self._width, width)
+
+    def _take(self, names: tuple[str, ...], taken: int, wanted: int) -> int:
+        """The length that the arrays have room for now, somewhat more than is wanted."""
+        if wanted <= taken:
+            return taken
+        length = min(-(-wanted // _STRIDE) * _STRIDE, len(getattr(self._state, names[0])))
+        for name in names:
+            array = getattr(self._state, name)
+            reserve(self._state.directory / name, length * array.strides[0], taken * array.strides[0])
+        return length
 
 
 def open_control(directory: Path) -> Control:
@@ -191,26 +219,10 @@ def pass_stamp(number: int) -> int:
 
 
 def _map_state(directory: Path, shapes: Mapping[str, tuple[int, ...]], mode: str) -> State:
-    arrays = {name: _map(directory / name, dtype, mode, shapes[name]) for name, dtype in _ARRAYS.items()}
+    arrays = {name: open_array(directory / name, dtype, shapes[name], mode) for name, dtype in _ARRAYS.items()}
     return State(**arrays, control=Control(directory / "control", mode), directory=directory)
-
-
-def _reserve(path: Path) -> None:
-    """Give a file its room on the disk; OSError if there is none."""
-    if size := path.stat().st_size:
-        with path.open("r+b") as file:
-            os.posix_fallocate(file.fileno(), 0, size)
 
 
 def _shapes(n_rows: int, width: int, lanes: int) -> dict[str, tuple[int, ...]]:
     a_row = dict.fromkeys(("score", "visited", "skipped"), (n_rows,))
     return {"alpha": (n_rows, lanes), "w": (width, lanes), "lanes": (lanes,), **a_row}
-
-
-def _map(path: Path, dtype: np.dtype, mode: Any, shape: tuple[int, ...]) -> Array:
-    if not prod(shape):
-        # There is no mapping of nothing.
-        path.touch()
-        return np.empty(shape, dtype)
-    # A plain array over the mapping: np.memmap's own class slows every access down.
-    return np.asarray(np.memmap(path, dtype, mode, shape=shape))

@@ -1,0 +1,36 @@
+"""Arrays in mapped files whose room on the disk is taken before anybody uses them.
+
+A process that uses a page of a mapped file dies of signal 7 where the disk has no room for that page.
+"""
+
+import os
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from streamsvm.storage.rows.csr import Array
+
+
+def reserve(path: Path, end: int, start: int = 0) -> None:
+    """Take room on the disk for these bytes of a file, which grows to the end of them. Raises OSError without room."""
+    if end > start:
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), start, end - start)
+
+
+def new_array(path: Path, dtype: np.dtype, shape: tuple[int, ...]) -> Array:
+    """An array of zeros in a new file. Raises OSError if the disk has no room."""
+    path.write_bytes(b"")
+    reserve(path, prod(shape) * dtype.itemsize)
+    return open_array(path, dtype, shape, "r+")
+
+
+def open_array(path: Path, dtype: np.dtype, shape: tuple[int, ...], mode: str) -> Array:
+    """The array of a file; mode: "r" to read it, "r+" to write it, too, "w+" makes a sparse file of zeros."""
+    if not prod(shape):
+        # There is no mapping of nothing.
+        path.touch()
+        return np.empty(shape, dtype)
+    # A plain array over the mapping: np.memmap's own class slows every access down.
+    return np.asarray(np.memmap(path, dtype, mode, shape=shape))  # type: ignore[call-overload]
