@@ -80,7 +80,7 @@ def _follow(training: "Training", spec: JobSpec, max_features: int) -> Trained |
 
 
 class Training:
-    """Trains all lanes of a job on the dataset `dataset`, and keeps what they come to in `work`, an empty directory.
+    """Trains all lanes of a job on the dataset `dataset`, and keeps their models in `work`, an empty directory.
 
     ingesting    what reads the dataset in, if it is not complete
     is_inline    train in this process, see `service.processes.inline_run`
@@ -113,7 +113,7 @@ class Training:
         self.is_stopping = False
 
     def stop(self) -> None:
-        """End after the running pass; lanes to come end after their first. The models are of what there is then."""
+        """End after the running pass; the remaining lanes end after their first. Models are made of what they have."""
         self.is_stopping = True
         if self._lanes is not None:
             self._lanes.request_stop()

@@ -133,7 +133,7 @@ class Trainer:
         return told(self._told & ~before)
 
     def shutdown(self) -> None:
-        """Keep what there is, so that the job can be continued, and have the final w certified."""
+        """Make a checkpoint, from which the job can be continued, and have the final w certified."""
         self._cursor.make_checkpoint(self._w, self._ended(self.stop_reason))
         self._passes.close()
         if not self._is_certified:
@@ -151,7 +151,7 @@ class Trainer:
         return self._convergence.results(self.stop_reason)
 
     def _certify(self) -> None:
-        """Have w certified."""
+        """Have the reader certify the present w."""
         self._is_certified = True
         self._shared.certify(self._w)
 

@@ -58,7 +58,7 @@ class SharedState:
         self._marked = 0  # notes already entered in `visited`
         self._stamp = 0
         self._width = 0
-        self.limits: Limits | None = None  # None: whoever has the trainer says when it ends
+        self.limits: Limits | None = None  # None: the caller says when it ends
         # Of the published w.
         self._half_norm = np.zeros(n_figures) if is_blank else half_squares(self._w, n_figures)
 

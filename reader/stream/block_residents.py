@@ -1,4 +1,4 @@
-"""The rows the cache holds under block minimization: a block, and the rows kept of those before it."""
+"""The rows that the cache holds under block minimization: a block, and rows of earlier blocks that stayed."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from streamsvm.storage.run.state import State
 
 
 class BlockResidents(Residents):
-    """`begin_section` chooses what stays when the trainer is done with a block; `make_room` packs these rows anew.
+    """`begin_section` chooses the rows that stay after the trainer has ended a block; `make_room` packs them anew.
 
     What is left behind leaves the file one by one, as room is needed: LMDB uses the oldest free pages first. If many
     came free at once, the single pages of its own that each step writes would lie scattered among the segments that
@@ -31,7 +31,7 @@ class BlockResidents(Residents):
         self._evicted = np.empty(0, ROW_ID)
 
     def begin_section(self, _place: tuple[int, int]) -> None:
-        """All that is live belongs to blocks that are done with; what does not stay can be read in anew at once."""
+        """Choose the rows that stay. All rows in the cache are of ended blocks: others may be read in again at once."""
         slots = self._slots.in_order(self._shown)
         if not len(slots):
             return
@@ -74,7 +74,7 @@ class BlockResidents(Residents):
         return self._slots.live & ~self._is_left
 
     def _retire(self, coming: int) -> list[int]:
-        """The oldest segments that are left behind, as many as have to go for those that come."""
+        """The oldest segments whose rows do not stay, as many as have to go to make room."""
         to_free = max(0, int(np.count_nonzero(self._slots.live)) + coming - self._plan.most_live)
         slots = self._slots.in_order(self._slots.live & self._is_left)[:to_free]
         self._is_left[slots] = False

@@ -1,4 +1,4 @@
-"""The weights of a warm start after rows have gone: w is made of the alpha of the rows that are left."""
+"""Computes w for a warm start after rows have gone: sum_i alpha_i y_i x_i over the rows that are still there."""
 
 import time
 from contextlib import closing

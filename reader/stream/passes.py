@@ -17,10 +17,11 @@ T = TypeVar("T")
 
 
 class Passes:
-    """Rows and features are counted as they come to be known: at once when the dataset is complete.
+    """Passes over a dataset, which may still be arriving.
 
-    n_rows, width   so far; visited: how rows are made ready to be looked at
-    take_room       is called with both before rows of a dataset that is being read in are looked at
+    n_rows, width   numbers of rows and of features so far; final at once if the dataset is complete
+    visited         makes rows ready to be looked at: feature maps that are applied at each visit
+    take_room       is called with the numbers of rows and features before arriving rows are looked at
     """
 
     def __init__(
@@ -59,7 +60,7 @@ class Passes:
             yield from self._streamer.stream(self._source, self._settings.seed, pass_, look, threads, skipped)
 
     def close(self) -> None:
-        """Let go of the dataset."""
+        """Close the dataset."""
         if self._arriving is not None:
             self._arriving.close()
 

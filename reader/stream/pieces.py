@@ -156,7 +156,7 @@ class RowEncoder:
 
 
 class Streamer:
-    """Streams pieces; with threads beside the caller's, what is to be done with a piece runs ahead on them."""
+    """Streams pieces. Threads beside the caller's, if there are any, read, decode and look at pieces ahead."""
 
     def __init__(self, encoder: RowEncoder, wait: Callable[[], object]) -> None:
         self._encoder = encoder

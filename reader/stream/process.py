@@ -128,7 +128,7 @@ class Reader:
         return Residents(self._cache, self._plan, self._state, settings.evicts, settings.seed)
 
     def _begins_section(self) -> bool:
-        """Whether the next step may be put together: at the start of a section, when the trainer is done with the last.
+        """Whether the next step may be put together: at the start of a section, after the trainer has ended the last.
 
         Everything then follows from what there is at this point, so a checkpoint taken here tells it all.
         """
@@ -213,13 +213,13 @@ class Reader:
         self._state.control["reader_heartbeat"] = time.monotonic()
 
     def _wait(self) -> None:
-        """Nothing of an arriving dataset is there to be read."""
+        """Wait a moment for an arriving dataset, with a heartbeat."""
         self._beat()
         time.sleep(_WAIT_SECONDS)
 
     @property
     def is_finished(self) -> bool:
-        """Nothing is left to do."""
+        """Whether training is done, and with it the reader's work."""
         return bool(self._state.control["training_done"])
 
     def note_wait(self, seconds: float) -> None:

@@ -61,17 +61,17 @@ class Residents:
 
     @property
     def fresh(self) -> tuple[int, ...]:
-        """Ids of the segments that have just come."""
+        """Ids of the segments that the last commit brought."""
         return self._slots.ids_of(self._shown & self._slots.fresh)
 
     @property
     def settled(self) -> tuple[int, ...]:
-        """Ids of all others."""
+        """Ids of all segments but the fresh ones."""
         return self._slots.ids_of(self._shown & ~self._slots.fresh)
 
     @property
     def n_segments(self) -> int:
-        """Number of all of them."""
+        """Number of segments, fresh or not."""
         return int(np.count_nonzero(self._shown))
 
     @property
@@ -85,7 +85,10 @@ class Residents:
         return self._plan.most_retired if self._leave_whole else self._plan.fresh_per_step
 
     def begin_section(self, place: tuple[int, int]) -> None:
-        """(Pass, pieces of it so far): from here on all follows from which rows are resident, and the scores."""
+        """Begin a section at a place (pass, pieces of the pass so far).
+
+        What leaves from here on depends only on the place, the resident rows and their scores.
+        """
         self._rng = self._generator(place)
         self._note_left(np.empty(0, ROW_ID))
         self._slots.begin_section()
@@ -116,7 +119,7 @@ class Residents:
         return Eviction(self._slots.ids[retired].tolist(), repacked, evicted)
 
     def advance(self, retired: list[int], repacked: dict[int, bytes], fresh: dict[int, bytes]) -> None:
-        """Note what a commit changed."""
+        """Note a commit: segments that left, that were packed anew, and that came."""
         self._slots.advance(retired, repacked, fresh)
         self.rows = int(self._slots.rows[self._slots.live].sum())
 
@@ -183,7 +186,7 @@ class Residents:
         return (self._state.skipped[row_id] == stamp) & (self._state.visited[row_id] != stamp)
 
     def _pack(self, retired: list[int], picked: list[Array], most: int) -> tuple[list[bytes], Array]:
-        """At most `most` new segments of the picked rows; what found no room counts as evicted."""
+        """Pack the picked rows into at most `most` new segments; rows that find no room count as evicted."""
         packed: list[bytes] = []
         evicted = []
         for segment, rows in zip(self._cache.read_all(retired), picked, strict=True):

@@ -48,7 +48,7 @@ class WeightCheck:
             begin += len(part)
 
     def finish(self) -> None:
-        """All rows have been added."""
+        """Compare w, once all rows have been added."""
         check_w_error(float(np.linalg.norm(self._w - self._v)) / max(float(np.linalg.norm(self._w)), 1e-300))
 
 

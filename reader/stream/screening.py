@@ -77,7 +77,7 @@ class Screening:
 
     @property
     def slack(self) -> float:
-        """How far a row has to rest to be left out; negative: no row is."""
+        """The slack beyond which a row at a bound is left out; negative: none is."""
         return -1.0 if self._slack is None or self._w is None or self._spares else self._slack
 
     @property

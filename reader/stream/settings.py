@@ -86,7 +86,7 @@ class ReaderSettings:
 
     @property
     def is_part(self) -> bool:
-        """The w of the rows' alpha is kept beside that of all."""
+        """Whether the rows are a shard: the certificate then also adds up w of these rows alone."""
         return self.part_rows is not None
 
     @property

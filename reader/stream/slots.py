@@ -46,7 +46,7 @@ class Slots:
         self.fresh[:], self.is_new[:], self.worth[:] = False, self.live, 0.0
 
     def advance(self, retired: list[int], repacked: dict[int, bytes], fresh: dict[int, bytes]) -> None:
-        """Note what a commit changed."""
+        """Note a commit: segments that left, that were packed anew, and that came."""
         for segment_id in retired:
             slot = self._slot_of.pop(segment_id)
             self.live[slot] = False

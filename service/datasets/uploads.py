@@ -110,7 +110,7 @@ class Upload:
         raise NotImplementedError
 
     async def _abandon(self) -> None:
-        """Kill the child and remove all of the upload."""
+        """Kill the child process and remove the files of the upload."""
         if self._child is not None and self._child.returncode is None:
             with suppress(ProcessLookupError):
                 self._child.kill()

@@ -38,7 +38,7 @@ class Background:
                     _log.exception("%s cannot be begun now", self._name)
 
     def is_there(self) -> bool:
-        """Whether a thread does what there is to do; one that is missing is begun once more."""
+        """Whether the thread runs; a thread that has died is started again."""
         if self._is_missing():
             self.wake()
         return not self._is_missing()

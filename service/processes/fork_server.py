@@ -87,7 +87,7 @@ class ForkServer:
         return self._process.pid
 
     def is_alive(self) -> bool:
-        """Whether it can be asked."""
+        """Whether the server answers requests."""
         return self._process.poll() is None
 
     def fork(self, command: Sequence[str], files: Sequence[int]) -> Forked:

@@ -87,7 +87,7 @@ class WorkerKeeper:
             try:
                 ended = self._one_worker()
             except Exception as error:
-                # This thread has to go on, whatever it met: nobody else starts a worker.
+                # This thread has to go on after any error: nothing else starts a worker.
                 ended = f"no worker can be started: {getattr(error, 'strerror', None) or error!r}"
             # One that did its work is followed by another at once.
             self._trouble = "" if self._has_signed else ended

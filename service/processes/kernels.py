@@ -34,7 +34,7 @@ WITNESSES = {
 
 
 def are_compiled(tree: Path = TREE) -> bool:
-    """Whether what `compile_kernels` makes is there, of the sources of now. Needs no numba.
+    """Whether all kernels are compiled from the present sources. Needs no numba.
 
     True also where numba would keep them elsewhere: nobody can say then.
     """
@@ -109,7 +109,7 @@ def _lines(streams: Iterator[IO[bytes]]) -> Iterator[bytes]:
 
 def _reading() -> Iterator[None]:
     """Parses, shuffles and encodes some rows, and decodes them; numbers features anew, as only wide data has them."""
-    import numpy as np  # noqa: PLC0415 - slow to import, and not needed by who shows the bar
+    import numpy as np  # noqa: PLC0415 - slow to import, and the process that shows the bar does without
 
     from streamsvm.reader.ingest.numbering.feature_list import FeatureList  # noqa: PLC0415
     from streamsvm.reader.ingest.numbering.renumber_kernel import renumber  # noqa: PLC0415

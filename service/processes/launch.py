@@ -75,7 +75,7 @@ def launch(
 
 
 def forget_run(record: Mapping[str, Any], settings: Settings) -> None:
-    """Have the machines of a cluster drop their files of a job that has come to no good end; nobody waits for it."""
+    """Have the machines of a cluster remove their files of a job that failed; does not wait for them."""
     if record["spec"].get("machines") is None or settings.ray_address is None:
         return
     command = [sys.executable, "-m", FORGETTING, settings.ray_address, record["id"]]

@@ -50,7 +50,7 @@ class OnceASecond(logging.Filter):
         self._last, self._until = "", 0.0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether this one is told."""
+        """Whether to log this message."""
         message = record.getMessage()
         if message == self._last and record.created < self._until:
             return False

@@ -1,4 +1,4 @@
-"""The next job of the queue, once there is room to write down that it runs."""
+"""Takes jobs from the queue, if the disk has room to record that they run."""
 
 import logging
 import sqlite3
@@ -12,16 +12,16 @@ _log = logging.getLogger("streamsvm.worker")
 
 
 class Queue:
-    """`claim` from it."""
+    """The queue of jobs: `claim` the next."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._is_told = False
 
     def claim(self, passed_over: Sequence[str]) -> dict[str, Any] | None:
-        """The next job but those, which is running from now on; None if there is none, or the disk is full.
+        """Record the next job, except those passed over, as running; None if there is none, or the disk is full.
 
-        A worker that ended for that would count as a crash of each job whose end it has yet to write down.
+        A full disk must not end the worker: that would count as a crash of each job whose end is not recorded yet.
         """
         try:
             record = self._store.claim_job(passed_over)

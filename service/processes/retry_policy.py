@@ -186,7 +186,7 @@ def _store_code(error: BaseException) -> int:
 
 
 def _is_foreseen(error: BaseException) -> bool:
-    """Whether it is one of ours, or a full disk, in the words of whoever met it."""
+    """Whether the error is one of the package's own, or says in any form that the disk is full."""
     return isinstance(error, _FORESEEN) or is_full(error)
 
 

@@ -41,7 +41,7 @@ _log = logging.getLogger("streamsvm.worker")
 
 
 class _Active(NamedTuple):
-    """The job that runs."""
+    """The running job: its record, and the runner of its lanes."""
 
     record: dict[str, Any]
     lanes: LaneRunner

@@ -60,7 +60,7 @@ class Rows:
 
     @property
     def nnz(self) -> int:
-        """Stored values."""
+        """Number of stored values."""
         return int(self.indptr[-1])
 
     def pieces(self, most: int) -> Iterator["Rows"]:

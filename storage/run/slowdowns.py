@@ -1,6 +1,6 @@
-"""Faster ways that a job has given up: each is told once, with what would help.
+"""Slowdowns: faster ways that a job has given up. People are told each of them once, with a hint.
 
-A run's control page has them as bits. Its trainer puts those that are new into the history, where people find them.
+A run's control page has them as bits. Its trainer writes new ones into the history.
 """
 
 from collections.abc import Collection
@@ -69,7 +69,7 @@ _BITS = {code: 1 << place for place, code in enumerate(SLOWDOWNS)}
 
 
 def bits_of(codes: Collection[str]) -> int:
-    """For a control page."""
+    """The bits of these slowdowns, as a control page has them."""
     return sum(_BITS[code] for code in set(codes))
 
 

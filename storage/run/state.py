@@ -35,7 +35,7 @@ CONTROL = (
     # trainer
     ("trainer_heartbeat", REAL, "trainer"),
     ("started_step", INTEGER, "trainer"),  # last step whose snapshot it has taken
-    ("finished_section", INTEGER, "trainer"),  # last step that ended a section and has been done with
+    ("finished_section", INTEGER, "trainer"),  # last step that ended a section which the trainer has finished
     ("trainer_wait_seconds", REAL, "trainer"),
     ("finished_passes", INTEGER, "trainer"),
     ("sweeps", INTEGER, "trainer"),  # over the active set, at the end of the last pass begun; 0: it is streaming
@@ -61,7 +61,7 @@ CONTROL = (
     # worker
     ("w_unmade", INTEGER, "worker"),  # w is yet to be made of the alpha that the job begins with, by its reader
     ("stop", INTEGER, "worker"),  # a person asked for an end: after the running pass, or soon
-    ("hand_back", INTEGER, "worker"),  # the worker has to end: stop after the running section, and keep what there is
+    ("hand_back", INTEGER, "worker"),  # the worker has to end: stop after the running section, with a checkpoint
 )
 
 # What of the arrays, and of the control page, a checkpoint keeps as it is.

@@ -62,7 +62,7 @@ class Batch(NamedTuple):
     products (n_threads, BATCH, n_slots) float32 and values (n_threads, BATCH, n_slots) float64: with all vectors
     room     (n_threads, n_slots) float64
     dense    (width,) float32, all 0; slots (n_slots,) int64; near (3, n_slots) float64
-    claimed  (1,) int64 = 0: rows that somebody has begun; finished (1,) int64 = 0: batches that are done with
+    claimed  (1,) int64 = 0: rows that somebody has begun; finished (1,) int64 = 0: finished batches
     made     (n_threads * BATCH,) int64: the batch, from 1, of which a thread has made the row at this place
     """
 

@@ -8,7 +8,7 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-_SPINS = 2000  # looks before the core is offered to others: who is waited for may have none
+_SPINS = 2000  # looks before the thread offers its core to others: the thread that it waits for may be without one
 _MONOTONIC = 1  # of clock_gettime
 
 if getattr(config, "DISABLE_JIT"):  # noqa: B009 - numba sets its options at run time
@@ -30,7 +30,7 @@ if getattr(config, "DISABLE_JIT"):  # noqa: B009 - numba sets its options at run
         """Nothing to do: there is no other thread to wait for."""
 
     def seconds() -> float:
-        """Of a clock that never goes back."""
+        """The seconds of a clock that never goes back."""
         return time.monotonic()
 
 else:
@@ -100,7 +100,7 @@ else:
 
     @intrinsic
     def seconds(_typing_context: Any) -> Any:
-        """Of a clock that never goes back."""
+        """The seconds of a clock that never goes back."""
 
         def generate(_context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
             number = ir.IntType(64)

@@ -1,4 +1,4 @@
-"""Windows on the rows of a file: some segments side by side, read ahead of who visits them."""
+"""Windows on the rows of a file: some segments side by side, read ahead of the visits."""
 
 import mmap
 from collections import deque
@@ -13,7 +13,7 @@ from streamsvm.storage.rows.spill_file import SpillFile, make_buffer
 from streamsvm.trainer.rows.mixture import SEGMENTS, Mixture
 
 READS = 2  # at once: a fifth faster than one after the other
-_MOST_MIXED = 4 * SEGMENTS  # segments' bytes in a window: of rows that are long fewer are mixed
+_MOST_MIXED = 4 * SEGMENTS  # times segment_bytes: size of a window, so that fewer segments of long rows are mixed
 
 
 class ReadAhead:
@@ -40,13 +40,13 @@ class ReadAhead:
             self.drain()
 
     def drain(self) -> None:
-        """Wait for what is being read, whatever it is: it is of no use any more."""
+        """Wait until pending reads have ended; their rows and errors are dropped."""
         while self._coming:
             self._coming.popleft().exception()
 
 
 def _some_at_a_time(order: list[int], file: SpillFile) -> Iterator[list[int]]:
-    """The segments of these numbers; those that are long alone, or fewer together."""
+    """Groups of segments to mix: SEGMENTS at a time, or fewer if they are long."""
     some: list[int] = []
     n_bytes, most_bytes = 0, _MOST_MIXED * file.segment_bytes
     for number in order:
@@ -75,7 +75,7 @@ class _Window:
         return self._mixture.rows
 
     def _read(self, rows: RowFile, number: int) -> Segment:
-        """Valid until the next."""
+        """Read a segment; it is valid until the next call."""
         if len(self._buffer) < rows.file.sizes[number]:
             self._buffer = make_buffer(rows.file.sizes[number])
         return view(rows.read(number, self._buffer, READS))

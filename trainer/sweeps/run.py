@@ -115,7 +115,7 @@ class Sweeps:
             if swept is None:
                 self._momentum.undo()
                 break
-            self._shared.hand_over()  # the next leaves out what has come to rest in this one
+            self._shared.hand_over()  # the next sweep leaves out rows that rest since this one
             gaps.append(swept.sums.gap)
             if self._round and len(gaps) == 1:
                 self._round.first_gap = gaps[0]
@@ -150,7 +150,7 @@ class Sweeps:
     def _sweep(
         self, store: Store, kind: Next, gaps: list[Array], threads: Threads, rng: Random
     ) -> SweepStatistics | None:
-        """One sweep; None if it did not come to its end."""
+        """Make a sweep; returns its statistics, or None if it was interrupted."""
         is_whole = kind is Next.WHOLE
         self._statistics.begin_sweep()
         self._momentum.begin_sweep(gaps)

@@ -170,7 +170,7 @@ class Convergence:
         return self._is_dual or 1 + CONVERGED.index("relative_gap") in self._suggested(progress)
 
     def decide(self, progress: Progress, is_certified: bool) -> None:
-        """Note which tasks have converged, by the certificate of now or, without one, by what the pass met."""
+        """Note which tasks have converged, by the present certificate or, without one, by the figures of the pass."""
         suggested = self._suggested(progress)
         for lane in np.flatnonzero(self._by == 0).tolist():
             self._by[lane] = self._certified(lane) if is_certified else suggested[lane]

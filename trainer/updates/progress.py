@@ -15,7 +15,7 @@ class Progress:
     dual_objective      D(alpha) at the end of the pass
     primal_bound        least P(w) known so far, from the streaming certificate
     free_rows           rows with 0 < alpha < U
-    is_worth_a_look     the solver can do no more before all rows have been looked at, at the w of now
+    is_worth_a_look     the solver asks for a certificate of the present w before it goes on
     lanes               progress of each task, where there are several: the figures above are those of the worst
     sweeps              figures after each sweep; after some, if there were many (trainer.sweeps.schedule.is_told)
     """

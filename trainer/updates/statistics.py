@@ -124,7 +124,7 @@ class DualStatistics:
         """Count visits to so many rows, with these sums."""
         self.updates += updates
         self._M_plus, self._M_minus = np.maximum(self._M_plus, sums.M_plus), np.minimum(self._M_minus, sums.M_minus)
-        # Not in place: whoever has asked for `of_alpha` goes back to it.
+        # Not in place: momentum goes back to the arrays that `of_alpha` returned.
         self._curvature = self._curvature + sums.curvature
         self._free_rows = self._free_rows + sums.freed
 

@@ -23,7 +23,7 @@ from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.rounds import Order
 
 _KEPT_SECONDS = 7 * 86400
-_STAGED_SECONDS = 86400  # of what never came to its end
+_STAGED_SECONDS = 86400  # age at which an unfinished shard is removed
 
 
 class Machine:
@@ -72,7 +72,7 @@ class Machine:
         self._reading = None
 
     def read_in(self, shard: str, origin: Origin, number: int) -> None:
-        """Begin to read in a part of a source; what there is of it goes."""
+        """Begin to read in a shard of a source, after dropping what an earlier attempt has read."""
         self.drop(shard)
         self._reading = ShardReading(self._settings.datasets / shard, origin, number)
 
@@ -82,7 +82,7 @@ class Machine:
         return self._reading.state()
 
     def drop(self, shard: str) -> None:
-        """Forget a shard, or the part of it that has come."""
+        """Remove a shard, or the part of it that has been read in."""
         directory = self._settings.datasets / shard
         for path in (directory, staged_path(directory)):
             shutil.rmtree(path, ignore_errors=True)
@@ -90,7 +90,7 @@ class Machine:
             self._reading.remove()
             self._reading = None
 
-    # What is kept of a run, by any machine
+    # Dual variables of runs, which any machine may keep
 
     def keep(self, job: str, shard: str, alpha: Array) -> None:
         """Keep the dual variables of a machine of this shard, durably. Raises OSError."""
@@ -101,7 +101,7 @@ class Machine:
         write_file(path, [content.getvalue()])
 
     def has_kept(self, job: str, shard: str) -> bool:
-        """Whether there is something."""
+        """Whether dual variables of this job and shard are kept."""
         return self._kept_path(job, shard).exists()
 
     def kept(self, job: str, shard: str) -> Array | None:
@@ -115,7 +115,7 @@ class Machine:
         return self._settings.jobs / job / f"{shard}.npy"
 
     def alpha(self, part: slice = slice(None)) -> Array:
-        """The dual variables of now of these rows, feasible, of the whole problem's size."""
+        """The present dual variables of this shard's rows, within the bounds of the whole problem."""
         assert self._running is not None
         return self._running.alpha(part)
 
@@ -135,7 +135,10 @@ class Machine:
         return self._running.found()
 
     def go_on(self, answer: Answer) -> Found | None:
-        """Take over what was agreed; what the next round came to, None after the last. Raises ServiceError."""
+        """Take the step that was agreed on; returns the report on the next round, None after the last.
+
+        Raises ServiceError.
+        """
         assert self._running is not None
         self._running.take(answer)
         return None if answer.order == Order.END else self._running.found()
@@ -146,7 +149,7 @@ class Machine:
         return self._running.held_out(place)
 
     def end(self) -> None:
-        """Stop what runs; what there is of it goes."""
+        """Stop the run and remove its files."""
         if self._running is not None:
             self._running.kill()
             self._running = None

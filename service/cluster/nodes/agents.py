@@ -27,11 +27,11 @@ class Agent(Machine):
         return version("streamsvm"), self.shards()
 
     def go_on_by(self, answer: Answer, change: Change | None) -> Found | None:
-        """`go_on` with an answer of which Ray brings the change by itself."""
+        """`go_on` with an answer whose change Ray sends as an argument of its own."""
         return self.go_on(replace(answer, change=change))
 
     def keep_own(self, job: str, shard: str) -> Any:
-        """Keep the dual variables of now; they come back for another machine to keep, too."""
+        """Keep the present dual variables, and return them for another machine to keep, too."""
         alpha = self.alpha()
         self.keep(job, shard, alpha)
         return alpha

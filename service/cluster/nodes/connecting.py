@@ -73,7 +73,7 @@ def _knock(address: str, place: tuple[str, int]) -> None:
 
 
 def _has_tls(connection: socket.socket) -> bool | None:
-    """Whether who listens there begins a handshake; None: it is not clear. Nothing is said that needs to be secret."""
+    """Whether the listener there begins a handshake; None: it is not clear. Sends nothing secret."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])

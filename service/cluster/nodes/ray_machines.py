@@ -27,7 +27,7 @@ from streamsvm.storage.errors import DatasetCorrupt
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.row_runs import all_ids
 
-_MOST_FAILURES = 10  # of a machine in a row, none of which came to the end of a round
+_MOST_FAILURES = 10  # of a machine in a row, without a finished round in between
 _NODE_SECONDS = 120.0  # how long a lost machine waits for a node
 _PAUSE_SECONDS = 1.0
 _log = logging.getLogger("streamsvm.cluster")
@@ -156,7 +156,7 @@ class RayMachines:
             if neighbour is not None:
                 kept.append(self._actors[neighbour].keep.remote(begin.job, begin.shard, alpha))
             kept.append(alpha)
-        with contextlib.suppress(Exception):  # who is lost will be told so by its next answer
+        with contextlib.suppress(Exception):  # that a machine is lost shows at its next answer
             self._ray.wait(kept, num_returns=len(kept), timeout=CALL_SECONDS, fetch_local=False)
 
     # Placing and beginning
@@ -166,7 +166,7 @@ class RayMachines:
         return placed([shard.name for shard in self._shards], shards)
 
     def _begin(self, number: int, node: str, is_damaged: bool = False) -> Any:
-        """Begin a machine on a node, whose copy of the shard may be damaged; a reference of what it comes to first."""
+        """Begin a machine on a node, whose copy of the shard may be damaged; returns a reference of a report."""
         shard, begin = self._shards[number], self._begins[number]
         self._nodes[number] = node  # also if it fails there: another one is taken after some times
         actor = self._fresh.pop(node, None) or agent_on(self._ray, node)

@@ -20,10 +20,10 @@ _WORTH_NAMING = 0.5  # of all numbers: an index takes as much room as a number
 
 @dataclass(frozen=True)
 class Change:
-    """A difference of w as float32: whole, or where it is not 0.
+    """A change of w as float32: all its numbers, or those that are not 0.
 
-    indices  (k,) uint32 places in w laid flat, int64 in one that is longer, ascending; None: all of them
-    values   (k,) float32; neither can be written to
+    indices  (k,) places in the flattened w, ascending, uint32 (int64 if w is longer); None: all places
+    values   (k,) float32. Both arrays are read-only
     """
 
     indices: Array | None
@@ -47,7 +47,7 @@ class Change:
         return self.values.nbytes + (0 if self.indices is None else self.indices.nbytes)
 
     def add_to(self, total: Array, step: Array | float = 1.0) -> None:
-        """Add so much of it, a number or one for each on the axis of lanes, to an array as long as w."""
+        """Add `step` (a number, or one for each column) times the change to an array of the shape of w."""
         flat, by = total.reshape(-1), np.full(total.shape[1], step, np.float64)
         if self.indices is None:
             add_all(flat, self.values, by)
@@ -56,7 +56,7 @@ class Change:
 
 
 def _kept(values: Array) -> Array:
-    """Not to be written to, as what arrives from another process is not: the kernels are compiled for that alone."""
+    """The array, made read-only as arrays from another process are: kernels are compiled for that alone."""
     values.flags.writeable = False
     return values
 
@@ -66,10 +66,10 @@ NO_CHANGE = Change(_kept(np.empty(0, np.uint32)), _kept(np.empty(0, np.float32))
 
 @dataclass(frozen=True)
 class Given:
-    """Some of a machine's active rows; without segments: there are no more.
+    """Active rows that a machine exports; without segments: there are no more.
 
-    segments  of storage.rows.segment, but for what follows the rows in them; their ids are the machine's own
-    alpha     (k, lanes) of all of these
+    segments  segments (storage.rows.segment) without the unused bytes at their ends; row ids are the machine's own
+    alpha     (k, lanes) of all these rows
     """
 
     segments: tuple[bytes, ...]
@@ -85,12 +85,12 @@ class Given:
 class Found:
     """A machine's report on a round. Figures are (lanes,) float64, of its rows alone.
 
-    change         of its own part of w since the last step was agreed
-    own_w          its part of w, as long as w: when it joins, and after a look
-    dual           sum_i alpha_i - D alpha_i^2 / 2, where the last step ended; linear, square: see storage.run.rounds
-    gap            its rows' terms of P - D as the round's first sweep met them; nan: there was none
-    M_plus, M_minus  largest and smallest projected gradient met
-    losses         sum_i C loss_i at the w of now, after a look
+    change         change of the machine's part of w since the last step was agreed on
+    own_w          the machine's part of w, as long as w: when it joins, and after a LOOK
+    dual           sum_i alpha_i - D alpha_i^2 / 2 after the last step; linear, square: see storage.run.rounds
+    gap            its rows' terms of P - D in the round's first sweep; nan: there was no sweep
+    M_plus, M_minus  largest and smallest projected gradient of the round
+    losses         sum_i C loss_i at the present w, after a LOOK
     given          rows, if they were asked for
     counts         COUNTED, and free_rows
     seconds        that the round took
@@ -114,10 +114,10 @@ class Found:
 class Answer:
     """The coordinator's answer to a report.
 
-    change    the sum of those of all machines, of which `step` (lanes,) is taken; None: `w` is the whole of it
+    change    sum of the changes of all machines, of which `step` (lanes,) is taken; None: `w` is the new w
     converged (lanes,) int64, as `storage.run.state.OF_LANE` has it
-    alpha     of all rows that were given, in their order; None: it is what it was
-    most_bytes  of rows to be given, in all
+    alpha     new alpha of the rows that this machine has exported, in their order; None: it has not changed
+    most_bytes  limit on the rows that this machine exports, in all
     """
 
     order: Order
@@ -131,9 +131,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class HeldRows:
-    """Rows of a machine that a lane has left out, as its last look found them.
+    """Rows of a machine that a lane has left out, evaluated at its last LOOK.
 
-    row_id  (n,) among all rows; target (n,): y if they were not left out; decision_values (n,)
+    row_id  (n,) ids among all rows; target (n,): their y; decision_values (n,)
     weight  (n,); None: rows have none
     """
 
@@ -147,13 +147,13 @@ class HeldRows:
 class Begin:
     """The order to begin a run.
 
-    job      names the run, for what is kept of it
+    job      name of the run, under which a machine keeps its dual variables
     spec     the job, as `JobSpec.model_dump` has it
-    number, at_once   of the first lane, and most lanes side by side
-    machines how many there are: sigma
+    number, at_once   number of the first lane, and how many lanes are trained side by side at most
+    machines number of machines, which is sigma
     maps     feature maps, fitted to all rows
-    rows     runs of the ids that the shard's rows have among all, see storage.rows.row_runs
-    alpha    (rows,), or with an axis of lanes, to begin with; None: what the machine has kept, or zeros
+    rows     ids of the shard's rows among all rows, in runs, see storage.rows.row_runs
+    alpha    (rows,) or (rows, lanes) to begin with; None: the alpha that the machine has kept, or zeros
     """
 
     job: str

@@ -1,9 +1,9 @@
 """Rows of all machines that do not rest, brought to the coordinator and trained there as one problem.
 
-Near the optimum most rows rest, on every machine. What is left to do is between rows of several machines, and rounds,
-in which each machine sees its own, take ever more of them. One trainer that has all rows that matter does it in some
-sweeps, as rows that are informative do in the cache of one machine (StreamSVM; SBM: Chang, Roth, KDD 2011). All rows
-are looked at afterwards, by their machines: what has become active meanwhile moves in the round that follows.
+Near the optimum most rows rest, on every machine. The rows that do not rest depend on rows of other machines, which
+rounds over each machine's own rows settle ever more slowly. One trainer that has all of them needs a few sweeps only,
+as with the informative rows in the cache of one machine (StreamSVM; SBM: Chang, Roth, KDD 2011). Then each machine
+looks at all its rows: those that have become active move in the round that follows.
 """
 
 import shutil
@@ -24,8 +24,8 @@ from streamsvm.trainer.distributed.active_set_solver import PooledRows
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers import settings_of
 
-_SHARE_OF_DISK = 0.25  # of what is free: rows may be there twice, and others need some, too
-# That training leaves of the gap. Less would be work on rows that are not all that matter.
+_SHARE_OF_DISK = 0.25  # of the free space: rows may be there twice, and others need some, too
+# Share of the gap at which training of a pool ends. Beyond that, rows that are not in the pool matter as much.
 SHARE_OF_GAP, _MOST_SHARE = 0.1, 0.5
 
 
@@ -33,9 +33,9 @@ SHARE_OF_GAP, _MOST_SHARE = 0.1, 0.5
 class Pool:
     """Settings for training rows that machines have brought together here.
 
-    settings    of a trainer of the whole problem, with the directory on the disk to use
-    directory   of the run
-    most_bytes  of rows
+    settings    settings of a trainer of the whole problem; rows are kept in its spill_directory
+    directory   directory of the run
+    most_bytes  limit on the rows in a pool
     """
 
     settings: TrainerSettings
@@ -43,12 +43,12 @@ class Pool:
     most_bytes: int
 
     def open(self) -> "Pooled":
-        """An empty one."""
+        """An empty pool."""
         return Pooled(PooledRows(self.settings, self.directory))
 
 
 class Pooled:
-    """`add` what machines give, then `train` it, once. Leaving the context gives the disk back."""
+    """`add` the rows that machines export, then `train` them, once. Leaving the context removes their files."""
 
     def __init__(self, rows: PooledRows) -> None:
         self._rows = rows
@@ -61,7 +61,7 @@ class Pooled:
         self._rows.__exit__(*about)
 
     def add(self, number: int, given: Given) -> None:
-        """Rows of a machine."""
+        """Add the rows that a machine exports."""
         start = 0
         for segment in given.segments:
             rows = view(segment)
@@ -72,18 +72,18 @@ class Pooled:
 
     @property
     def count(self) -> int:
-        """Rows."""
+        """Number of rows in the pool."""
         return self._rows.count
 
     @property
     def updates(self) -> int:
-        """Visits to them in training."""
+        """Visits to pooled rows in training."""
         return self._rows.updates
 
     def train(
         self, w: Array, converged: Array, share_of_gap: float, is_interrupted: Callable[[], bool]
     ) -> dict[int, Array]:
-        """See `PooledRows.train`; the alpha of each machine's rows, in the order in which they were given. None: {}."""
+        """Train as `PooledRows.train` does; returns alpha by machine, of its rows in their order, or {} for None."""
         alpha = self._rows.train(w, converged, share_of_gap, is_interrupted) if self.count else None
         if alpha is None:
             return {}

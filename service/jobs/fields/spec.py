@@ -33,7 +33,7 @@ class JobSpec(_Fields):
 
     @property
     def is_joint(self) -> bool:
-        """All classes are one problem."""
+        """Whether all classes are in one problem, that of Crammer and Singer."""
         return self.multiclass == "crammer_singer"
 
     @property

@@ -33,7 +33,7 @@ def continued_spec(jobs: Path, record: dict[str, Any], changes: dict[str, Any]) 
     if first and changes:
         raise ServiceError(
             "not_possible",
-            f"{first} of the job's lanes are done and keep what they came to: they would have ended elsewhere",
+            f"{first} of the job's lanes are done and keep their models: other fields would have changed those",
             "Resume it without changes, or submit it anew.",
         )
     spec = read_spec(record["spec"])

@@ -110,4 +110,4 @@ def _reading(job_dir: Path, number: int) -> Iterator[Any]:
 
 def lane_corrupt(number: int) -> Crash:
     """The error for a lane whose files are not what was written."""
-    return Crash("lane_corrupt", f"what lane {number} came to is damaged", "It is trained again.")
+    return Crash("lane_corrupt", f"the result of lane {number} is damaged", "It is trained again.")

@@ -69,7 +69,7 @@ def newest_lane(job_dir: Path) -> tuple[int, Path]:
 
 
 def keep_outcomes(job_dir: Path, plan: JobPlan, run: Path, make: Callable[[int], Model]) -> None:
-    """Keep the model that each lane of a run came to; `make` makes it, by the lane's place in the run.
+    """Keep the model of each lane of a run; `make` makes it, by the lane's place in the run.
 
     Raises ServiceError: empty_fold, fold_without_class.
     """
@@ -99,7 +99,7 @@ def abouts_of(job_dir: Path) -> list[Mapping[str, Any]]:
 
 
 def outcome_of(job_dir: Path, number: int) -> Model:
-    """The model that the lane of this number came to. Raises Crash if it is damaged."""
+    """The model of the lane with this number. Raises Crash if it is damaged."""
     with _sound(number):
         return read_model(lane_place(job_dir, number) / _OUTCOME)
 

@@ -51,7 +51,7 @@ class Run(Protocol):
 
 
 class Attempt(Protocol):
-    """A run that has been started, and whoever watches it."""
+    """A run that has been started, and the reports on how far it is."""
 
     @property
     def run(self) -> Run:
@@ -67,7 +67,7 @@ class Attempt(Protocol):
 class LaneRunner:
     """`start` it with a plan, `step` until that returns True, take the `outcome`; `close` it in any case.
 
-    job_dir        keeps what lanes that are done came to, and the history
+    job_dir        keeps the models of lanes that are done, and the history
     dataset        directory of the dataset
     begin          lays out and starts a run of the plan's next lanes
     replan         plans the job anew while its dataset is still being read in
@@ -143,7 +143,7 @@ class LaneRunner:
             attempt.close()
 
     def _finish(self, run: Run, plan: JobPlan) -> bool:
-        """Keep what the lanes of a run came to, and start the next ones; whether there are none."""
+        """Keep the models of a run's lanes, and start the next lanes; returns whether there are none."""
         reported = run.results()
         self.is_stopped = "stopped" in {each["stop_reason"] for each in reported}
         make = partial(lane_outcome, plan, self._dataset, run.directory, reported)

@@ -41,7 +41,7 @@ class SharedRows:
     """Rows that two jobs on a dataset share, where rows may have come and gone between them.
 
     ranges   of rows, see `storage.rows.row_runs.shared_rows`
-    w_holds  w is still the sum over alpha: no row has gone, so that both labels are unchanged
+    w_holds  w is still sum_i alpha_i y_i x_i: no row has gone, so that both labels are unchanged
     """
 
     ranges: Array
@@ -49,7 +49,7 @@ class SharedRows:
 
     @property
     def n_rows(self) -> int:
-        """How many."""
+        """The number of shared rows."""
         return int(self.ranges[:, 2].sum())
 
     def carry(self, alpha: Array, to: Array) -> None:

@@ -78,12 +78,12 @@ class CrossValidation:
 
     @property
     def _n_classes(self) -> int:
-        """0 in regression."""
+        """Number of classes, 0 in regression."""
         return len(self._plan.labels)
 
     @property
     def _n_values(self) -> int:
-        """Decision values of a row."""
+        """Number of decision values of a row."""
         return self._n_classes if self._n_classes > 2 else 1
 
     def _fold(self, C: float, fold: int) -> Rows:

@@ -80,7 +80,7 @@ class FollowPlan:
 
 
 def can_follow(spec: JobSpec) -> bool:
-    """Whether the job needs to know nothing of the dataset that only shows at its end."""
+    """Whether the job can train while its dataset is read in: it depends on nothing that is known only at the end."""
     solver = SOLVERS[spec.solver]
     # A run of pace "fixed" is a function of the data, not of when it came.
     sized = (
@@ -95,7 +95,7 @@ def can_follow(spec: JobSpec) -> bool:
 
 
 def plan_following(spec: JobSpec, max_features: int) -> FollowPlan:
-    """Raises ServiceError: not_ready, cache_too_small."""
+    """The plan of a job whose dataset is still being read in. Raises ServiceError: not_ready, cache_too_small."""
     if not can_follow(spec):
         raise ServiceError(
             "not_ready",

@@ -94,7 +94,7 @@ class JobPlan:
 
     @cached_property
     def tasks(self) -> Tasks:
-        """The problems to be run."""
+        """The problems that the next run trains."""
         spec, labels = self.spec, self.labels
         if spec.is_joint:
             weights = class_weights(spec, labels, self.manifest)
@@ -122,12 +122,12 @@ class JobPlan:
 
     @property
     def n_rows(self) -> int:
-        """Length of alpha."""
+        """Number of rows, the length of alpha."""
         return self.manifest.n_rows
 
     @property
     def blocks(self) -> int:
-        """Blocks of a pass."""
+        """Number of blocks in a pass."""
         return self.partition or len(self.manifest.blocks)
 
     @property

@@ -1,4 +1,4 @@
-"""Jobs as they change, for many who watch at once: a job is looked at ten times a second, however many ask."""
+"""Sends the changes of jobs to many clients at once: it looks at a job ten times a second, however many ask."""
 
 import asyncio
 import time
@@ -147,7 +147,7 @@ class JobFeed:
         return look
 
     def _shared(self, key: Hashable, work: Callable[[], Awaitable]) -> Awaitable:
-        """The result of `work`, done once for all that ask for it meanwhile."""
+        """The result of `work`, which runs once for all requests that arrive while it runs."""
         task = self._tasks.get(key)
         if task is None:
             task = self._tasks[key] = asyncio.ensure_future(work())
