@@ -72,13 +72,13 @@ def main() -> int:
 
 
 def _access_notice(settings: Settings) -> str:
-    """A sentence that tells whoever starts a service on loopback who can use it."""
+    """A sentence for the person who starts a service on loopback: which clients can use it."""
     tokens, are_needed = Tokens(Database(settings.database)).table()
     if are_needed and not tokens:
         return f"Nobody gets in, for there have been tokens. {NO_TOKENS}"
     if settings.allowed_hosts and not are_needed:
         names = ", ".join(settings.allowed_hosts)
-        return f"Nobody needs a token, also who calls it {names} through a proxy: streamsvm token new NAME ends that."
+        return f"Nobody needs a token, not even through a proxy called {names}: streamsvm token new NAME ends that."
     return "Only this machine can reach it; --host and streamsvm token new are for others."
 
 

@@ -59,7 +59,7 @@ class SharedState:
         self._stamp = 0
         self._width = 0
         self.limits: Limits | None = None  # None: the caller says when it ends
-        # Of the published w.
+        # |w|^2 / 2 of the published w.
         self._half_norm = np.zeros(n_figures) if is_blank else half_squares(self._w, n_figures)
 
     @property

@@ -35,7 +35,7 @@ def load(path: str | os.PathLike[str]) -> "StreamSVC | StreamSVR | FittedModel":
 
 def _fitted(model: Model) -> "StreamSVC | StreamSVR | FittedModel":
     try:
-        # They need scikit-learn, an extra that is slow to import.
+        # Estimators need scikit-learn, an extra that is slow to import.
         from streamsvm.classifier import StreamSVC  # noqa: PLC0415
         from streamsvm.regressor import StreamSVR  # noqa: PLC0415
     except ModuleNotFoundError as error:

@@ -38,7 +38,7 @@ def _counted(positive: Array, negative: Array) -> float:
 
 
 def _weighted(positive: Array, negative: Array) -> float | None:
-    # What those up to each weigh rises as they do: they stay sorted.
+    # Replace weights by their running sums: these ascend, so that the complex numbers stay sorted.
     np.cumsum(negative.imag, out=negative.imag)
     total, of_negative = float(positive.imag.sum()), float(negative.imag[-1])
     if not total or not of_negative:

@@ -15,8 +15,8 @@ from streamsvm.storage.rows.repack import Candidates, appraise, choose_segments,
 from streamsvm.storage.rows.segment import ROW_ID, SegmentBuilder, room
 from streamsvm.storage.run.state import State, pass_stamp
 
-# What the rows of a segment are worth is looked up again when it is new, and now and then, since scores change: to look
-# at all of them at every step would cost more than it gains.
+# The worth of a segment's rows is computed when the segment is new, and anew now and then, since scores change. Doing
+# so for all segments at every step would cost more than it gains.
 _LOOKED_AT = 0.25
 _FEWEST_LOOKED_AT = 32
 _MOST_ROWS_LOOKED_AT = 1 << 15

@@ -40,7 +40,7 @@ def main(directory: str) -> int:
     """Body of the process."""
     die_with_parent()
     run = Path(directory)
-    # What Ray prints is for the log.
+    # Ray's output goes into the log.
     reports = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     told = json.loads((run / RUN_FILE).read_bytes())["cluster"]

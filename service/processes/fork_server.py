@@ -191,7 +191,7 @@ def close_fork_server() -> None:
         server.close()
 
 
-# In a process that was forked: they are its parent's, and answer that one.
+# A forked process must not use its parent's servers: they answer the parent.
 os.register_at_fork(after_in_child=_servers.clear)
 
 

@@ -57,7 +57,7 @@ class Forking:
                     command, changes = json.loads(message)
                     task = self._fork(command, changes, files)
                 except OSError as error:
-                    # Of this process alone: those that run go on.
+                    # Only this fork failed: processes that run go on.
                     self._asked.send(json.dumps([None, None, error.errno]).encode())
                     task = None
                 if task is not None:

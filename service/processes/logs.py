@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
-# Of the request that is being answered; empty outside of one.
+# Id of the request that is being answered; empty outside of one.
 request_id: ContextVar[str] = ContextVar("request_id", default="")
 
 

@@ -143,7 +143,7 @@ class Setbacks:
     def _pause(self, record: dict[str, Any]) -> None:
         before, _ = self._pauses.get(record["id"], (_SHORTEST_PAUSE_SECONDS, 0.0))
         pause, now = min(2 * before, _LONGEST_PAUSE_SECONDS), time.monotonic()
-        # Those that were over long ago are of jobs that found what they lacked, or were cancelled.
+        # Pauses that ended long ago are dropped: their jobs have run since, or were cancelled.
         still = {job_id: each for job_id, each in self._pauses.items() if now < each[1] + _LONGEST_PAUSE_SECONDS}
         self._pauses = {**still, record["id"]: (pause, now + pause)}
 

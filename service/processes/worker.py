@@ -77,7 +77,7 @@ class Worker:
             else:
                 self._attend(self._active)
         except BaseException as error:
-            # Of any kind: left to end this process, it would come again with the same job, and no other would run.
+            # Any error: if it ended this process, the same job would cause it again, and no other job would run.
             trained = self._drop()
             self._setbacks.settle(record, error, trained)
 

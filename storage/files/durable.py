@@ -84,7 +84,7 @@ def _sync_tree(path: Path) -> None:
     if not path.is_dir():
         return sync(path)
     inside = list(path.rglob("*"))
-    # In parallel: each sync waits for the disk.
+    # Files are synced in parallel, since each sync waits for the disk.
     with ThreadPoolExecutor(_SYNCED_TOGETHER) as pool:
         list(pool.map(sync, [inner for inner in inside if not inner.is_dir()]))
         list(pool.map(sync, [path, *(inner for inner in inside if inner.is_dir())]))

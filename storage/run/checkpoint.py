@@ -116,7 +116,7 @@ def older_slot(directory: Path) -> Path:
     return min((directory / slot for slot in SURE_SLOTS), key=number)
 
 
-# What zipfile and numpy raise for bytes that are not those of an archive of arrays.
+# Errors that zipfile and numpy raise for bytes that are no archive of arrays.
 NOT_SOUND = (
     zipfile.BadZipFile,
     EOFError,

@@ -14,7 +14,7 @@ class Slowdown(NamedTuple):
     hint: str
 
 
-# In the order of their bits.
+# Their order is that of their bits.
 SLOWDOWNS = {
     "disk_full": Slowdown(
         "decoded rows are not kept on disk: that takes twice their size of free space",

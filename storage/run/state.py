@@ -11,7 +11,7 @@ import numpy as np
 from streamsvm.storage.files.mapped import open_array, reserve
 from streamsvm.storage.rows.csr import Array
 
-# What else lies in a run directory: what the two processes are told, and the cache they meet in.
+# Other files of a run directory: the settings of both processes, and the cache that they share.
 RUN_FILE, CACHE_FILE = "run.json", "cache"
 
 INTEGER, REAL = np.dtype("<i8"), np.dtype("<f8")
@@ -59,12 +59,12 @@ CONTROL = (
     ("checkpoint_failures", INTEGER, "trainer"),  # in this attempt: there was no room, or the disk failed
     ("elapsed_seconds", REAL, "trainer"),  # over all attempts, as of the last finished section
     # worker
-    ("w_unmade", INTEGER, "worker"),  # w is yet to be made of the alpha that the job begins with, by its reader
+    ("w_unmade", INTEGER, "worker"),  # the reader has to compute w from the alpha that the job begins with
     ("stop", INTEGER, "worker"),  # a person asked for an end: after the running pass, or soon
     ("hand_back", INTEGER, "worker"),  # the worker has to end: stop after the running section, with a checkpoint
 )
 
-# What of the arrays, and of the control page, a checkpoint keeps as it is.
+# Arrays and fields of the control page that a checkpoint keeps as they are.
 KEPT_ARRAYS = ("alpha", "score", "visited", "skipped")
 KEPT = (
     "pass", "rows_streamed", "rows_screened", "read_bytes", "evicted_rows", "reader_wait_seconds",
@@ -147,8 +147,8 @@ _ARRAYS = {
 }
 
 
-# What a job of one lane holds for each feature: w of the trainer, that before a sweep over a cache with all rows, the
-# published one, and two while it is certified.
+# Bytes that a job of one lane holds for each feature: w of the trainer, w before a sweep over a cache with all rows,
+# the published w, and two more while it is certified.
 FEATURE_BYTES = 40
 
 _STRIDE = 1 << 15  # rows or features

@@ -94,7 +94,7 @@ class Round:
         for start in range(0, len(self._alpha), _PART_ROWS):
             part = slice(start, start + _PART_ROWS)
             now, before = self._alpha[part], self._before[part]
-            # What is at its bound in both stays there to the bit.
+            # An alpha that has not changed, at a bound or elsewhere, stays the same to the bit.
             now[:] = np.where(now == before, now, np.where(step == 1.0, now, before + step * (now - before)))
         self._before[:] = self._alpha
         self._w[:] = self._shared.scratch_w

@@ -60,11 +60,11 @@ def sample_visits(row_id: Array, seed: int, preference: Array, left: Array, visi
         left[1] -= p
 
 
-# What the visits taught, one after the other. With Delta the gain of a visit to row i and r their running mean:
+# Learns from visits, one after the other. With Delta the gain of a visit to row i and r the running mean of gains:
 #
 #   p_i <- min(max(p_i exp(c (Delta / r - 1)), 1 / 20), 20),  r <- (1 - 1/N) r + Delta / N
 #
-# The first N visits of all only make r, as does every visit before the first gain.
+# The first N visits of all only change r, and so does every visit before the first gain.
 #
 # Inputs      order (k,) int32: visited positions; row_id (n,) int32; gain (k,) float64; N, rows in a sweep
 # In place    preference (n_rows,) float32 by row_id; mean (2,) float64 = r, visits it was made of

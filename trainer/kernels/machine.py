@@ -79,8 +79,8 @@ class Batch(NamedTuple):
 
 FREE, MERGED = -2, -1
 NOTHING = np.float32(1e-30)  # a value of a feature that has come to 0
-# Of Vectors.figures: vectors, visits of all passes, vectors merged, their degradations, seconds that merging took and
-# the visits in all; of the pass: largest and smallest g, sum of C_i max(0, g).
+# Places in Vectors.figures. Over all passes: vectors, visits, vectors merged, their degradations, seconds of merging
+# and of visits; in this pass: largest and smallest g, sum of C_i max(0, g).
 COUNT, VISITS, MERGES, DEGRADATION, MERGING_SECONDS, SECONDS, LARGEST, SMALLEST, LOSSES = range(9)
 FIGURES = 9
 

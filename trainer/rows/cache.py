@@ -103,7 +103,7 @@ class Cursor:
             self.checkpoints.make(self._step, w, self._residents, ended)
 
     def _residents(self) -> dict[str, Array]:
-        # In the order of their ids.
+        # A checkpoint has segments in the order of their ids.
         return resident_rows([self.read(number) for number in sorted((*self.step.fresh, *self.step.resident))])
 
     def _pause(self, w: Array) -> None:

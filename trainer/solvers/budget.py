@@ -147,7 +147,7 @@ class Budget:
         """The arrays from which another Budget goes on, as its `kept`."""
         own = self._vectors
         slots = np.flatnonzero(own.row != FREE)
-        # In their order, and as they are: sums go on to the byte.
+        # Features in their order and arrays as they are: later sums are the same to the byte.
         parts = [own.features[s, : own.lengths[s]] for s in slots]
         arrays = {
             "slots": slots,

@@ -28,8 +28,8 @@ class Ways(NamedTuple):
 #   G, eps_new <- max(eps_new, |G|)
 #   give i up if alpha_i = 0 and G > eps, or alpha_i = U_i and G < -eps; else one coordinate step
 #
-# That is as printed. As meant, most likely (`per_sweep`, `projected`): beta applies once in as many picks as there are
-# rows in the cache, and eps_new is made of |PG|. Whoever calls lowers eps_new, and may pass n = inf to set eps itself.
+# That is as printed. Most likely the authors meant (`per_sweep`, `projected`): beta applies once in as many picks as
+# there are rows in the cache, and eps_new is the largest |PG|. The caller lowers eps_new, and eps itself if n is inf.
 #
 # Inputs      order (k,) int32: picked positions; rows: a segment's columns; table of one task; ways
 # In place    alpha, w; gone (n_rows,) bool by row_id: rows given up; rule (5,) = eps, eps_new, picks since eps was

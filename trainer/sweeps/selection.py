@@ -67,5 +67,5 @@ class Sampled(Adaptive):
         sample_visits(row_id, int(rng.integers(1, 1 << 32)), self._preference, self._left, visits)
 
 
-# By what a job asks for.
+# value of a job's field -> schedule
 SCHEDULES: dict[str, Callable[..., Adaptive]] = {"accumulators": Adaptive, "paper": Sampled}

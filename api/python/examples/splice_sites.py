@@ -70,7 +70,7 @@ def chunks(longest: int) -> Iterator[tuple[sparse.csr_matrix, np.ndarray]]:
 
 
 # %%
-# Sites are rare, so accuracy says little: who always says "no" is right nine times of ten.
+# Sites are rare, so accuracy says little: a model that always says "no" is right nine times of ten.
 # Average precision tells more: it is 1 if all sites come first, and 0.1 if their order is chance.
 # `class_weight` makes sites count more in training.
 # Letters alone cannot tell a site from a near miss: both have the same letters at the same places. Words can.

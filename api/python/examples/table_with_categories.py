@@ -62,7 +62,7 @@ pipeline = make_pipeline(to_columns, StreamSVC(C=1.0))
 pipeline.fit(train, train["answer"])
 accuracy = pipeline.score(test, test["answer"])
 commonest = test["answer"].value_counts(normalize=True).max()
-print(f"accuracy {accuracy:.3f}; who always gives the commonest answer has {commonest:.3f}")
+print(f"accuracy {accuracy:.3f}; a model that always gives the commonest answer has {commonest:.3f}")
 
 # %%
 # Weights say what counts. Those above 0 speak for the second class, the others for the first.

@@ -20,7 +20,7 @@ from streamsvm.reader.parsers.number_kernel import (
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.rows.csr import Array
 
-# What parse_lines returns.
+# Return values of parse_lines.
 DONE, FULL, FAULT = 0, 1, 2
 # Places in its `state`.
 POSITION, ROWS, PAIRS, HARD, BLANK, COMMENT, ZEROS, EMPTY, MAX_INDEX, MIN_INDEX, TOKEN, PREVIOUS = range(12)

@@ -9,7 +9,7 @@ from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.strings import BASES_A_WORD
 
-# What pack_lines returns. From SHORT on it is a fault.
+# Return values of pack_lines. Those from SHORT on are faults.
 DONE, FULL, HARD_LABEL = 0, 1, 2
 SHORT, EMPTY, LONG, NO_HEADER, NOT_A_BASE, BAD_BYTE, LABEL_MISSING, BAD_LABEL, LINE_TOO_LONG = range(3, 12)
 # Places in its `state`.

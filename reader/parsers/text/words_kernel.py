@@ -21,7 +21,7 @@ from streamsvm.reader.parsers.text.grams_kernel import (
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.rows.csr import Array
 
-# What hash_documents returns.
+# Return values of hash_documents.
 DONE, FULL, SMALL_TABLE = 0, 1, 2
 # Places in `state`.
 DOCUMENT, ROWS, PAIRS, NOTES, NOTE_BYTES = range(5)

@@ -44,7 +44,7 @@ from streamsvm.storage.machine.cores import usable_cores
 
 
 def spread(directory: Path, given: argparse.Namespace) -> Manifest:
-    """Raises InputError, ServiceError."""
+    """Read a source in on the nodes of a cluster, a shard each; returns the manifest. InputError, ServiceError."""
     options, limits = input_options(given), limits_of(given)
     ray = connect(given.ray)
     count = len(nodes_of(ray)) if given.machines == "all" else int(given.machines)
@@ -139,7 +139,7 @@ def _with_words(first: FeatureWords, second: FeatureWords) -> FeatureWords:
 def main(*arguments: str) -> int:
     """Body of the command."""
     die_with_parent()
-    # What Ray prints is for the log.
+    # Ray's output goes into the log.
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     parser = argparse.ArgumentParser(prog="python -m streamsvm.service.cluster.dataset.spread", description=__doc__)

@@ -5,12 +5,12 @@ import shutil
 import subprocess
 from pathlib import Path
 
-# It is no child of this process for long: Ray ends the children of an actor with it.
+# The shell leaves a grandchild behind: Ray ends the children of an actor with the actor.
 _WAIT = 'exec 3<&0; (cat <&3; rm -rf -- "$0") > /dev/null 2>&1 &'
 
 
 class Leftovers:
-    """A process that waits for the end of this one. `remove` does it at once."""
+    """A process that removes a directory when this process has ended. `remove` removes it at once."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

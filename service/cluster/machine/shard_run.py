@@ -50,7 +50,7 @@ class Running:
         job_dir = settings.jobs / begin.job / begin.shard
         job_dir.mkdir(parents=True, exist_ok=True)
         place = settings.cache_dir if has_room(settings.cache_dir, plan.run_bytes) else job_dir
-        # What waits for the end of a run before this one, and removes its directory, is not to meet this one's.
+        # A name of its own: the process that removes the directory of an earlier run may still be waiting.
         self._directory = place / f"streamsvm-shard-{begin.job}-{begin.shard}-{secrets.token_hex(4)}"
         self._leftovers = Leftovers(self._directory)
         begins = _beginning(alpha, self._sigma, plan)

@@ -223,7 +223,7 @@ class Coordinator:
     ) -> None:
         for k, found in come.items():
             shard = self.shards[k]
-            # Who has missed a step, or has begun anew, is told all of w.
+            # A machine that has missed a step, or has begun anew, gets all of w.
             whole = is_whole or shard.round != self.round - 1 or found.own_w is not None
             shard.round = self.round
             agreed, w = (None, self.w) if whole else (change, None)

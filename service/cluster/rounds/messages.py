@@ -10,7 +10,7 @@ from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.rounds import Order
 
-# Of a run's control page: all machines' together are those of the job.
+# Counts of a control page whose sums over all machines are the counts of the job.
 COUNTED = (
     "updates", "rows_streamed", "rows_screened", "read_bytes", "resident_rows", "resident_bytes", "evicted_rows",
     "reader_wait_seconds", "trainer_wait_seconds",

@@ -37,10 +37,10 @@ def continued_spec(jobs: Path, record: dict[str, Any], changes: dict[str, Any]) 
             "Resume it without changes, or submit it anew.",
         )
     spec = read_spec(record["spec"])
-    # Of the two, memory_bytes has become cache_bytes. Labels could be longer in earlier versions.
+    # cache_bytes is set already where memory_bytes was given. Labels could be longer in earlier versions.
     continued = parse_spec({**spec.model_dump(), "memory_bytes": None, "labels": {}, **changes})
     continued = continued.model_copy(update={"labels": spec.labels})
-    # But it says how many lanes are trained side by side.
+    # With several lanes memory_bytes stays: it says how many are trained side by side.
     return continued if first is None else continued.model_copy(update={"memory_bytes": spec.memory_bytes})
 
 
@@ -69,7 +69,7 @@ def inherit(jobs: Path, record: dict[str, Any]) -> None:
         inherit_lanes(own, other, first)
         return
     for slot in found:
-        # They are replaced, never written to.
+        # Checkpoints are replaced, never written to: a link is as good as a copy.
         os.link(other / slot, own / slot)
 
 

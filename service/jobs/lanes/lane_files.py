@@ -157,6 +157,6 @@ def inherit_lanes(job_dir: Path, other: Path, first: int) -> None:
     shutil.rmtree(staged, ignore_errors=True)
     for number in range(first + 1):
         ignored = shutil.ignore_patterns(_OUTCOME, HELD_OUT) if number == first else None
-        # Files are replaced, never written to.
+        # Files are replaced, never written to: links are as good as copies.
         shutil.copytree(lane_place(other, number), staged / f"{number:04d}", ignore=ignored, copy_function=os.link)
     publish(staged, job_dir / LANES)

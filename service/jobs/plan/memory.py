@@ -29,15 +29,16 @@ _BUFFERS_BYTES = 48 << 20
 # score, visited, skipped; is_resident and leaving of the reader. Of each lane, or class of one problem: alpha.
 _ROW_BYTES, _ROW_LANE_BYTES = 8, 8
 _HELD_OUT_BYTES = HELD_OUT.itemsize  # of a row, for each lane with a fold
-# Of each of several lanes, where FEATURE_BYTES are of one: the published one is the one that is certified, and the one
-# before a sweep.
+# Bytes of a feature for each of several lanes (FEATURE_BYTES for one lane alone): w, and the published w, which is also
+# the one certified and the one before a sweep.
 _FEATURE_LANE_BYTES = 24
-# Of a piece that is certified, and of each that is looked at ahead, measured: arrays of its rows and classes.
+# Arrays (rows of a piece, classes) that certifying a piece takes, and that each piece takes which is looked at ahead.
+# Measured.
 _CERTIFIED_ARRAYS, _SCREENED_ARRAYS = 10, 7
 # Where rows are long: those that are being decoded, and packed for the disk; windows on the disk beyond one a thread,
 # and what is mixed in one; segments of the cache that the reader puts together.
 _PACKED_ROWS, _WINDOWS_AHEAD, _MOST_MIXED_BYTES, _PACKED_SEGMENTS = 10, 3, 16 * SPILL_SEGMENT, 5
-# What a group of lanes may hold for each row and feature, if nobody says how much memory there is.
+# Bytes that a group of lanes may hold for rows, features and solver, if a job does not set memory_bytes.
 _GROUP_BYTES = 2 << 30
 _LEAST_SHARE = 0.05  # of the memory, for the cache of a group
 
@@ -73,7 +74,7 @@ def threads_of(spec: JobSpec, cores: int) -> int:
     """
     if spec.pace == "adaptive":
         return spec.threads or cores
-    # What is left of memory_bytes for the cache depends on threads.
+    # The rest of memory_bytes, which is for the cache, depends on threads.
     is_same = SOLVERS[spec.solver].has_kernel and spec.memory_bytes is None
     return spec.threads or 1 if is_same else 1
 

@@ -67,7 +67,7 @@ def progress(
         "reader_wait_ratio": _ratio(page["reader_wait_seconds"], elapsed),
         "trainer_wait_ratio": _ratio(page["trainer_wait_seconds"], elapsed),
         "elapsed_seconds": elapsed,
-        # Of the lanes to come nothing is known.
+        # With several lanes the time of those to come is unknown.
         "eta_seconds": eta_seconds(history, limits) if lane["of"] == 1 else None,
         **({"machines": history[-1]["machines"]} if history and "machines" in history[-1] else {}),
     }

@@ -12,7 +12,7 @@ TRANSITIONS = {
     "cancelled": (),
 }
 
-# What a user may ask of a job -> the state it ends in.
+# A user's request to end a job -> the state that the job ends in.
 REQUESTS = {"stop": "stopped", "cancel": "cancelled"}
 
 

@@ -24,7 +24,7 @@ _log = logging.getLogger("streamsvm.api")
 _PASS_BITS = 32  # of a sequence number; what is left is enough for 2^20 changes of state in a double
 
 
-# Of a record; the second are left out of one that cannot be shown.
+# Fields of a record that a job's view has; those of _FOUND are null if the record cannot be shown.
 _KNOWN = (
     "id", "spec", "state", "attempt", "created_at", "started_at", "finished_at", "transitions",
     "model_id", "requested", "continues",
