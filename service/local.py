@@ -57,7 +57,7 @@ def train_file(
         temporary_directory(None, "streamsvm-") as work,
         _open(file) as source,
         _forgetting(work / "dataset", settings),
-        Ingesting(source, work / "dataset", settings, options, True, machines=_readers(file, spec)) as ingesting,
+        Ingesting(source, work / "dataset", settings, options, machines=_readers(file, spec)) as ingesting,
     ):
         training = Training(work, work / "dataset", settings, report, check, ingesting)
         if can_follow(spec) and (trained := _follow(training, spec, settings.max_features)):

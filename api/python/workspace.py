@@ -175,7 +175,7 @@ class Workspace:
     ) -> None:
         """Read in a process of its own; `write` writes what it reads to its pipe."""
         appends = self._dataset.exists()
-        with Ingesting(file, self._dataset, self._settings, options, forks=True, appends=appends) as ingesting:
+        with Ingesting(file, self._dataset, self._settings, options, appends=appends) as ingesting:
             if write:
                 write()
             ingesting.wait()

@@ -3,5 +3,6 @@
 import sys
 
 from streamsvm.reader.ingest.run import main
+from streamsvm.storage.machine.child import leave
 
-sys.exit(main(*sys.argv[1:]))
+leave(main(*sys.argv[1:]))

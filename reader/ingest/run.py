@@ -37,7 +37,7 @@ from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.blocks.profile import Profile, write_profile
 from streamsvm.storage.errors import NO_ROOM, OutOfSpace
 from streamsvm.storage.features.statistics import MOST_FEATURES, far_scales, write_statistics
-from streamsvm.storage.machine.child import die_with_parent
+from streamsvm.storage.machine.child import die_with_parent, leave
 from streamsvm.storage.machine.cores import usable_cores
 
 _READ_BYTES = 1 << 20
@@ -195,4 +195,4 @@ def main(*arguments: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    leave(main(*sys.argv[1:]))

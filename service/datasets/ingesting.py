@@ -17,17 +17,18 @@ from streamsvm.service.processes.fork_server import Forked, fork
 from streamsvm.service.settings import Settings
 from streamsvm.storage.machine.child import child_environment
 
+_STDERR = 2
 SPREAD = "streamsvm.service.cluster.dataset.spread"
 
 
-def ingest_command(directory: Path, settings: Settings, options: InputOptions) -> list[str]:
-    """The command that reads standard input into the dataset `directory`; `failure` reads what it prints."""
-    return [sys.executable, "-m", "streamsvm.reader.ingest.run", *_arguments(directory, settings, options)]
+def ingest_command(directory: Path, settings: Settings, options: InputOptions, urls: Sequence[str] = ()) -> list[str]:
+    """The module, with arguments, that reads `urls`, or standard input, into the dataset `directory`.
 
-
-def _arguments(directory: Path, settings: Settings, options: InputOptions, urls: Sequence[str] = ()) -> list[str]:
+    `failure` reads what it prints.
+    """
     limits = "--max-features", str(settings.max_features), "--max-bytes", str(settings.max_upload_bytes)
-    return [str(directory), *options.arguments(), *limits, *(f"--source={url}" for url in urls)]
+    sources = (f"--source={url}" for url in urls)
+    return ["streamsvm.reader.ingest.run", str(directory), *options.arguments(), *limits, *sources]
 
 
 def failure(code: int, output: bytes) -> InputError | ServiceError:
@@ -48,10 +49,11 @@ def _opened(source: IO[bytes] | Sequence[str]) -> AbstractContextManager[IO[byte
 
 
 class Ingesting:
-    """A child process that reads a file in; leaving the context kills it. Raises InputError or ServiceError.
+    """A child process that reads a file in, forked unless it is to ask other machines; leaving the context kills it.
+
+    Raises InputError or ServiceError.
 
     source    an open file, or URLs and patterns of files, see reader.sources
-    forks     start the child by this thread's fork server
     appends   add the rows to the existing dataset
     machines  how many machines ("all": every one) each read and keep a range of the URLs' files, see
               `service.cluster.dataset.spread`; None: this machine reads all
@@ -63,12 +65,11 @@ class Ingesting:
         directory: Path,
         settings: Settings,
         options: InputOptions,
-        forks: bool = False,
         appends: bool = False,
         machines: int | str | None = None,
     ) -> None:
         urls = source if isinstance(source, Sequence) else ()
-        command = ["streamsvm.reader.ingest.run", *_arguments(directory, settings, options, urls)]
+        command = ingest_command(directory, settings, options, urls)
         if machines is not None:
             check_ray(settings.ray_address)
             command[0] = SPREAD
@@ -78,9 +79,8 @@ class Ingesting:
         reading, writing = os.pipe()
         self._output = os.fdopen(reading, "rb")
         with os.fdopen(writing, "wb") as output, _opened(source) as file:
-            if forks and machines is None:
-                files = file.fileno(), output.fileno(), sys.stderr.fileno()
-                self._child: Forked | subprocess.Popen = fork(command, files)
+            if machines is None:
+                self._child: Forked | subprocess.Popen = fork(command, (file.fileno(), output.fileno(), _STDERR))
             else:
                 self._child = subprocess.Popen(
                     [sys.executable, "-m", *command],

@@ -4,23 +4,22 @@ import asyncio
 import os
 import shutil
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from streamsvm.reader.ingest.append import appending_path, remove_unlisted_blocks
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.datasets.ingesting import failure, ingest_command, ingest_failed
 from streamsvm.service.datasets.pipe import PipeWriter
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.processes.awaited import AwaitedProcess, fork_awaited, undisturbed
 from streamsvm.service.records.store import Store
 from streamsvm.service.records.unrecorded import mark, remove, unmark
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.dataset import staged_path
 from streamsvm.storage.errors import StorageError
-from streamsvm.storage.machine.child import child_environment
 
 # An upload this much behind its least rate may be ended for another one.
 _LATE_SECONDS = 5.0
@@ -35,7 +34,7 @@ class Upload:
         self.dataset_id = dataset_id
         self._settings = settings
         self._store = store
-        self._child: asyncio.subprocess.Process | None = None
+        self._child: AwaitedProcess | None = None
         self._pipe: PipeWriter | None = None
         self._received, self._waited = 0, 0.0
         self._waits_since: float | None = None
@@ -57,7 +56,7 @@ class Upload:
                 pass
             await self._finish()
         except BaseException:
-            await _undisturbed(self._abandon())
+            await undisturbed(self._abandon())
             raise
 
     async def _next(self, chunks: AsyncIterator[bytes]) -> bytes | None:
@@ -71,11 +70,8 @@ class Upload:
         """Start the child process."""
         self._pipe = PipeWriter()
         try:
-            self._child = await asyncio.create_subprocess_exec(
-                *ingest_command(self._directory, self._settings, options), *self.arguments,
-                stdin=self._pipe.reading, stdout=asyncio.subprocess.PIPE, env=child_environment(),
-                start_new_session=True,
-            )  # fmt: skip
+            command = [*ingest_command(self._directory, self._settings, options), *self.arguments]
+            self._child = await fork_awaited(command, self._pipe.reading)
         finally:
             os.close(self._pipe.reading)
 
@@ -100,9 +96,9 @@ class Upload:
         assert self._pipe is not None and self._child is not None
         with suppress(BrokenPipeError):
             await self._pipe.close()
-        output, _ = await self._child.communicate()
-        if self._child.returncode != 0:
-            raise ServiceError.of(failure(self._child.returncode or 0, output).problem())
+        code, output = await self._child.wait()
+        if code != 0:
+            raise ServiceError.of(failure(code, output).problem())
         self._record()
 
     def _record(self) -> None:
@@ -111,10 +107,8 @@ class Upload:
 
     async def _abandon(self) -> None:
         """Kill the child process and remove the files of the upload."""
-        if self._child is not None and self._child.returncode is None:
-            with suppress(ProcessLookupError):
-                self._child.kill()
-            await self._child.wait()
+        if self._child is not None:
+            await self._child.end()
         if self._pipe is not None:
             self._pipe.abandon()
         # In a thread, for removing many files takes time.
@@ -164,14 +158,6 @@ class MoreRows(Upload):
 
     def _end_change(self) -> None:
         self._store.later(partial(self._store.set_dataset_ready, self.dataset_id))
-
-
-async def _undisturbed(work: Coroutine[Any, Any, None]) -> None:
-    """Finish the work even if the caller is cancelled meanwhile."""
-    task = asyncio.ensure_future(work)
-    while not task.done():
-        with suppress(asyncio.CancelledError):
-            await asyncio.wait([task])
 
 
 def too_slow() -> ServiceError:

@@ -42,7 +42,12 @@ class Forked:
     def wait(self) -> None:
         """Wait until it has ended."""
         if self._code is None:
+            select.select([self._handle], [], [])
             self._code = self._server.exit_code(self._number, waits=True)
+
+    def fileno(self) -> int:
+        """Its descriptor, which can be read from when it has ended; -1 after its context."""
+        return self._handle
 
     def kill(self) -> None:
         """End it, if it has not ended."""
@@ -62,9 +67,13 @@ class Forked:
 
 
 class ForkServer:
-    """Starts the process and asks it to fork, until `close`. It ends with the thread that it was made on."""
+    """Starts the process and asks it to fork, until `close`. It ends with the thread that it was made on.
+
+    Other threads may use it, and what it has forked, meanwhile.
+    """
 
     def __init__(self) -> None:
+        self._talk = threading.Lock()  # a thread's request and its answer belong together
         self._codes: dict[int, int | None] = {}
         self._environment = child_environment()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -102,15 +111,17 @@ class ForkServer:
             raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
         directory = os.open(".", os.O_PATH)
         try:
-            return self._ask(message, [*files, directory])
+            with self._talk:
+                return self._ask(message, [*files, directory])
         finally:
             os.close(directory)
 
     def exit_code(self, number: int, waits: bool) -> int | None:
-        """The exit code of the process of this number; None while it runs."""
-        while self._codes[number] is None and (waits or select.select([self._socket], [], [], 0)[0]):
-            self._learn()
-        return self._codes[number]
+        """The exit code of the process of this number; None while it runs. `waits`: it has ended, wait for the word."""
+        with self._talk:
+            while self._codes[number] is None and (waits or select.select([self._socket], [], [], 0)[0]):
+                self._learn()
+            return self._codes[number]
 
     def forget(self, number: int) -> None:
         """Nobody will ask for its exit code any more."""
@@ -120,8 +131,9 @@ class ForkServer:
         """End it, and all that it has forked."""
         self._process.kill()
         self._process.wait()
-        while None in self._codes.values():
-            self._learn()
+        with self._talk:
+            while None in self._codes.values():
+                self._learn()
         self._socket.close()
 
     def _ask(self, request: bytes, files: Sequence[int]) -> Forked:
@@ -171,8 +183,11 @@ def known_fork_server() -> ForkServer | None:
 
 
 def fork_server() -> ForkServer:
-    """The server of this thread, started if there is none. It does not outlive the thread."""
-    server = known_fork_server()
+    """The server of this thread, else that of the main thread, else one that is started for this thread.
+
+    It does not outlive the thread that it is of.
+    """
+    server = known_fork_server() or _servers.get(threading.main_thread())
     if server is None or not server.is_alive():
         close_fork_server()
         server = ForkServer()

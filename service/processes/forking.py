@@ -72,8 +72,8 @@ class Forking:
             raise OSError(errno.EMFILE, "no descriptor is left for its files")
         parent, pid = os.getpid(), os.fork()
         if pid == 0:
+            _set_environment(changes)  # the thread that asks may be another than the one with which this process ends
             self._become((sys.executable, "-m", *command), parent, files)
-            _set_environment(changes)
             return partial(import_module(module).main, *arguments)
         try:
             handle = os.pidfd_open(pid)

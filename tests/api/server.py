@@ -6,6 +6,7 @@ import threading
 from contextlib import closing
 
 from streamsvm.api.server import make_server
+from streamsvm.service.processes.fork_server import fork_server
 from tests.api.app import Service
 from tests.end_to_end.service import wait_for
 
@@ -20,6 +21,7 @@ class RunningServer:
         self.thread = threading.Thread(target=self.server.run, args=([self._listener],))
 
     def __enter__(self) -> "RunningServer":
+        fork_server()  # of this thread: one of the server's thread would load all libraries for this server alone
         self.thread.start()
         wait_for(lambda: self.server.started)
         return self

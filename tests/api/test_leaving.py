@@ -137,22 +137,20 @@ def test_a_process_that_takes_nothing_is_given_up(tmp_path):
 
 
 def test_a_deleted_upload_is_given_up(service, server):
-    with closing(server.connect()) as client, closing(server.connect()) as other:
+    with closing(server.connect()) as client:
         client.sendall(head("d", 5000) + ROWS)
         wait_for(lambda: ingests(service), 30)
-        other.sendall(request("DELETE", "/v1/datasets/d"))
-        assert read_answer(other)[0].startswith(b"HTTP/1.1 204 ")
+        assert server.answer(request("DELETE", "/v1/datasets/d"))[0].startswith(b"HTTP/1.1 204 ")
         assert nothing_is_left(service)
         assert json.loads(read_answer(client)[1])["code"] == "given_up"
 
 
 def test_rows_that_are_being_added_go_with_their_dataset(service, server):
     service.add_dataset("d")
-    with closing(server.connect()) as client, closing(server.connect()) as other:
+    with closing(server.connect()) as client:
         client.sendall(request("POST", "/v1/datasets/d/blocks", Content_Length="5000") + ROWS)
         wait_for(lambda: ingests(service), 30)
-        other.sendall(request("DELETE", "/v1/datasets/d"))
-        assert read_answer(other)[0].startswith(b"HTTP/1.1 204 ")
+        assert server.answer(request("DELETE", "/v1/datasets/d"))[0].startswith(b"HTTP/1.1 204 ")
         assert nothing_is_left(service)
 
 

@@ -39,10 +39,14 @@ def is_running(pid: int) -> bool:
 
 
 class Processes:
-    """The processes of one test, known by their environment: it is handed down to every child."""
+    """The processes of one test, known by their environment: it is handed down to every child.
 
-    def __init__(self, cache_dir: Path, **settings: object) -> None:
+    That of a forked process is gone, its title is there instead: with a directory in `home`, or in the cache's.
+    """
+
+    def __init__(self, cache_dir: Path, home: Path | None = None, **settings: object) -> None:
         self._mark = f"STREAMSVM_CACHE_DIR={cache_dir}\0".encode()
+        self._home = f"{home or cache_dir}/".encode()
         self.temporary = cache_dir
         given = {f"STREAMSVM_{name.upper()}": str(value) for name, value in settings.items()}
         self.environment = {**os.environ, "STREAMSVM_CACHE_DIR": str(cache_dir), "TMPDIR": str(cache_dir), **given}
@@ -81,8 +85,7 @@ class Processes:
         try:
             command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
             environment = Path(f"/proc/{pid}/environ").read_bytes() + b"\0"
-            # That of a forked process is gone, its title is there instead: with the run directory.
-            is_ours = self._mark in environment or bytes(self.temporary) in command
+            is_ours = self._mark in environment or self._home in command
             return is_ours and what.encode() in command
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             return False
@@ -94,7 +97,7 @@ class Service:
     def __init__(self, directory: Path, **settings: object) -> None:
         self.data_dir, self.cache_dir = directory / "data", directory / "cache"
         self.cache_dir.mkdir(parents=True)
-        self.processes = Processes(self.cache_dir, **settings)
+        self.processes = Processes(self.cache_dir, directory, **settings)
         self.url = ""
         self._serve: subprocess.Popen | None = None
 

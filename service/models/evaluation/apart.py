@@ -1,13 +1,12 @@
 """Starts the process that evaluates a model."""
 
-import asyncio
 import json
-import sys
+import os
 from pathlib import Path
 from typing import Any
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.storage.machine.child import child_environment
+from streamsvm.service.processes.awaited import fork_awaited
 
 
 async def evaluate_apart(model: Path, dataset: Path) -> dict[str, Any]:
@@ -15,19 +14,15 @@ async def evaluate_apart(model: Path, dataset: Path) -> dict[str, Any]:
 
     Returns what `evaluate` returns. Raises the ServiceError of `evaluate`; evaluation_failed if the process died.
     """
-    child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "streamsvm.service.models.evaluation.evaluation", str(model), str(dataset)),
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, env=child_environment(),
-        start_new_session=True,
-    )  # fmt: skip
+    command = ["streamsvm.service.models.evaluation.evaluation", str(model), str(dataset)]
+    with Path(os.devnull).open("rb") as nothing:
+        child = await fork_awaited(command, nothing.fileno())
     try:
-        output, _ = await child.communicate()
+        code, output = await child.wait()
     finally:
-        if child.returncode is None:
-            child.kill()
-            await child.wait()
-    if child.returncode == 0:
+        await child.end()
+    if code == 0:
         return json.loads(output)
-    if child.returncode == 1 and output.startswith(b'{"problem"'):
+    if code == 1 and output.startswith(b'{"problem"'):
         raise ServiceError.of(json.loads(output)["problem"])
     raise ServiceError("evaluation_failed", "the evaluation's process died", "The service's log says more.")

@@ -213,12 +213,12 @@ def _view(model: Model, manifest: Manifest, evaluation: EvaluationPass, figures:
     }
 
 
-def main(model: Path, dataset: Path) -> int:
-    """Body of the process."""
+def main(model: str, dataset: str) -> int:
+    """Body of the process: both are directories."""
     die_with_parent()
     os.nice(_NICE)
     try:
-        print(json.dumps(evaluate(read_model(model), Dataset(dataset))))
+        print(json.dumps(evaluate(read_model(Path(model)), Dataset(Path(dataset)))))
     except ServiceError as error:
         print(json.dumps({"problem": error.problem()}))
         return 1
@@ -229,4 +229,4 @@ def main(model: Path, dataset: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(Path, sys.argv[1:])))
+    sys.exit(main(*sys.argv[1:]))

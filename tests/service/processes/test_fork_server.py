@@ -201,15 +201,48 @@ def test_all_die_with_the_process_that_started_them(tmp_path):
     wait_for(lambda: not is_running(pid) and not is_running(server_pid))
 
 
-def test_each_thread_has_its_own():
-    """It ends with the thread; another's goes on."""
-    own, others = fork_server(), []
-    thread = threading.Thread(target=lambda: others.append(fork_server().pid))
+def of_another_thread() -> ForkServer:
+    """What a thread that has ended meanwhile had as its server."""
+    found: list[ForkServer] = []
+    thread = threading.Thread(target=lambda: found.append(fork_server()))
     thread.start()
     thread.join()
-    assert others != [own.pid]
-    wait_for(lambda: not is_running(others[0]))
+    return found[0]
+
+
+def test_a_thread_has_its_own_which_ends_with_it_where_the_main_thread_has_none():
+    close_fork_server()
+    other = of_another_thread()
+    wait_for(lambda: not is_running(other.pid))
+    own = fork_server()
+    assert own is not other and own.is_alive()
+
+
+def test_threads_share_that_of_the_main_thread():
+    own = fork_server()
+    assert of_another_thread() is own
     assert own.is_alive() and fork_server() is own
+    os.kill(own.pid, signal.SIGKILL)
+    wait_for(lambda: not own.is_alive())
+    assert of_another_thread() is not own
+
+
+def test_threads_that_fork_at_once_each_get_their_own_process(start, server):
+    ended: dict[str, int | None] = {}
+
+    def run(task, name):
+        process, _ = start(task, name)
+        with process:
+            process.wait()
+            ended[name] = process.poll()
+
+    tasks = {f"{task}{number}": task for number in range(8) for task in ("exit", "print", "return")}
+    threads = [threading.Thread(target=run, args=(task, name)) for name, task in tasks.items()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert ended == {name: {"exit": 7, "print": 0, "return": 8}[task] for name, task in tasks.items()}
 
 
 def test_a_process_that_is_forked_leaves_that_of_its_parent_alone():
