@@ -1,4 +1,4 @@
-"""The certificate pass: once over all blocks at the final w, for the exact objectives."""
+"""The certificate pass: reads all rows once at a fixed w and computes the exact objectives there."""
 
 from dataclasses import dataclass
 from threading import Lock, local
@@ -8,6 +8,7 @@ import numpy as np
 from streamsvm.reader.certificate.certificate_kernel import dots_and_sums
 from streamsvm.reader.certificate.folds import HeldOut
 from streamsvm.storage.errors import RowsMissing
+from streamsvm.storage.features.visits import UNMAPPED, Visited
 from streamsvm.storage.models.kernel_machine import KernelMachine, squared_norm
 from streamsvm.storage.models.support_vectors import Machine
 from streamsvm.storage.rows.axis import zeros
@@ -22,8 +23,8 @@ _PIECE = 1 << 16  # features
 class Certificate:
     """P(w), D(alpha) and the largest and smallest projected gradient at the final w and alpha, (n_figures,) each.
 
-    w_error is |w - v| / |w| with v the w of alpha. D is that of v and of the alpha inside its bounds nearest to the one
-    given: P - D bounds the suboptimality of w whatever training has done to both.
+    w_error is |w - v| / |w|, where v = sum_i alpha_i y_i x_i. D is computed from v, after alpha has been projected into
+    its bounds: so P - D bounds the suboptimality of w whatever training has done to w and alpha.
     """
 
     primal_objective: Array
@@ -34,12 +35,13 @@ class Certificate:
 
 
 class CertificatePass:
-    """`add` every row once, in any order, then take the `result`. Sums depend on the order, by their rounding.
+    """`add` every row once, in any order and on any threads, then take the `result`. Sums are rounded in that order.
 
-    w (features, width) and alpha (n_rows, width) stay as they are; alpha is projected on its bounds before it is used.
-    held_out: is told of the rows that tasks leave out, if there are any.
-    machine: stands in place of w; then nothing but P is known.
-    is_shared: several threads add rows at once.
+    w         (features, width), not changed
+    alpha     (n_rows, width), not changed: the pass projects each row's alpha into its bounds before it uses it
+    held_out  receives the decision values of rows that tasks leave out; None: no task leaves rows out
+    machine   a kernel machine to certify in place of w: of the certificate only P is known then
+    visited   makes features of the rows before they are added
     """
 
     def __init__(
@@ -49,20 +51,25 @@ class CertificatePass:
         alpha: Array,
         held_out: HeldOut | None = None,
         machine: Machine | None = None,
-        is_shared: bool = False,
+        visited: Visited = UNMAPPED,
     ) -> None:
+        self._visited = visited
         self._lock = Lock()
         self._held_out = held_out
         self._objective = objective
         n_figures = objective.tasks.n_figures
-        self._sums = _Expansion(machine) if machine else _make_sums(w, n_figures, is_shared)
+        self._sums = _Expansion(machine) if machine else _make_sums(w, n_figures)
         self._alpha = alpha
         self._rows = 0
         self._losses, self._dual = np.zeros((2, n_figures))
         self._M_plus, self._M_minus = np.full(n_figures, -np.inf), np.full(n_figures, np.inf)
 
     def add(self, rows: Segment) -> None:
-        """Take these rows in."""
+        """Add the terms of these rows."""
+        for batch in self._visited.all_batches(rows):
+            self._add(batch)
+
+    def _add(self, rows: Segment) -> None:
         objective = self._objective
         terms = objective.tasks.terms(rows)
         own = objective.projected(terms, self._alpha[rows.row_id])
@@ -80,9 +87,9 @@ class CertificatePass:
             self._M_plus, self._M_minus = np.maximum(self._M_plus, M_plus), np.minimum(self._M_minus, M_minus)
 
     def result(self) -> Certificate:
-        """The certificate of all rows. Raises RowsMissing if others than all have been added."""
+        """The certificate. Raises RowsMissing unless every row has been added."""
         if self._rows != len(self._alpha):
-            raise RowsMissing(f"{self._rows} rows came to be certified, there are {len(self._alpha)}")
+            raise RowsMissing(f"{self._rows} rows were added to the certificate, the dataset has {len(self._alpha)}")
         w_w, v_v, difference = self._sums.squared_norms()
         return Certificate(
             primal_objective=w_w / 2 + self._losses,
@@ -94,20 +101,20 @@ class CertificatePass:
 
     @property
     def w_of_alpha(self) -> Array:
-        """sum_i alpha_i y_i x_i of the rows so far, with the shape of w; of a kernel machine there is none."""
+        """v = sum_i alpha_i y_i x_i over the rows added, with the shape of w. Not for a kernel machine."""
         assert not isinstance(self._sums, _Expansion)
         return self._sums.v
 
 
 class _Sums:
-    """w and v, the w that alpha makes, both (features, width)."""
+    """The sums of several tasks: w and v = sum_i alpha_i y_i x_i, both (features, width)."""
 
     def __init__(self, w: Array, n_figures: int) -> None:
         self._w, self._n_figures = w, n_figures
         self.v = zeros(*w.shape)
 
     def add(self, coefficients: Array, rows: Segment, lock: Lock) -> Array:
-        """<w, x_i> of the rows, (n, width); these coefficients (n, width) times them are added to v."""
+        """<w, x_i> of the rows, (n, width); adds coefficients[i] x_i to v, coefficients (n, width)."""
         dots = dots_of(rows, self._w)
         with lock:
             add_to_w(rows, coefficients, self.v)
@@ -124,13 +131,13 @@ class _Sums:
 
 
 class _Pairs:
-    """The sums of one task: w and v side by side in memory. Threads that share them have a copy each.
+    """The sums of one task: w_j and v_j side by side in memory, a copy for each thread that adds rows.
 
-    One pass over a row then makes its product with w and adds it to v.
+    One pass over a row computes <w, x> and adds to v, with half of the cache misses of two passes.
     """
 
-    def __init__(self, w: Array, is_shared: bool) -> None:
-        self._w, self._own = w, local() if is_shared else _OfOneThread()
+    def __init__(self, w: Array) -> None:
+        self._w, self._of_thread = w, local()
         self._every: list[Array] = []
 
     @property
@@ -138,13 +145,12 @@ class _Pairs:
         return self._whole()[:, 1:]
 
     def add(self, coefficients: Array, rows: Segment, lock: Lock) -> Array:
-        if not hasattr(self._own, "pairs"):
-            self._own.pairs = self._make_pairs()
+        if not hasattr(self._of_thread, "pairs"):
+            self._of_thread.pairs = self._make_pairs()
             with lock:
-                self._every.append(self._own.pairs)
-        dots, pairs = np.empty((len(rows), 1)), self._own.pairs.reshape(-1)
-        place = rows.indptr, rows.indices, rows.values
-        dots_and_sums(coefficients.reshape(-1), *place, pairs, dots.reshape(-1))
+                self._every.append(self._of_thread.pairs)
+        dots, pairs = np.empty((len(rows), 1)), self._of_thread.pairs.reshape(-1)
+        dots_and_sums(coefficients.reshape(-1), rows.indptr, rows.indices, rows.values, pairs, dots.reshape(-1))
         return dots
 
     def squared_norms(self) -> Array:
@@ -155,7 +161,7 @@ class _Pairs:
         return total
 
     def _whole(self) -> Array:
-        """All rows are there: what the threads have, in one."""
+        """The pairs with the sum of all threads' v; no thread adds rows any more."""
         whole, *others = self._every or [self._make_pairs()]
         while others:
             whole[:, 1] += others.pop()[:, 1]
@@ -168,18 +174,12 @@ class _Pairs:
         return pairs
 
 
-class _OfOneThread:
-    """Stands for the storage of a thread where there is one."""
-
-    pairs: Array
-
-
-def _make_sums(w: Array, n_figures: int, is_shared: bool) -> _Sums | _Pairs:
-    return _Pairs(w, is_shared) if w.shape[1] == 1 else _Sums(w, n_figures)
+def _make_sums(w: Array, n_figures: int) -> _Sums | _Pairs:
+    return _Pairs(w) if w.shape[1] == 1 else _Sums(w, n_figures)
 
 
 class _Expansion:
-    """A kernel machine, f(x) in place of <w, x>; there is no v."""
+    """The sums of a kernel machine: f(x) in place of <w, x>, and no v."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = KernelMachine(machine.vectors, machine.beta)
@@ -190,5 +190,5 @@ class _Expansion:
         return self._machine.decision_values(rows)[:, np.newaxis]
 
     def squared_norms(self) -> Array:
-        """|f|^2; of v nothing is known."""
+        """|f|^2, and nan for the norms of v and w - v."""
         return np.array([[self._squared_norm], [np.nan], [np.nan]])

@@ -1,15 +1,15 @@
-"""The rows of a step, the next ones of the pass: those that are needed and not yet resident go into fresh segments."""
+"""Cuts the passes into steps, and packs those rows of a step that the cache needs and lacks into fresh segments."""
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from streamsvm.reader.stream.arrivals_kernel import account, classify
 from streamsvm.reader.stream.passes import Passes
 from streamsvm.reader.stream.pieces import Stream, Streamed
 from streamsvm.reader.stream.residents import Residents
 from streamsvm.reader.stream.resume import WeightCheck
 from streamsvm.reader.stream.screening import Margins, Screening
+from streamsvm.reader.stream.stream_kernel import account, classify
 from streamsvm.storage.errors import RowTooLong
 from streamsvm.storage.rows.cache_plan import CachePlan
 from streamsvm.storage.rows.csr import Array
@@ -20,13 +20,16 @@ from streamsvm.storage.run.state import State, pass_stamp
 
 @dataclass
 class Arrivals:
-    """One step's worth of a pass.
+    """The rows of one step.
 
-    fresh      packed segments of the rows that were neither resident nor screened
-    rows       number of rows streamed; `screened` of them rest at their bound and go nowhere
-    screened_unvisited  rows screened in the pass so far that had not been visited in it either
-    pass_losses  of the pass's rows so far, at the w published before it
-    blocks_begun  in this pass; read_bytes: over all passes
+    pieces              pieces of the pass that have streamed by, this step's included
+    fresh               packed segments of the rows that were neither resident nor screened
+    rows                number of rows that streamed by in the step
+    screened            how many of them rest at their bound, and so do not enter the cache
+    screened_unvisited  rows screened in the pass so far that the trainer had not visited in it
+    skipped_bytes       packed bytes of the step's rows that streamed by while they were resident
+    blocks_begun        blocks begun in the pass; read_bytes: bytes read in all passes
+    pass_losses         sum of C_i loss_i over the pass's rows so far, at the w published before the pass
     """
 
     pass_: int
@@ -44,15 +47,15 @@ class Arrivals:
     ends_pass: bool = False
 
 
-# Pieces in a section, unless it is a block of block minimization: half a gigabyte decoded, two or three seconds. It
-# bounds what a crash can cost; the wait at its end costs a step.
+# Pieces in a section, unless it is a block of block minimization: half a gigabyte decoded, two or three seconds. A
+# crash costs at most one section; the trainer's wait at the end of a section costs one step.
 SECTION_PIECES = 512
 
 
 class ArrivalSource:
-    """Cuts an endless run of passes into steps. Rows that go into a fresh segment are marked resident at once.
+    """Cuts an endless run of passes into steps. It marks rows as resident as soon as it packs them.
 
-    is_between_sections  the next step begins a section: what it brings depends on all that was done before
+    is_between_sections  the next step begins a section: its rows depend on all that the trainer has done before
     """
 
     def __init__(
@@ -72,8 +75,8 @@ class ArrivalSource:
         self._by_block = by_block
         self._builder = SegmentBuilder(plan.segment_bytes)
         self._pass = 0
-        self._taken = 0  # pieces of the pass
-        self._section = 0  # of these, when the section began
+        self._taken = 0  # pieces of the pass that have streamed by
+        self._section = 0  # the same number when the section began
         self.is_between_sections = True
         self._pieces: Stream[Margins] | None = None
         self._piece: Streamed[Margins] | None = None
@@ -84,7 +87,7 @@ class ArrivalSource:
         self._check: WeightCheck | None = None
 
     def resume(self, checkpoint: Checkpoint, check: WeightCheck | None) -> None:
-        """Go on from where the checkpoint was made; the rows of the first pass are given to `check`."""
+        """Go on from the checkpoint's place; `check` gets the rows of the first pass."""
         about = checkpoint.about
         self._pass, self._taken = about["pass"] - 1, 0
         self._read_bytes = int(self._state.control["read_bytes"])
@@ -99,7 +102,7 @@ class ArrivalSource:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Pass, and pieces of it that have streamed by: where the next step begins."""
+        """Where the next step begins: pass, and pieces of it that have streamed by."""
         return (self._pass + 1, 0) if self._piece is None else (self._pass, self._taken)
 
     def close(self) -> None:
@@ -115,7 +118,7 @@ class ArrivalSource:
             self._section = self._taken
             self.is_between_sections = False
         arrivals = Arrivals(self._pass, self._section)
-        # Rows that stream by as resident wait for a visit: no more of them than a step of new rows would have.
+        # Resident rows that stream by wait for a visit: a step has no more of them than it could have fresh rows.
         most_fresh = self._residents.most_fresh
         most_skipped = most_fresh * room(self._plan.segment_bytes)
         while (
@@ -125,7 +128,7 @@ class ArrivalSource:
             and len(arrivals.fresh) < most_fresh
             and not self._state.control["ending"]
         ):
-            self._take_rows(arrivals, self._piece.rows, self._piece.found)
+            self._take_rows(arrivals, self._piece.rows, self._piece.result)
             if self._position == len(self._piece.rows):
                 self._finish_piece(self._piece)
         if not self._builder.is_empty:
@@ -148,7 +151,7 @@ class ArrivalSource:
 
     def _finish_piece(self, piece: Streamed[Margins]) -> None:
         self._taken += 1
-        self._screening.take(piece.found)
+        self._screening.take(piece.result)
         if self._check:
             self._check.add(piece.rows)
         self._blocks_begun = piece.blocks_begun
@@ -167,13 +170,13 @@ class ArrivalSource:
             return coming.blocks_begun > self._blocks_begun
         return self._taken % SECTION_PIECES == 0
 
-    def _take_rows(self, arrivals: Arrivals, piece: Segment, found: Margins) -> None:
-        """Stream on through the piece until its end or until the segment being built is full."""
+    def _take_rows(self, arrivals: Arrivals, piece: Segment, margins: Margins) -> None:
+        """Classify and pack rows until the piece ends or the segment being built is full."""
         start, books = self._position, self._residents
         row_id = piece.row_id[start:]
         kind, new = np.empty(len(row_id), np.uint8), np.empty(len(row_id), np.int64)
         count = classify(
-            piece.columns, start, found.m, self._screening.slack, self._screening.n_folds, self._screening.resting,
+            piece.columns, start, margins.m, self._screening.slack, self._screening.n_folds, self._screening.resting,
             books.is_resident, books.leaving, self._state.alpha, kind, new,
         )  # fmt: skip
         new = new[:count]

@@ -1,4 +1,4 @@
-"""The rows that the cache holds under block minimization: a block, and rows of earlier blocks that stayed."""
+"""The rows that the cache holds under block minimization: one block, and the best rows of the blocks before it."""
 
 import numpy as np
 
@@ -12,26 +12,26 @@ from streamsvm.storage.run.state import State
 
 
 class BlockResidents(Residents):
-    """`begin_section` chooses the rows that stay after the trainer has ended a block; `make_room` packs them anew.
+    """`begin_section` chooses the rows that stay when the trainer has finished a block; `make_room` packs them anew.
 
-    What is left behind leaves the file one by one, as room is needed: LMDB uses the oldest free pages first. If many
-    came free at once, the single pages of its own that each step writes would lie scattered among the segments that
-    follow, and there would soon be no room for a whole segment between them.
+    Old segments are deleted one by one, when their room is needed: LMDB uses the oldest free pages first. If many were
+    deleted at once, LMDB would write the single pages of each step scattered among the segments that follow, and soon
+    no gap between them would hold a whole segment.
 
-    kept_bytes   room for the rows that stay, those of the lowest score; 0: none do (plain block minimization)
+    kept_bytes   room for the rows that stay, those with the lowest scores; 0: no row stays (plain block minimization)
     """
 
     def __init__(self, cache: CacheWriter, plan: CachePlan, state: State, kept_bytes: int, seed: int) -> None:
         super().__init__(cache, plan, state, "score", seed)
         self._protects = False  # every row is visited while its block is here
         self._kept_bytes = kept_bytes
-        # Slots of segments with rows to be packed anew, and the positions (k,) of these.
+        # Slots of segments with rows to be packed anew, and the positions (k,) of these rows.
         self._old: list[tuple[int, Array]] = []
-        self._is_left = np.zeros(plan.most_live, bool)  # slots of which nothing is needed any more
+        self._is_useless = np.zeros(plan.most_live, bool)  # slots of segments that can be deleted
         self._evicted = np.empty(0, ROW_ID)
 
     def begin_section(self, _place: tuple[int, int]) -> None:
-        """Choose the rows that stay. All rows in the cache are of ended blocks: others may be read in again at once."""
+        """Choose which rows of the finished blocks stay; the others may be read in again from now on."""
         slots = self._slots.in_order(self._shown)
         if not len(slots):
             return
@@ -44,17 +44,17 @@ class BlockResidents(Residents):
         self.is_resident[self._evicted] = False
         masks = np.split(stays, np.cumsum(sizes)[:-1])
         self._old = [(slot, np.flatnonzero(mask)) for slot, mask in zip(slots, masks, strict=True) if mask.any()]
-        self._is_left[slots] = [not mask.any() for mask in masks]
+        self._is_useless[slots] = [not mask.any() for mask in masks]
 
     def make_room(self, arriving: int, _pass: int) -> Eviction:
-        """Go on with what `begin_section` began: a step writes no more segments than the cache's plan allows."""
+        """Pack some more of the rows that stay: a step writes no more segments than the cache's plan allows."""
         most = self._plan.most_retired - self._plan.fresh_per_step - 1
         now, self._old = self._old[:most], self._old[most:]
         packed = []
         segments = self._cache.read_all([int(self._slots.ids[slot]) for slot, _ in now])
         for segment, (slot, stay) in zip(segments, now, strict=True):
             packed += self._pack_on(segment, stay)
-            self._is_left[slot] = True
+            self._is_useless[slot] = True
         if self._old:
             return Eviction(self._retire(len(packed)), packed, np.empty(0, ROW_ID), makes_room=False)
         if not self._builder.is_empty:
@@ -63,7 +63,7 @@ class BlockResidents(Residents):
         return Eviction(self._retire(len(packed) + arriving), packed, evicted)
 
     def advance(self, retired: list[int], repacked: dict[int, bytes], fresh: dict[int, bytes]) -> None:
-        """Note what a commit changed; all that came since the last block ended is fresh."""
+        """Note what a commit changed; every segment that came since the last block ended stays fresh."""
         came = self._slots.fresh.copy()
         super().advance(retired, repacked, fresh)
         self._slots.fresh |= came
@@ -71,17 +71,17 @@ class BlockResidents(Residents):
 
     @property
     def _shown(self) -> Array:
-        return self._slots.live & ~self._is_left
+        return self._slots.live & ~self._is_useless
 
     def _retire(self, coming: int) -> list[int]:
-        """The oldest segments whose rows do not stay, as many as have to go to make room."""
+        """The oldest useless segments, as many as have to go for `coming` new ones."""
         to_free = max(0, int(np.count_nonzero(self._slots.live)) + coming - self._plan.most_live)
-        slots = self._slots.in_order(self._slots.live & self._is_left)[:to_free]
-        self._is_left[slots] = False
+        slots = self._slots.in_order(self._slots.live & self._is_useless)[:to_free]
+        self._is_useless[slots] = False
         return self._slots.ids[slots].tolist()
 
     def _pack_on(self, segment: Segment, rows: Array) -> list[bytes]:
-        """The segments that these rows complete; the rest goes into one with the rows that follow."""
+        """Pack these rows; returns the segments that became full. The rest stays in the builder."""
         packed = []
         while len(rows):
             rows = rows[self._builder.add(segment, rows) :]

@@ -1,11 +1,11 @@
-"""Pass after pass over one dataset. The first may begin while the dataset is still being read in."""
+"""Streams pass after pass over one dataset. The first may begin while the dataset is still being read in."""
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import TypeVar
 
-from streamsvm.reader.stream.following import Following
-from streamsvm.reader.stream.partition import Partitioned
-from streamsvm.reader.stream.pieces import RowEncoder, Shuffled, Source, Stream, Streamer
+from streamsvm.reader.stream.piece_sources import Following, Partitioned, Shuffled
+from streamsvm.reader.stream.pieces import RowEncoder, Source, Stream, Streamer
 from streamsvm.reader.stream.settings import ReaderSettings
 from streamsvm.storage.blocks.arriving import ArrivingDataset
 from streamsvm.storage.blocks.dataset import Dataset
@@ -17,11 +17,11 @@ T = TypeVar("T")
 
 
 class Passes:
-    """Passes over a dataset, which may still be arriving.
+    """The passes of a run.
 
-    n_rows, width   numbers of rows and of features so far; final at once if the dataset is complete
-    visited         makes rows ready to be looked at: feature maps that are applied at each visit
-    take_room       is called with the numbers of rows and features before arriving rows are looked at
+    n_rows, width  numbers of rows and features; while the dataset is being read in, those of the rows so far
+    visited        makes the features of rows at each visit
+    take_room      is called with both numbers before rows of a dataset that is being read in are looked at
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Passes:
             self._arriving = ArrivingDataset(settings.staged, settings.dataset)
 
     def stream(self, pass_: int, look: Callable[[Segment], T], skipped: int = 0, is_alone: bool = False) -> Stream[T]:
-        """The pieces of a pass but the first `skipped`, see `Streamer.stream`. Pass 0 is the certificate's.
+        """The pieces of a pass after the first `skipped`, see `Streamer.stream`. Pass 0 is the certificate's.
 
         Threads decode ahead: one for each core, less the core of the trainer. `is_alone`: the trainer waits, and its
         core counts, too. On two cores a thread still pays: it decodes while this thread waits for the disk.
@@ -58,6 +58,17 @@ class Passes:
         else:
             assert self._source is not None
             yield from self._streamer.stream(self._source, self._settings.seed, pass_, look, threads, skipped)
+
+    def visit_all(self, use: Callable[[Segment], object], beat: Callable[[], object], is_shared: bool = False) -> None:
+        """Call `use` with the rows of each piece once, while the trainer waits; call `beat` after each piece.
+
+        is_shared  the threads that decode call `use`, in any order; else this thread calls it, in the order of the pass
+        """
+        with closing(self.stream(0, use if is_shared else lambda rows: None, is_alone=True)) as stream:
+            for streamed in stream:
+                if not is_shared:
+                    use(streamed.rows)
+                beat()
 
     def close(self) -> None:
         """Close the dataset."""
@@ -92,5 +103,5 @@ class Passes:
             source = Partitioned(dataset, settings.blocks, settings.permute_blocks, settings.maps.early, settings.seed)
             self._source = source
         self.n_rows = dataset.manifest.n_rows
-        # While a dataset was being read in, its width was not known.
+        # Nobody knew the width while the dataset was being read in.
         self.width = settings.maps.width if len(settings.maps) else dataset.manifest.width

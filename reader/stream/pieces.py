@@ -1,23 +1,20 @@
-"""One pass over a dataset: its pieces in the pass's order, decoded into rows ready for training.
+"""Streams one pass over a dataset: its pieces in the pass's order, decoded into rows that are ready for training.
 
-A thread reads ahead. Decoding, and whatever else is to be done with a piece on its own, runs ahead on other cores.
+One thread reads ahead. Other threads decode pieces ahead, and do whatever else concerns one piece alone.
 """
 
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, partial
-from itertools import islice
+from functools import partial
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from streamsvm.reader.certificate.folds import fold_of
-from streamsvm.reader.stream.ahead import work_ahead
-from streamsvm.reader.stream.order import block_order, piece_order
 from streamsvm.storage.blocks.block import Piece
-from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import DatasetCorrupt
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.features.visits import with_features
@@ -35,12 +32,12 @@ _FETCHED_AHEAD = 4  # pieces read before they are decoded
 
 @dataclass(frozen=True)
 class Streamed(Generic[T]):
-    """A piece of a pass: blocks begun so far, bytes read for it, its rows, and what was made of them ahead."""
+    """A piece of a pass: blocks begun so far, bytes read for the piece, its rows, and what `look` returned for them."""
 
     blocks_begun: int
     read_bytes: int
     rows: Segment
-    found: T
+    result: T
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,7 @@ class Source(Protocol):
     """Where pieces come from."""
 
     def order(self, seed: int, pass_: int, skipped: int = 0) -> Iterator[tuple[int, Array] | None]:
-        """(Blocks begun, LOCATION) of each piece of a pass but the first; None while the next is not known yet."""
+        """(Blocks begun, LOCATION) of each piece of a pass after the first `skipped`; None: wait for the next."""
 
     def fetch(self, location: Array) -> FileRange:
         """Read a piece, on any thread."""
@@ -68,37 +65,17 @@ class Source(Protocol):
         """Check and decode it, on any thread."""
 
 
-class Shuffled:
-    """A complete dataset: blocks in random order, pieces in random order inside each."""
-
-    def __init__(self, dataset: Dataset) -> None:
-        self._dataset = dataset
-        # Read once: to wait for the disk at each block of each pass costs more than 50 bytes a piece in memory.
-        self._pieces = cache(dataset.pieces)
-        self.fetch, self.decode = dataset.fetch, dataset.decode
-
-    def order(self, seed: int, pass_: int, skipped: int = 0) -> Iterator[tuple[int, Array]]:
-        return islice(self._shuffled(seed, pass_), skipped, None)
-
-    def _shuffled(self, seed: int, pass_: int) -> Iterator[tuple[int, Array]]:
-        blocks = block_order(len(self._dataset.manifest.blocks), seed, pass_).tolist()
-        for begun, block in enumerate(blocks, start=1):
-            pieces = self._pieces(block)
-            for location in pieces[piece_order(len(pieces), seed, pass_, block)]:
-                yield begun, location
-
-
 @dataclass
 class RowEncoder:
-    """Makes rows that are ready for training, or for being looked at, of a dataset's rows.
+    """Makes the segments that trainer and certificate use from the rows of a dataset.
 
-    labels         of the classes, by code; of one label alone: all others have code 1
+    labels         labels of the classes, by code; if there is one only, rows with other labels have code 1
     is_regression  rows have numbers to predict, and no classes
-    n_folds, seed  rows are dealt out to so many folds, by a hash
-    has_weights    every row has a weight: 1 if it came without one
-    maps           are applied once, when rows are read; None: there are none
-    part_rows      the dataset's rows are a shard of others, by whose ids folds are dealt out: runs of these ids, see
-                   storage.rows.row_runs; None: they are all there are
+    n_folds, seed  a hash with this seed deals rows to so many folds
+    has_weights    whether segments have weights; rows without one get 1
+    maps           feature maps that are applied once, when rows are read; None: there are none
+    part_rows      for a shard: the ids that its rows have in the whole dataset, which decide the folds, as runs (see
+                   storage.rows.row_runs); None: the dataset is whole
     """
 
     labels: Sequence[float] = ()
@@ -145,7 +122,7 @@ class RowEncoder:
         return np.where(is_known, codes, len(labels)).astype(CODE)
 
     def _folds(self, piece: Piece) -> Array:
-        """Rows are dealt out by their groups where they have one, or by their ids."""
+        """The fold (n,) of each row, from its group if rows have groups, else from its id."""
         if self.n_folds == 1:
             return np.zeros(len(piece), CODE)
         keys = piece.rows.group
@@ -156,21 +133,21 @@ class RowEncoder:
 
 
 class Streamer:
-    """Streams pieces. Threads beside the caller's, if there are any, read, decode and look at pieces ahead."""
+    """Streams pieces. Threads beside the caller's decode them ahead, if there are any."""
 
     def __init__(self, encoder: RowEncoder, wait: Callable[[], object]) -> None:
         self._encoder = encoder
         self._wait = wait
-        # A thread that comes back from a kernel would else wait five milliseconds for its turn.
+        # Otherwise a thread that returns from a kernel would wait five milliseconds for the interpreter's lock.
         sys.setswitchinterval(_SWITCH_SECONDS)
 
     def stream(
         self, source: Source, seed: int, pass_: int, look: Callable[[Segment], T], threads: int, skipped: int = 0
     ) -> Stream[T]:
-        """The pieces of the pass but the first; `look` is called with the rows of each, in any order, on any thread.
+        """The pieces of a pass after the first `skipped`; calls `look` with the rows of each, in any order and thread.
 
-        One that is not read to its end has to be closed: it waits for its threads, which must not happen just when
-        garbage is collected.
+        Close a stream that you do not read to its end: closing waits for its threads, which garbage collection must
+        not do.
         """
         reads = (place and partial(_fetch, source, *place) for place in source.order(seed, pass_, skipped))
         reading, pool = ThreadPoolExecutor(1), ThreadPoolExecutor(max(threads, 1))
@@ -194,3 +171,24 @@ class Streamer:
 
 def _fetch(source: Source, blocks_begun: int, location: Array) -> _Fetched:
     return _Fetched(blocks_begun, location, source.fetch(location))
+
+
+def work_ahead(
+    tasks: Iterable[Callable[[], T] | None], pool: Executor, depth: int, wait: Callable[[], object]
+) -> Iterator[T]:
+    """The results of the tasks, in their order; up to `depth` tasks are begun before their results are asked for.
+
+    None in place of a task says that the next task is not known yet: without results to yield, `wait` is called.
+    """
+    begun: deque[Future[T]] = deque()
+    for task in tasks:
+        if task is not None:
+            begun.append(pool.submit(task))
+            if len(begun) > depth:
+                yield begun.popleft().result()
+        elif begun:
+            yield begun.popleft().result()
+        else:
+            wait()
+    while begun:
+        yield begun.popleft().result()

@@ -1,11 +1,10 @@
-"""The reader process: dataset blocks -> cache. It is the cache's only writer, and never sees a dual variable change.
+"""The reader process: streams a dataset's blocks into the cache. Only this process writes to the cache.
 
 python -m streamsvm.reader.stream.process RUN_DIRECTORY
 """
 
 import sys
 import time
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -14,18 +13,16 @@ from streamsvm.reader.certificate.final_pass import CertificatePass
 from streamsvm.reader.certificate.folds import HeldOut
 from streamsvm.reader.stream.arrivals import Arrivals, ArrivalSource
 from streamsvm.reader.stream.block_residents import BlockResidents
-from streamsvm.reader.stream.certifying import certified
-from streamsvm.reader.stream.making_w import make_w
 from streamsvm.reader.stream.passes import Passes
 from streamsvm.reader.stream.residents import Eviction, Residents
-from streamsvm.reader.stream.resume import ResidentRows, WeightCheck, check_w_error
+from streamsvm.reader.stream.resume import ResidentRows, WeightCheck, check_w_error, make_w
 from streamsvm.reader.stream.screening import Screening
 from streamsvm.reader.stream.settings import ReaderSettings
 from streamsvm.storage.machine.backoff import backoff_sleep
 from streamsvm.storage.machine.child import die_with_parent, keep_freed_memory, leave
 from streamsvm.storage.models.support_vectors import published_machine
 from streamsvm.storage.rows.cache import CacheReader, CacheWriter, Step
-from streamsvm.storage.rows.segment import SegmentBuilder
+from streamsvm.storage.rows.segment import Segment, SegmentBuilder
 from streamsvm.storage.run.checkpoint import Checkpoint, open_checkpoint
 from streamsvm.storage.run.failure import telling
 from streamsvm.storage.run.rounds import open_round
@@ -36,7 +33,7 @@ _WAIT_SECONDS = 2e-3
 
 
 class Reader:
-    """`setup` is the constructor; `step` does what can be done now; `shutdown` lets go of the files."""
+    """The constructor opens the files, each `step` does what needs no waiting, `shutdown` closes the files."""
 
     def __init__(self, run: Path) -> None:
         settings = ReaderSettings.read(run)
@@ -52,14 +49,14 @@ class Reader:
         self._cache = CacheWriter(run / CACHE_FILE, self._plan)
         by_block = settings.blocks is not None
         self._residents = self._make_residents(settings, by_block)
-        own = settings.screening, settings.keeps_all, self._passes.visited
-        screening = Screening(self._objective, self._state, *own)
+        slack, spares_first = settings.screening, settings.keeps_all
+        screening = Screening(self._objective, self._state, slack, spares_first, self._passes.visited)
         self._source = ArrivalSource(self._passes, self._plan, screening, self._residents, self._state, by_block)
         self._next_id = 1
         self._number = 0
         self._arrivals: Arrivals | None = None
         if self._state.control["w_unmade"]:
-            make_w(self._passes, self._objective, self._state)
+            make_w(self._passes, self._objective, self._state, self._beat)
         if settings.resume is not None:
             self._resume(open_checkpoint(settings.resume), settings.exact, settings.is_dual)
 
@@ -71,27 +68,28 @@ class Reader:
         self._source.resume(checkpoint, None if is_exact else check)
 
     def _fill_cache(self, resident: ResidentRows, check: WeightCheck | None) -> None:
-        """Read all data once: for what was in the cache, and to make sure of w before it is trained on."""
-        with closing(self._passes.stream(0, lambda rows: None, is_alone=True)) as stream:
-            for streamed in stream:
-                resident.add(streamed.rows)
-                if check:
-                    check.add(streamed.rows)
-                self._beat()
+        """Read all rows once, to fill the cache as it was and to check w before training goes on."""
+
+        def add(rows: Segment) -> None:
+            resident.add(rows)
+            if check:
+                check.add(rows)
+
+        self._passes.visit_all(add, self._beat)
         if check:
             check.finish()
         builder = SegmentBuilder(self._plan.segment_bytes)
         for rows in resident.segments():
             left = np.arange(len(rows))
             while len(left):
-                # A segment of an earlier version may have held more rows: they had no column of weights.
+                # A segment of an earlier version, whose rows had no weights, may hold more rows than fit now.
                 count = builder.add(rows, left)
                 added = self._with_ids([builder.take()])
                 self._residents.admit(rows.row_id[left[:count]], added)
                 self._cache.commit(self._step(Arrivals(1, 0)), added, [])
                 left = left[count:]
 
-    def cache_reader(self) -> CacheReader:  # for a trainer in this very process
+    def cache_reader(self) -> CacheReader:  # for a trainer in the same process
         return self._cache.reader()
 
     def step(self) -> bool:
@@ -110,7 +108,7 @@ class Reader:
                 return False
             self._arrivals = self._source.next_step()
             return True
-        # One step ahead and no more: what leaves is decided by scores of the step before the trainer's, not the clock.
+        # At most one step ahead: scores of the step before the trainer's decide which rows leave, not the clock.
         if is_behind:
             return False
         if self._commit(self._arrivals):
@@ -128,9 +126,9 @@ class Reader:
         return Residents(self._cache, self._plan, self._state, settings.evicts, settings.seed)
 
     def _begins_section(self) -> bool:
-        """Whether the next step may be put together: at the start of a section, after the trainer has ended the last.
+        """Whether the next step may be assembled: a section begins only when the trainer has finished the last one.
 
-        Everything then follows from what there is at this point, so a checkpoint taken here tells it all.
+        The next section depends only on the state at that moment, so a checkpoint taken then is complete.
         """
         if not self._source.is_between_sections:
             return True
@@ -142,7 +140,7 @@ class Reader:
     def _commit(self, arrivals: Arrivals) -> bool:
         """Make room for the arrivals and commit them.
 
-        False if they have to wait: the step then brings nothing, and has the trainer visit what is resident.
+        Returns False if they have to wait: the step then brings no rows, and the trainer visits the resident ones.
         """
         eviction = self._residents.make_room(len(arrivals.fresh), arrivals.pass_)
         if eviction.makes_room:
@@ -195,17 +193,18 @@ class Reader:
 
     def _certify(self) -> None:
         state, passes = self._state, self._passes
-        certificate = CertificatePass(
-            self._objective, state.w[: passes.width], state.alpha[: passes.n_rows], self._held_out,
-            published_machine(self._run) if self._has_kernel else None, self._shares_certifying)  # fmt: skip
-        found = certified(passes, certificate, self._shares_certifying, self._beat)
+        machine = published_machine(self._run) if self._has_kernel else None
+        w, alpha = state.w[: passes.width], state.alpha[: passes.n_rows]
+        certificate_pass = CertificatePass(self._objective, w, alpha, self._held_out, machine, passes.visited)
+        passes.visit_all(certificate_pass.add, self._beat, is_shared=self._shares_certifying)
+        certificate = certificate_pass.result()
         if self._own_w is not None:
-            self._own_w[: passes.width] = certificate.w_of_alpha
-        for name, value in vars(found).items():
+            self._own_w[: passes.width] = certificate_pass.w_of_alpha
+        for name, value in vars(certificate).items():
             state.lanes[f"final_{name}"] = value
         if state.control["w_unverified"]:
-            # The trainer may have had all rows at hand, so that no pass has streamed since.
-            check_w_error(float(np.max(found.w_error)))
+            # No pass has streamed since the checkpoint if the trainer has all rows.
+            check_w_error(float(np.max(certificate.w_error)))
             state.control["w_unverified"] = 0
         state.control["certificates_made"] += 1
 
@@ -213,22 +212,22 @@ class Reader:
         self._state.control["reader_heartbeat"] = time.monotonic()
 
     def _wait(self) -> None:
-        """Wait a moment for an arriving dataset, with a heartbeat."""
+        """Sleep a moment: no new piece of the arriving dataset has been written."""
         self._beat()
         time.sleep(_WAIT_SECONDS)
 
     @property
     def is_finished(self) -> bool:
-        """Whether training is done, and with it the reader's work."""
+        """Whether training has ended."""
         return bool(self._state.control["training_done"])
 
     def note_wait(self, seconds: float) -> None:
-        """Count time spent waiting for the trainer."""
+        """Add time that the reader waited for the trainer."""
         self._state.control["reader_wait_seconds"] += seconds
 
 
 def main(directory: str) -> None:
-    """Body of the process."""
+    """Run the process until training has ended."""
     die_with_parent()
     keep_freed_memory()
     run = Path(directory)

@@ -1,13 +1,12 @@
-"""The rows the cache holds, and the choice of those that leave. `storage.rows.repack` decides, this module executes."""
+"""Keeps the list of rows in the cache, and evicts rows: `storage.rows.repack` chooses them, this module executes."""
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 
-from streamsvm.reader.stream.order import RESIDENTS
-from streamsvm.reader.stream.residents_kernel import gather
 from streamsvm.reader.stream.slots import Slots
+from streamsvm.reader.stream.stream_kernel import gather
 from streamsvm.storage.rows.cache import CacheWriter
 from streamsvm.storage.rows.cache_plan import CachePlan
 from streamsvm.storage.rows.csr import Array
@@ -15,20 +14,21 @@ from streamsvm.storage.rows.repack import Candidates, appraise, choose_segments,
 from streamsvm.storage.rows.segment import ROW_ID, SegmentBuilder, room
 from streamsvm.storage.run.state import State, pass_stamp
 
-# The worth of a segment's rows is computed when the segment is new, and anew now and then, since scores change. Doing
-# so for all segments at every step would cost more than it gains.
+# A segment's worth (bytes of rows worth keeping) is computed when it is new, and again now and then, since scores
+# change: computing it for all segments at every step would cost more than it gains.
 _LOOKED_AT = 0.25
 _FEWEST_LOOKED_AT = 32
 _MOST_ROWS_LOOKED_AT = 1 << 15
 
 _NO_STAMP = -1
+_STREAM = 1  # of random numbers, apart from those that orders are drawn from with the same seed
 
 
 @dataclass(frozen=True)
 class Eviction:
-    """Segments to remove, and the new ones their surviving rows are packed into.
+    """A plan to make room: ids of the segments to remove, new segments of the rows that stay, ids of the other rows.
 
-    makes_room  if not, the arrivals have to wait for another step
+    makes_room  False: the arrivals have to wait for another step
     """
 
     retired: list[int]
@@ -38,10 +38,10 @@ class Eviction:
 
 
 class Residents:
-    """Which segments are live, and which rows they hold.
+    """The live segments of the cache, and the rows that they hold.
 
-    is_resident (n_rows,) bool
-    leaving     (n_rows,) bool   evicted by the last commit: the trainer may be visiting them still
+    is_resident  (n_rows,) bool: rows in the cache
+    leaving      (n_rows,) bool: rows that the last commit evicted; the trainer may still be visiting them
     """
 
     def __init__(self, cache: CacheWriter, plan: CachePlan, state: State, evicts: str, seed: int) -> None:
@@ -66,17 +66,17 @@ class Residents:
 
     @property
     def settled(self) -> tuple[int, ...]:
-        """Ids of all segments but the fresh ones."""
+        """Ids of all other segments."""
         return self._slots.ids_of(self._shown & ~self._slots.fresh)
 
     @property
     def n_segments(self) -> int:
-        """Number of segments, fresh or not."""
+        """Number of segments."""
         return int(np.count_nonzero(self._shown))
 
     @property
     def _shown(self) -> Array:
-        """Slots (n_slots,) bool of segments that have rows the trainer is to see."""
+        """Slots (n_slots,) bool of the segments that the trainer is to see."""
         return self._slots.live
 
     @property
@@ -85,18 +85,15 @@ class Residents:
         return self._plan.most_retired if self._leave_whole else self._plan.fresh_per_step
 
     def begin_section(self, place: tuple[int, int]) -> None:
-        """Begin a section at a place (pass, pieces of the pass so far).
-
-        What leaves from here on depends only on the place, the resident rows and their scores.
-        """
+        """Begin a section at (pass, pieces of it so far). Later choices depend only on resident rows and scores."""
         self._rng = self._generator(place)
         self._note_left(np.empty(0, ROW_ID))
         self._slots.begin_section()
 
     def make_room(self, arriving: int, pass_: int) -> Eviction:
-        """Choose what leaves so that `arriving` more segments find room. Its rows are no longer resident.
+        """Choose the rows that leave so that `arriving` more segments have room; they are no longer resident.
 
-        Nothing leaves, and there is no room, if rows that wait for their visit would have to leave.
+        No row leaves, and there is no room, if a row that waits for its visit would have to leave.
         """
         to_free = self.n_segments + arriving - self._plan.most_live
         if to_free <= 0:
@@ -124,19 +121,18 @@ class Residents:
         self.rows = int(self._slots.rows[self._slots.live].sum())
 
     def admit(self, row_id: Array, segment: dict[int, bytes]) -> None:
-        """A segment of these rows that was in the cache before a crash."""
+        """Add a segment of these rows, which were in the cache before a crash."""
         self.is_resident[row_id] = True
         self.advance([], {}, segment)
 
     def _generator(self, place: tuple[int, int]) -> np.random.Generator:
-        return np.random.default_rng((self._seed, RESIDENTS, *place))
+        return np.random.default_rng((self._seed, _STREAM, *place))
 
     @property
     def _leave_whole(self) -> bool:
-        """Whether segments leave as they came, the oldest first, for that costs least.
+        """Whether the oldest segments leave as a whole, which costs least.
 
-        While the trainer takes all rows to its own disk: they will be visited there, and what they have to teach is not
-        known well yet.
+        They do while the trainer copies all rows to its own disk: it will visit them there, and scores are vague yet.
         """
         return bool(self._state.control["collects"])
 
@@ -155,7 +151,7 @@ class Residents:
         self._left = evicted
 
     def _appraise(self, slots: Array, to_free: int, pass_: int) -> float:
-        """Find out what the new ones of the slots are worth, and some others; returns the usable room of a segment."""
+        """Compute the worth of the slots that are new, and of some others; returns the usable room of a segment."""
         table = self._slots
         most = _MOST_ROWS_LOOKED_AT * len(slots) // max(1, self.rows)
         others = slots[~table.is_new[slots]]
@@ -169,24 +165,24 @@ class Residents:
         return usable
 
     def _look_up(self, slots: Array, pass_: int) -> Candidates:
-        """The rows of the slots; those that wait for a visit stay as long as there is room at all."""
+        """The rows of the slots; rows that wait for a visit get a score with which they leave last."""
         table, state = self._slots, self._state
         n_rows = int(table.rows[slots].sum())
-        found = Candidates(np.empty(n_rows, np.int32), np.empty(n_rows, np.float32), np.empty(n_rows, np.int32))
+        rows = Candidates(np.empty(n_rows, np.int32), np.empty(n_rows, np.float32), np.empty(n_rows, np.int32))
         gather(
             slots, table.rows, table.row_id, table.bytes,
             state.score, state.skipped, state.visited, pass_stamp(pass_) if self._protects else _NO_STAMP,
-            found.segment, found.score, found.bytes,
+            rows.segment, rows.score, rows.bytes,
         )  # fmt: skip
-        return self._rule(found, self._rng)
+        return self._rule(rows, self._rng)
 
     def _must_wait(self, row_id: Array, pass_: int) -> Array:
-        """Rows that streamed by in this pass as resident and have not been visited in it yet."""
+        """Which rows (k,) streamed by in this pass while resident, and have not been visited in it: (k,) bool."""
         stamp = pass_stamp(pass_)
         return (self._state.skipped[row_id] == stamp) & (self._state.visited[row_id] != stamp)
 
     def _pack(self, retired: list[int], picked: list[Array], most: int) -> tuple[list[bytes], Array]:
-        """Pack the picked rows into at most `most` new segments; rows that find no room count as evicted."""
+        """Pack the picked rows into at most `most` new segments; returns these, and the rows that found no room."""
         packed: list[bytes] = []
         evicted = []
         for segment, rows in zip(self._cache.read_all(retired), picked, strict=True):
@@ -208,7 +204,7 @@ def _by_score(rows: Candidates, _rng: np.random.Generator) -> Candidates:
 
 
 def _at_random(rows: Candidates, rng: np.random.Generator) -> Candidates:
-    """StreamSVM as printed: a random victim, and whatever the trainer gave up (score +inf)."""
+    """Evict random rows, after the rows that the trainer gave up (score +inf): StreamSVM as printed."""
     return replace(rows, score=np.where(rows.score == np.inf, np.inf, rng.random(len(rows.score), np.float32)))
 
 

@@ -1,22 +1,24 @@
-"""Going on from a checkpoint: alpha and the weights it makes are checked, the cache is filled as it was."""
+"""Begins a run with the alpha of an earlier one: checks that w belongs to alpha, or makes w; refills the cache."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from streamsvm.reader.stream.passes import Passes
 from streamsvm.storage.errors import CheckpointUnsound
 from streamsvm.storage.features.visits import UNMAPPED, Visited
 from streamsvm.storage.files.scratch import scratch
 from streamsvm.storage.rows.csr import INDEX, VALUE, Array
 from streamsvm.storage.rows.segment import CODE, NORM, OFFSET, ROW_WEIGHT, TARGET, Segment
 from streamsvm.storage.run.checkpoint import Checkpoint
+from streamsvm.storage.run.state import State
 from streamsvm.trainer.problem.objective import Objective, add_to_w
 
 _TOLERANCE = 1e-9
 
 
 def check_w_error(error: float) -> None:
-    """|w - sum_i alpha_i y_i x_i| / |w| of a run that began with a checkpoint; raises CheckpointUnsound."""
+    """Raises CheckpointUnsound if |w - sum_i alpha_i y_i x_i| / |w|, `error`, is more than rounding makes."""
     if not error <= _TOLERANCE:
         raise CheckpointUnsound(f"the weights of the checkpoint differ by {error:g} of them from those alpha makes")
 
@@ -24,8 +26,8 @@ def check_w_error(error: float) -> None:
 class WeightCheck:
     """`add` all rows of a problem, then `finish`.
 
-    `add` raises CheckpointUnsound if alpha is out of its bounds, `finish` if w is not what alpha makes of the rows.
-    alpha is copied: training may go on meanwhile. w is that of the checkpoint.
+    `add` raises CheckpointUnsound if alpha is out of its bounds, `finish` if w is not sum_i alpha_i y_i x_i.
+    The checker copies alpha, since training may go on meanwhile. w is the checkpoint's.
     """
 
     def __init__(self, objective: Objective, alpha: Array, w: Array, visited: Visited = UNMAPPED) -> None:
@@ -36,26 +38,44 @@ class WeightCheck:
         self._v = np.zeros_like(w)
 
     def add(self, rows: Segment) -> None:
-        """Take these rows in."""
+        """Check the alpha of these rows, and add alpha_i y_i x_i to the sum."""
         alpha, terms = self._alpha[rows.row_id], self._objective.tasks.terms(rows)
         outside = np.argwhere(alpha != self._objective.projected(terms, alpha))
         if len(outside):
             row, value = rows.row_id[outside[0][0]], alpha[tuple(outside[0])]
             raise CheckpointUnsound(f"the checkpoint has alpha = {value:g} for row {row}: out of its bounds")
-        coefficients, begin = self._objective.coefficients(terms, alpha), 0
-        for part in self._visited.all_batches(rows):
-            add_to_w(part, coefficients[begin : begin + len(part)], self._v)
-            begin += len(part)
+        _add_to_w(rows, self._objective.coefficients(terms, alpha), self._visited, self._v)
 
     def finish(self) -> None:
-        """Compare w, once all rows have been added."""
+        """Compare w with the sum over all rows."""
         check_w_error(float(np.linalg.norm(self._w - self._v)) / max(float(np.linalg.norm(self._w)), 1e-300))
 
 
-class ResidentRows:
-    """The rows that were in the cache, put together from a stream over all data, in any order.
+def make_w(passes: Passes, objective: Objective, state: State, beat: Callable[[], object]) -> None:
+    """Fill w = sum_i alpha_i y_i x_i before training, for a warm start on a dataset that has lost rows since."""
+    alpha = state.alpha[: passes.n_rows]
+    w = np.zeros((passes.width, alpha.shape[1]))  # private memory: see the trainer's
 
-    They lie in a file without a name beside the checkpoint until they are complete: memory is for the cache itself.
+    def add(rows: Segment) -> None:
+        coefficients = objective.coefficients(objective.tasks.terms(rows), alpha[rows.row_id])
+        _add_to_w(rows, coefficients, passes.visited, w)
+
+    passes.visit_all(add, beat)
+    state.w[: passes.width] = w
+
+
+def _add_to_w(rows: Segment, coefficients: Array, visited: Visited, w: Array) -> None:
+    """w += sum_i coefficients[i] x_i over rows whose features `visited` has yet to make."""
+    begin = 0
+    for batch in visited.all_batches(rows):
+        add_to_w(batch, coefficients[begin : begin + len(batch)], w)
+        begin += len(batch)
+
+
+class ResidentRows:
+    """Collects the rows that were in the cache from a stream of all rows, in any order.
+
+    Features lie in files without names beside the checkpoint until all rows are there: memory is for the cache itself.
     """
 
     def __init__(self, checkpoint: Checkpoint, n_rows: int) -> None:
@@ -70,22 +90,22 @@ class ResidentRows:
         self._values = scratch(checkpoint.path.parent, VALUE, int(self._indptr[-1]))
 
     def add(self, rows: Segment) -> None:
-        """Keep those of these rows that were resident."""
+        """Store the rows that were resident; ignore the others."""
         place = self._place[rows.row_id]
-        found = np.flatnonzero(place >= 0)
-        place = place[found]
+        resident = np.flatnonzero(place >= 0)
+        place = place[resident]
         for name, column in tuple(self._columns.items()):
-            own = getattr(rows, name)
-            if len(own):
-                column[place] = own[found]
+            values = getattr(rows, name)
+            if len(values):
+                column[place] = values[resident]
             elif len(rows):
-                self._columns[name] = own  # a column that the rows do not have
-        source = _ranges(rows.indptr[found], rows.indptr[found + 1])
+                self._columns[name] = values  # a column that the rows do not have
+        source = _ranges(rows.indptr[resident], rows.indptr[resident + 1])
         target = _ranges(self._indptr[place], self._indptr[place + 1])
         self._indices[target], self._values[target] = rows.indices[source], rows.values[source]
 
     def segments(self) -> Iterator[Segment]:
-        """The segments as they were, one after the other."""
+        """The segments of the cache, with the same rows in the same order as before the crash."""
         first = 0
         for size in self._sizes.tolist():
             rows = slice(first, first + size)
@@ -101,7 +121,7 @@ class ResidentRows:
 
 
 def _ranges(starts: Array, ends: Array) -> Array:
-    """The numbers from each start to its end (exclusive), one range after the other."""
+    """The numbers start .. end - 1 of each range, one range after the other."""
     lengths = (ends - starts).astype(np.int64)
     shift = np.repeat(starts - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths)
     return shift + np.arange(len(shift))

@@ -1,7 +1,7 @@
-"""Screening: the margins of a pass's rows at the w published before the pass.
+"""Computes the margins of a pass's rows at the w published before the pass, and decides which rows to screen.
 
-The sum of their losses is the streaming certificate: P at that w, without extra reading. A row that rests at its bound
-by more than a slack has nothing to do. It does not enter the cache, and counts as visited with PG = 0.
+The sum of the rows' losses is the streaming certificate: P at that w, without extra reading. A row whose gradient holds
+it at its bound by more than a slack is screened: it does not enter the cache, and counts as visited with PG = 0.
 """
 
 from dataclasses import dataclass
@@ -18,16 +18,17 @@ from streamsvm.trainer.problem.objective import Objective, dots_of
 
 @dataclass(frozen=True)
 class Margins:
-    """Margins (or residuals) m (n, width) of some rows at the w of the pass, and the sums of their losses."""
+    """m (n, width), the argument of some rows' losses at the pass's w, and the sums of these losses (n_figures,)."""
 
     m: Array
     losses: Array
 
 
 class Screening:
-    """`slack` is how far beyond the margin a row has to rest, or None: all rows enter the cache.
+    """Margins, losses and slack of the current pass.
 
-    spares_first  the trainer is to have all rows at hand: none is left out of the first pass
+    slack         a row is screened if |m - 1| exceeds this; None: all rows enter the cache
+    spares_first  no row is screened in the first pass, since the trainer is to have all rows
     """
 
     def __init__(
@@ -47,14 +48,14 @@ class Screening:
         self.losses = np.zeros(objective.tasks.n_figures)
 
     def begin_pass(self, width: int) -> None:
-        """Take the first `width` of the published w."""
+        """Copy the published w, of which the first `width` features exist."""
         published = self._state.w[:width]
         # Private memory, not a mapping: the dot products jump about in it, and huge pages make that cheaper.
         self._w = aligned(published) if published.any() else None
         self.losses = np.zeros_like(self.losses)
 
     def end_pass(self) -> None:
-        """Hold no w between passes: certificates have two of their own."""
+        """Free w between passes: certificates need the memory of two."""
         self._w = None
         self._spares = False
 
@@ -71,13 +72,13 @@ class Screening:
         parts = [dots_of(part, self._w) for part in self._visited.all_batches(rows)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
-    def take(self, found: Margins) -> None:
-        """These rows have streamed by: their losses are added to those of the pass."""
-        self.losses = self.losses + found.losses
+    def take(self, margins: Margins) -> None:
+        """Add the losses of rows that have streamed by to those of the pass."""
+        self.losses = self.losses + margins.losses
 
     @property
     def slack(self) -> float:
-        """The slack beyond which a row at a bound is left out; negative: none is."""
+        """The least |m - 1| of a row that is screened; negative: no row is screened."""
         return -1.0 if self._slack is None or self._w is None or self._spares else self._slack
 
     @property
@@ -87,5 +88,5 @@ class Screening:
 
     @property
     def resting(self) -> Array:
-        """Bounds at which rows rest, (n_kinds, width)."""
+        """The upper bounds of alpha, (n_kinds, width), see Objective.resting."""
         return self._objective.resting

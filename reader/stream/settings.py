@@ -17,7 +17,7 @@ _PAIR_BYTES, _MOST_PAIRS = 16, 32 << 20
 
 
 def has_room_to_certify(width: int, lanes: int, threads: int) -> bool:
-    """Whether so many threads may: without lanes each has a w of its own, and a sum of alpha, which may be large."""
+    """Whether `threads` threads may certify at once: with a single task, each thread has a copy of w and of v."""
     return lanes > 1 or _PAIR_BYTES * width * threads <= _MOST_PAIRS
 
 
@@ -25,28 +25,28 @@ def has_room_to_certify(width: int, lanes: int, threads: int) -> bool:
 class ReaderSettings:
     """
     dataset               directory of the dataset
-    staged                where it is being put together while it is read in, or None: it is complete
-    tasks                 the problems that are trained
-    has_weights           rows have weights
-    n_rows, width         lengths of the state's arrays: of alpha and w, or bounds on them while that is not known
-    cache                 how it is divided
-    maps                  what rows become before they are trained on
-    evicts                what leaves a full cache first: the rows with the highest "score", or "random" ones
-    exact                 after a crash, go on from the very place of the checkpoint, with the cache as it was
-    resume                the checkpoint to go on from, or None
-    threads               that work at once, the trainer's main one included
-    is_dual               the trainer makes w of alpha: at a checkpoint it is compared
+    staged                directory where the dataset is being read in; None: it is complete
+    tasks                 the tasks that are trained
+    has_weights           whether rows have weights
+    n_rows, width         lengths of the state's arrays alpha and w; upper bounds while the dataset is being read in
+    maps                  the feature maps of the job
+    cache                 sizes of the cache and of its segments
+    evicts                which rows leave a full cache first: those with the highest "score", or "random" ones
+    keeps_all             the trainer is to have all rows after the first pass, in the cache or on its own disk
+    blocks                block minimization: number of blocks, which come one at a time; else None
+    kept_bytes            bytes of rows, the best ones, that stay in the cache when the next block comes
+    exact                 after a crash, go on from the checkpoint's place in the pass, with the same rows in the cache
+    is_dual               w is sum_i alpha_i y_i x_i: the reader checks that when it resumes
     has_kernel            the trainer publishes support vectors of a Gaussian kernel, no w
-    part_rows             the rows are a part of the problem's, see storage.run.rounds: runs of their ids among all, see
-                          storage.rows.row_runs; None: they are all there are
-    keeps_all             the trainer is to have all rows at hand after a pass, in the cache or on its own disk
-    blocks                block minimization: in how many blocks the rows come, one at a time; else None
-    kept_bytes            bytes of rows that stay in the cache, the best ones, when the next block comes
+    part_rows             for a shard: the ids that its rows have in the whole dataset, as runs (storage.rows.row_runs);
+                          None: the dataset is whole
+    threads               threads that may work at once, the trainer's main one included
+    resume                the checkpoint to go on from, or None
 
-    Options of solvers that have them:
+    Options that only some solvers have:
 
-    screening             slack beyond which a row that rests at its bound is left out of a pass, or None
-    permute_blocks        in another order in every pass
+    screening             slack beyond which a row that rests at its bound is screened; None: no row is
+    permute_blocks        passes visit the blocks in different orders
     """
 
     dataset: Path
@@ -86,14 +86,14 @@ class ReaderSettings:
 
     @property
     def is_part(self) -> bool:
-        """Whether the rows are a shard: the certificate then also adds up w of these rows alone."""
+        """Whether the rows are a shard: then the reader also publishes the sum alpha_i y_i x_i of these rows alone."""
         return self.part_rows is not None
 
     @property
     def shares_certifying(self) -> bool:
-        """Whether threads certify side by side, where features are made. Sums are rounded in the order they come in.
+        """Whether several threads certify, which pays where maps make features. The order of sums then varies.
 
-        Not where there is no room, see `has_room_to_certify`.
+        Only where there is room, see `has_room_to_certify`.
         """
         is_asked = self.threads > 1 and not self.exact and not self.has_kernel and len(self.maps.late) > 0
         return is_asked and has_room_to_certify(self.width, self.tasks.width, self.threads)

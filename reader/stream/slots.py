@@ -1,4 +1,4 @@
-"""The table of the rows that the cache's segments hold."""
+"""A table of the cache's segments and their rows."""
 
 import numpy as np
 
@@ -8,15 +8,17 @@ from streamsvm.storage.rows.segment import most_rows, view
 
 
 class Slots:
-    """A table of the rows of live segments, a line for each.
+    """A table with a line, a slot, for each segment that the cache may hold.
 
-    ids, live, fresh (n_slots,)  id of the segment, whether there is one, whether the last step brought it
-    rows             (n_slots,)  its number of rows; row_id, bytes (n_slots, most_rows): the rows, their packed sizes
-    worth, is_new    (n_slots,)  bytes of rows worth keeping when last looked at, whether it never was
+    ids     (n_slots,)            id of the segment
+    live    (n_slots,)            whether the slot has a segment; fresh: whether the last step brought it
+    rows    (n_slots,)            number of its rows
+    row_id  (n_slots, most_rows)  ids of its rows; bytes: their packed sizes
+    worth   (n_slots,)            bytes of its rows worth keeping, as computed last; is_new: never computed
     """
 
     def __init__(self, plan: CachePlan) -> None:
-        # Only what is written to takes memory; few segments are full of the shortest rows.
+        # The operating system gives memory only to pages that are written; few segments are full of shortest rows.
         shape = plan.most_live, most_rows(plan.segment_bytes)
         self._slot_of: dict[int, int] = {}
         self._free = list(range(plan.most_live))
@@ -29,20 +31,20 @@ class Slots:
 
     @property
     def scored(self) -> Array:
-        """Lines of the segments that may be retired: those of the last step have no scores yet."""
+        """Slots of the segments that may be retired: rows of the last step have no scores yet."""
         return self.in_order(self.live & ~self.fresh)
 
     def in_order(self, chosen: Array) -> Array:
-        """The chosen (n_slots,) lines in the order of their segments' ids: which they are makes no difference."""
-        lines = np.flatnonzero(chosen)
-        return lines[np.argsort(self.ids[lines])]
+        """The chosen (n_slots,) bool slots, ordered by the ids of their segments: results must not depend on slots."""
+        slots = np.flatnonzero(chosen)
+        return slots[np.argsort(self.ids[slots])]
 
     def ids_of(self, chosen: Array) -> tuple[int, ...]:
-        """Ids of the chosen (n_slots,) lines' segments, ascending."""
+        """Ids of the segments at the chosen (n_slots,) bool slots, ascending."""
         return tuple(np.sort(self.ids[chosen]).tolist())
 
     def begin_section(self) -> None:
-        """All segments have scores, and none has been looked at."""
+        """All segments have scores now, and no worth."""
         self.fresh[:], self.is_new[:], self.worth[:] = False, self.live, 0.0
 
     def advance(self, retired: list[int], repacked: dict[int, bytes], fresh: dict[int, bytes]) -> None:

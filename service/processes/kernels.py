@@ -175,7 +175,7 @@ def _training() -> Iterator[None]:
     import numpy as np  # noqa: PLC0415 - as above
 
     from streamsvm.reader.certificate.certificate_kernel import dots_and_sums  # noqa: PLC0415
-    from streamsvm.reader.stream.arrivals_kernel import account, classify  # noqa: PLC0415
+    from streamsvm.reader.stream.stream_kernel import account, classify  # noqa: PLC0415
     from streamsvm.storage.rows.cache_plan import PAGE  # noqa: PLC0415
     from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, row_dots  # noqa: PLC0415
     from streamsvm.storage.rows.segment import OFFSET, ROW_ID, SegmentBuilder  # noqa: PLC0415

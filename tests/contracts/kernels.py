@@ -8,7 +8,7 @@ import numpy as np
 
 from streamsvm.reader.certificate.certificate_kernel import dots_and_sums
 from streamsvm.reader.ingest.shuffling import shuffle_kernel
-from streamsvm.reader.stream import arrivals_kernel, residents_kernel
+from streamsvm.reader.stream import stream_kernel
 from streamsvm.service.cluster.rounds.change_kernel import add_step
 from streamsvm.service.cluster.rounds.messages import Change
 from streamsvm.storage.features import maps_kernel, pairs_kernel, weighted_degree_kernel
@@ -327,8 +327,8 @@ def _of_the_reader(rows, rng) -> dict[str, bytes]:
     skipped, visited = rng.integers(0, 3, (2, n_all)).astype(np.uint8)
     kind, new = np.zeros(n_rows, np.uint8), np.zeros(n_rows, np.int64)
     books = is_resident, skipped, visited
-    counts = [arrivals_kernel.classify(rows, 0, m, 0.1, 1, U, is_resident, leaving, alpha, kind, new)]
-    counts += arrivals_kernel.account(row_id, kind, indptr, 2, *books)
+    counts = [stream_kernel.classify(rows, 0, m, 0.1, 1, U, is_resident, leaving, alpha, kind, new)]
+    counts += stream_kernel.account(row_id, kind, indptr, 2, *books)
     assert min(counts) > 0
     entered = b"".join(array.tobytes() for array in (kind, new[: counts[0]], *books, np.array(counts)))
 
@@ -337,7 +337,7 @@ def _of_the_reader(rows, rng) -> dict[str, bytes]:
     table = rng.integers(0, n_all, (4, 30)).astype(np.int32), rng.integers(16, 99, (4, 30)).astype(np.int32)
     slots, used = np.array([3, 0, 2]), np.array([30, 7, 0, 21])
     of_segment, scores, sizes = np.empty(51, np.int32), np.empty(51, np.float32), np.empty(51, np.int32)
-    residents_kernel.gather(slots, used, *table, score, skipped, visited, 2, of_segment, scores, sizes)
+    stream_kernel.gather(slots, used, *table, score, skipped, visited, 2, of_segment, scores, sizes)
     assert (scores == -np.inf).any()
     chosen, worth = np.zeros(51, bool), np.zeros(3)
     repack_kernel.best_rows(scores.view(np.int32), sizes, of_segment, 1500.0, chosen, worth)

@@ -26,7 +26,8 @@ from streamsvm.reader.certificate.evaluation import (
     EvaluationPass,
     RegressionPass,
 )
-from streamsvm.reader.stream.pieces import RowEncoder, Shuffled, Streamer
+from streamsvm.reader.stream.piece_sources import Shuffled
+from streamsvm.reader.stream.pieces import RowEncoder, Streamer
 from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.service.models.evaluation.losses import model_losses
 from streamsvm.service.models.predicting.answers import first_names, shown_label
@@ -105,7 +106,7 @@ def _stream(dataset: Dataset, evaluation: EvaluationPass, encoder: RowEncoder) -
     streamer = Streamer(encoder, lambda: time.sleep(_NAP_SECONDS))
     threads = usable_cores() - 1
     for streamed in streamer.stream(Shuffled(dataset), 0, 0, evaluation.look, threads):
-        evaluation.add(streamed.rows, streamed.found)
+        evaluation.add(streamed.rows, streamed.result)
 
 
 def _codes(model: Model, manifest: Manifest) -> Array:

@@ -54,7 +54,7 @@ def test_threads_that_share_a_pass_find_the_same(problem):
     loss, objective, rows, w = problem
     lowest, highest = bounds(loss, rows)
     alpha = np.clip(np.random.default_rng(0).normal(0.5, 1.0, len(rows)), lowest, highest)
-    certifying = CertificatePass(objective, w, alpha[:, np.newaxis], is_shared=True)
+    certifying = CertificatePass(objective, w, alpha[:, np.newaxis])
     builder, parts = SegmentBuilder(1 << 20), []
     for begin in range(7):
         builder.add(rows, np.arange(begin, len(rows), 7))

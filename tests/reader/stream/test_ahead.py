@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from streamsvm.reader.stream.ahead import work_ahead
-from streamsvm.reader.stream.pieces import RowEncoder, Shuffled, Streamer
+from streamsvm.reader.stream.piece_sources import Shuffled
+from streamsvm.reader.stream.pieces import RowEncoder, Streamer, work_ahead
 from streamsvm.storage.blocks.block import Piece
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.rows.csr import Rows
@@ -103,7 +103,7 @@ def streamed(dataset, threads, bias=None, pass_=2):
     found = []
     for one in stream:
         columns = b"".join(np.ascontiguousarray(column).tobytes() for column in vars(one.rows).values())
-        found.append((one.blocks_begun, one.read_bytes, columns, one.found))
+        found.append((one.blocks_begun, one.read_bytes, columns, one.result))
     return found
 
 

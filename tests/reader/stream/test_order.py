@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from streamsvm.reader.stream.order import block_order, piece_order
+from streamsvm.reader.stream.piece_sources import block_order, piece_order
 
 PLACES = list(itertools.product((0, 1, 2**40), (1, 2, 300)))
 

@@ -7,7 +7,7 @@ import pytest
 
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.stream.partition import Partitioned, partition
+from streamsvm.reader.stream.piece_sources import Partitioned, partition
 from streamsvm.storage.blocks.block import LOCATION
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.rows.segment import packed_bytes, row_bytes

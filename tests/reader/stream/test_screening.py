@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import streamsvm.reader.stream.arrivals
-from streamsvm.reader.stream.arrivals_kernel import NEW, RESIDENT, SCREENED, account, classify
 from streamsvm.reader.stream.screening import Screening
+from streamsvm.reader.stream.stream_kernel import NEW, RESIDENT, SCREENED, account, classify
 from streamsvm.storage.run.state import create_state, pass_stamp
 from streamsvm.trainer.problem.losses import SVM_LOSSES
 from streamsvm.trainer.problem.objective import make_objective

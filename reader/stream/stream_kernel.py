@@ -1,4 +1,4 @@
-"""Sorting the rows of a piece into resident, screened and new, the inner loops of `arrivals`."""
+"""Inner loops of `arrivals`, which sorts the rows of a piece, and of `residents`, which looks resident rows up."""
 
 import numpy as np
 
@@ -8,12 +8,13 @@ from streamsvm.storage.rows.segment_kernel import Columns
 
 NEW, RESIDENT, SCREENED = 0, 1, 2
 
-# classify(rows: columns of a piece, first: where to begin, m (n, width): what losses are a function of, slack, n_folds,
+# classify(rows: columns of a piece, first: where to begin, m (n, width): argument of the loss, slack, n_folds,
 #          resting (n_kinds, width): bounds of alpha, is_resident, leaving (n_rows,) bool, alpha (n_rows, width),
 #          kind (n - first,) uint8, new (n - first,) int64):
-# what becomes of each row. One that is at a bound in each task that it takes part in, while its gradient m - 1 holds it
-# there by more than `slack`, is SCREENED, but not if it has just left the cache: alpha may be changing still. Fills
-# `kind`, lists the positions of the NEW rows in `new` and returns their number. slack < 0: no row is screened.
+# decides for each row whether it is RESIDENT, SCREENED or NEW. A row is SCREENED if, in each of its tasks, it is at a
+# bound and its gradient m - 1 holds it there by more than `slack`; not if it has just left the cache, since the trainer
+# may still be changing its alpha. Fills `kind`, lists the positions of the NEW rows in `new`, returns their number.
+# slack < 0: no row is screened.
 
 
 @njit(cache=True, nogil=True)
@@ -52,9 +53,9 @@ def classify(
     return count
 
 
-# account(row_id, kind, indptr (n + 1,), stamp, is_resident, skipped, visited (n_rows,)): enters the n rows in the
-# books: NEW ones are resident now, RESIDENT ones have streamed by in the pass `stamp`.
-# Returns (rows screened, those of them not visited in the pass, non-zeros of the resident rows, resident rows).
+# account(row_id, kind, indptr (n + 1,), stamp, is_resident, skipped, visited (n_rows,)): marks the NEW of n rows as
+# resident, and the RESIDENT ones as having streamed by in the pass `stamp`.
+# Returns (screened rows, how many of them the pass has not visited, non-zeros of resident rows, resident rows).
 
 
 @njit(cache=True, nogil=True)
@@ -74,3 +75,36 @@ def account(
             screened += 1
             unvisited += visited[i] != stamp
     return screened, unvisited, nnz, resident
+
+
+# gather(slots (k,), rows (n_slots,), row_id, bytes (n_slots, most_rows): the table of resident rows,
+#        score (n_rows,) float32, skipped, visited (n_rows,) uint8, stamp,
+#        out_segment, out_score, out_bytes (rows of the slots together,)):
+# lists the rows of the slots, slot after slot, numbered from 0. A row that streamed by in the pass `stamp` while it was
+# resident, and has not been visited in that pass yet, gets the score -inf.
+
+
+@njit(cache=True, nogil=True)
+def gather(
+    slots: Array,
+    rows: Array,
+    row_id: Array,
+    bytes_: Array,
+    score: Array,
+    skipped: Array,
+    visited: Array,
+    stamp: int,
+    out_segment: Array,
+    out_score: Array,
+    out_bytes: Array,
+) -> None:
+    position = 0
+    for k in range(slots.shape[0]):
+        slot = slots[k]
+        for r in range(rows[slot]):
+            i = row_id[slot, r]
+            must_wait = skipped[i] == stamp and visited[i] != stamp
+            out_segment[position] = k
+            out_score[position] = -np.inf if must_wait else score[i]
+            out_bytes[position] = bytes_[slot, r]
+            position += 1
