@@ -18,8 +18,8 @@ LONGEST_LINE = 1 << 25
 class LinesOfRange:
     """Iterates once, in pieces, over the lines that begin in [start, stop). InputError line_too_long.
 
-    pieces  of the file, from offset max(start - 1, 0) on; only as many are taken as are needed
-    first   border(start), known when the first piece has been taken
+    pieces  the bytes of the file from offset max(start - 1, 0) on; read no further than needed
+    first   offset of the first line that begins in the range, once the first piece has been read
     """
 
     def __init__(self, pieces: Iterable[bytes], start: int, stop: int) -> None:

@@ -18,7 +18,10 @@ PROCESS = "streamsvm.service.cluster.process"
 
 
 def check_machines(plan: JobPlan, settings: Settings) -> None:
-    """Raises ServiceError: ray_missing, ray_address, machines_range, dataset_spread."""
+    """Check that a plan's machines and shards can be had.
+
+    Raises ServiceError: ray_missing, ray_address, machines_range, dataset_spread.
+    """
     asked, parts = plan.spec.machines, len(plan.manifest.parts)
     if asked is None:
         check_here(plan.manifest)

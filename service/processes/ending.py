@@ -46,7 +46,7 @@ class Ending:
 
     @contextmanager
     def _unpublished(self, job_id: str, published: list[dict[str, Any]]) -> Iterator[None]:
-        """Remove models whose job could not be recorded; unless it has been, and the error came after that."""
+        """Remove published models if the block raises before the job's end is on record."""
         try:
             yield
         except BaseException:

@@ -169,7 +169,10 @@ class ProcessRun:
             time.sleep(_POLL_SECONDS)
 
     def request_hand_back(self) -> bool:
-        """Ask the trainer to make a checkpoint and end after the running section; whether that is still to come."""
+        """Ask the trainer to make a checkpoint and end after the running section.
+
+        Returns False if there is no section to wait for: training has not begun, or a certificate is being made.
+        """
         self.control["hand_back"] = 1
         return self.control["committed_step"] > 0 and not self.control["certificates_wanted"]
 

@@ -92,7 +92,7 @@ class Worker:
         unlock(self._lock)
 
     def _keep_house(self) -> None:
-        """Do what is due from time to time for no job that runs; what fails is tried the next time."""
+        """Do the regular work that belongs to no running job; work that fails is tried again the next time."""
         datasets = self._settings.datasets
         release = lambda: release_when_short(datasets, shutil.disk_usage(datasets).free)  # noqa: E731
         for due in (self._setbacks.attend, release):
@@ -102,9 +102,9 @@ class Worker:
                 _log.exception("not done now, tried again")
 
     def _recover(self) -> None:
-        """Remove caches and what is half-done of a worker that died; queue its jobs again."""
+        """Remove run directories and half-written files that a worker left when it died; queue its jobs again."""
         running = self._store.jobs("running")
-        # Before anything of theirs is looked at: that may be what it died of.
+        # Crashes are counted before the jobs' files are read: the worker may have died of reading them.
         died = {record["id"]: WorkerDied(self._store.count_crash(record["id"])) for record in running}
         trained = {job_id: self._trained_seconds(job_id, error) for job_id, error in died.items()}
         self._attempts.directories.remove_all()

@@ -53,9 +53,9 @@ def score_of(kind: int, a: float, m: float, G: float, PG: float, U: float, D: fl
     return a * (1.0 - m) - slack * slack / (2.0 * D) - D * a * a / 2.0
 
 
-# prefetch_row(coming: a position to be visited soon, ...): its first lines; of a longer one the processor fetches the
-# rest by itself. dot_ahead(...): <w, x> of the row at start:end, visited k-th of `count`; where w is large, the weights
-# of the row visited after it are asked for meanwhile.
+# prefetch_row(coming: a position to be visited soon, ...): fetches the row's first cache lines; the processor fetches
+# the rest of a longer row by itself. dot_ahead(...): <w, x> of the row at start:end, visited k-th of `count`; if w is
+# large, it also fetches the weights of the row that is visited next.
 
 
 @njit(cache=True)

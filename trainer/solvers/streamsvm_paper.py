@@ -87,7 +87,7 @@ class Picks:
         """Pick among the rows of a new step from now on."""
         self._ids = np.array([*step.fresh, *step.resident], np.int64)
         row_ids = [self._cursor.read(segment_id).row_id for segment_id in self._ids.tolist()]
-        # Read in again, or to be looked at again in a new pass if the reader had no need of its place.
+        # A row that is read in again can be picked again; in a new pass all resident rows can.
         for rows in row_ids if step.pass_ != self._pass else row_ids[: len(step.fresh)]:
             self._gone[rows] = False
         self._pass = step.pass_

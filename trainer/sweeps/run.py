@@ -182,7 +182,7 @@ class Sweeps:
         return order if is_whole else order[self._is_active(rows.row_id[order])]
 
     def _is_active(self, row_id: Array) -> Array:
-        """Rows (k,) that do not rest by more than the slack, or that momentum has moved."""
+        """Which rows (k,) do not rest with |G| above the slack, or have been moved by momentum, (k,) bool."""
         return (self._shared.score[row_id] <= self._slack) | self._momentum.has_moved(row_id)
 
     def _set_aside(self, store: Store, swept: SweepStatistics, rows: Segment, order: Array, visits: Visits) -> None:

@@ -23,7 +23,7 @@ DEFAULT_ROOT = Path("/var/tmp/streamsvm")
 
 
 def check_ray(address: str | None) -> None:
-    """Raises ServiceError: ray_missing, ray_address."""
+    """Check that Ray is installed, and that its address is set. ServiceError: ray_missing, ray_address."""
     if importlib.util.find_spec("ray") is None:
         raise ServiceError("ray_missing", "training on several machines needs Ray, which is not installed", _INSTALL)
     if address is None:

@@ -25,7 +25,7 @@ def told(number: int, cause: Exception) -> ServiceError:
 
 
 def check_versions(theirs: set[str]) -> None:
-    """Raises ServiceError node_version."""
+    """Check that all nodes have this version of StreamSVM. Raises ServiceError node_version."""
     own = version("streamsvm")
     if theirs != {own}:
         others = ", ".join(sorted(theirs - {own}))

@@ -99,7 +99,7 @@ class RayMachines:
             raise ServiceError("machine_left", f"machine {number} has left before it told all of its rows") from error
 
     def forget(self) -> None:
-        """Nothing of the job needs to be kept any more."""
+        """Have all machines remove their files of the job."""
         job = self._begins[0].job
         agents = self._fresh | {self._nodes[number]: actor for number, actor in self._actors.items()}
         with contextlib.suppress(Exception):  # the job itself is as good

@@ -65,7 +65,7 @@ class Coordinator:
         self._usual_seconds: dict[Order, float] = {}
 
     def run(self) -> None:
-        """Raises what the machines raise when there is no going on."""
+        """Run rounds until the job has ended. Raises the errors of machines that cannot be begun anew."""
         everyone = set(range(len(self.shards)))
         come = self._collect(everyone, Order.GO_ON, needs_all=True)
         self._join(come)

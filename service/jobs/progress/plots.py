@@ -66,7 +66,7 @@ def lane_figure(passes: Iterable[Mapping[str, Any]]) -> str:
 
 
 def with_sweeps(passes: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Each pass after the sweeps that led to it."""
+    """Yield the records of passes, before each of them the records of its sweeps."""
     for record in passes:
         yield from ({"lane": record.get("lane"), **sweep} for sweep in record.get("sweeps", ()))
         yield record

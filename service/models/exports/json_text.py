@@ -125,10 +125,10 @@ def read(file: BinaryIO) -> Model:
 
 
 def with_weights(document: dict[str, Any], w: Array, arrays: Sequence[Array] | None = None) -> Model:
-    """Make the model of a head.
+    """Make a model from its document and its weights.
 
-    w       its weights, shaped as Model.w
-    arrays  those of VECTORS, of a kernel machine
+    w       weights, shaped as Model.w
+    arrays  the arrays named in VECTORS, for a kernel machine
     Raises ModelFormatError if the document is none of this program, or contradicts the arrays.
     """
     format_ = FORMAT if arrays is None else KERNEL_FORMAT
