@@ -14,8 +14,8 @@ from types import FrameType
 from streamsvm.api.app import create_app
 from streamsvm.api.server import check_bind, make_server
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.processes.health import lock
 from streamsvm.service.processes.keeper import WorkerKeeper
-from streamsvm.service.processes.lock import lock
 from streamsvm.service.processes.logs import log_as_json
 from streamsvm.service.records.database import Database
 from streamsvm.service.records.opening import open_store

@@ -1,19 +1,21 @@
 """Assembles the application: routes, error handlers, middleware and the state they share."""
 
+from collections.abc import Iterable
+
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.routing import APIRoute
 from starlette.datastructures import State
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streamsvm.api.access import login
 from streamsvm.api.access.auth import Access, require_scope
-from streamsvm.api.access.hosts import HostCheck
 from streamsvm.api.access.login import Logins
 from streamsvm.api.context import AppContext
-from streamsvm.api.errors import PROBLEM_RESPONSE, add_error_handlers
-from streamsvm.api.pages import compare, dataset, files, reference, routes
+from streamsvm.api.errors import PROBLEM_RESPONSE, add_error_handlers, problem
+from streamsvm.api.pages import compare, dataset, reference, routes
 from streamsvm.api.requests.log import Requests
 from streamsvm.api.requests.parameters import refuse_unknown
-from streamsvm.api.routes import datasets, events, inference, info, jobs, metrics, models
+from streamsvm.api.routes import datasets, inference, info, jobs, metrics, models
 from streamsvm.api.routes.metrics import Metrics
 from streamsvm.api.shortcuts import Shortcut, Shortcuts
 from streamsvm.api.shortcuts.loading import PredictionCode
@@ -27,6 +29,8 @@ from streamsvm.service.records.opening import Soundness, open_store, tell_strays
 from streamsvm.service.records.tokens import Tokens
 from streamsvm.service.room import Room
 from streamsvm.service.settings import Settings
+
+_LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAPI:
@@ -55,8 +59,8 @@ def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAP
     app.state.prediction_code = PredictionCode(settings)
     app.state.soundness = Soundness(settings, store)
     add_error_handlers(app)
-    pages = routes, dataset, compare, reference, files
-    for module in (datasets, jobs, events, models, inference, info, metrics, login, *pages):
+    pages = routes, dataset, compare, reference
+    for module in (datasets, jobs, models, inference, info, metrics, login, *pages):
         app.include_router(module.router)
     # The middleware added last is called first.
     app.add_middleware(Shortcuts, shortcuts=_shortcuts(context, app.state), access=app.state.access)
@@ -77,3 +81,31 @@ def _shortcuts(context: AppContext, state: State) -> list[Shortcut]:
 def _route(router: APIRouter, operation_id: str) -> APIRoute:
     routes = (route for route in router.routes if isinstance(route, APIRoute))
     return next(route for route in routes if route.operation_id == operation_id)
+
+
+class HostCheck:
+    """Passes a request on if its Host is a loopback name or one of `allowed`, at any port; answers others with 421.
+
+    Another site may point its own name at this address (DNS rebinding).
+    """
+
+    def __init__(self, app: ASGIApp, allowed: Iterable[str]) -> None:
+        self._app = app
+        self._allowed = {name.lower() for name in (*_LOOPBACK, *allowed)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and host_name(_host(scope)) not in self._allowed:
+            answer = problem("host_not_allowed", "the service has another name", "Set STREAMSVM_ALLOWED_HOSTS.")
+            await answer(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+def _host(scope: Scope) -> str:
+    return next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), "")
+
+
+def host_name(host: str) -> str:
+    """Return the Host header without the port, in lower case."""
+    name, colon, port = host.rpartition(":")
+    return (name if colon and port.isdecimal() else host).lower()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from streamsvm.reader.errors import InputError
-from streamsvm.storage.machine.free_memory import memory_limit
+from streamsvm.storage.machine.resources import memory_limit
 from streamsvm.storage.run.state import FEATURE_BYTES
 
 

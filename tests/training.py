@@ -14,8 +14,8 @@ from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
 from streamsvm.service.processes.inline_run import Turns
 from streamsvm.service.processes.run import prepare_run
 from streamsvm.storage.blocks.dataset import Dataset
-from streamsvm.storage.machine.cores import usable_cores
 from streamsvm.storage.machine.disk_health import DiskHealth
+from streamsvm.storage.machine.resources import usable_cores
 from streamsvm.storage.rows.cache_plan import plan_cache
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.decoded_row_cache import DecodedRowCache

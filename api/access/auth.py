@@ -15,13 +15,66 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.security import HTTPBearer
 
 from streamsvm.api.access.clients import TOKEN
-from streamsvm.api.access.scopes import OPEN, SCOPES
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.records.tokens import NO_TOKENS, Token, Tokens, allows, hash_of
+
+SCOPES: dict[str, str] = {
+    # datasets
+    "listDatasets": "read",
+    "getDataset": "read",
+    "sampleDataset": "read",
+    "putDataset": "submit",
+    "appendRows": "submit",
+    "listBlocks": "read",
+    "removeBlock": "admin",
+    "deleteDataset": "admin",
+    # jobs
+    "listJobs": "read",
+    "getJob": "read",
+    "getJobHistory": "read",
+    "watchJob": "read",
+    "estimateJob": "read",
+    "submitJob": "submit",
+    "stopJob": "submit",
+    "resumeJob": "submit",
+    "cancelJob": "submit",
+    "deleteJob": "admin",
+    # models
+    "listModels": "read",
+    "getModel": "read",
+    "downloadModel": "read",
+    "predict": "read",
+    "evaluate": "read",
+    "deleteModel": "admin",
+    # Open Inference Protocol
+    "serverMetadata": "read",
+    "modelMetadata": "read",
+    "modelReady": "read",
+    "modelInfer": "read",
+    "modelVersionMetadata": "read",
+    "modelVersionReady": "read",
+    "modelVersionInfer": "read",
+    # service
+    "getInfo": "read",
+    "getMetrics": "read",
+    "getDocument": "read",
+    # pages
+    "showHome": "read",
+    "showDataset": "read",
+    "compareJobs": "read",
+    "showJob": "read",
+    "showModel": "read",
+    "showReference": "read",
+}
+
+# Routes that need no token: login, health, static files.
+OPEN = {"showLogin", "login", "logout", "serverLive", "serverReady", "getStatic"}
+
 
 COOKIE = "streamsvm_token"
 _TABLE_SECONDS = 1.0
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+_IN_DOCUMENT = Depends(HTTPBearer(scheme_name="token", description="streamsvm token new", auto_error=False))
 
 
 class Access:
@@ -61,9 +114,6 @@ class Access:
     async def _read(self) -> None:
         self._table, self._needed = await run_in_threadpool(self._tokens.table)
         self._expires = time.monotonic() + _TABLE_SECONDS
-
-
-_IN_DOCUMENT = Depends(HTTPBearer(scheme_name="token", description="streamsvm token new", auto_error=False))
 
 
 async def require_scope(request: Request, _: Annotated[object, _IN_DOCUMENT] = None) -> None:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from streamsvm.service.jobs.fields.descriptions import FIELDS
+from streamsvm.service.jobs.fields.from_text import parse_size
 from streamsvm.service.jobs.fields.texts import null_words, plain
-from streamsvm.service.sizes import parse_size
 from streamsvm.storage.options import Option
 from streamsvm.trainer.solvers import SOLVERS
 

@@ -1,14 +1,18 @@
-"""/reference: the OpenAPI document as a page, without files of other hosts."""
+"""/reference: the OpenAPI document as a page; /static: scripts and styles. The pages need no files of other hosts."""
 
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
 
 from streamsvm.api.access.auth import COOKIE
 from streamsvm.api.pages.render import page
+from streamsvm.service.errors import ServiceError
 
 router = APIRouter(include_in_schema=False)
+_FOLDER = Path(__file__).parent / "static"
+_FILES = {path.relative_to(_FOLDER).as_posix(): path for path in _FOLDER.rglob("*") if path.is_file()}
 
 
 @router.get("/reference", operation_id="showReference")
@@ -53,3 +57,12 @@ def _type(schema: dict[str, Any]) -> str:
     if "enum" in schema:
         return " or ".join(f'"{choice}"' for choice in schema["enum"])
     return schema.get("type", "any")
+
+
+@router.get("/static/{name:path}", operation_id="getStatic")
+def get_static(name: str) -> FileResponse:
+    """Send a file of the folder `static`; no name reaches other files."""
+    if name not in _FILES:
+        raise ServiceError("no_such_route", "there is no such file")
+    # The browser asks each time, and gets the file only if it has changed.
+    return FileResponse(_FILES[name], headers={"Cache-Control": "no-cache"})

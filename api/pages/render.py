@@ -7,8 +7,8 @@ from typing import Any
 import jinja2
 from fastapi.responses import HTMLResponse
 
+from streamsvm.service.jobs.fields.from_text import format_size
 from streamsvm.service.models.predicting.answers import shown_label
-from streamsvm.service.sizes import format_size
 
 _UNKNOWN = "\N{EN DASH}"
 _MOST_LISTED = 5

@@ -1,7 +1,7 @@
 """The pages /, /jobs/{id} and /models/{id}."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any
 
@@ -12,21 +12,22 @@ from streamsvm.api.access.auth import COOKIE
 from streamsvm.api.context import AppContext, Context
 from streamsvm.api.pages.input_fields import input_fields
 from streamsvm.api.pages.job_form import job_form
-from streamsvm.api.pages.lanes import lane_names, lanes_of_job
 from streamsvm.api.pages.render import page
 from streamsvm.reader.parsers import READERS
 from streamsvm.service.datasets.views import dataset_view
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import named_maps
 from streamsvm.service.jobs.fields.field_rules import KERNEL_SOLVERS
+from streamsvm.service.jobs.fields.spec import read_spec
 from streamsvm.service.jobs.lanes.continuing import may_go_on
+from streamsvm.service.jobs.plan.lanes import labels_of, lanes_of
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.jobs.progress.views import job_view
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.formats import formats_for
-from streamsvm.service.models.registry import load_head
-from streamsvm.service.models.views import model_view
+from streamsvm.service.models.registry import load_head, model_view
 from streamsvm.service.processes.run import log_tail
+from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.errors import StorageError
 from streamsvm.storage.features import FEATURE_MAPS
 
@@ -35,6 +36,7 @@ router = APIRouter(include_in_schema=False)
 
 _MOST_SHOWN = 50
 _MOST_LABELS = 30  # of a model
+_NAME = ("class", "fold", "C")
 
 
 @router.get("/", operation_id="showHome")
@@ -148,3 +150,34 @@ def _model(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
         # A model with an unforeseen record does not hide the others.
         _log.exception("model %s cannot be shown as a whole", record["id"])
         return {**record, "job": None, "C": None, "formats": MODEL_FORMATS}
+
+
+def lanes_of_job(context: AppContext, record: dict[str, Any]) -> list[dict[str, Any]]:
+    """One dictionary for each lane, in the order of their numbers: class, fold and C, and its result if it is done.
+
+    If the dataset is gone, or has changed since, only lanes that are done.
+    """
+    done = (record["result"] or {}).get("lanes", [])
+    results = {_name(lane): lane for lane in done}
+    planned = _planned(context, record)
+    if len(done) == len(planned) or not results.keys() <= set(map(_name, planned)):
+        return done
+    return [{**lane, **results.get(_name(lane), {})} for lane in planned]
+
+
+def lane_names(lanes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Class, fold and C of each lane: the scripts of the page name lanes by them."""
+    return [dict(zip(_NAME, _name(lane), strict=True)) for lane in lanes]
+
+
+def _planned(context: AppContext, record: dict[str, Any]) -> list[dict[str, Any]]:
+    try:
+        spec = read_spec(record["spec"])
+        manifest = read_manifest(context.settings.datasets / record["dataset_id"])
+        return [lane.view for lane in lanes_of(spec, labels_of(spec, manifest), manifest)]
+    except (ServiceError, StorageError):
+        return []
+
+
+def _name(lane: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(lane.get(name) for name in _NAME)

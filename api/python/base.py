@@ -13,11 +13,10 @@ from sklearn.utils.validation import _check_sample_weight, check_array, check_is
 
 from streamsvm.bars import progress_bar
 from streamsvm.errors import SlowerTraining, told_plainly
-from streamsvm.folds import cv_results
 from streamsvm.frames import column_names, selected
 from streamsvm.labels import Labels
-from streamsvm.plots import plot_history
 from streamsvm.prediction import Certificate, Predictions
+from streamsvm.results import cv_results, plot_history
 from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.models.numbering import NUMBERED
 from streamsvm.sources import Source, chosen_columns, chunks, files, is_files, matrix

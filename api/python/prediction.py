@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from streamsvm.classes import in_order, label_array
-from streamsvm.coefficients import coefficients, with_coefficients
+from streamsvm.classes import coefficients, in_order, label_array, with_coefficients
 from streamsvm.errors import told_plainly
 from streamsvm.frames import column_names
 from streamsvm.raw import file_values, raw_rows, with_columns

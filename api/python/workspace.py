@@ -2,17 +2,19 @@
 
 import os
 import shutil
+import signal
 import tempfile
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
+from types import FrameType
 from typing import IO, Any, NamedTuple
 
 from streamsvm.errors import tell
-from streamsvm.interrupts import interrupting
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.run import ingest, read_chunks
@@ -206,3 +208,25 @@ def _write(pipe: IO[bytes], chunks: Any, other_end: IO[bytes]) -> None:
                 pipe.write(chunk)
     except BrokenPipeError:
         pass  # the process has ended with an error, which `wait` raises
+
+
+@contextmanager
+def interrupting(stop: Callable[[], None]) -> Iterator[None]:
+    """Let the first interrupt call `stop`, and leave the second to the handler before.
+
+    Changes nothing outside of the main thread, or where interrupts are ignored.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+
+    def first(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)
+        stop()
+
+    signal.signal(signal.SIGINT, first)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

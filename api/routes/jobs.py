@@ -1,10 +1,14 @@
-"""/v1/jobs"""
+"""/v1/jobs: submit, look, stop, resume, forget; and /v1/jobs/{id}/events: a job, live, as server-sent events."""
 
 import sys
+from collections.abc import AsyncIterator
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Response
 from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
+from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from streamsvm.api.context import Context
 from streamsvm.api.requests.body import JsonObject, OptionalJsonObject
@@ -12,13 +16,14 @@ from streamsvm.service.cluster.cluster_run import check_machines
 from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
 from streamsvm.service.jobs.lanes.continuing import CHANGEABLE, continued_spec
 from streamsvm.service.jobs.lanes.warm_start import check_warm_start
-from streamsvm.service.jobs.plan.estimate import estimate
 from streamsvm.service.jobs.plan.following import plan_following
+from streamsvm.service.jobs.plan.forecast import estimate
 from streamsvm.service.jobs.plan.plan import plan_job
+from streamsvm.service.jobs.progress.feed import Event
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.jobs.progress.views import history, history_csv, job_view
 from streamsvm.service.records.unrecorded import remove, unrecording
-from streamsvm.storage.machine.free_memory import machine_memory
+from streamsvm.storage.machine.resources import machine_memory
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
@@ -36,6 +41,8 @@ _CHANGES_BODY = {
 }
 _MOST_WAIT_SECONDS = 60
 _CANCEL_SECONDS = 2  # the worker takes less, so that the answer nearly always shows a cancelled job
+# A proxy that buffers would hold events back.
+_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
 @router.post("", status_code=202, operation_id="submitJob", openapi_extra=_JOB_BODY)
@@ -132,3 +139,44 @@ def get_job_history(
     """The figures of each pass."""
     passes = history(context.settings, context.store.job(job_id)["id"])
     return {"passes": passes} if format == "json" else Response(history_csv(passes), media_type="text/csv")
+
+
+class _EventStream(StreamingResponse):
+    """A stream of events that are encoded once for all clients; the framework would encode them for each."""
+
+    media_type = "text/event-stream"
+
+
+async def _existing_job(context: Context, job_id: str) -> dict[str, Any]:
+    # A dependency, because nothing can be refused once the answer streams.
+    return await run_in_threadpool(context.store.job, job_id)
+
+
+@router.get(
+    "/{job_id}/events",
+    operation_id="watchJob",
+    response_class=_EventStream,
+    dependencies=[Depends(_existing_job)],
+)
+async def watch_job(
+    context: Context, job_id: str, last_event_id: Annotated[str, Header(max_length=64)] = "0"
+) -> _EventStream:
+    """Events `state`, `pass`, `progress` and, at the end, `end` with the whole job.
+
+    They begin with the job, or after the event that `Last-Event-ID` names.
+    """
+    after = int(last_event_id) if last_event_id.isascii() and last_event_id.isdecimal() else 0
+    return _EventStream(_stream(context.feed.events(job_id, after)), headers=_HEADERS)
+
+
+async def _stream(events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
+    async for event in events:
+        yield _encoded(event)
+
+
+@lru_cache(1024)
+def _encoded(event: Event) -> bytes:
+    if event.kind == "ping":
+        return KEEPALIVE_COMMENT
+    number = None if event.number is None else str(event.number)
+    return format_sse_event(data_str=event.data, event=event.kind, id=number)

@@ -14,16 +14,14 @@ from streamsvm.api.access.clients import client_of
 from streamsvm.api.context import AppContext, Context
 from streamsvm.api.requests.body import JsonObject
 from streamsvm.api.requests.leaving import turn, while_connected
-from streamsvm.api.requests.prediction_response import prediction_response
-from streamsvm.api.routes.predicting import JSON, TYPES, find_predictor, predicted
+from streamsvm.api.routes.predicting import JSON, TYPES, find_predictor, predicted, prediction_response
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.options import index_base as as_index_base
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.evaluation.apart import evaluate_apart
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.predicting.answers import ANSWERS
-from streamsvm.service.models.registry import delete_model, load_head, model_file
-from streamsvm.service.models.views import model_view
+from streamsvm.service.models.registry import delete_model, load_head, model_file, model_view
 from streamsvm.service.room import RoomFile
 
 router = APIRouter(prefix="/v1/models", tags=["models"])

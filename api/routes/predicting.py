@@ -1,13 +1,16 @@
-"""Predicts the rows of a request's body, in threads that are for predictions alone."""
+"""Predicts the rows of a request's body, in threads that are for predictions alone, and makes the response."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from urllib.parse import quote
 
 from anyio import from_thread
-from fastapi import Request
+from fastapi import Request, Response
 from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from streamsvm.api.access.clients import client_of
 from streamsvm.api.context import AppContext
@@ -18,7 +21,7 @@ from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import IndexBase, InputOptions
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.loaded import load_predictor, loaded_predictor
-from streamsvm.service.models.predicting.answers import BinaryFile, Predicted, keep
+from streamsvm.service.models.predicting.answers import ANSWERS, BinaryFile, Predicted, first_names, keep
 from streamsvm.service.models.predicting.json_rows import json_documents, json_rows, json_tables
 from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Prediction, Predictor
 from streamsvm.service.models.predicting.raw_rows import TableRows
@@ -35,6 +38,7 @@ TYPES = {
 }
 # Types that mean text of the format the model was trained on. curl sends the last one unless told otherwise.
 _PLAIN = ("", "text/plain", "application/octet-stream", "application/x-www-form-urlencoded")
+_FEW_ROWS = 256
 
 
 async def find_predictor(context: AppContext, model_id: str, strict: bool = False) -> Predictor:
@@ -142,3 +146,37 @@ def _arriving(chunks: AsyncIterator[bytes], held: Turn) -> Iterator[bytes]:
 
     while (chunk := from_thread.run(next_chunk)) is not None:
         yield chunk
+
+
+def prediction_response(request: Request, predicted: Predicted) -> Response:
+    """Make the response, in JSON unless the request accepts another type; it closes `predicted` once it was sent."""
+    accepted = request.headers.get("accept", "")
+    kind = next((kind for kind in ANSWERS if kind in accepted), "application/json")
+    if predicted.rows > _FEW_ROWS:
+        return _ClosingResponse(predicted, kind)
+    try:
+        return Response(b"".join(ANSWERS[kind](predicted)), media_type=kind, headers=_headers(predicted))
+    finally:
+        predicted.close()
+
+
+class _ClosingResponse(StreamingResponse):
+    """Streams predictions, and removes them from disk when it ends, sent or not."""
+
+    def __init__(self, predicted: Predicted, kind: str) -> None:
+        self._predicted = predicted
+        super().__init__(ANSWERS[kind](predicted), media_type=kind, headers=_headers(predicted))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._predicted.close()
+
+
+def _headers(predicted: Predicted) -> dict[str, str]:
+    headers = {"Rows": str(predicted.rows), "Unknown-Features": str(predicted.unknown_features)}
+    if predicted.unknown_columns:
+        names = ", ".join(quote(name, safe=" ") for name in first_names(predicted.unknown_columns))
+        headers |= {"Unknown-Columns": str(len(predicted.unknown_columns)), "Unknown-Column-Names": names}
+    return headers

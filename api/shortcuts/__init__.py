@@ -13,8 +13,7 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from streamsvm.api.access.auth import Access, scope_of_request
-from streamsvm.api.access.scopes import SCOPES
+from streamsvm.api.access.auth import SCOPES, Access, scope_of_request
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.records.tokens import allows
 

@@ -11,10 +11,9 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.types import Scope
 
-from streamsvm.api.requests.prediction_response import prediction_response
 from streamsvm.api.routes.inference import inferred
 from streamsvm.api.routes.metrics import Metrics
-from streamsvm.api.routes.predicting import content_type, predicted_rows
+from streamsvm.api.routes.predicting import content_type, predicted_rows, prediction_response
 from streamsvm.api.shortcuts.loading import PredictionCode
 from streamsvm.reader.ingest.decompress import is_compressed
 from streamsvm.reader.options import InputOptions

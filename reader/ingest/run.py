@@ -38,7 +38,7 @@ from streamsvm.storage.blocks.profile import Profile, write_profile
 from streamsvm.storage.errors import NO_ROOM, OutOfSpace
 from streamsvm.storage.features.statistics import MOST_FEATURES, far_scales, write_statistics
 from streamsvm.storage.machine.child import die_with_parent, leave
-from streamsvm.storage.machine.cores import usable_cores
+from streamsvm.storage.machine.resources import usable_cores
 
 _READ_BYTES = 1 << 20
 

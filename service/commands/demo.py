@@ -12,8 +12,8 @@ from streamsvm.service.commands.display import Picture, TerminalPicture
 from streamsvm.service.demo.data import generated, user_data
 from streamsvm.service.demo.running import running_service
 from streamsvm.service.demo.session import TOLERANCE, Session, compare, say, show_seconds, what_next
+from streamsvm.service.jobs.fields.from_text import parse_size
 from streamsvm.service.processes.kernels import compile_kernels, show_bar
-from streamsvm.service.sizes import parse_size
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

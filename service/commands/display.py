@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamsvm.service.commands.gap_curve import WIDTH, GapCurve, picture
+from streamsvm.service.jobs.fields.from_text import format_size
 from streamsvm.service.jobs.fields.kernel_values import warning_of
-from streamsvm.service.sizes import format_size
 
 _BESIDE_BARS, _FEWEST_BARS = 21, 20  # characters of the labels beside the bars, and the narrowest picture
 

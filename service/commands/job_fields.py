@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any, get_origin
 
 from streamsvm.service.jobs.fields.descriptions import FIELDS, GENERAL
+from streamsvm.service.jobs.fields.from_text import format_size, parse_size
 from streamsvm.service.jobs.fields.texts import default, plain, values
-from streamsvm.service.sizes import format_size, parse_size
 from streamsvm.storage.options import Option
 from streamsvm.trainer.problem.losses import SVM_LOSSES
 

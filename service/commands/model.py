@@ -71,7 +71,7 @@ def _view(options: argparse.Namespace) -> dict[str, Any]:
     # Imported here because they are slow, and only this action needs them.
     from streamsvm.service.models.exports import MODEL_FORMATS  # noqa: PLC0415
     from streamsvm.service.models.formats import stored_format  # noqa: PLC0415
-    from streamsvm.service.models.views import model_view  # noqa: PLC0415
+    from streamsvm.service.models.registry import model_view  # noqa: PLC0415
     from streamsvm.storage.models.model_head import head_of  # noqa: PLC0415
 
     with path.open("rb") as file:

@@ -12,9 +12,9 @@ from streamsvm.service.demo import liblinear
 from streamsvm.service.demo.data import DemoData, first_row
 from streamsvm.service.demo.peak_memory import PeakMemory
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.fields.from_text import format_size
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.remote.client import Client
-from streamsvm.service.sizes import format_size
 
 C = 1.0
 CACHE_SHARE = 10

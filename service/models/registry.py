@@ -1,13 +1,14 @@
-"""Makes models of finished runs, stores them by id, and writes their files. A stored model never changes."""
+"""Makes models of finished runs, stores, describes and exports them by id. A stored model never changes."""
 
 import os
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
+from streamsvm.service.datasets.views import input_view
 from streamsvm.service.jobs.outcome.outcome import Outcome
 from streamsvm.service.models.exports import MODEL_FORMATS
-from streamsvm.service.models.formats import usual_format
+from streamsvm.service.models.formats import formats_for, usual_format
 from streamsvm.service.models.heaviest import input_about, with_heaviest
 from streamsvm.service.records.stamps import new_id
 from streamsvm.service.records.store import Store
@@ -16,6 +17,28 @@ from streamsvm.service.room import Room, RoomFile
 from streamsvm.service.settings import Settings
 from streamsvm.storage.models.model_file import Model, read_model, write_model
 from streamsvm.storage.models.model_head import ModelHead, read_head
+
+_ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate", "heaviest")
+
+
+def model_view(record: dict[str, Any], model: ModelHead) -> dict[str, Any]:
+    """Describe a model: its record, its head, and the formats that can hold it, the default of a download first."""
+    has_kernel, maps = model.n_vectors is not None, [each["name"] for each in model.maps]
+    return {
+        **record,
+        "features": model.n_features,
+        "labels": model.labels,
+        "index_base": model.index_base,
+        "bias": model.bias,
+        "maps": list(model.maps),
+        "kernel": "rbf" if has_kernel else "linear",
+        "gamma": model.gamma,
+        "support_vectors": model.n_vectors,
+        "probability": model.probability,
+        "formats": formats_for(model.labels, has_kernel, maps, model.bias, model.is_listed),
+        "input": model.about.get("input") and input_view(model.about["input"]),
+        **{key: model.about.get(key) for key in _ABOUT},
+    }
 
 
 def publish_models(settings: Settings, dataset_id: str, outcome: Outcome) -> list[dict[str, Any]]:

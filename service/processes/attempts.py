@@ -1,10 +1,10 @@
-"""An attempt of the worker at some lanes of a job: the run it has started, and the files that the run begins with."""
+"""The worker's attempts at a job: plans one, lays out and starts its run, and ends the job when its lanes are done."""
 
 import logging
 import shutil
 import sqlite3
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,11 @@ from streamsvm.service.jobs.lanes.lane_files import begun_last, checkpoint_place
 from streamsvm.service.jobs.lanes.runner import Plan, Run
 from streamsvm.service.jobs.lanes.trained_rows import note_rows
 from streamsvm.service.jobs.lanes.warm_start import beginning
+from streamsvm.service.jobs.outcome.outcome import Outcome
 from streamsvm.service.jobs.plan.following import plan_following
 from streamsvm.service.jobs.plan.plan import plan_job
+from streamsvm.service.jobs.progress.progress import HISTORY, last_passes, progress
+from streamsvm.service.models.registry import publish_models, settle_models, unpublish_models
 from streamsvm.service.processes.launch import LASTING, RunPlace, launch
 from streamsvm.service.processes.logs import JobLog
 from streamsvm.service.processes.run_directories import RunDirectories
@@ -25,6 +28,7 @@ from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.errors import CheckpointUnsound
+from streamsvm.storage.files.durable import sync
 from streamsvm.storage.run.checkpoint import UNSURE_SLOT, Checkpoint
 from streamsvm.storage.run.slowdowns import told
 
@@ -136,3 +140,45 @@ class Attempts:
         # Readers assume that the history belongs to the current run.
         keep_history(job_dir, plan.passes_before + int(run.control["finished_passes"]))
         return run, checkpoint
+
+
+class Ending:
+    """Ends the jobs of a data directory."""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._settings = settings
+        self._store = store
+
+    def publish(self, record: dict[str, Any], run: Run, outcome: Outcome, state: str) -> tuple[str, str]:
+        """Publish the models, and record that the job has ended in this state; `run` is its last one.
+
+        Returns the state it is in, `cancelled` if someone asked for that, and why it stopped. If this raises, the job
+        has not ended and no model stays.
+        """
+        history, result = self._settings.jobs / record["id"] / HISTORY, outcome.result
+        last = progress(run.control, run.lane, outcome.plan.spec, outcome.plan.blocks, last_passes(history))
+        sync(history)
+        published = publish_models(self._settings, record["dataset_id"], outcome)
+        ids = {each["C"]: each["model_id"] for each in published}
+        chosen = ids.get(result.get("selected_C", max(ids, default=None)))
+        with self._unpublished(record["id"], published):
+            state = self._store.finish_job(
+                record["id"],
+                state,
+                models=list(ids.values()),
+                result={**result, "models": published},
+                progress={**last, "eta_seconds": 0},
+                model_id=chosen,
+            )
+        (unpublish_models if state == "cancelled" else settle_models)(self._settings, published)
+        return state, result["stop_reason"]
+
+    @contextmanager
+    def _unpublished(self, job_id: str, published: list[dict[str, Any]]) -> Iterator[None]:
+        """Remove published models if the block raises before the job's end is on record."""
+        try:
+            yield
+        except BaseException:
+            is_running = self._store.job(job_id)["state"] == "running"
+            (unpublish_models if is_running else settle_models)(self._settings, published)
+            raise

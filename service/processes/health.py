@@ -1,21 +1,64 @@
-"""Whether the api or the worker is there: what the health checks of containers run. Imports nothing that takes time.
+"""Locks a data directory for one process of a kind, and tells whether the api or the worker is alive.
+
+Containers run the health checks:
 
 python -m streamsvm.service.processes.health api --port 8000
 python -m streamsvm.service.processes.health worker --data-dir /data
+
+Imports nothing that takes time.
 """
 
 import argparse
+import fcntl
+import os
 import sys
 import time
 import urllib.request
 from pathlib import Path
 
-from streamsvm.service.processes.lock import last_sign
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.records.opening import unusable
 from streamsvm.service.settings import Settings
 
 # The longest a worker is busy with one thing: making a model of 2^27 weights durable, on a slow disk.
 SILENCE_SECONDS = 60.0
 _ANSWER_SECONDS = 5.0
+
+
+def lock(data_dir: Path, kind: str) -> int:
+    """The lock's file descriptor.
+
+    Raises ServiceError `already_running` if another process holds it, `data_dir_unusable` if there can be none.
+    """
+    try:
+        descriptor = os.open(data_dir / f"{kind}.lock", os.O_CREAT | os.O_RDWR, 0o644)
+    except OSError as error:
+        raise unusable(data_dir, error) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise ServiceError("already_running", f"another {kind} uses {data_dir}", "One is enough.") from None
+    return descriptor
+
+
+def give_sign(descriptor: int) -> None:
+    """The holder of the lock says that it lives."""
+    os.utime(descriptor)
+
+
+def last_sign(data_dir: Path, kind: str) -> float | None:
+    """When its holder last did, in seconds since the epoch; None if there was none or it has ended."""
+    try:
+        return (data_dir / f"{kind}.lock").stat().st_mtime or None
+    except FileNotFoundError:
+        return None
+
+
+def unlock(descriptor: int) -> None:
+    """Let another process have it: there will be no more signs."""
+    os.utime(descriptor, (0, 0))
+    os.close(descriptor)
 
 
 def api_answers(port: int) -> bool:

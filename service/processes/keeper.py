@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from streamsvm.service.processes.health import worker_is_there
-from streamsvm.service.processes.lock import last_sign
+from streamsvm.service.processes.health import last_sign, worker_is_there
 from streamsvm.service.processes.worker import REFUSED
 from streamsvm.service.settings import Settings
 from streamsvm.storage.machine.child import child_environment

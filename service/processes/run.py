@@ -11,9 +11,9 @@ from typing import Any
 from streamsvm.service.errors import DIED, STALLED, ServiceError
 from streamsvm.service.jobs.fields.features import fitted_maps
 from streamsvm.service.jobs.plan.following import FollowPlan
+from streamsvm.service.jobs.plan.forecast import planned
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.jobs.plan.run_file import read_lane, run_file
-from streamsvm.service.jobs.plan.slowdowns import planned
 from streamsvm.service.jobs.progress.progress import HISTORY, read_json
 from streamsvm.service.processes.fork_server import Forked, fork
 from streamsvm.storage.blocks.dataset import Dataset

@@ -15,15 +15,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.lanes.continuing import inherit
+from streamsvm.service.jobs.lanes.continuing import drop_unsound, inherit
 from streamsvm.service.jobs.lanes.lane_files import abouts_of, settle_lanes, with_lanes
-from streamsvm.service.jobs.lanes.lost_lanes import drop_unsound
 from streamsvm.service.jobs.lanes.runner import LaneRunner
 from streamsvm.service.jobs.progress.states import TRANSITIONS
-from streamsvm.service.processes.attempts import Attempts
-from streamsvm.service.processes.ending import Ending
+from streamsvm.service.processes.attempts import Attempts, Ending
 from streamsvm.service.processes.fork_server import fork_server
-from streamsvm.service.processes.lock import give_sign, lock, unlock
+from streamsvm.service.processes.health import give_sign, lock, unlock
 from streamsvm.service.processes.logs import JobLog, log_as_json
 from streamsvm.service.processes.queue import Queue
 from streamsvm.service.processes.retry_policy import Setbacks, WorkerDied

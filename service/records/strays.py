@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.processes.lock import lock, unlock
+from streamsvm.service.processes.health import lock, unlock
 from streamsvm.service.records.opening import KINDS, check_sound, give_id, is_blank, open_store, read_contents
 from streamsvm.service.records.stamps import rfc3339
 from streamsvm.service.records.store import Store

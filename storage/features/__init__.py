@@ -5,8 +5,7 @@ from streamsvm.storage.features.fourier import Fourier
 from streamsvm.storage.features.idf import Idf
 from streamsvm.storage.features.pairs import Pairs
 from streamsvm.storage.features.rows import FeatureMap
-from streamsvm.storage.features.scale import Scale
-from streamsvm.storage.features.unit import Unit
+from streamsvm.storage.features.scale import Scale, Unit
 from streamsvm.storage.features.weighted_degree import WeightedDegree
 
 FEATURE_MAPS: dict[str, type[FeatureMap]] = {

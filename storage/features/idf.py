@@ -7,8 +7,8 @@ import numpy as np
 
 from streamsvm.storage.features.maps_kernel import weigh
 from streamsvm.storage.features.rows import Apply, FeatureMap, Features, Shape, needed
+from streamsvm.storage.features.scale import unit_rows
 from streamsvm.storage.features.statistics import FeatureStatistics
-from streamsvm.storage.features.unit import unit_rows
 from streamsvm.storage.rows.csr import VALUE, Array
 
 

@@ -1,4 +1,4 @@
-"""Brings features to one scale."""
+"""Brings features to one scale, and rows to one length."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,7 +6,8 @@ from typing import Literal
 
 import numpy as np
 
-from streamsvm.storage.features.rows import Apply, FeatureMap, Shape, needed
+from streamsvm.storage.features.maps_kernel import make_unit_rows
+from streamsvm.storage.features.rows import Apply, FeatureMap, Features, Shape, needed
 from streamsvm.storage.features.statistics import FeatureStatistics
 from streamsvm.storage.options import option
 from streamsvm.storage.rows.csr import VALUE, Array
@@ -58,3 +59,21 @@ class Scale(FeatureMap):
 def _deviation(counts: FeatureStatistics) -> Array:
     n_rows = max(1, counts.n_rows)
     return np.sqrt(np.maximum(counts.squares / n_rows - (counts.sums / n_rows) ** 2, 0.0))
+
+
+@dataclass(frozen=True)
+class Unit(FeatureMap):
+    """Divides each row by its norm; a row without features stays as it is."""
+
+    def mean_square(self, _before: float) -> float:
+        return 1.0
+
+    def ready(self, _shape: Shape, _arrays: Mapping[str, Array]) -> Apply:
+        return unit_rows
+
+
+def unit_rows(rows: Features) -> Features:
+    """The rows divided by their norms."""
+    values = np.empty(len(rows.values), VALUE)
+    make_unit_rows(rows.indptr, rows.values, values)
+    return rows._replace(values=values)

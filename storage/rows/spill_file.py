@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from streamsvm.storage.machine.free_memory import free_memory
+from streamsvm.storage.machine.resources import free_memory
 from streamsvm.storage.rows.csr import Array
 
 SPILL_SEGMENT = 1 << 19  # small enough to mix the rows of several, and as fast as larger ones on fast disks

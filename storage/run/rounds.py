@@ -5,7 +5,7 @@ sigma and a w to which other shards contribute (CoCoA+: Ma, Smith, Jaggi et al.,
 primal-dual optimization", ICML 2015). Then all machines agree on one step along the sum of their changes.
 
 alpha here is sigma times the alpha of the whole problem, and D the curvature that belongs to sigma times C. For the use
-that the agent makes of the figures see `service.cluster.rounds.combine`.
+that the agent makes of the figures see `service.cluster.rounds.convergence`.
 
 The trainer may export rows that do not rest to the coordinator, which trains those of all machines as one problem and
 sends their new alpha back. They pass through files beside this one: GIVEN, GIVEN_ALPHA and TAKEN_ALPHA.

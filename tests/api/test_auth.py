@@ -7,8 +7,8 @@ import pytest
 from fastapi.routing import iter_route_contexts
 
 from streamsvm.api.access import auth
+from streamsvm.api.access.auth import OPEN, SCOPES
 from streamsvm.api.access.login import SECONDS_A_TRY, TRIES, Logins
-from streamsvm.api.access.scopes import OPEN, SCOPES
 from streamsvm.service.records.tokens import allows
 from tests.api.app import Service, check_problem
 from tests.api.server import RunningServer, request

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamsvm.api.access.hosts import host_name
+from streamsvm.api.app import host_name
 from tests.api.app import Service, check_problem
 
 

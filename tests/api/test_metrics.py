@@ -7,8 +7,7 @@ import time
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from streamsvm.service.processes.health import SILENCE_SECONDS
-from streamsvm.service.processes.lock import give_sign, lock, unlock
+from streamsvm.service.processes.health import SILENCE_SECONDS, give_sign, lock, unlock
 from streamsvm.storage.run.state import RUN_FILE, create_state
 from tests.api.app import ONE_LANE, Service, some_model
 

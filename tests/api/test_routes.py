@@ -5,7 +5,7 @@ import json
 import pytest
 from fastapi.routing import iter_route_contexts
 
-from streamsvm.api.access.scopes import OPEN, SCOPES
+from streamsvm.api.access.auth import OPEN, SCOPES
 from streamsvm.api.document import DOCUMENT
 from tests.api.app import check_problem
 
@@ -26,7 +26,7 @@ def test_every_route_has_an_operation_id_of_its_own(filled):
 
 
 def test_every_route_has_a_scope(filled):
-    assert set(operations(filled.app)) == SCOPES.keys() | OPEN, "say in api/access/scopes.py who may use the route"
+    assert set(operations(filled.app)) == SCOPES.keys() | OPEN, "say in api/access/auth.py who may use the route"
 
 
 def test_openapi_is_of_version_3_1_and_says_what_a_job_may_have(filled):

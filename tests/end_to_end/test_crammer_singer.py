@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 from streamsvm.reader.certificate.folds import fold_of
-from streamsvm.storage.models.platt import fit_sigmoid
+from streamsvm.storage.models.probability import fit_sigmoid
 from streamsvm.trainer.problem.losses import crammer_singer
 from tests.contracts.problems import libsvm_text, random_problem, stored_rows
 from tests.end_to_end.conftest import weights

@@ -10,7 +10,7 @@ from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, r
 from sklearn.svm import LinearSVC
 
 from streamsvm.reader.certificate.folds import fold_of
-from streamsvm.storage.models.platt import fit_sigmoid
+from streamsvm.storage.models.probability import fit_sigmoid
 from tests.contracts.problems import libsvm_text, random_problem, stored_rows, weighted_text
 from tests.end_to_end.conftest import weights
 from tests.end_to_end.service import PLAIN

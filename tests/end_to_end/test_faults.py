@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from streamsvm.service.models.formats import formats_for
-from streamsvm.service.processes.lock import last_sign
+from streamsvm.service.processes.health import last_sign
 from tests.end_to_end.conftest import ENDLESS, weights
 from tests.end_to_end.service import Service, wait_for
 

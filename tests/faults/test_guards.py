@@ -10,13 +10,13 @@ from contextlib import suppress
 
 import pytest
 
-import streamsvm.service.processes.lock
+import streamsvm.service.processes.health
 import streamsvm.storage.blocks.block
 import streamsvm.storage.files.document
 from streamsvm.reader.stream.resume import WeightCheck
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.processes.health import lock
 from streamsvm.service.processes.keeper import WorkerKeeper
-from streamsvm.service.processes.lock import lock
 from streamsvm.service.processes.run import ProcessRun
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.dataset import Dataset
@@ -102,7 +102,7 @@ def test_one_worker_for_a_data_directory(tmp_path, monkeypatch):
     lock(tmp_path, "worker")
     with pytest.raises(ServiceError):
         lock(tmp_path, "worker")
-    monkeypatch.setattr(streamsvm.service.processes.lock.fcntl, "flock", lambda *_: None)
+    monkeypatch.setattr(streamsvm.service.processes.health.fcntl, "flock", lambda *_: None)
     assert lock(tmp_path, "worker")
 
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from streamsvm.storage.machine.cores import usable_cores
+from streamsvm.storage.machine.resources import usable_cores
 from tests.storage.groups import member, write
 
 MANY = 64

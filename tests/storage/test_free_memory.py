@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamsvm.storage.machine.free_memory import free_memory, memory_limit
+from streamsvm.storage.machine.resources import free_memory, memory_limit
 from tests.storage.groups import member, write
 
 MIB = 1 << 20

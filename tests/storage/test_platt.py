@@ -9,8 +9,7 @@ from sklearn.datasets import make_classification
 from sklearn.frozen import FrozenEstimator
 from sklearn.svm import LinearSVC
 
-from streamsvm.storage.models.platt import fit_sigmoid
-from streamsvm.storage.models.probability import LOGISTIC, falling, probabilities
+from streamsvm.storage.models.probability import LOGISTIC, falling, fit_sigmoid, probabilities
 
 
 def overlapping(n_rows: int = 500, scale: float = 1.0, share: float = 0.3) -> tuple[np.ndarray, np.ndarray]:

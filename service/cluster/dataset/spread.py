@@ -40,7 +40,7 @@ from streamsvm.storage.blocks.manifest import Manifest, read_manifest
 from streamsvm.storage.blocks.profile import Profile, write_profile
 from streamsvm.storage.features.statistics import MOST_FEATURES, FeatureStatistics, far_scales, write_statistics
 from streamsvm.storage.machine.child import die_with_parent, leave
-from streamsvm.storage.machine.cores import usable_cores
+from streamsvm.storage.machine.resources import usable_cores
 
 
 def spread(directory: Path, given: argparse.Namespace) -> Manifest:

@@ -1,5 +1,8 @@
-"""A shard of a source, read in on the machine that is to keep it."""
+"""Reads a shard of a source on the machine that is to keep it; removes what an unfinished one leaves."""
 
+import os
+import shutil
+import subprocess
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +15,6 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.progress import read_progress
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.service.cluster.dataset.origin import Origin
-from streamsvm.service.cluster.machine.leftovers import Leftovers
 from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.storage.blocks.dataset import Dataset, staged_path
 from streamsvm.storage.blocks.feature_words import FeatureWords, read_words
@@ -22,6 +24,24 @@ from streamsvm.storage.errors import DatasetCorrupt
 from streamsvm.storage.features.statistics import FeatureStatistics, read_statistics
 from streamsvm.storage.files.durable import publish
 from streamsvm.storage.rows.csr import INDEX, Array
+
+# The shell leaves a grandchild behind: Ray ends the children of an actor with the actor.
+_WAIT = 'exec 3<&0; (cat <&3; rm -rf -- "$0") > /dev/null 2>&1 &'
+
+
+class Leftovers:
+    """A process that removes a directory when this process has ended. `remove` removes it at once."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        reading, self._writing = os.pipe()
+        subprocess.run(["sh", "-c", _WAIT, str(directory)], stdin=reading, start_new_session=True, check=True)
+        os.close(reading)
+
+    def remove(self) -> None:
+        """The directory is gone when it returns."""
+        shutil.rmtree(self._directory, ignore_errors=True)
+        os.close(self._writing)
 
 
 @dataclass(frozen=True)

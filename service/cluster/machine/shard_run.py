@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from streamsvm.reader.certificate.folds import read_held_out, read_weights
-from streamsvm.service.cluster.machine.leftovers import Leftovers
+from streamsvm.service.cluster.machine.shard_reading import Leftovers
 from streamsvm.service.cluster.rounds.change_kernel import add_step
-from streamsvm.service.cluster.rounds.combine import along_axis, dots
+from streamsvm.service.cluster.rounds.convergence import along_axis, dots
 from streamsvm.service.cluster.rounds.messages import COUNTED, NO_CHANGE, Answer, Begin, Change, Found, Given, HeldRows
 from streamsvm.service.jobs.fields.spec import JobSpec
 from streamsvm.service.jobs.plan.plan import JobPlan, plan_job

@@ -1,4 +1,4 @@
-"""The agents of machines as actors on the nodes of a Ray cluster."""
+"""The agents of machines as actors on the nodes of a Ray cluster, and what a job says of one that is lost."""
 
 import os
 from collections.abc import Sequence
@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from streamsvm.service.cluster.machine.machine import Machine
-from streamsvm.service.cluster.nodes.connecting import DEFAULT_ROOT, ROOT_VARIABLE, nodes_of
-from streamsvm.service.cluster.nodes.lost_machines import check_versions
+from streamsvm.service.cluster.nodes.connecting import DEFAULT_ROOT, FOR_GOOD, ROOT_VARIABLE, nodes_of
 from streamsvm.service.cluster.rounds.messages import Answer, Change, Found
 from streamsvm.service.errors import ServiceError
+from streamsvm.storage.errors import NO_ROOM, ROOM_HINT, StorageError
 
 CALL_SECONDS = 60.0  # of a call that has next to nothing to do
+# Faults that every node would meet, at any time.
+_FOR_GOOD = (*FOR_GOOD, "cache_too_small", "memory_too_small", "features_range", "unknown_label")
 
 
 class Agent(Machine):
@@ -68,3 +70,27 @@ def placed(names: Sequence[str], shards: dict[str, list[str]]) -> list[str]:
         nodes[number] = next((node for node, has in shards.items() if name in has and node not in nodes), None)
     free = iter([node for node in shards if node not in nodes])
     return [node or next(free) for node in nodes]
+
+
+def is_for_good(cause: Exception) -> bool:
+    """Whether the machine would fail again wherever it is begun."""
+    return isinstance(cause, ServiceError) and cause.code in _FOR_GOOD
+
+
+def told(number: int, cause: Exception) -> ServiceError:
+    """The error that the job fails with."""
+    if isinstance(cause, ServiceError | StorageError):
+        return ServiceError(cause.code, f"machine {number}: {cause.message}", cause.hint)
+    if isinstance(cause, OSError) and cause.errno in NO_ROOM:
+        return ServiceError("out_of_space", f"machine {number}: the disk is full", ROOM_HINT)
+    return ServiceError("machine_lost", f"machine {number} was lost again and again", "The nodes' logs say more.")
+
+
+def check_versions(theirs: set[str]) -> None:
+    """Check that all nodes have this version of StreamSVM. Raises ServiceError node_version."""
+    own = version("streamsvm")
+    if theirs != {own}:
+        others = ", ".join(sorted(theirs - {own}))
+        raise ServiceError(
+            "node_version", f"nodes have StreamSVM {others}, this is {own}", "Install the same version everywhere."
+        )

@@ -17,10 +17,9 @@ from typing import Any
 from streamsvm.service.cluster.dataset.origin import read_origin
 from streamsvm.service.cluster.dataset.shards import Shard, files_of, pieces_of
 from streamsvm.service.cluster.machine.shard_reading import ReadIn
-from streamsvm.service.cluster.nodes.agents import CALL_SECONDS, agent_on, agents_of, placed
+from streamsvm.service.cluster.nodes.agents import CALL_SECONDS, agent_on, agents_of, is_for_good, placed, told
 from streamsvm.service.cluster.nodes.connecting import nodes_of
 from streamsvm.service.cluster.nodes.forgetting import forget_on
-from streamsvm.service.cluster.nodes.lost_machines import is_for_good, told
 from streamsvm.service.cluster.rounds.messages import Answer, Begin, Change, Found, HeldRows
 from streamsvm.service.errors import ServiceError
 from streamsvm.storage.errors import DatasetCorrupt

@@ -13,8 +13,7 @@ from math import inf
 
 import numpy as np
 
-from streamsvm.service.cluster.rounds.combine import along_axis, best_step, dots
-from streamsvm.service.cluster.rounds.convergence import Convergence
+from streamsvm.service.cluster.rounds.convergence import Convergence, along_axis, best_step, dots
 from streamsvm.service.cluster.rounds.machines import Certificate, Machines, Rules, ShardState
 from streamsvm.service.cluster.rounds.messages import Answer, Change, Found
 from streamsvm.service.cluster.rounds.pool import Pool, Pooled, share_of_gap

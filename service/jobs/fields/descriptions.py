@@ -7,7 +7,7 @@ from pydantic import Discriminator, Field, Tag
 
 from streamsvm.service.jobs.fields import from_text
 from streamsvm.service.jobs.fields.fold_metrics import OF_CLASSES, OF_NUMBERS
-from streamsvm.service.sizes import parse_size
+from streamsvm.service.jobs.fields.from_text import parse_size
 from streamsvm.storage.features import FEATURE_MAPS
 from streamsvm.storage.options import Option, option, options_of
 from streamsvm.trainer.problem.losses import LOSSES, REGRESSION

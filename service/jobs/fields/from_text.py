@@ -1,8 +1,12 @@
-"""Values of a job's fields as people write them in one word: on a command line."""
+"""Values as people write them in one word, on a command line: sizes such as 256MiB, lists of numbers, names."""
 
 import argparse
 import json
+import re
 from typing import Any
+
+_UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 
 
 def number_or_scale(text: str) -> float | str:
@@ -36,3 +40,21 @@ def label_and_number(text: str) -> dict[str, float]:
     """`LABEL=NUMBER`."""
     label, number = text.split("=")
     return {label: float(number)}
+
+
+def parse_size(text: str) -> int:
+    """Read a number of bytes; K, M, G, T are powers of 1000, Ki, Mi, Gi, Ti of 1024. Raises ValueError."""
+    match = _SIZE.fullmatch(text.strip())
+    if not match:
+        raise ValueError(f"{text!r} is not a size such as 256MiB")
+    number, unit, binary = match.groups()
+    return int(float(number) * (1024 if binary else 1000) ** _UNITS[unit.lower()])
+
+
+def format_size(size: float) -> str:
+    """Write a number of bytes for people, such as 1.5 GiB."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if round(size, 1) < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} TiB"

@@ -12,9 +12,51 @@ from streamsvm.service.jobs.fields.descriptions import FIELDS, GeneralFields, fi
 from streamsvm.service.jobs.fields.features import named_maps
 from streamsvm.service.jobs.fields.field_rules import KERNEL_SOLVERS, check_rules
 from streamsvm.service.jobs.fields.fold_metrics import OF_NUMBERS
-from streamsvm.service.jobs.fields.spec_migrations import GONE, migrate
 from streamsvm.trainer.problem.losses import REGRESSION
 from streamsvm.trainer.solvers import SOLVERS
+
+_PAPER = "streamsvm_paper"
+_RENAMED = {
+    "paper_epsilon": "epsilon_start",
+    "paper_beta": "epsilon_decay",
+    "paper_reset": "epsilon_reset",
+    "paper_gradient": "epsilon_gradient",
+}
+
+# Field -> what to do instead.
+GONE = {
+    "eviction": f'The rule of the paper is a solver of its own: "solver": "{_PAPER}".',
+    **{name: f'It is {renamed} of the solver "{_PAPER}".' for name, renamed in _RENAMED.items()},
+}
+# `selection` is an option of another solver now, with another meaning.
+_DROPPED = {*GONE, "selection"}
+_RANGE_HINTS = {
+    "C": "Give a number above 0 and up to 1e12, or a list of at least one of them.",
+    "budget": "Give 2 to 100,000 support vectors: two are merged when there is one too many.",
+    "gamma": 'Give a number above 0, or "scale".',
+}
+
+
+def migrate(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Translate the fields of a job that any version has stored into those of this version."""
+    if "eviction" not in stored:
+        return dict(stored)
+    fields = {name: value for name, value in stored.items() if name not in _DROPPED}
+    # With cutting planes the number of threads decides how sums over rows are rounded: it stays. Elsewhere 1 was the
+    # default, and other numbers meant something that this version does not have.
+    if stored.get("solver") not in ("cpa", "ocas"):
+        fields["threads"] = None
+    if stored["eviction"] == "paper":
+        fields |= {"solver": _PAPER, **_as_printed(stored)}
+        # It had no effect on this solver, and this version refuses it there.
+        fields.pop("screening", None)
+    return fields
+
+
+def _as_printed(stored: Mapping[str, Any]) -> dict[str, Any]:
+    own = {new: stored[old] for old, new in _RENAMED.items() if old in stored}
+    return {name: "pick" if value == "step" else value for name, value in own.items()}
+
 
 if TYPE_CHECKING:
 
@@ -78,13 +120,6 @@ def _complete(spec: JobSpec) -> JobSpec:
     if SOLVERS[spec.solver].has_kernel and "kernel" not in given:
         followed["kernel"] = "rbf"
     return spec.model_copy(update=followed)
-
-
-_RANGE_HINTS = {
-    "C": "Give a number above 0 and up to 1e12, or a list of at least one of them.",
-    "budget": "Give 2 to 100,000 support vectors: two are merged when there is one too many.",
-    "gamma": 'Give a number above 0, or "scale".',
-}
 
 
 def _explain(fault: Any) -> ServiceError:

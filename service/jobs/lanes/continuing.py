@@ -1,17 +1,37 @@
-"""Where an attempt at a job begins: at its newest checkpoint, at the last one of the job it continues, or anew."""
+"""Decides where an attempt at a job begins: at its newest checkpoint, at the last one of the job it continues, or anew.
+
+Lanes whose files are damaged are trained again, and are to come to the result they had. So lanes that were trained side
+by side are trained again together; and where lanes began at the end of others whose checkpoint is gone since, those
+others are trained again, too.
+"""
 
 import os
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from streamsvm.service.errors import ServiceError
+from streamsvm.service.errors import Crash, ServiceError
 from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec, read_spec
-from streamsvm.service.jobs.lanes.lane_files import begun_last, has_checkpoint, inherit_lanes, newest_lane
+from streamsvm.service.jobs.lanes.held_out import held_out, lane_place
+from streamsvm.service.jobs.lanes.lane_files import (
+    begun_last,
+    drop_outcome,
+    has_checkpoint,
+    has_come,
+    inherit_lanes,
+    lane_directory,
+    newest_lane,
+    number_before,
+    outcome_of,
+)
 from streamsvm.service.jobs.lanes.trained_rows import TRAINED_ROWS
+from streamsvm.service.jobs.plan.following import FollowPlan
+from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.jobs.progress.progress import HISTORY, records_of
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.storage.files.durable import write_file
-from streamsvm.storage.run.checkpoint import SLOTS, Checkpoint
+from streamsvm.storage.run.checkpoint import SLOTS, Checkpoint, newest_checkpoint
 
 _IN_ONE_PASS = 10
 _CHECKPOINTS_OF_A_LANE = 1 << 32  # more than there ever are
@@ -104,3 +124,51 @@ def is_stuck(crashes: dict[str, int], pass_: int, record: dict[str, Any], most: 
 def lost_seconds(newest: Checkpoint | None, trained: float) -> float:
     """The part of `trained` seconds that came after the newest checkpoint, and is lost."""
     return trained - (newest.about["control"]["elapsed_seconds"] if newest else 0.0)
+
+
+def drop_unsound(job_dir: Path, plan: JobPlan | FollowPlan) -> None:
+    """Drop the outcome of lanes that are to be trained again. Reads all files."""
+    groups = list(_groups(plan)) if isinstance(plan, JobPlan) else []
+    for group in groups:
+        come = [has_come(lane_place(job_dir, group.number + place)) for place in range(len(group.running))]
+        # The first is written last: one without it is of a group that was being written.
+        if come != sorted(come, reverse=True) or not all(_is_sound(job_dir, group, k) for k in range(sum(come))):
+            _drop(job_dir, group)
+    for group in reversed(groups):
+        before = _lost_beginning(job_dir, group)
+        if before is not None:
+            _drop(job_dir, before)
+
+
+def _groups(plan: JobPlan) -> Iterator[JobPlan]:
+    """Each with the lanes to be run that are trained side by side."""
+    return (replace(plan, number=first) for first in plan.firsts)
+
+
+def _is_sound(job_dir: Path, group: JobPlan, place: int) -> bool:
+    """Whether the lane at this place of a group has left what was written."""
+    try:
+        outcome_of(job_dir, group.number + place)
+        if group.running[place].fold is not None:
+            held_out(job_dir, group.number + place)
+    except Crash:
+        return False
+    return True
+
+
+def _drop(job_dir: Path, group: JobPlan) -> None:
+    for place in range(len(group.running)):
+        drop_outcome(lane_place(job_dir, group.number + place))
+
+
+def _lost_beginning(job_dir: Path, group: JobPlan) -> JobPlan | None:
+    """The group at whose end this one is to begin, if it is to be trained and that end is not kept."""
+    number, own = number_before(group), lane_directory(job_dir, group)
+    # The last group is run once more if all are done, see `next_lanes`.
+    is_kept = has_come(lane_place(job_dir, group.number)) and group.number != group.firsts[-1]
+    # Machines look for the optimum from wherever they begin.
+    if number is None or is_kept or group.spec.machines is not None or newest_checkpoint(own):
+        return None
+    before = replace(group, number=number)
+    last = newest_checkpoint(lane_directory(job_dir, before))
+    return None if last and last.about.get("ended") else before

@@ -11,8 +11,7 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.fold_metrics import LESS_IS_BETTER, Figures, Rows, class_metrics, number_metrics
 from streamsvm.service.jobs.lanes.held_out import held_out, holds_weights
 from streamsvm.service.jobs.plan.plan import JobPlan
-from streamsvm.storage.models.platt import fit_sigmoid
-from streamsvm.storage.models.probability import LOGISTIC, Sigmoid
+from streamsvm.storage.models.probability import LOGISTIC, Sigmoid, fit_sigmoid
 
 _HINT = "Ask for fewer folds, or select by another metric."
 

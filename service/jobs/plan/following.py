@@ -14,7 +14,7 @@ from streamsvm.service.jobs.plan.blocks import spills
 from streamsvm.service.jobs.plan.lanes import Cs_of, n_folds_of
 from streamsvm.service.jobs.plan.memory import cache_of, threads_of
 from streamsvm.storage.errors import DatasetLost, RowTooLong
-from streamsvm.storage.machine.cores import usable_cores
+from streamsvm.storage.machine.resources import usable_cores
 from streamsvm.storage.rows.cache_plan import CachePlan
 from streamsvm.trainer.solvers import SOLVERS, Solver
 

@@ -1,4 +1,10 @@
-"""The problems of a job, all over the same rows: a lane for each class and value of C."""
+"""The problems of a job, all over the same rows: a lane for each class, fold and value of C.
+
+The values of C run side by side, or in turn, each from the solution at the last smaller one. Side by side a pass over
+the data serves them all, and each begins at zero. From zero a large C takes thousands of sweeps over the rows, and from
+the solution at a smaller C a fraction of them. With few rows, sweeps take most of the time; but each turn starts
+processes of its own and makes a pass and a certificate.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,16 +13,20 @@ from typing import Any
 import numpy as np
 
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.fields.features import mean_Qii
 from streamsvm.service.jobs.fields.spec import JobSpec
-from streamsvm.service.jobs.plan.c_path import count_turns
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.rows.segment import TARGET
-from streamsvm.trainer.problem.losses import REGRESSION
+from streamsvm.trainer.problem.losses import REGRESSION, SVM_LOSSES
+from streamsvm.trainer.solvers import SOLVERS
 
 MOST_LANES = 1000
 _FOLDS_FOR_PROBABILITY = 5
 _VALUES_SHOWN = 10
 _REGRESSION_HINT = "If the labels are numbers to be predicted, choose a loss of regression."
+# Measured, see "C in turn" in tests/bench/HISTORY.md.
+_FEW_BYTES = 64 << 20  # of decoded rows
+_LARGE = 200.0  # C times the mean squared norm of the rows: scaling the features does not change it
 
 
 @dataclass(frozen=True)
@@ -179,3 +189,22 @@ def class_weights(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) 
             raise ServiceError("unknown_label", "class_weight names a label the data does not have", f"Labels: {known}")
         weights[value] = weight
     return weights
+
+
+def count_turns(spec: JobSpec, manifest: Manifest) -> int:
+    """How many values of C run in turn, the lanes of each side by side; 1: they do not.
+
+    Solvers without lanes side by side have one turn: each of their lanes begins where the one before it ended.
+    """
+    if spec.machines is not None:
+        return 1
+    values = set(spec.C) if isinstance(spec.C, list) else {spec.C}
+    has_lanes = SOLVERS[spec.solver].has_lanes and spec.loss in SVM_LOSSES and not spec.is_joint
+    pays = manifest.decoded_bytes <= _FEW_BYTES and max(values) * mean_Qii(spec, manifest) > _LARGE
+    return len(values) if has_lanes and is_scaled(spec, manifest) and pays else 1
+
+
+def is_scaled(spec: JobSpec, manifest: Manifest) -> bool:
+    """Whether another C scales the bounds of all rows alike: what `service.jobs.lanes.warm_start` asks of lanes."""
+    is_plain = spec.class_weight is None and manifest.weights is None
+    return spec.loss in SVM_LOSSES and is_plain and not SOLVERS[spec.solver].has_kernel

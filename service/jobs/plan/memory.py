@@ -6,10 +6,10 @@ from streamsvm.reader.certificate.folds import HELD_OUT
 from streamsvm.reader.ingest.shuffling.shuffle import PIECE_WORDS
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import extra_values, planned_maps
+from streamsvm.service.jobs.fields.from_text import format_size
 from streamsvm.service.jobs.fields.spec import JobSpec
 from streamsvm.service.jobs.plan.blocks import longest_trained_row
 from streamsvm.service.jobs.plan.lanes import n_folds_of
-from streamsvm.service.sizes import format_size
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.errors import CacheTooSmall
 from streamsvm.storage.rows.axis import WIDTHS, width_for

@@ -9,13 +9,21 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import planned_maps
 from streamsvm.service.jobs.fields.spec import JobSpec
 from streamsvm.service.jobs.plan.blocks import count_blocks, holds_all, spills, uses_blocks
-from streamsvm.service.jobs.plan.c_path import count_turns, is_scaled
-from streamsvm.service.jobs.plan.lanes import Cs_of, Lane, class_weights, labels_of, lanes_of, n_folds_of, shown
+from streamsvm.service.jobs.plan.lanes import (
+    Cs_of,
+    Lane,
+    class_weights,
+    count_turns,
+    is_scaled,
+    labels_of,
+    lanes_of,
+    n_folds_of,
+    shown,
+)
 from streamsvm.service.jobs.plan.memory import plan_memory, threads_of
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.features.maps import FeatureMaps
-from streamsvm.storage.machine.cores import usable_cores
-from streamsvm.storage.machine.free_memory import memory_limit
+from streamsvm.storage.machine.resources import memory_limit, usable_cores
 from streamsvm.storage.rows.cache_plan import CachePlan
 from streamsvm.storage.run.state import state_bytes
 from streamsvm.trainer.problem.tasks import Task, Tasks
@@ -28,7 +36,7 @@ class JobPlan:
 
     labels        labels of the model, as rows hold them
     lanes         all problems of the job; number: the first one to run; at_once: how many may run side by side
-    turns         values of C that run in turn, see `service.jobs.plan.c_path`
+    turns         values of C that run in turn, see `service.jobs.plan.lanes`
     cores         that the job may use
     passes_before, seconds_before: made and taken by the lanes before these
     """

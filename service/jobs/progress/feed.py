@@ -1,6 +1,10 @@
-"""Sends the changes of jobs to many clients at once: it looks at a job ten times a second, however many ask."""
+"""Feeds the changes of jobs to all who watch: each job is read at most ten times a second, however many watch it.
+
+Changes are numbered events, so that a client that has seen one can go on after it.
+"""
 
 import asyncio
+import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import suppress
@@ -8,9 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from streamsvm.service.jobs.progress.events import Event, news, to_json
 from streamsvm.service.jobs.progress.states import TRANSITIONS
-from streamsvm.service.jobs.progress.views import history, job_view, recent_history
+from streamsvm.service.jobs.progress.views import history, job_view, recent_history, sequence_number
 from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
 
@@ -19,6 +22,30 @@ _PROGRESS_SECONDS = 0.5
 _CHANGE_SECONDS = 10.0
 _TICKS_A_PING = 30
 _MOST_KEPT = 256
+
+
+@dataclass(frozen=True)
+class Event:
+    """`kind` is state, pass, progress, end or ping; those with a number are told once, in its order."""
+
+    kind: str
+    data: str
+    number: int | None = None
+
+
+def news(transitions: list[dict[str, Any]], passes: list[dict[str, Any]], after: int) -> list[Event]:
+    """Changes of state, and passes of the attempt begun last, that are numbered beyond `after`, in order."""
+    begun = max((k for k, step in enumerate(transitions, start=1) if step["state"] == "running"), default=0)
+    states = [Event("state", to_json(step), sequence_number(k, 0)) for k, step in enumerate(transitions, start=1)]
+    finished = [Event("pass", to_json(record), sequence_number(begun, record["pass"])) for record in passes]
+    return [event for event in (*states[:begun], *finished, *states[begun:]) if (event.number or 0) > after]
+
+
+def to_json(value: Any) -> str:
+    """Without blanks, as all other answers are."""
+    return json.dumps(value, separators=(",", ":"))
+
+
 _PING = Event("ping", "")  # so that nobody takes a silent connection for a dead one
 
 

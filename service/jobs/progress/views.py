@@ -11,9 +11,9 @@ from typing import Any
 
 from streamsvm.service.jobs.fields.kernel_values import warning_of
 from streamsvm.service.jobs.fields.spec import read_spec
+from streamsvm.service.jobs.plan.forecast import told_last
 from streamsvm.service.jobs.plan.lanes import order_note
 from streamsvm.service.jobs.plan.run_file import read_lane
-from streamsvm.service.jobs.plan.slowdowns import told_last
 from streamsvm.service.jobs.progress.progress import HISTORY, last_passes, progress, read_history
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import MANIFEST, Manifest, read_manifest

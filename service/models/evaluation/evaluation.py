@@ -38,7 +38,7 @@ from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.errors import StorageError
 from streamsvm.storage.files.scratch import scratch
 from streamsvm.storage.machine.child import die_with_parent
-from streamsvm.storage.machine.cores import usable_cores
+from streamsvm.storage.machine.resources import usable_cores
 from streamsvm.storage.models.decision import decision_values
 from streamsvm.storage.models.kernel_machine import KernelMachine, squared_norm
 from streamsvm.storage.models.model_file import Model, read_model

@@ -1,8 +1,8 @@
 """Rounds for many machines, simulated on real rows, and the seconds that a model makes of them.
 
-The simulation is the algorithm itself (Ma et al. 2015, with the line search of `service.cluster.rounds.combine` and the
-pool of `service.cluster.rounds.pool`) on rows in memory, machine after machine: its rounds are exact, its seconds are
-the model's.
+The simulation is the algorithm itself on rows in memory, machine after machine (Ma et al. 2015, with the line search of
+`service.cluster.rounds.convergence` and the pool of `service.cluster.rounds.pool`): its rounds are exact, its seconds
+are the model's.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from streamsvm.service.cluster.rounds.combine import best_step
-from streamsvm.service.cluster.rounds.convergence import SLOW
+from streamsvm.service.cluster.rounds.convergence import SLOW, best_step
 from streamsvm.service.cluster.rounds.pool import SHARE_OF_GAP
 from streamsvm.storage.machine.compiled import njit
-from streamsvm.storage.machine.cores import usable_cores
+from streamsvm.storage.machine.resources import usable_cores
 from streamsvm.storage.rows.csr import Array
 from streamsvm.trainer.updates.statistics import LEAST_SLACK
 from tests.bench.cluster.optimum import trained

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.service.cluster.rounds.combine import best_step, dots
+from streamsvm.service.cluster.rounds.convergence import best_step, dots
 from streamsvm.service.cluster.rounds.messages import Change
 
 

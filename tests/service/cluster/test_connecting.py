@@ -13,8 +13,8 @@ import time
 import pytest
 
 from streamsvm.service.cluster.nodes import connecting
+from streamsvm.service.cluster.nodes.agents import check_versions, is_for_good, told
 from streamsvm.service.cluster.nodes.connecting import check_ray, connect
-from streamsvm.service.cluster.nodes.lost_machines import check_versions, is_for_good, told
 from streamsvm.service.errors import ServiceError
 from streamsvm.storage.errors import DatasetCorrupt, OutOfSpace
 
@@ -154,7 +154,8 @@ def test_what_a_killed_process_leaves_is_removed(tmp_path):
     directory.mkdir()
     (directory / "cache").write_bytes(b"rows")
     program = (
-        "import sys, time; from pathlib import Path; from streamsvm.service.cluster.machine.leftovers import Leftovers;"
+        "import sys, time; from pathlib import Path; "
+        "from streamsvm.service.cluster.machine.shard_reading import Leftovers;"
         f"kept = Leftovers(Path({str(directory)!r})); print('ready', flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:

@@ -4,19 +4,19 @@ import socket
 
 import pytest
 
-from streamsvm.service.cluster.nodes import joining
-from streamsvm.service.cluster.nodes.joining import join
+from streamsvm.service.cluster.nodes import connecting
+from streamsvm.service.cluster.nodes.connecting import join
 
 
 def test_who_does_not_answer_is_given_up(monkeypatch):
     pytest.importorskip("ray")
-    monkeypatch.setattr(joining, "_JOIN_SECONDS", 1.0)
+    monkeypatch.setattr(connecting, "_JOIN_SECONDS", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(RuntimeError):
         join(f"127.0.0.1:{silent.getsockname()[1]}")
-    assert joining._nodes[-1].poll() is not None
+    assert connecting._nodes[-1].poll() is not None
 
 
 def test_what_ray_says_last_of_an_error_is_told():
     said = "Local node IP: 10.0.0.2\nRuntimeError: Version mismatch: Ray: 2.40.0\n  Python: 3.12\n"
-    assert joining._last_error(said) == "RuntimeError: Version mismatch: Ray: 2.40.0"
-    assert joining._last_error("") == "no answer"
+    assert connecting._last_error(said) == "RuntimeError: Version mismatch: Ray: 2.40.0"
+    assert connecting._last_error("") == "no answer"

@@ -9,8 +9,8 @@ from streamsvm.reader.certificate.folds import HELD_OUT
 from streamsvm.reader.ingest.shuffling.shuffle import PIECE_WORDS
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import parse_spec
-from streamsvm.service.jobs.plan.estimate import estimate
 from streamsvm.service.jobs.plan.following import can_follow
+from streamsvm.service.jobs.plan.forecast import estimate
 from streamsvm.service.jobs.plan.memory import memory_of
 from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.service.jobs.plan.run_file import run_file

@@ -26,8 +26,7 @@ from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.outcome.cross_validation import CrossValidation, cross_validation
 from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
 from streamsvm.storage.blocks.weight_counts import WeightCounts
-from streamsvm.storage.models import platt
-from streamsvm.storage.models.probability import probabilities
+from streamsvm.storage.models.probability import fit_sigmoid, probabilities
 from tests.service.jobs.test_problem import manifest
 
 N_ROWS, FOLDS, VALUES = 400, 4, (0.01, 1.0)
@@ -166,7 +165,7 @@ def test_a_sigmoid_is_fitted_once(tmp_path, monkeypatch):
     plan, fitted = left_by(tmp_path, *problem(3)), []
     monkeypatch.setattr(
         "streamsvm.service.jobs.outcome.cross_validation.fit_sigmoid",
-        lambda *given: fitted.append(given) or platt.fit_sigmoid(*given),
+        lambda *given: fitted.append(given) or fit_sigmoid(*given),
     )
     found = cross_validation(plan, tmp_path, len(plan.lanes))
     assert found.view["selected_C"] in VALUES

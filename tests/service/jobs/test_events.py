@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamsvm.service.jobs.progress.events import news
+from streamsvm.service.jobs.progress.feed import news
 
 
 def steps(*states: str) -> list[dict]:

@@ -9,7 +9,7 @@ import pytest
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import parse_spec
-from streamsvm.service.jobs.lanes.continuing import continued_spec, has_checkpoint, inherit, may_go_on
+from streamsvm.service.jobs.lanes.continuing import continued_spec, drop_unsound, has_checkpoint, inherit, may_go_on
 from streamsvm.service.jobs.lanes.lane_files import (
     abouts_of,
     begun_last,
@@ -19,7 +19,6 @@ from streamsvm.service.jobs.lanes.lane_files import (
     outcome_of,
     settle_lanes,
 )
-from streamsvm.service.jobs.lanes.lost_lanes import drop_unsound
 from streamsvm.service.jobs.lanes.warm_start import begin_lane
 from streamsvm.service.jobs.outcome.lane_model import lane_outcome
 from streamsvm.service.jobs.plan.plan import plan_job

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.fields.from_text import format_size, parse_size
 from streamsvm.service.jobs.fields.spec import parse_spec
-from streamsvm.service.jobs.plan.estimate import estimate
+from streamsvm.service.jobs.plan.forecast import estimate
 from streamsvm.service.jobs.plan.memory import memory_of, plan_memory
 from streamsvm.service.jobs.plan.plan import plan_job
-from streamsvm.service.sizes import format_size, parse_size
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.blocks.weight_counts import WeightCounts
 from tests.pages import page

@@ -2,8 +2,7 @@
 
 import pytest
 
-from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
-from streamsvm.service.jobs.fields.spec_migrations import GONE, migrate
+from streamsvm.service.jobs.fields.spec import GONE, JobSpec, migrate, parse_spec
 
 # What 0.1.0 stored of {"dataset": "d"}.
 STORED = {

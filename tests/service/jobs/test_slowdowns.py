@@ -6,8 +6,8 @@ import pytest
 
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.plan.following import plan_following
+from streamsvm.service.jobs.plan.forecast import planned, told_last
 from streamsvm.service.jobs.plan.plan import plan_job
-from streamsvm.service.jobs.plan.slowdowns import planned, told_last
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.run.slowdowns import SLOWDOWNS, bits_of, told
 

@@ -6,10 +6,10 @@ from itertools import pairwise
 import pytest
 
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.fields.from_text import format_size, parse_size
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.progress.states import TRANSITIONS, check_transition
 from streamsvm.service.records.stamps import new_id, now
-from streamsvm.service.sizes import format_size, parse_size
 from streamsvm.trainer.solvers import SOLVERS
 
 FAULTS = [

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.lanes.lane_files import drop_older_checkpoints, lane_directory, number_before
 from streamsvm.service.jobs.lanes.warm_start import begin_lane
-from streamsvm.service.jobs.plan.c_path import count_turns
+from streamsvm.service.jobs.plan.lanes import count_turns
 from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
 from streamsvm.service.processes.run import prepare_run
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest

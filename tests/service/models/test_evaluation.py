@@ -17,7 +17,7 @@ from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.features.rows import Shape
-from streamsvm.storage.features.unit import Unit
+from streamsvm.storage.features.scale import Unit
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.models.support_vectors import SupportVectors
 from streamsvm.storage.rows.csr import LARGE_W

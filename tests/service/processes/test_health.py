@@ -5,8 +5,7 @@ import subprocess
 import sys
 import time
 
-from streamsvm.service.processes.health import SILENCE_SECONDS, worker_is_there
-from streamsvm.service.processes.lock import give_sign, lock, unlock
+from streamsvm.service.processes.health import SILENCE_SECONDS, give_sign, lock, unlock, worker_is_there
 
 
 def check(*arguments: object) -> int:

@@ -9,8 +9,8 @@ import time
 import pytest
 
 from streamsvm.api.app import create_app
+from streamsvm.service.processes.health import give_sign, last_sign, lock, unlock
 from streamsvm.service.processes.keeper import WorkerKeeper
-from streamsvm.service.processes.lock import give_sign, last_sign, lock, unlock
 from streamsvm.service.processes.worker import REFUSED
 from streamsvm.service.settings import Settings
 from tests.api.app import Client
@@ -18,7 +18,7 @@ from tests.end_to_end.service import wait_for
 
 SIGNS = """
 import sys, time, pathlib
-from streamsvm.service.processes.lock import give_sign, lock
+from streamsvm.service.processes.health import give_sign, lock
 held = lock(pathlib.Path(sys.argv[1]), "worker")
 while True:
     give_sign(held)

@@ -38,8 +38,8 @@ STEPS = (
 ENDS = (
     "jobs.lanes.runner.lane_outcome", "jobs.lanes.runner.keep_outcomes", "jobs.lanes.runner.abouts_of",
     "jobs.lanes.runner.outcome_of", "jobs.lanes.runner.cross_validation", "jobs.outcome.outcome.job_result",
-    "processes.ending.Ending.publish", "processes.ending.last_passes", "processes.ending.progress",
-    "processes.ending.sync", "processes.ending.publish_models",
+    "processes.attempts.Ending.publish", "processes.attempts.last_passes", "processes.attempts.progress",
+    "processes.attempts.sync", "processes.attempts.publish_models",
 )  # fmt: skip
 # What comes when it is settled already.
 AFTER = ("processes.worker.settle_lanes", "processes.run.ProcessRun.close")
@@ -131,7 +131,7 @@ def test_an_error_in_what_sees_to_errors(settings, store, monkeypatch, step):
     with (
         working(settings) as worker,
         poisoned(monkeypatch, step, MemoryError),
-        poisoned(monkeypatch, "processes.ending.publish_models", ValueError),
+        poisoned(monkeypatch, "processes.attempts.publish_models", ValueError),
     ):
         (failed,) = seen_to(worker, store, submitted(store, **PLAIN))
     assert (failed["state"], failed["attempt"]) == ("failed", MOST)
@@ -224,14 +224,14 @@ def test_a_signal_at_a_step_of_a_job_counts_too(settings, store):
     job, other = submitted(store, **PLAIN), submitted(store, **PLAIN)
     program = f"""
 import os, pathlib, signal, sys
-from streamsvm.service.processes import ending, worker
-publish = ending.publish_models
+from streamsvm.service.processes import attempts, worker
+publish = attempts.publish_models
 def die(settings, dataset_id, outcome):
     for record in worker.open_store(settings).jobs("running"):
         if record["id"] == {job!r}:
             os.kill(os.getpid(), signal.SIGSEGV)
     return publish(settings, dataset_id, outcome)
-ending.publish_models = die
+attempts.publish_models = die
 sys.exit(worker.main(pathlib.Path(sys.argv[1])))
 """
     deaths, end = 0, time.monotonic() + 120

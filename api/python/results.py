@@ -1,4 +1,4 @@
-"""Writes the results of a cross-validation in the form of scikit-learn's `cv_results_`."""
+"""Shows how training went: a cross-validation as scikit-learn's `cv_results_`, and the curve of M+ - M-."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from streamsvm.service.jobs.fields.fold_metrics import LESS_IS_BETTER
+from streamsvm.service.jobs.progress.plots import FIGURES, draw_curves, lane_curves, lane_figure
 from streamsvm.storage.rows.csr import Array
 
 
@@ -44,3 +45,20 @@ def _numbers(values: list[float | None]) -> Array:
 def _ranks(scores: Array) -> Array:
     """Return (n,) ranks: 1 for the highest score, and equal ranks for equal scores."""
     return np.array([1 + int((scores > score).sum()) for score in scores], np.int32)
+
+
+def plot_history(history: Sequence[dict[str, Any]], tolerance: float | None, ax: Any) -> Any:
+    """Draw M+ - M- over seconds, a curve for each lane, into `ax` or new axes; return the axes."""
+    if ax is None:
+        import matplotlib.pyplot as plt  # noqa: PLC0415 - an extra, and slow to import
+
+        ax = plt.subplots(layout="constrained")[1]
+    curves, name = lane_curves(history), lane_figure(history)
+    several = {lane: f"problem {lane + 1}" for lane in curves}
+    draw_curves(ax, curves, set(), several if len(curves) > 1 else dict.fromkeys(curves, FIGURES[name]))
+    if tolerance is not None and name == "gap":
+        ax.axhline(tolerance, linestyle="--", color="grey", label="tolerance")
+    ax.set(xlabel="seconds", ylabel=FIGURES[name])
+    ax.grid(alpha=0.3)
+    ax.legend(fontsize="small")
+    return ax
