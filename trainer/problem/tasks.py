@@ -20,13 +20,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from streamsvm.storage.rows.axis import width_for
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.problem.losses import LOSSES, REGRESSION, box_of
 
 _LEAST_JOINT, _JOINT_STEP = 4, 8  # widths of the axis of classes are 4 and the multiples of 8
@@ -42,6 +41,22 @@ class Table(NamedTuple):
     sign: Array
     U: Array
     D: Array
+
+
+class Labels(Protocol):
+    """What terms depend on, in a Segment or in columns of its own: see storage.rows.segment."""
+
+    @property
+    def class_code(self) -> Array: ...
+
+    @property
+    def fold(self) -> Array: ...
+
+    @property
+    def target(self) -> Array: ...
+
+    @property
+    def weight(self) -> Array: ...
 
 
 class RowTerms(NamedTuple):
@@ -151,7 +166,7 @@ class Tasks:
         U, D = box_of(self.loss, self._C)
         return Table(self.n_folds, self._signs, U, D)
 
-    def terms(self, rows: Segment) -> RowTerms:
+    def terms(self, rows: Labels) -> RowTerms:
         """The terms of these rows: a row's weight multiplies its C."""
         kinds = self._kinds(rows)
         C = self._C[kinds]
@@ -160,11 +175,11 @@ class Tasks:
             C = C * rows.weight.astype(np.float32, copy=False)[:, np.newaxis]
         return RowTerms(self._signs[kinds], C, rows.target, rows.class_code)
 
-    def left_out(self, rows: Segment) -> Array:
+    def left_out(self, rows: Labels) -> Array:
         """Which rows are left out for their fold, (n, width) bool."""
         return self._C[self._kinds(rows)] == 0.0
 
-    def _kinds(self, rows: Segment) -> Array:
+    def _kinds(self, rows: Labels) -> Array:
         return rows.class_code.astype(np.intp) * self.n_folds + rows.fold
 
     @property

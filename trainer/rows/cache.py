@@ -160,6 +160,10 @@ class ResidentRows:
         for _, rows in mixed(left, partial(self._pick, is_active), self._mixtures):
             yield rows
 
+    def in_order(self) -> Iterator[Segment]:
+        """All rows once, segment by segment, in the order in which they came. They are valid as long as the step is."""
+        return map(self._cursor.read, sorted(self._sweepable))
+
     def _pick(self, is_active: IsActive | None, segment_id: int) -> tuple[Segment, Array | None] | None:
         if segment_id not in self._sweepable:
             return None  # repacked since the sweep began

@@ -116,9 +116,16 @@ class DiskRows:
 
         A window is valid until `lent` more have been taken.
         """
+        file = self._files[self.has_active and is_active is not None] if self.is_sealed else None
+        return self._read(file, rng)
+
+    def in_order(self) -> Iterator[Segment]:
+        """All rows once, in the order in which they lie. Ends early, closed, if the disk fails; see `windows`."""
+        return self._read(self._files[0] if self.is_sealed else None, None)
+
+    def _read(self, file: RowFile | None, rng: np.random.Generator | None) -> Iterator[Segment]:
         with self._closing_on_failure():
-            if self.is_sealed:
-                file = self._files[self.has_active and is_active is not None]
+            if file is not None:
                 for window in self._read_ahead.windows(file, rng):
                     yield window
                     if not self.is_open:

@@ -24,11 +24,16 @@ class ReadAhead:
         self._coming: deque[Future[Segment]] = deque()
         self._windows = deque(_Window() for _ in range(lent + READS))
 
-    def windows(self, rows: RowFile, rng: np.random.Generator) -> Iterator[Segment]:
-        """All rows once; each window is valid until `lent` more have been taken. Raises OSError."""
-        order = rng.permutation(len(rows.file)).tolist()
+    def windows(self, rows: RowFile, rng: np.random.Generator | None) -> Iterator[Segment]:
+        """All rows once, some segments mixed, or in order, without `rng`. Raises OSError.
+
+        Each window is valid until `lent` more have been taken.
+        """
+        groups: Iterator[list[int]] = ([number] for number in range(len(rows.file)))
+        if rng is not None:
+            groups = _some_at_a_time(rng.permutation(len(rows.file)).tolist(), rows.file)
         try:
-            for numbers in _some_at_a_time(order, rows.file):
+            for numbers in groups:
                 window = self._windows.popleft()
                 self._windows.append(window)
                 self._coming.append(self._pool.submit(window.fill, rows, numbers))

@@ -20,6 +20,7 @@ from streamsvm.storage.rows.cache import Step
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.decoded_row_cache import DecodedRowCache
 from streamsvm.storage.rows.segment import Segment
+from streamsvm.trainer.newton.phase import NewtonPhase
 from streamsvm.trainer.rows.cache import Cursor, ResidentRows
 from streamsvm.trainer.rows.disk import DiskRows, MakeDisk
 from streamsvm.trainer.rows.mixture import IsActive
@@ -28,9 +29,9 @@ from streamsvm.trainer.solvers.options import StreamOptions
 from streamsvm.trainer.sweeps.run import Shares, Store, Sweeps
 from streamsvm.trainer.sweeps.schedule import is_worth_threads
 from streamsvm.trainer.sweeps.sweep import ResidentSweeps, shuffled, sweep, threads_for
-from streamsvm.trainer.updates.convergence import StoppingTargets, has_enough_sweeps
+from streamsvm.trainer.updates.convergence import StoppingTargets, has_enough_sweeps, is_late
 from streamsvm.trainer.updates.make_variables import make_variables
-from streamsvm.trainer.updates.progress import Progress
+from streamsvm.trainer.updates.progress import Progress, Sweep
 from streamsvm.trainer.updates.statistics import Visits
 
 _STREAM, _SWEEPS = 2, 1  # of random numbers, apart from those of others with the same seed, and from each other
@@ -101,7 +102,8 @@ class _Training:
         stack.callback(self._disk.shutdown)
         self._shared.slow_down(self._disk.slowdowns)
         targets = StoppingTargets.of(settings)
-        self._sweeps = Sweeps(parts, cursor, targets, both, kept, shares, cursor.round)
+        self._newton = NewtonPhase(settings, parts, cursor, both)
+        self._sweeps = Sweeps(parts, cursor, targets, both, kept, shares, cursor.round, self._newton.is_quicker)
         self._resident_sweeps = ResidentSweeps(
             self._residents.windows, self._shared.score, self._updater, self._streaming
         )
@@ -196,14 +198,25 @@ class _Training:
     def _swept_passes(self, step: Step, primal: Array) -> Generator[Progress, None, None]:
         """Passes of sweeps over all rows, until the store that has them fails."""
         while (store := self._store()) is not None:
-            self._sweeps.run(store, self._is_late, self._rng(step.pass_, 0, _SWEEPS))
+            shown = self._train(store, step)
             self._shared.slow_down(self._disk.slowdowns)
             progress = self._statistics.finish_pass(step, self._shared.count_unvisited(step), primal)
-            yield replace(progress, is_worth_a_look=True, sweeps=tuple(self._sweeps.shown))
+            yield replace(progress, is_worth_a_look=True, sweeps=tuple(shown))
             primal = self._statistics.meet(self._shared.certified_primal)
             if store.is_open:
                 step = self._cursor.repeat(self._w)
         self._shared.forget_visits()
+
+    def _train(self, store: Store, step: Step) -> list[Sweep]:
+        """Sweeps, then Newton steps if these are the quicker end; or Newton steps at once, if they were before."""
+        shown: list[Sweep] = []
+        if not self._newton.has_begun or self._newton.has_failed:
+            self._sweeps.run(store, self._is_late, self._rng(step.pass_, 0, _SWEEPS))
+            shown += self._sweeps.shown
+        if self._sweeps.has_handed_on or (self._newton.has_begun and not self._newton.has_failed):
+            self._newton.run(store, lambda: is_late(self._shared.elapsed_seconds, self._settings.max_seconds))
+            shown += self._newton.shown
+        return shown
 
     def _store(self) -> Store | None:
         """The store that has all rows: the disk or the cache; None if neither has."""

@@ -17,15 +17,17 @@ from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.distributed.cocoa_round import Round
 from streamsvm.trainer.kernels.order import random_order
 from streamsvm.trainer.rows.cache import Cursor
+from streamsvm.trainer.sweeps.outlook import Outlook, SweepSeconds, shares_left
 from streamsvm.trainer.sweeps.schedule import Next, is_told, is_worth_threads, next_sweep
 from streamsvm.trainer.sweeps.sweep import ALONE, Threads, sweep
 from streamsvm.trainer.updates.convergence import StoppingTargets
 from streamsvm.trainer.updates.make_variables import Parts
-from streamsvm.trainer.updates.momentum import Momentum
+from streamsvm.trainer.updates.momentum import LATE_SWEEPS, Momentum, rate
 from streamsvm.trainer.updates.progress import Sweep
 from streamsvm.trainer.updates.statistics import SweepStatistics, Visits
 
 Random = np.random.Generator
+HandsOn = Callable[[int, Outlook], bool]
 Shares = Callable[[int, int], bool]  # (bytes, rows): whether threads share sweeps over them
 
 # Active rows are copied to a place of their own if they are less than this share of all rows: else it does not pay.
@@ -50,6 +52,9 @@ class Store(Protocol):
     def windows(self, is_active: Callable[[Array], Array] | None, rng: np.random.Generator) -> Iterator[Segment]:
         """All rows once; with `is_active`, the active ones, and perhaps others. Ends early if the store fails."""
 
+    def in_order(self) -> Iterator[Segment]:
+        """All rows once, in the order in which they lie. Ends early if the store fails."""
+
     @property
     def has_active(self) -> bool:
         """Whether sweeps over active rows read them from a place of their own, or need none."""
@@ -73,6 +78,7 @@ class Sweeps:
 
     shares  tells whether threads share sweeps over so many bytes and rows
     round_  the rounds of a shard trainer, else None
+    hands_on  tells after each sweep, by their number and the outlook, whether something quicker is to end the training
     """
 
     def __init__(
@@ -84,6 +90,7 @@ class Sweeps:
         kept: Mapping[str, Array],
         shares: Shares = is_worth_threads,
         round_: Round | None = None,
+        hands_on: HandsOn = lambda _sweeps, _outlook: False,
     ) -> None:
         self._variables, self._statistics, self._updater = parts
         self._cursor, self._shared = cursor, cursor.shared
@@ -91,6 +98,8 @@ class Sweeps:
         self._threads = threads
         self._shares = shares
         self._round = round_
+        self._hands_on = hands_on
+        self.has_handed_on = False
         # Gaps and distances of a sweep are divided by it before they are compared with targets.
         self._caution = kept.get("caution", np.full(self._variables.count, 1.0 / _LATER))
         self._slack = inf
@@ -108,10 +117,13 @@ class Sweeps:
         variables, gaps = self._variables, list[Array]()
         D = np.full(variables.count, -inf)
         self._begin_run(step)
+        seconds = SweepSeconds()
         # Work per byte grows with the number of tasks.
         threads = self._threads if self._shares(store.n_bytes * variables.count, step.n_rows) else ALONE
         while (kind := next_sweep(len(gaps), has_to_end)) is not Next.STOP:
+            seconds.begin()
             swept = self._sweep(store, kind, gaps, threads, rng)
+            seconds.end(kind is Next.WHOLE)
             if swept is None:
                 self._momentum.undo()
                 break
@@ -124,6 +136,9 @@ class Sweeps:
             self._show(step, len(gaps))
             near = self._targets.near_after(swept, gaps[0], D, 1.0 / self._caution)
             has_to_end = is_late(len(gaps)) or self._settle(step, near)
+            if not has_to_end:
+                outlook = self._outlook(swept, gaps, D, seconds)
+                self.has_handed_on = has_to_end = self._hands_on(len(gaps), outlook)
             if self._cursor.checkpoints.is_due(ends_pass=False):
                 self._cursor.checkpoints.make_within(step, variables.whole_w)
         del self._momentum  # frees its arrays
@@ -137,6 +152,20 @@ class Sweeps:
         self._caution = np.where(self._variables.is_trained, less, self._caution)
         self._slack = inf
         self.shown = []
+        self.has_handed_on = False
+
+    def _outlook(self, swept: SweepStatistics, gaps: list[Array], D: Array, seconds: SweepSeconds) -> Outlook:
+        """What the sweeps so far show of the tasks that are trained."""
+        trained = np.flatnonzero(self._variables.is_trained)
+        late = np.array(gaps[-1 - LATE_SWEEPS :])[:, trained]
+        return Outlook(
+            rates=tuple(map(rate, late.T.tolist())),
+            shares_left=tuple(shares_left(self._targets, swept.distance, swept.sums.gap, D)[trained].tolist()),
+            sweep_seconds=seconds.of_late,
+            whole_seconds=seconds.whole,
+            n_features=self._cursor.step.width,
+            n_free=int(self._statistics.of_alpha[1][trained].max()),
+        )
 
     def _settle(self, step: Step, near: Array) -> bool:
         """Stop training tasks that are near their optimum; returns whether all are."""

@@ -137,6 +137,15 @@ class DualStatistics:
     def of_alpha(self, known: tuple[Array, Array]) -> None:
         self._curvature, self._free_rows = known
 
+    def take_exact(self, tasks: list[int], curvature: Array, free: Array, M: Array, primal: Array) -> None:
+        """Figures of these tasks (k,) as a look at all rows at one w has them; M (2, k) are M+ and M-."""
+        self._curvature, self._free_rows = self._curvature.copy(), self._free_rows.copy()
+        self._curvature[tasks], self._free_rows[tasks] = curvature, free
+        self._M_plus[tasks], self._M_minus[tasks] = M
+        bound = np.full(self._variables.count, np.inf)
+        bound[tasks] = primal
+        self.meet(bound)
+
     def add_screened(self, rows: int) -> None:
         """Count rows that the reader has looked at and that rest at their bounds: their projected gradient is 0."""
         if rows:

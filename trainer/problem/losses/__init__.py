@@ -21,7 +21,13 @@ class Loss(Protocol):
     """A loss. alpha (n,) are dual variables, `dots` (n,) are <w, x_i>.
 
     m (n,) is what the loss is a function of: the margin y_i <w, x_i>, or the residual <w, x_i> - y_i of regression.
+
+    is_smooth   the loss has a derivative everywhere, and alpha is a function of m: sigma may be infinite in `proximal`
+    has_centre  `proximal` heeds centre and sigma
     """
+
+    is_smooth: bool
+    has_centre: bool
 
     def m(self, rows: "RowTerms", dots: Array) -> Array: ...
 
@@ -39,6 +45,13 @@ class Loss(Protocol):
 
     def dual(self, rows: "RowTerms", alpha: Array) -> float:
         """Sum of d_i(alpha_i)."""
+
+    def proximal(self, rows: "RowTerms", centre: Array, sigma: float, m: Array) -> tuple[Array, Array]:
+        """The alpha (n,) that maximises d_i(alpha_i) - m_i alpha_i - (alpha_i - centre_i)^2 / (2 sigma) for each row.
+
+        Second, h (n,) >= 0: how fast that alpha falls as m rises. sigma may be infinite for a smooth loss. (See
+        trainer.newton.)
+        """
 
 
 SVM_LOSSES = ("hinge", "squared_hinge")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.problem.losses.margin import without_zeros
+from streamsvm.trainer.problem.losses.margin import proximal_curvature, without_zeros
 
 if TYPE_CHECKING:
     from streamsvm.trainer.problem.tasks import RowTerms
@@ -20,6 +20,8 @@ class EpsilonInsensitive:
     """max(0, |r| - epsilon);  d(b) = y b - epsilon |b|,  |b| <= C."""
 
     epsilon: float
+
+    is_smooth, has_centre = False, True
 
     def m(self, rows: "RowTerms", dots: Array) -> Array:
         return dots - rows.target
@@ -47,6 +49,10 @@ class EpsilonInsensitive:
         squares = float(np.sum(self._curvature(rows.C) / 2.0 * alpha * alpha))
         return float(np.dot(rows.target, alpha) - self.epsilon * np.sum(np.abs(alpha))) - squares
 
+    def proximal(self, rows: "RowTerms", centre: Array, sigma: float, m: Array) -> tuple[Array, Array]:
+        free = _towards_zero(centre - sigma * m, sigma * self.epsilon)
+        return np.clip(free, -rows.C, rows.C), np.where((free != 0.0) & (np.abs(free) < rows.C), sigma, 0.0)
+
     def _excess(self, m: Array) -> Array:
         return np.maximum(0.0, np.abs(m) - self.epsilon)
 
@@ -60,6 +66,8 @@ class EpsilonInsensitive:
 class SquaredEpsilonInsensitive(EpsilonInsensitive):
     """max(0, |r| - epsilon)^2;  d(b) = y b - epsilon |b| - b^2 / (4 C)."""
 
+    is_smooth, has_centre = True, True
+
     def losses(self, rows: "RowTerms", m: Array) -> float:
         return float(np.sum(rows.C * self._excess(m) ** 2))
 
@@ -68,3 +76,12 @@ class SquaredEpsilonInsensitive(EpsilonInsensitive):
 
     def _curvature(self, C: Array) -> Array:
         return 1.0 / (2.0 * without_zeros(C))
+
+    def proximal(self, rows: "RowTerms", centre: Array, sigma: float, m: Array) -> tuple[Array, Array]:
+        gain, h = _towards_zero(centre / sigma - m, self.epsilon), proximal_curvature(rows.C, sigma)
+        return h * gain, np.where(gain != 0.0, h, 0.0)
+
+
+def _towards_zero(values: Array, by: float) -> Array:
+    """Each value nearer to 0 by so much, 0 if it is no further away."""
+    return np.sign(values) * np.maximum(0.0, np.abs(values) - by)

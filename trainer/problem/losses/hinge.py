@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 class Hinge(MarginLoss):
     """max(0, 1 - m);  d(a) = a,  0 <= a <= C."""
 
+    is_smooth, has_centre = False, True
+
     def losses(self, rows: "RowTerms", m: Array) -> float:
         return float(np.dot(rows.C, np.maximum(0.0, 1.0 - m)))
 
@@ -22,3 +24,8 @@ class Hinge(MarginLoss):
 
     def dual(self, rows: "RowTerms", alpha: Array) -> float:
         return float(alpha.sum())
+
+    def proximal(self, rows: "RowTerms", centre: Array, sigma: float, m: Array) -> tuple[Array, Array]:
+        free = centre + sigma * (1.0 - m)
+        alpha = np.clip(free, 0.0, rows.C)
+        return alpha, np.where((free > 0.0) & (free < rows.C), sigma, 0.0)

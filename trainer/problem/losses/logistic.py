@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import expit
 
 from streamsvm.storage.rows.csr import Array
 from streamsvm.trainer.problem.losses.margin import MarginLoss, projected_gradient, without_zeros
@@ -17,6 +18,8 @@ LEAST_SHARE, MOST_SHARE = 2.0**-100, 1.0 - 2.0**-33
 class Logistic(MarginLoss):
     """log(1 + exp(-m));  d(a) = C log C - a log a - (C - a) log(C - a),  0 <= a <= C, the optimum inside."""
 
+    is_smooth, has_centre = True, False
+
     def losses(self, rows: "RowTerms", m: Array) -> float:
         return float(np.dot(rows.C, np.logaddexp(0.0, -m)))
 
@@ -28,6 +31,10 @@ class Logistic(MarginLoss):
     def dual(self, rows: "RowTerms", alpha: Array) -> float:
         share = alpha / without_zeros(rows.C)
         return float(np.dot(rows.C, _entropy(share) + _entropy(1.0 - share)))
+
+    def proximal(self, rows: "RowTerms", centre: Array, sigma: float, m: Array) -> tuple[Array, Array]:
+        share = expit(-m)
+        return rows.C * share, rows.C * share * expit(m)
 
 
 def _entropy(share: Array) -> Array:

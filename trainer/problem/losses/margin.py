@@ -31,3 +31,8 @@ def projected_gradient(G: Array, is_lowest: Array, is_highest: Array) -> Array:
 def without_zeros(C: Array) -> Array:
     """C to divide by: 1 for rows that are left out, whose alpha is 0."""
     return np.where(C == 0.0, 1.0, C)
+
+
+def proximal_curvature(C: Array, sigma: float) -> Array:
+    """1 / (1 / sigma + D) with the D = 1 / (2 C) of a squared loss; 0 where C is."""
+    return 2.0 * C / (1.0 + 2.0 * C / sigma)

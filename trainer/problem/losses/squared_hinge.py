@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.problem.losses.margin import MarginLoss, projected_gradient, without_zeros
+from streamsvm.trainer.problem.losses.margin import MarginLoss, projected_gradient, proximal_curvature, without_zeros
 
 if TYPE_CHECKING:
     from streamsvm.trainer.problem.tasks import RowTerms
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 class SquaredHinge(MarginLoss):
     """max(0, 1 - m)^2;  d(a) = a - a^2 / (4 C),  0 <= a."""
+
+    is_smooth, has_centre = True, True
 
     def projected(self, rows: "RowTerms", alpha: Array) -> Array:
         return np.clip(alpha, 0.0, np.where(rows.C == 0.0, 0.0, np.inf))
@@ -27,3 +29,7 @@ class SquaredHinge(MarginLoss):
 
     def dual(self, rows: "RowTerms", alpha: Array) -> float:
         return float(alpha.sum() - np.sum(alpha * alpha / (2.0 * (2.0 * without_zeros(rows.C)))))
+
+    def proximal(self, rows: "RowTerms", centre: Array, sigma: float, m: Array) -> tuple[Array, Array]:
+        gain, h = centre / sigma + 1.0 - m, proximal_curvature(rows.C, sigma)
+        return h * np.maximum(0.0, gain), np.where(gain > 0.0, h, 0.0)

@@ -1,0 +1,82 @@
+"""Scans: all rows of a store once, in the order in which they lie, looked at by several threads."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Protocol
+
+from streamsvm.storage.features.visits import Visited
+from streamsvm.storage.rows.segment import Segment
+from streamsvm.trainer.sweeps.sweep import Threads
+
+SUMS = 4  # that a scan adds up side by side, in a fixed order: no more threads than these are of use
+
+Look = Callable[[int, Segment], None]  # (which of the SUMS to add to, rows)
+
+
+class InOrder(Protocol):
+    """A store of rows that can be read in order."""
+
+    def in_order(self) -> Iterator[Segment]:
+        """All rows once; a segment is valid until as many more have been taken as threads may use; ends early if the
+        store fails."""
+
+
+class Interrupted(Exception):
+    """The job is to end, or the store has failed: a scan has not come to its end."""
+
+
+class Scans:
+    """`each` is a scan.
+
+    going  gives segments until the job has to end
+    """
+
+    def __init__(
+        self,
+        store: InOrder,
+        n_rows: int,
+        visited: Visited,
+        threads: Threads,
+        going: Callable[[Iterator[Segment]], Iterator[Segment]],
+    ) -> None:
+        self._store, self._n_rows = store, n_rows
+        self._visited, self._threads, self._going = visited, threads, going
+        self.count = 0
+
+    def each(self, look: Look, n_sums: int = SUMS) -> None:
+        """Have all rows looked at. Segment i is for the sum i modulo n_sums. Raises Interrupted."""
+        self.count += 1
+        seen = sum(map(len, self._looked_at(look, n_sums)))
+        if seen != self._n_rows:
+            raise Interrupted
+
+    def _looked_at(self, look: Look, n_sums: int) -> Iterator[Segment]:
+        segments = enumerate(self._going(self._store.in_order()))
+        most = min(self._threads.count, n_sums)
+        if self._threads.pool is None or most == 1:
+            for number, rows in segments:
+                self._look_at(look, number % n_sums, rows)
+                yield rows
+            return
+        begun: deque[tuple[Segment, Future[None]]] = deque()
+        try:
+            for number, rows in segments:
+                begun.append((rows, self._threads.pool.submit(self._look_at, look, number % n_sums, rows)))
+                if len(begun) == most:
+                    yield _result(begun)
+            while begun:
+                yield _result(begun)
+        finally:
+            for _, left in begun:
+                left.exception()
+
+    def _look_at(self, look: Look, into: int, rows: Segment) -> None:
+        for batch in self._visited.all_batches(rows):
+            look(into, batch)
+
+
+def _result(begun: deque[tuple[Segment, Future[None]]]) -> Segment:
+    rows, done = begun.popleft()
+    done.result()
+    return rows

@@ -1,0 +1,134 @@
+"""The system of a Newton step, (I + sum_i h_i x_i x_i') d = -g, added up by a scan and solved by LAPACK.
+
+It has as many equations as there are features or, if these are fewer, rows with h_i > 0: by Woodbury's formula,
+
+    d = -(g - B' (I + B B')^-1 B g),   B = sqrt(h) x, a row for each row with h_i > 0.
+"""
+
+from typing import Protocol
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+from scipy.linalg.blas import dsyrk
+
+from streamsvm.storage.errors import ValuesOverflow
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.segment import Segment
+from streamsvm.trainer.newton.scans import SUMS
+from streamsvm.trainer.newton.system_kernel import add_squares, spread_out
+
+LARGEST = 8000  # equations: two cores take a minute for one solution of so many
+_SMALL_BYTES = 1 << 23  # of a matrix
+_BATCH_VALUES = 1 << 19  # of dense rows: 4 MiB
+_DENSE_PAYS = 12.0  # products of a pair of values in a sparse row, in the time of which BLAS makes one
+_FIRST_RIDGE, _MORE_RIDGE, _LARGEST_RIDGE = 1e-12, 100.0, 1.0
+_LEAST_PIVOT = 1e-13  # of the scaled matrix: below it the solution is made of rounding
+
+
+class TooLarge(Exception):
+    """The system would have more than LARGEST equations."""
+
+
+class System(Protocol):
+    """`add` rows, those of each sum in order, then `solve`.
+
+    n_sums  that can be added to at once
+    """
+
+    n_sums: int
+
+    def add(self, into: int, rows: Segment, picked: Array, h: Array) -> None:
+        """Add the rows at the positions `picked` (k,) with these h (k,) > 0 to one of the SUMS."""
+
+    def solve(self, g: Array) -> Array:
+        """The direction d (features,) for the gradient g (features,)."""
+
+
+def make_system(n_features: int, n_free: int) -> System:
+    """The system of so many features and rows with h_i > 0. Raises TooLarge."""
+    if min(n_features, n_free) > LARGEST:
+        raise TooLarge
+    return OfFeatures(n_features) if n_features <= n_free else OfRows(n_features)
+
+
+class OfFeatures:
+    """An equation for each feature."""
+
+    def __init__(self, n_features: int) -> None:
+        # A larger matrix is there once, and one thread adds to it.
+        n_sums = SUMS if 8 * n_features**2 <= _SMALL_BYTES else 1
+        self._sums = [np.zeros((n_features, n_features), order="F") for _ in range(n_sums)]
+        self._n_features, self.n_sums = n_features, n_sums
+
+    def add(self, into: int, rows: Segment, picked: Array, h: Array) -> None:
+        matrix, lengths = self._sums[into], np.diff(rows.indptr)[picked].astype(np.int64)
+        if float(lengths @ lengths) * _DENSE_PAYS <= float(self._n_features) ** 2 * len(picked):
+            add_squares(picked, h, rows.indptr, rows.indices, rows.values, matrix)
+            return
+        step = max(1, _BATCH_VALUES // self._n_features)
+        for begin in range(0, len(picked), step):
+            some = slice(begin, begin + step)
+            dense = np.zeros((len(picked[some]), self._n_features))
+            spread_out(picked[some], np.sqrt(h[some]), rows.indptr, rows.indices, rows.values, dense)
+            dsyrk(1.0, dense.T, beta=1.0, c=matrix, lower=1, overwrite_c=1)
+
+    def solve(self, g: Array) -> Array:
+        matrix, *others = self._sums
+        while others:
+            matrix += others.pop()
+        del self._sums[1:]
+        matrix[np.diag_indices(self._n_features)] += 1.0
+        return -solve_positive(matrix, g)
+
+
+class OfRows:
+    """An equation for each row with h_i > 0."""
+
+    n_sums = SUMS
+
+    def __init__(self, n_features: int) -> None:
+        self._n_features = n_features
+        self._parts: list[list[scipy.sparse.csr_array]] = [[] for _ in range(SUMS)]
+
+    def add(self, into: int, rows: Segment, picked: Array, h: Array) -> None:
+        columns = rows.values.astype(np.float64), rows.indices, rows.indptr
+        every = scipy.sparse.csr_array(columns, shape=(len(rows), self._n_features))
+        self._parts[into].append(scipy.sparse.diags_array(np.sqrt(h)) @ every[picked])
+
+    def solve(self, g: Array) -> Array:
+        parts = [part for sums in self._parts for part in sums]
+        if not parts:
+            return -g
+        B = scipy.sparse.vstack(parts, format="csr")
+        matrix = np.asfortranarray((B @ B.T).toarray())
+        matrix[np.diag_indices(B.shape[0])] += 1.0
+        return B.T @ solve_positive(matrix, B @ g) - g
+
+
+def solve_positive(matrix: Array, right: Array) -> Array:
+    """The solution x of matrix x = right for a positive definite matrix (n, n), whose lower half counts; it is changed.
+
+    Rows and columns are scaled to a diagonal of ones: features may differ by many orders of magnitude. A matrix that is
+    singular but for rounding, as of equal columns, is given a ridge, an ever larger one if need be.
+    """
+    scale = 1.0 / np.sqrt(np.diag(matrix))
+    matrix *= scale
+    matrix *= scale[:, np.newaxis]
+    ridge = 0.0
+    while (factor := _factor(matrix)) is None and ridge < _LARGEST_RIDGE:
+        larger = max(_FIRST_RIDGE, ridge * _MORE_RIDGE)
+        matrix[np.diag_indices(len(matrix))] += larger - ridge
+        ridge = larger
+    if factor is None:
+        raise ValuesOverflow("the system of a Newton step")
+    return scale * scipy.linalg.cho_solve((factor, True), scale * right, check_finite=False)
+
+
+def _factor(matrix: Array) -> Array | None:
+    """The lower Cholesky factor; None if there is none to be trusted."""
+    try:
+        factor, _ = scipy.linalg.cho_factor(matrix, lower=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        return None
+    return factor if np.diag(factor).min() ** 2 >= _LEAST_PIVOT else None

@@ -1,0 +1,30 @@
+"""Adds rows to the matrix of a system: sparse rows value by value, dense ones by way of BLAS.
+
+picked (k,) are positions of rows, h and factor (k,) belong to them.
+"""
+
+import numpy as np
+
+from streamsvm.storage.machine.compiled import njit
+from streamsvm.storage.rows.csr import Array
+
+# add_squares(..., matrix (d, d)): matrix += h_i x_i x_i', its lower half alone. spread_out(..., dense (k, d)), of zeros
+# before: its rows become factor_i x_i.
+
+
+@njit(cache=True, nogil=True)
+def add_squares(picked: Array, h: Array, indptr: Array, indices: Array, values: Array, matrix: Array) -> None:
+    for place in range(picked.shape[0]):
+        start, end = indptr[picked[place]], indptr[picked[place] + 1]
+        for j in range(start, end):
+            first, by = indices[j], h[place] * np.float64(values[j])
+            for k in range(start, j + 1):
+                second = indices[k]
+                matrix[max(first, second), min(first, second)] += by * np.float64(values[k])
+
+
+@njit(cache=True, nogil=True)
+def spread_out(picked: Array, factor: Array, indptr: Array, indices: Array, values: Array, dense: Array) -> None:
+    for place in range(picked.shape[0]):
+        for j in range(indptr[picked[place]], indptr[picked[place] + 1]):
+            dense[place, indices[j]] = factor[place] * np.float64(values[j])
