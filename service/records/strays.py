@@ -3,9 +3,11 @@
 Nothing here removes files.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 
 from streamsvm.service.errors import ServiceError
@@ -20,6 +22,7 @@ from streamsvm.storage.errors import StorageError
 from streamsvm.storage.models.model_file import read_about
 
 ASIDE = "aside"
+_SHOWN = 5
 
 
 def stray_paths(settings: Settings) -> list[Path]:
@@ -33,17 +36,34 @@ def stray_paths(settings: Settings) -> list[Path]:
 def put_aside(settings: Settings) -> list[Path]:
     """Move the directories without a record below `aside`; returns their new paths.
 
-    Raises ServiceError already_running, and what `open_store` raises.
+    A directory that cannot be moved does not keep the others from being moved.
+    Raises ServiceError already_running, not_put_aside, and what `open_store` raises.
     """
+    moved, failed = [], []
     with _alone(settings):
         open_store(settings)
-        moved = []
         for path in stray_paths(settings):
-            target = settings.data_dir / ASIDE / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            (settings.data_dir / path).rename(target)
-            moved.append(target)
-        return moved
+            try:
+                moved.append(_move(settings.data_dir / path, settings.data_dir / ASIDE / path))
+            except OSError as error:
+                where = "" if error.filename2 else f"{error.filename}: "
+                failed.append(f"{path} ({where}{error.strerror})")
+    if failed:
+        text = f"{len(moved)} are put aside, {len(failed)} are not: {', '.join(failed[:_SHOWN])}"
+        raise ServiceError("not_put_aside", text, "Move them to another place while no service runs.")
+    return moved
+
+
+def _move(path: Path, target: Path) -> Path:
+    """Move a directory to the target, or beside a directory that has been put aside there before."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    free = next(each for each in _names(target) if not os.path.lexists(each))
+    return path.rename(free)
+
+
+def _names(target: Path) -> Iterator[Path]:
+    yield target
+    yield from (target.with_name(f"{target.name}.{number}") for number in count(2))
 
 
 def adopt(settings: Settings) -> list[Path]:

@@ -279,6 +279,28 @@ def test_strays_are_put_aside_when_asked_for(directory, capsys):
     assert doctor(directory, capsys) == (0, {"sound": True, "findings": []})
 
 
+def test_what_was_put_aside_before_stays_beside_what_comes_later(directory, capsys):
+    directory.store.write_bytes(directory.older)
+    shutil.copytree(directory.path / "models", directory.path / "aside/models")
+    contents = sorted(path.read_bytes() for path in directory.path.rglob("*.json"))
+    moved = doctor(directory, capsys, "--put-aside")[1]["done"]
+    assert len(moved) == 3 and sum(path.endswith(".2") for path in moved) == 1
+    assert sorted(path.read_bytes() for path in directory.path.rglob("*.json")) == contents
+
+
+@pytest.mark.parametrize("is_file", [True, False], ids=["a file", "a link to nothing"])
+def test_what_cannot_be_put_aside_is_named_and_keeps_nothing_else_from_it(directory, capsys, is_file):
+    directory.store.write_bytes(directory.older)
+    in_the_way = directory.path / "aside/models"
+    in_the_way.parent.mkdir()
+    in_the_way.write_text("mine") if is_file else in_the_way.symlink_to("nowhere")
+    files = directory.files()
+    assert main(["doctor", "--data-dir", str(directory.path), "--put-aside"]) == 2
+    said = capsys.readouterr().err
+    assert "[not_put_aside]" in said and str(in_the_way) in said and "2 are put aside, 1 are not" in said
+    assert {path.relative_to(directory.path).parts[0] for path in files - directory.files()} == {"datasets", "jobs"}
+
+
 def test_nothing_is_put_aside_without_the_right_store(directory, capsys):
     directory.store.unlink()
     before = directory.files()
