@@ -18,6 +18,7 @@ from streamsvm.service.models.predicting.answers import first_names
 from streamsvm.service.models.predicting.inference import VERSION, check_version, describe, infer, left_out, outputs_of
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.models.predicting.tensors import read_tensors, wanted_outputs, write_tensors
+from streamsvm.storage.machine.long_work import one_at_a_time
 
 router = APIRouter(prefix="/v2", tags=["inference"])
 
@@ -94,7 +95,12 @@ async def model_infer(
     _refuse_encoding(request)
     most = context.settings.max_infer_bytes
     async with whole_body(request, most) as body, turn(request, context.shared.predictions):
-        rows, answer = await in_thread(request, lambda: answer_tensors(model_id, predictor, body, header_length, most))
+
+        def work() -> tuple[int, Response]:
+            with one_at_a_time(len(body) if header_length is None else header_length):
+                return answer_tensors(model_id, predictor, body, header_length, most)
+
+        rows, answer = await in_thread(request, work)
     request.app.state.metrics.observe_prediction("v2", rows, time.monotonic() - begun)
     return answer
 

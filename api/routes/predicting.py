@@ -27,6 +27,7 @@ from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Predict
 from streamsvm.service.models.predicting.raw_rows import TableRows
 from streamsvm.service.room import RoomFile
 from streamsvm.service.settings import Settings
+from streamsvm.storage.machine.long_work import one_at_a_time
 
 JSON = "application/json"
 TYPES = {
@@ -102,7 +103,9 @@ def predicted_rows(
     Raises ServiceError for the first fault.
     """
     if kind == JSON:
-        return _predict_json(values, predictor, b"".join(chunks), options.index_base)
+        body = b"".join(chunks)
+        with one_at_a_time(len(body)):
+            return _predict_json(values, predictor, body, options.index_base)
     complete = replace(options, format=TYPES[kind] if kind else predictor.text_format)
     limits = Limits(settings.max_predict_bytes, max_features=MOST_FEATURES)
     return _keep(values, predictor, predictor.predict_text(chunks, limits, complete))

@@ -67,7 +67,8 @@ class Fourier(FeatureMap):
         def apply(rows: Features) -> Features:
             z = np.empty((rows.n_rows, self.dimension), VALUE)
             project(*rows, omega, b, z)
-            np.cos(z, out=z)
+            with np.errstate(invalid="ignore"):  # projections may overflow; whoever takes the features refuses them
+                np.cos(z, out=z)
             z *= size
             indptr = np.arange(rows.n_rows + 1, dtype=INDPTR) * self.dimension
             return Features(indptr, np.tile(numbers, rows.n_rows), z.reshape(-1))

@@ -38,11 +38,11 @@ def label_place(like: dict[str, Any], names: Sequence[str] | None) -> int | None
         return None
     model = like if like.get("has_names") else {}
     features = set(model.get("columns", ()))
-    others = {name: place for place, name in enumerate(names) if name not in features}
+    others = set(names) - features
     if model.get("label_column") in others:
-        return others[model["label_column"]]
-    usual = [place for name, place in others.items() if name.lower() in LABEL_NAMES]
-    return usual[0] if len(usual) == 1 else None
+        return names.index(model["label_column"])
+    usual = [name for name in others if name.lower() in LABEL_NAMES]
+    return names.index(usual[0]) if len(usual) == 1 else None
 
 
 def match_columns(
@@ -95,11 +95,17 @@ def shown(names: Sequence[str]) -> str:
 
 
 def _by_name(like: dict[str, Any], names: Sequence[str], aside: Sequence[int]) -> Match:
-    place = {name: number for number, name in enumerate(names)}
-    if missing := [name for name in like["columns"] if name not in place]:
-        raise InputError("column_missing", f"the table lacks columns of the model: {shown(missing)}")
-    columns = _columns(like, [place[name] for name in like["columns"]])
-    if both := set(columns.places) & set(aside):
+    # What runs at the speed of C does it: there may be hundreds of thousands of names. Most stand as in training.
+    places = [place for place in range(len(names)) if place not in aside]
+    if len(places) == len(like["columns"]) and [names[place] for place in places] == like["columns"]:
+        return Match(_columns(like, places), [])
+    place = dict(zip(names, range(len(names)), strict=True))
+    if missing := set(like["columns"]) - place.keys():
+        ordered = [name for name in like["columns"] if name in missing]
+        raise InputError("column_missing", f"the table lacks columns of the model: {shown(ordered)}")
+    places = [*map(place.__getitem__, like["columns"])]
+    columns = _columns(like, places)
+    if both := set(aside).intersection(places):
         raise InputError("same_column", f"{names[min(both)][:40]} is a feature of the model, not the labels")
     of_model = {
         *like["columns"],
@@ -107,7 +113,8 @@ def _by_name(like: dict[str, Any], names: Sequence[str], aside: Sequence[int]) -
         *(like.get(option) for option in ASIDE),
         *(names[number] for number in aside),
     }
-    return Match(columns, [name for name in names if name not in of_model])
+    unknown = set(names) - of_model
+    return Match(columns, [name for name in names if name in unknown] if unknown else [])
 
 
 def _numbered(n_features: int, n_columns: int, aside: Sequence[int]) -> MixedColumns:
@@ -130,7 +137,8 @@ def _places(like: dict[str, Any], n_columns: int, aside: Sequence[int]) -> list[
 
 def _columns(like: dict[str, Any], places: list[int]) -> MixedColumns:
     words = set(like["categorical"])
-    return MixedColumns(like["columns"], places, [name in words for name in like["columns"]])
+    is_word = [name in words for name in like["columns"]] if words else [False] * len(places)
+    return MixedColumns(like["columns"], places, is_word)
 
 
 def _misfit(n_features: int, n_columns: int, aside: Sequence[int], may_be_labelled: bool = False) -> InputError:

@@ -29,7 +29,7 @@ class Heading:
             raise too_many_columns()
         self.names = names
         self.n_columns = n_columns
-        self._places = {} if names is None else {name: place for place, name in enumerate(names)}
+        self._places = {} if names is None else dict(zip(names, range(n_columns), strict=True))
 
     def place_of(self, name: str) -> int | None:
         """The place, from 0, of the column with this name; None if there is none."""

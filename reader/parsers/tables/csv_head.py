@@ -6,7 +6,7 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.libsvm.fault import NUMBER
 from streamsvm.reader.parsers.tables.columns import LABEL_NAMES, listed
-from streamsvm.reader.parsers.tables.csv_fields import is_missing, is_text
+from streamsvm.reader.parsers.tables.csv_fields import decoded, is_missing, is_text
 from streamsvm.reader.parsers.tables.mixed_columns import ALL
 
 LOOK_LINES = 100  # looked at below the first
@@ -83,7 +83,7 @@ def _has_known_name(first: Line, options: InputOptions) -> bool:
 
     InputError header_unclear if the dataset's columns are few numbers.
     """
-    names = {field.decode(errors="replace") for field in first}
+    names = set(decoded(first))
     like = options.like or {}
     before = set(like["columns"]) if like.get("has_names") else set()
     aside = {like.get(option) for option in ("label_column", "weight_column", "group_column") if before}

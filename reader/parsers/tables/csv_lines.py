@@ -22,12 +22,21 @@ from streamsvm.reader.parsers.tables.columns import (
     find_label,
     too_many_columns,
 )
-from streamsvm.reader.parsers.tables.csv_fields import BadQuote, Field, FieldReader, find_delimiter, is_missing, is_text
+from streamsvm.reader.parsers.tables.csv_fields import (
+    BadQuote,
+    Field,
+    FieldReader,
+    decoded,
+    find_delimiter,
+    is_missing,
+    is_text,
+)
 from streamsvm.reader.parsers.tables.csv_head import LOOK_LINES, has_header
 from streamsvm.reader.parsers.tables.fields_kernel import skip_blank
 from streamsvm.reader.parsers.tables.mixed_columns import check_header
 from streamsvm.reader.parsers.tables.table import TableParser
 from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
+from streamsvm.storage.machine.long_work import one_at_a_time
 from streamsvm.storage.rows.csr import Rows
 
 _LOOK_FIELDS = 1 << 16  # of the lines that are looked at to tell names from rows
@@ -109,6 +118,11 @@ class CsvLines(TableParser):
         if begin == end:
             return end
         line, following = self._line(begin)
+        with one_at_a_time(len(line)):
+            return self._settle_line(line, begin, following, end)
+
+    def _settle_line(self, line: bytes, begin: int, following: int, end: int) -> int:
+        """Settle the columns by this line at `begin`; return where the first row begins."""
         try:
             option = "tab" if self._options.format == "tsv" else self._options.delimiter
             reader = FieldReader(find_delimiter(line, option, may_be_one=not self._labelled))
@@ -142,13 +156,14 @@ class CsvLines(TableParser):
 
     def _names(self, fields: list[Field], begin: int) -> list[str]:
         """The names of the columns; a column without one is named as pandas does. InputError duplicate_column."""
-        names: dict[str, None] = {}
-        for number, (place, field) in enumerate(fields):
-            name = field.decode(errors="replace") or f"{UNNAMED}{number}"
-            if name in names:
-                raise self._window.error(begin + place, "duplicate_column", "a column name stands twice")
-            names[name] = None
-        return list(names)
+        names = decoded([field for _, field in fields])
+        if "" in names:
+            names = [name or f"{UNNAMED}{number}" for number, name in enumerate(names)]
+        if len(set(names)) < len(names):
+            first = dict(zip(reversed(names), range(len(names) - 1, -1, -1), strict=True))
+            twice = next(number for number, name in enumerate(names) if first[name] < number)
+            raise self._window.error(begin + fields[twice][0], "duplicate_column", "a column name stands twice")
+        return names
 
     def _below(self, n_columns: int, begin: int, end: int) -> list[list[bytes]]:
         """Fields of the lines from `begin` on that have `n_columns` fields; looks at up to LOOK_LINES lines."""

@@ -1,6 +1,7 @@
 """Reads CSV and TSV to predict: `column_match` finds the columns that the model was trained on."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,13 +11,34 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.tables.categories import Fields
 from streamsvm.reader.parsers.tables.column_match import Match, label_place, match_columns
-from streamsvm.reader.parsers.tables.columns import Columns
+from streamsvm.reader.parsers.tables.columns import Columns, Heading
 from streamsvm.reader.parsers.tables.csv import CsvParser, Faults
+from streamsvm.reader.parsers.tables.csv_fields import FieldReader
 from streamsvm.reader.parsers.tables.mixed_columns import MixedColumns
+from streamsvm.storage.machine.long_work import LARGE_BYTES
 from streamsvm.storage.models.model_file import Label
 from streamsvm.storage.rows.csr import LABEL, Array
 
 _ANOTHER = "\n"  # stands for a label that the model does not have
+
+
+class WideHead(NamedTuple):
+    """What a long first line says about the columns of a table with these options."""
+
+    options: InputOptions
+    line: bytes
+    reader: FieldReader
+    heading: Heading
+    columns: Columns
+    match: Match
+
+    def is_of(self, options: InputOptions, line: bytes) -> bool:
+        """Whether it is of the same options and the same line."""
+        return self.options.like is options.like and self.options == options and self.line == line
+
+
+# The last one: clients send the same names with each prediction, and to match 300,000 takes half a second.
+_last: WideHead | None = None
 
 
 class CsvToPredict(CsvParser):
@@ -33,6 +55,25 @@ class CsvToPredict(CsvParser):
         self._codes = {label: float(code) for code, label in enumerate(classes) if isinstance(label, str)}
         super().__init__(options, limits, LabelNames("string" if self._codes else "number"), labelled=False)
         self.match: Match | None = None
+        self._looked_below = False  # whether what the first line is depends on the lines below it
+
+    def _settle_line(self, line: bytes, begin: int, following: int, end: int) -> int:
+        global _last
+        if len(line) < LARGE_BYTES:
+            return super()._settle_line(line, begin, following, end)
+        known = _last
+        if known is not None and known.is_of(self._options, line):
+            self._reader, self._heading, self._columns, self.match = known[2:]
+            self.settle_columns(following, end)
+            return following
+        first_row = super()._settle_line(line, begin, following, end)
+        if self.match and self._reader and self.has_names and not self._looked_below:
+            _last = WideHead(self._options, line, self._reader, self._heading, self._columns, self.match)
+        return first_row
+
+    def _below(self, n_columns: int, begin: int, end: int) -> list[list[bytes]]:
+        self._looked_below = True
+        return super()._below(n_columns, begin, end)
 
     def _find_columns(self) -> Columns:
         """Find the labels alone: weights and groups are not read."""
@@ -43,6 +84,8 @@ class CsvToPredict(CsvParser):
     def feature_columns(self, begin: int, end: int) -> MixedColumns:
         like, heading, said_unnamed = self._options.like, self._heading, self._options.header == "no"
         assert like is not None
+        if self.match is not None:
+            return self.match.columns
         try:
             self.match = match_columns(like, heading.names, heading.n_columns, self._columns.aside, said_unnamed)
         except InputError as error:
