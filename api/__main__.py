@@ -14,6 +14,7 @@ from types import FrameType
 from streamsvm.api.app import create_app
 from streamsvm.api.server import check_bind, make_server
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.processes.fork_server import fork_server
 from streamsvm.service.processes.health import lock
 from streamsvm.service.processes.keeper import WorkerKeeper
 from streamsvm.service.processes.logs import log_as_json
@@ -54,6 +55,7 @@ def main() -> int:
     # When uvicorn ends it raises its signal again, which must unwind this function and not kill the process.
     signal.signal(signal.SIGTERM, _interrupt)
     try:
+        fork_server()  # of this thread, which lasts as long as the process: forks the worker and all that reads data in
         if worker:
             worker.start()
         print(f"StreamSVM on http://{settings.host}:{options.port}, data in {settings.data_dir}", flush=True)

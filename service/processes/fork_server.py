@@ -15,12 +15,23 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from streamsvm.storage.machine.child import child_environment
 
 MOST_BYTES = 1 << 16  # of a message
+
+
+def _has_word(descriptor: int, timeout: float | None) -> bool:
+    """Whether it can be read from within so many seconds.
+
+    By poll: a service has more descriptors than select can wait for.
+    """
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(None if timeout is None else 1000 * timeout))
 
 
 class Forked:
@@ -39,11 +50,15 @@ class Forked:
             self._code = self._server.exit_code(self._number, waits=False)
         return self._code
 
-    def wait(self) -> None:
-        """Wait until it has ended."""
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait until it has ended; return its exit code. Raises subprocess.TimeoutExpired after so many seconds."""
         if self._code is None:
-            select.select([self._handle], [], [])
+            if not _has_word(self._handle, timeout):
+                assert timeout is not None
+                raise subprocess.TimeoutExpired(str(self.pid), timeout)
             self._code = self._server.exit_code(self._number, waits=True)
+        assert self._code is not None
+        return self._code
 
     def fileno(self) -> int:
         """Its descriptor, which can be read from when it has ended; -1 after its context."""
@@ -51,9 +66,16 @@ class Forked:
 
     def kill(self) -> None:
         """End it, if it has not ended."""
+        self._send(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self._send(signal.SIGTERM)
+
+    def _send(self, number: signal.Signals) -> None:
         if self._handle >= 0:
             with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+                signal.pidfd_send_signal(self._handle, number)
 
     def __enter__(self) -> "Forked":
         return self
@@ -66,26 +88,28 @@ class Forked:
             self._handle = -1
 
 
+def _begin(descriptor: int, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-m", "streamsvm.service.processes.forking"]
+    # A Ctrl-C is for the process that started it, which then ends its children itself.
+    return subprocess.Popen(command, stdin=descriptor, env=environment, start_new_session=True)
+
+
 class ForkServer:
     """Starts the process and asks it to fork, until `close`. It ends with the thread that it was made on.
 
     Other threads may use it, and what it has forked, meanwhile.
+
+    begin  starts the process with a descriptor as its standard input, in an environment; used as subprocess.Popen
     """
 
-    def __init__(self) -> None:
+    def __init__(self, begin: Callable[[int, Mapping[str, str]], Any] = _begin) -> None:
         self._talk = threading.Lock()  # a thread's request and its answer belong together
         self._codes: dict[int, int | None] = {}
         self._environment = child_environment()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             with theirs:
-                self._process = subprocess.Popen(
-                    [sys.executable, "-m", "streamsvm.service.processes.forking"],
-                    stdin=theirs.fileno(),
-                    env=self._environment,
-                    # A Ctrl-C is for the process that started it, which then ends its children itself.
-                    start_new_session=True,
-                )
+                self._process = begin(theirs.fileno(), self._environment)
         except BaseException:
             self._socket.close()
             raise
@@ -119,7 +143,7 @@ class ForkServer:
     def exit_code(self, number: int, waits: bool) -> int | None:
         """The exit code of the process of this number; None while it runs. `waits`: it has ended, wait for the word."""
         with self._talk:
-            while self._codes[number] is None and (waits or select.select([self._socket], [], [], 0)[0]):
+            while self._codes[number] is None and (waits or _has_word(self._socket.fileno(), 0)):
                 self._learn()
             return self._codes[number]
 
@@ -190,9 +214,14 @@ def fork_server() -> ForkServer:
     server = known_fork_server() or _servers.get(threading.main_thread())
     if server is None or not server.is_alive():
         close_fork_server()
-        server = ForkServer()
-        with _lock:
-            _servers[threading.current_thread()] = server
+        server = use_fork_server(ForkServer())
+    return server
+
+
+def use_fork_server(server: ForkServer) -> ForkServer:
+    """Have this thread, which has none, use the server."""
+    with _lock:
+        _servers[threading.current_thread()] = server
     return server
 
 

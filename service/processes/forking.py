@@ -11,13 +11,16 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterable
+import traceback
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import import_module
+from pathlib import Path
+from typing import NoReturn
 
 from setproctitle import setproctitle
 
-from streamsvm.service.processes.fork_server import MOST_BYTES
+from streamsvm.service.processes.fork_server import MOST_BYTES, ForkServer, fork_server, use_fork_server
 from streamsvm.storage.machine.child import PARENT_VARIABLE, die_with_parent, leave
 from streamsvm.storage.rows.csr import load_kernels
 
@@ -119,18 +122,90 @@ def _set_environment(changes: dict[str, str | None]) -> None:
             os.environ[name] = value
 
 
-def main() -> None:
-    """Body of the process."""
-    die_with_parent()
+def load() -> None:
+    """Load what the processes need that are forked: libraries, modules, kernels."""
     for module in _MODULES:
         import_module(module)
     load_kernels()
+
+
+class LoadedServer:
+    """A fork server that is a fork of this process, used as one of subprocess.Popen."""
+
+    def __init__(self, descriptor: int, environment: Mapping[str, str]) -> None:
+        self._code: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.environ.update(environment)
+            _serve_in_a_fork(descriptor)
+
+    def poll(self) -> int | None:
+        """Its exit code; None while it runs."""
+        return self._wait(os.WNOHANG)
+
+    def wait(self) -> None:
+        """Wait until it has ended."""
+        self._wait(0)
+
+    def kill(self) -> None:
+        """End it, if it has not ended."""
+        if self.poll() is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def _wait(self, how: int) -> int | None:
+        if self._code is None:
+            pid, status = os.waitpid(self.pid, how)
+            if pid:
+                self._code = os.waitstatus_to_exitcode(status)
+        return self._code
+
+
+def serve_here() -> None:
+    """Load everything and fork this thread's fork server, which would take another second to load it.
+
+    Where libraries have threads the server is started: a fork would lack them.
+    """
+    load()
+    if sum(1 for _ in Path("/proc/self/task").iterdir()) == 1:
+        use_fork_server(ForkServer(LoadedServer))
+    else:
+        fork_server()
+
+
+def _serve_in_a_fork(descriptor: int) -> NoReturn:
+    """Turn this process, just forked, into what `python -m` would start."""
+    try:
+        os.setsid()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.dup2(descriptor, sys.stdin.fileno())
+        os.closerange(sys.stderr.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
+        setproctitle(" ".join((sys.executable, "-m", "streamsvm.service.processes.forking")))
+        _serve()
+    except SystemExit as ended:
+        leave(ended.code if isinstance(ended.code, int) else 1)
+    except BaseException:
+        traceback.print_exc()
+    leave(1)
+
+
+def _serve() -> NoReturn:
+    """Serve; in a forked process, do its task and end."""
+    die_with_parent()
     gc.freeze()  # what is there stays: to look through it would copy it into each process
     task = Forking().serve()
     code = task() if task else None
     if code:
         sys.exit(code)
     leave()
+
+
+def main() -> None:
+    """Body of the process."""
+    die_with_parent()
+    load()
+    _serve()
 
 
 if __name__ == "__main__":

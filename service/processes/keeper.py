@@ -1,17 +1,19 @@
-"""Keeps a worker process running beside the api process."""
+"""Keeps a worker process running beside the api process: forked, see fork_server.py."""
 
 import logging
+import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 
+from streamsvm.service.processes.fork_server import Forked, fork
 from streamsvm.service.processes.health import last_sign, worker_is_there
 from streamsvm.service.processes.worker import REFUSED
 from streamsvm.service.settings import Settings
-from streamsvm.storage.machine.child import child_environment
 
 _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 30.0
 _SHUTDOWN_SECONDS = 10.0
@@ -19,12 +21,14 @@ _LOOK_SECONDS = 1.0
 # More than a reader or a trainer may be silent: a worker may write gigabytes between two signs.
 _STALLS = 5
 _log = logging.getLogger("streamsvm.keeper")
+Child = subprocess.Popen[bytes] | Forked
+Start = Callable[[Sequence[str]], Child]
 
 
 class WorkerKeeper:
     """`start`, then `stop`; in between a worker that dies, or falls silent and is killed, is followed by another.
 
-    popen   starts a process
+    start   starts the process of a module with arguments
     pause   before the next is started; longer each time while none gives a sign of life; seconds
     look    between two looks for one
     """
@@ -32,21 +36,21 @@ class WorkerKeeper:
     def __init__(
         self,
         settings: Settings,
-        popen: Callable[..., subprocess.Popen] = subprocess.Popen,
+        start: Start | None = None,
         pause: float = _PAUSE_SECONDS,
         look: float = _LOOK_SECONDS,
     ) -> None:
-        self._popen = popen
+        self._start = start or _fork
         self._pause, self._look = pause, look
         self._trouble, self._has_signed = "", False
         self._data_dir = settings.data_dir
         self._patience = _STALLS * settings.stall_seconds
-        self._command = [sys.executable, "-m", "streamsvm.service.processes.worker", str(settings.data_dir)]
+        self._command = "streamsvm.service.processes.worker", str(settings.data_dir)
         self._stopping = threading.Event()
         self._ends_by = 0.0
         self._lock = threading.Lock()
-        self._child: subprocess.Popen | None = None
-        # The kernel kills the worker when the thread that started it ends: this one lasts as long as the process.
+        self._child: Child | None = None
+        # What starts the worker ends with a thread at the latest: this one lasts as long as the process.
         self._thread = threading.Thread(target=self._keep, name="worker-keeper", daemon=True)
 
     @property
@@ -97,7 +101,8 @@ class WorkerKeeper:
         """From its start to its end; what went wrong."""
         if (child := self._spawn()) is None:
             return ""
-        code = self._watch(child)
+        with child:
+            code = self._watch(child)
         if code != REFUSED:
             return f"the worker ended with code {code}"
         # One that is not ours; when it ends, or has ended without a word, there is to be another.
@@ -105,7 +110,7 @@ class WorkerKeeper:
             self._note_sign()
         return "the worker that had the data directory is gone"
 
-    def _watch(self, child: subprocess.Popen) -> int:
+    def _watch(self, child: Child) -> int:
         """Wait for its end, and bring that about if it gives no sign of life; its exit code."""
         sign, since = last_sign(self._data_dir, "worker"), time.monotonic()
         try:
@@ -127,9 +132,14 @@ class WorkerKeeper:
     def _note_sign(self) -> None:
         self._has_signed, self._trouble = True, ""
 
-    def _spawn(self) -> subprocess.Popen | None:
+    def _spawn(self) -> Child | None:
         with self._lock:
             if self._stopping.is_set():
                 return None
-            self._child = self._popen(self._command, env=child_environment(), start_new_session=True)
+            self._child = self._start(self._command)
             return self._child
+
+
+def _fork(command: Sequence[str]) -> Forked:
+    with Path(os.devnull).open("rb") as nothing:
+        return fork(command, (nothing.fileno(), sys.stdout.fileno(), sys.stderr.fileno()))

@@ -20,7 +20,7 @@ from streamsvm.service.jobs.lanes.lane_files import abouts_of, settle_lanes, wit
 from streamsvm.service.jobs.lanes.runner import LaneRunner
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.processes.attempts import Attempts, Ending
-from streamsvm.service.processes.fork_server import fork_server
+from streamsvm.service.processes.forking import serve_here
 from streamsvm.service.processes.health import give_sign, lock, unlock
 from streamsvm.service.processes.logs import JobLog, log_as_json
 from streamsvm.service.processes.queue import Queue
@@ -30,7 +30,6 @@ from streamsvm.service.records.unrecorded import sweep
 from streamsvm.service.settings import Settings
 from streamsvm.storage.files.durable import make_directory
 from streamsvm.storage.machine.child import die_with_parent, keep_private
-from streamsvm.storage.rows.csr import load_kernels
 from streamsvm.storage.rows.decoded_row_cache import release_when_short
 
 _POLL_SECONDS, _SIGN_SECONDS = 0.1, 1.0
@@ -187,17 +186,16 @@ class Worker:
         return run.control["elapsed_seconds"]
 
 
-def main(data_dir: Path) -> int:
+def main(data_dir: str | Path) -> int:
     """Body of the process. SIGTERM and SIGINT end it; the running job goes back to the queue."""
     die_with_parent()
     keep_private()
+    serve_here()  # before there are signals, a log and locks of this process
     log_as_json()
-    settings = Settings.from_environment(data_dir)
+    settings = Settings.from_environment(Path(data_dir))
     stopping: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda received, _frame: stopping.append(received))
-    fork_server()  # ready by the time that there is a job, and the first kernel here by that of its model
-    load_kernels()
     try:
         worker = Worker(settings)
     except ServiceError as error:
@@ -216,4 +214,4 @@ def main(data_dir: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(sys.argv[1]))

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import ExitStack
 from itertools import count, islice
 from pathlib import Path
 
@@ -122,6 +123,21 @@ def test_without_a_descriptor_for_it_there_is_no_process(start, server, tmp_path
     assert wait_for(process.poll) == 7
 
 
+def test_one_whose_descriptor_is_beyond_what_select_takes(start):
+    """A service with a thousand connections has such descriptors."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(limits[1], 4096), limits[1]))
+    with ExitStack() as held:
+        for _ in range(1100):
+            held.enter_context(Path(os.devnull).open("rb"))
+        process, _ = start("exit")
+        with process:
+            with pytest.raises(subprocess.TimeoutExpired):
+                start("sleep", "b")[0].wait(0)
+            assert process.wait(60) == 7
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
 def test_what_is_left_has_no_descriptor_and_keeps_its_exit_code(start):
     ended, _ = start("exit", "a")
     running, run = start("sleep", "b")
@@ -199,6 +215,43 @@ def test_all_die_with_the_process_that_started_them(tmp_path):
     starter.kill()
     starter.wait()
     wait_for(lambda: not is_running(pid) and not is_running(server_pid))
+
+
+# Ignores SIGTERM itself; its fork server is a fork of it.
+LOADED = f"""
+import signal, sys
+from streamsvm.service.processes.fork_server import fork, fork_server
+from streamsvm.service.processes.forking import LoadedServer, serve_here
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+serve_here()
+assert isinstance(fork_server()._process, LoadedServer)
+sys.exit(fork([{TASKS!r}, sys.argv[1]], [0, 1, 2]).wait())
+"""
+
+
+def start_loaded(directory: Path, task: str) -> subprocess.Popen:
+    (directory / "task").write_text(task)
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    return subprocess.Popen([sys.executable, "-c", LOADED, str(directory)], cwd=ROOT, env=environment)
+
+
+def test_a_server_that_is_a_fork_of_its_process_forks_as_any_other(tmp_path):
+    assert start_loaded(tmp_path, "exit").wait() == 7
+
+
+def test_a_server_that_is_a_fork_of_its_process_dies_with_it(tmp_path):
+    starter = start_loaded(tmp_path, "sleep")
+    pid, server_pid, session = began(tmp_path)
+    assert len({pid, server_pid, starter.pid}) == 3 and session == pid
+    starter.kill()
+    starter.wait()
+    wait_for(lambda: not is_running(pid) and not is_running(server_pid))
+
+
+def test_signals_that_a_process_ignores_end_what_its_server_forks(tmp_path):
+    starter = start_loaded(tmp_path, "sleep")
+    os.kill(began(tmp_path)[0], signal.SIGTERM)
+    assert starter.wait() == 256 - signal.SIGTERM
 
 
 def of_another_thread() -> ForkServer:

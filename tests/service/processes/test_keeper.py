@@ -13,6 +13,7 @@ from streamsvm.service.processes.health import give_sign, last_sign, lock, unloc
 from streamsvm.service.processes.keeper import WorkerKeeper
 from streamsvm.service.processes.worker import REFUSED
 from streamsvm.service.settings import Settings
+from streamsvm.storage.machine.child import child_environment
 from tests.api.app import Client
 from tests.end_to_end.service import wait_for
 
@@ -27,17 +28,19 @@ while True:
 
 
 class Starts:
-    """Used as subprocess.Popen: what each start comes to, an error or a program; the last one for ever."""
+    """Starts workers: what each start comes to, an error or a program; the last one for ever."""
 
     def __init__(self, *ends):
         self._ends = list(ends)
         self.children = []
 
-    def __call__(self, command, **options):
+    def __call__(self, command):
         end = self._ends.pop(0) if len(self._ends) > 1 else self._ends[0]
         if isinstance(end, Exception):
             raise end
-        self.children.append(subprocess.Popen([sys.executable, "-c", end, command[-1]], **options))
+        self.children.append(
+            subprocess.Popen([sys.executable, "-c", end, command[-1]], env=child_environment(), start_new_session=True)
+        )
         return self.children[-1]
 
 
