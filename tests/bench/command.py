@@ -18,7 +18,7 @@ Bench = Callable[[], Iterator[str]]
 Benches = Mapping[str, Bench | Mapping[str, Bench]]
 
 _LIBRARIES = ("numpy", "numba", "lmdb", "zstandard", "liblinear-official", "snapml")
-_SETTINGS = ("SIZE", "AGAINST")
+_SETTINGS = ("SIZE", "AGAINST", "CS")
 
 
 def main(module: str, description: str, benches: Benches, results: Path) -> int:

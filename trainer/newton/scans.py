@@ -7,8 +7,9 @@ from typing import Protocol
 
 from streamsvm.storage.features.visits import Visited
 from streamsvm.storage.rows.segment import Segment
-from streamsvm.trainer.sweeps.sweep import Threads
+from streamsvm.trainer.sweeps.sweep import ALONE, Threads
 
+_SHARED_BYTES = 1 << 23  # of rows: for fewer, threads wait longer than they work
 SUMS = 4  # that a scan adds up side by side, in a fixed order: no more threads than these are of use
 
 Look = Callable[[int, Segment], None]  # (which of the SUMS to add to, rows)
@@ -16,6 +17,10 @@ Look = Callable[[int, Segment], None]  # (which of the SUMS to add to, rows)
 
 class InOrder(Protocol):
     """A store of rows that can be read in order."""
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all its rows."""
 
     def in_order(self) -> Iterator[Segment]:
         """All rows once; a segment is valid until as many more have been taken as threads may use; ends early if the
@@ -41,7 +46,8 @@ class Scans:
         going: Callable[[Iterator[Segment]], Iterator[Segment]],
     ) -> None:
         self._store, self._n_rows = store, n_rows
-        self._visited, self._threads, self._going = visited, threads, going
+        self._visited, self._going = visited, going
+        self._threads = threads if store.n_bytes >= _SHARED_BYTES else ALONE
         self.count = 0
 
     def each(self, look: Look, n_sums: int = SUMS) -> None:

@@ -1,0 +1,114 @@
+"""The convergence table: seconds to a certified optimum, and how far from it others end, and whether they say so."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from streamsvm.reader.ingest.run import ingest, read_chunks
+from streamsvm.storage.blocks.manifest import read_manifest
+from tests.bench import jobs
+from tests.bench.convergence.peer import EPSILON, PEERS
+from tests.bench.convergence.problems import PROBLEMS, is_available
+from tests.bench.real_data import Rows
+from tests.bench.report import header, prose, row
+from tests.reference.data import write_libsvm
+
+LOSSES = ("hinge", "squared_hinge", "logistic", "epsilon_insensitive", "squared_epsilon_insensitive")
+LEVELS = (1e-4, 1e-6)
+MOST_SECONDS, PEER_SECONDS = 120.0, 60.0
+
+
+def Cs() -> tuple[float, ...]:
+    """The values of C: of the environment variable CS, or from 1e-3 to 1e4 in steps of ten."""
+    given = os.environ.get("CS")
+    return tuple(map(float, given.split(","))) if given else tuple(10.0**k for k in range(-3, 5))
+
+
+def run(name: str) -> Iterator[str]:
+    """Lines of Markdown."""
+    yield from prose(
+        "Each line is a whole job on rows that have been read in, its start and certificate included, with a cache of "
+        "a tenth of the decoded rows. *to 1e-4*, *to 1e-6*: seconds until (P - D) / P is certified to be that small. "
+        f"Others have all rows in memory; their seconds are those of `fit`, at most {PEER_SECONDS:g}, and *above* is "
+        "how far their objective is above the certified optimum; *told* if they said so. LIBLINEAR is at its default "
+        f"-e, scikit-learn at its defaults, and with 100 times the iterations. epsilon is {EPSILON}; regression is on "
+        "the classes -1 and +1. LinearSVR and LinearSVC penalise their intercept as the bias here; LogisticRegression "
+        "does not, and has no line with bias."
+    )
+    yield from header("loss", "C", "bias", *(f"to {level:.0e}" for level in LEVELS), *PEERS, words=3)
+    if not is_available(name):
+        yield row(name, *["not available"] * (2 + len(LEVELS) + len(PEERS)))
+        return
+    X, y = PROBLEMS[name]()
+    with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
+        yield from _lines(Path(directory), X, y)
+
+
+def _lines(directory: Path, X: sparse.csr_matrix, y: np.ndarray) -> Iterator[str]:
+    text, arrays = directory / "rows.svm", directory / "rows.npz"
+    write_libsvm(text, X, y)
+    X = sparse.csr_matrix(X, dtype=np.float64)
+    np.savez(arrays, data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, y=y)
+    with text.open("rb") as source:
+        ingest(read_chunks(source), directory / "data")
+    for loss, C, bias in product(LOSSES, Cs(), (False, True)):
+        ours, best = [], np.inf
+        for level in LEVELS:
+            seconds, certificate = _ours(directory / "data", loss, C, bias, level)
+            ours.append(seconds)
+            best = min(best, certificate["primal_objective"])
+        peers = [_peer(arrays, (X, y), peer, loss, C, bias, best) for peer in PEERS]
+        yield row(loss, f"{C:g}", "yes" if bias else "no", *ours, *peers)
+
+
+def _ours(dataset: Path, loss: str, C: float, bias: bool, level: float) -> tuple[str, dict]:
+    cache_bytes, _ = jobs.tenth(read_manifest(dataset))
+    done = jobs.train(
+        dataset, C=C, loss=loss, epsilon=EPSILON, bias=1.0 if bias else None, cache_bytes=cache_bytes, tolerance=None,
+        relative_gap=level, max_passes=10**6, max_seconds=MOST_SECONDS,
+    )  # fmt: skip
+    gap = done.certificate["relative_duality_gap"]
+    return f"{done.seconds:.2f}" if done.result["converged"] else f"not: {gap:.0e}", done.certificate
+
+
+def _peer(arrays: Path, rows: Rows, peer: str, loss: str, C: float, bias: bool, best: float) -> str:
+    """Seconds, and how far above the optimum."""
+    if bias and loss == "logistic" and peer != "LIBLINEAR":
+        return "-"
+    command = [sys.executable, "-m", "tests.bench.convergence.peer", str(arrays), peer, loss, repr(C), str(int(bias))]
+    began = time.perf_counter()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PEER_SECONDS)
+    except subprocess.TimeoutExpired:
+        return f"none in {time.perf_counter() - began:.0f} s"
+    except subprocess.CalledProcessError as error:
+        return f"failed: {error.stderr.strip().splitlines()[-1][:40]}"
+    found = json.loads(done.stdout)
+    above = objective(rows, np.array(found["w"]), loss, C, bias) / best - 1.0
+    return f"{found['seconds']:.2f}, {above:.0e} above" + (", told" if found["warned"] else "")
+
+
+def objective(rows: Rows, w: np.ndarray, loss: str, C: float, bias: bool) -> float:
+    """P(w), w (n_features,) or with the weight of the bias last."""
+    X, y = rows
+    outputs = X @ w[: X.shape[1]] + (w[-1] if bias else 0.0)
+    margin, excess = y * outputs, np.maximum(0.0, np.abs(outputs - y) - EPSILON)
+    losses = {
+        "hinge": lambda: np.maximum(0.0, 1.0 - margin),
+        "squared_hinge": lambda: np.maximum(0.0, 1.0 - margin) ** 2,
+        "logistic": lambda: np.logaddexp(0.0, -margin),
+        "epsilon_insensitive": lambda: excess,
+        "squared_epsilon_insensitive": lambda: excess**2,
+    }[loss]()
+    return float(w @ w) / 2.0 + C * float(np.sum(losses))
