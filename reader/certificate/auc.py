@@ -9,7 +9,7 @@ WEIGHTED = np.dtype(complex)
 
 
 def weighted(scores: Array, weight: Array) -> Array:
-    """Scores (n,) of rows that weigh so much (n,), as one array of WEIGHTED numbers, which is sorted as one."""
+    """Scores (n,) and weights (n,) as one array of WEIGHTED numbers, so that sorting moves both together."""
     return scores + 1j * weight
 
 

@@ -1,8 +1,8 @@
-"""How good probabilities are: log loss, Brier score, and a table of the probability said against the share observed.
+"""Measures predicted probabilities: log loss, Brier score, and a table of predicted against observed frequencies.
 
-Of two classes all three look at the probability of the first, as scikit-learn does of the positive one. Of several the
-Brier score sums over the classes (Brier 1950), and the table looks at the probability of the class predicted (Guo et
-al., "On calibration of modern neural networks", ICML 2017).
+With two classes all three use the probability of the first class, as scikit-learn uses that of the positive one. With
+more classes the Brier score sums over the classes (Brier 1950), and the table uses the probability of the predicted
+class (Guo et al., "On calibration of modern neural networks", ICML 2017).
 """
 
 from typing import Any
@@ -12,11 +12,11 @@ import numpy as np
 from streamsvm.storage.rows.csr import Array
 
 BINS = 10
-_LEAST = float(np.finfo(float).eps)  # scikit-learn's: a row said to be impossible costs 36, not infinity
+_LEAST = float(np.finfo(float).eps)  # scikit-learn's: a row whose class has probability 0 costs 36, not infinity
 
 
 class Calibration:
-    """`add` every row once, in any order. is_weighted: rows count as much as they weigh."""
+    """`add` every row once, in any order. is_weighted: rows count by their weights, else each counts once."""
 
     def __init__(self, is_weighted: bool = False) -> None:
         self._is_weighted = is_weighted
@@ -25,8 +25,7 @@ class Calibration:
         self._weight, self._said, self._so = np.zeros((3, BINS))
 
     def add(self, y: Array, predicted: Array, probabilities: Array, weight: Array | None = None) -> None:
-        """Classes (n_rows,) that rows have, and that they are taken for; probabilities (n_rows, n_classes); their
-        weights (n_rows,), if they count."""
+        """Count rows: true and predicted classes (n_rows,), probabilities (n_rows, n_classes), weights (n_rows,)."""
         rows = np.arange(len(y))
         own, weight = probabilities[rows, y], np.ones(len(y)) if weight is None else weight
         self._log_loss -= float(weight @ np.log(np.clip(own, _LEAST, 1.0 - _LEAST)))
@@ -45,7 +44,7 @@ class Calibration:
         self._so += np.bincount(place, weight * so, BINS)
 
     def figures(self) -> dict[str, Any]:
-        """log_loss and brier_score a row; reliability: rows, mean probability and share that was so of each bin."""
+        """Mean log_loss and brier_score; reliability: for each bin its rows, mean probability and observed share."""
         columns = (self._rows, self._weight, self._said, self._so)
         reliability = [
             {

@@ -1,4 +1,4 @@
-"""Dot products of rows with one vector, and sums of the same rows into another, in one go."""
+"""Computes dot products of rows with one vector, and adds the rows to another vector, in one pass over the rows."""
 
 import numpy as np
 

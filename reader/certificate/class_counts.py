@@ -1,4 +1,4 @@
-"""The confusion of classes, and the figures that follow from it."""
+"""Counts rows by true and predicted class, and computes accuracy, precision, recall and F1 from these counts."""
 
 from typing import Any
 
@@ -10,10 +10,10 @@ MOST_CONFUSED = 1000  # classes, whose confusion is a million numbers
 
 
 class ClassCounts:
-    """Counts of rows by what they are and what they are taken for; classes are places in a model's labels.
+    """Counts of rows by true and predicted class; a class is a place in the model's labels.
 
-    is_weighted                       rows count as much as they weigh
-    confusion (n_classes, n_classes)  rows that are of a class, by the class predicted; None of more than MOST_CONFUSED
+    is_weighted                       rows count by their weights, else each counts once
+    confusion (n_classes, n_classes)  counts by true class and predicted class; None for more than MOST_CONFUSED classes
     """
 
     def __init__(self, n_classes: int, is_weighted: bool = False) -> None:
@@ -24,7 +24,7 @@ class ClassCounts:
         self.confusion = np.zeros((n_classes, n_classes), number) if n_classes <= MOST_CONFUSED else None
 
     def add(self, y: Array, predicted: Array, weight: Array | None = None) -> None:
-        """Classes (n_rows,) that rows have, and that they are taken for; their weights (n_rows,), if they count."""
+        """Count rows with these true classes y, predicted classes and, if they count, weights, (n_rows,) each."""
         n_classes, is_right = len(self._rows), y == predicted
         self._rows += np.bincount(y, minlength=n_classes)
         self._own += np.bincount(y, weight, n_classes)
@@ -35,7 +35,7 @@ class ClassCounts:
 
     @property
     def accuracy(self) -> float:
-        """Share of the rows that are predicted as what they are."""
+        """Share of the rows whose predicted class is their true class."""
         return self._right.sum().item() / self._own.sum().item()
 
     @property
@@ -45,7 +45,7 @@ class ClassCounts:
         return float(np.mean(self._right[there] / self._own[there]))
 
     def by_class(self) -> list[dict[str, Any]]:
-        """rows, their weight if it counts, precision, recall and f1 of each; None: there is nothing to divide by."""
+        """For each class: rows, their weight if weights count, precision, recall and f1; None for a division by 0."""
         columns = (self._rows, self._own, self._predicted, self._right)
         return [
             {

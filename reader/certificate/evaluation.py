@@ -1,4 +1,4 @@
-"""The evaluation pass: once over all blocks with a fixed model, to find how good it is on them."""
+"""The evaluation pass: reads all rows once and measures how well a model predicts them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -67,10 +67,10 @@ class EvaluationPass:
 
 
 class ClassificationPass(EvaluationPass):
-    """How well a model tells `n_classes` apart; class codes of rows are places in its labels.
+    """Evaluation of a model with `n_classes` classes; class codes of rows are places in its labels.
 
-    counts        what the rows are, and what they are taken for
-    calibration   of the probabilities that the `sigmoid` makes; None without
+    counts        rows by true and predicted class
+    calibration   measures the probabilities that the `sigmoid` gives; None without a sigmoid
     """
 
     def __init__(self, applied: Applied, n_classes: int, sigmoid: Sigmoid | None) -> None:

@@ -1,4 +1,4 @@
-"""Folds of a cross-validation: rows left out of training, and the decision values the certificate finds for them."""
+"""Folds of a cross-validation: deals rows to folds, and stores the decision values of rows that tasks leave out."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,8 @@ _WORD = (1 << 64) - 1
 def fold_of(keys: Array, of: int, seed: int) -> Array:
     """The fold (n,) int64, 0 to `of` - 1, of rows with these keys (n,): ids, or hashes of groups.
 
-    A hash (splitmix64: Steele, Lea, Flood, OOPSLA 2014) of seed and key: of no other rows, nor of their order.
+    It is a hash (splitmix64: Steele, Lea, Flood, OOPSLA 2014) of seed and key, so other rows and their order do not
+    matter.
     """
     z = keys.astype(np.uint64) + np.uint64((seed + 1) * 0x9E3779B97F4A7C15 & _WORD)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -28,10 +29,9 @@ def fold_of(keys: Array, of: int, seed: int) -> Array:
 
 
 class HeldOut:
-    """Writes down the decision values of the rows that lanes leave out, as a certificate meets them.
+    """Stores the decision values, and the targets or signs, of rows that tasks leave out, as a certificate visits them.
 
-    With what they would have been, had they been trained on. lanes: those that leave rows out. Weights of rows are the
-    same to all lanes.
+    lanes  places of the tasks that leave rows out. A row has the same weight in all of them
     """
 
     def __init__(self, run: Path, n_rows: int, lanes: Sequence[int] = (0,)) -> None:
@@ -52,7 +52,7 @@ class HeldOut:
             self.put_weights(row_id, weight)
 
     def put(self, lane: int, row_id: Array, target: Array, decision_values: Array) -> None:
-        """Rows (n,) that a lane leaves out."""
+        """Store the targets and decision values of rows (n,) that a task leaves out."""
         found = np.empty(len(row_id), HELD_OUT)
         found["is_held_out"], found["target"], found["decision_value"] = True, target, decision_values
         self._lanes[lane][row_id] = found

@@ -1,17 +1,19 @@
-"""Numbers labels that are strings; rows hold the numbers.
+"""Numbers labels that are strings, and hashes groups; rows hold the numbers and the hashes.
 
 The manifest keeps the names, in the order of their numbers (`Manifest.label_names`). `RowEncoder` of
 reader.stream.pieces turns a row's number into the class code that training uses. The plan of a job looks the names up
 for the model (`JobPlan.model_labels`), so that a model predicts names.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from hashlib import blake2b
 
 import numpy as np
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import LabelType
-from streamsvm.storage.rows.csr import LABEL, Array
+from streamsvm.storage.rows.csr import GROUP, LABEL, Array
 
 MOST_NAMES = 10_000
 MOST_CHARACTERS = 256
@@ -39,3 +41,15 @@ class LabelNames:
         if len(self._numbers) > MOST_NAMES:
             raise InputError("too_many_labels", f"there are more than {MOST_NAMES} different labels that are strings")
         return np.fromiter(map(self._numbers.__getitem__, labels), LABEL, len(labels))
+
+
+@lru_cache(1 << 16)
+def group_of(value: str) -> int:
+    """The first 8 bytes of the BLAKE2b hash of a text in UTF-8, little-endian: equal on all machines."""
+    return int.from_bytes(blake2b(value.encode(), digest_size=8).digest(), "little")
+
+
+def groups_of(values: Iterable[object]) -> Array:
+    """(n,) uint64: the hashes of strings or numbers; a number is hashed as its text, such as 7 or 0.5."""
+    texts = (value.decode(errors="replace") if isinstance(value, bytes) else str(value) for value in values)
+    return np.fromiter(map(group_of, texts), GROUP)

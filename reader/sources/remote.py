@@ -7,8 +7,7 @@ AZURE_STORAGE_*). They never pass through this module, so that no error can show
 import logging
 from typing import Any
 
-from streamsvm.reader.sources.locations import begin_of_pattern, is_pattern
-from streamsvm.reader.sources.patterns import Pattern
+from streamsvm.reader.sources.locations import Pattern, begin_of_pattern, is_pattern
 
 _VERSIONS = ("ETag", "etag", "generation", "mtime", "LastModified", "last_modified", "updated", "created")
 # The libraries' caches of listings are off: `look` has to see whether a file has changed.

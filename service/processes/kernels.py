@@ -111,7 +111,7 @@ def _reading() -> Iterator[None]:
     """Parses, shuffles and encodes some rows, and decodes them; numbers features anew, as only wide data has them."""
     import numpy as np  # noqa: PLC0415 - slow to import, and the process that shows the bar does without
 
-    from streamsvm.reader.ingest.numbering.feature_list import FeatureList  # noqa: PLC0415
+    from streamsvm.reader.ingest.numbering.renumber import FeatureList  # noqa: PLC0415
     from streamsvm.reader.ingest.numbering.renumber_kernel import renumber  # noqa: PLC0415
     from streamsvm.reader.ingest.run import ingest  # noqa: PLC0415
     from streamsvm.reader.limits import Limits  # noqa: PLC0415

@@ -19,14 +19,13 @@ from streamsvm.storage.rows.segment import CODE, NO_COLUMN, Columns
 from streamsvm.trainer.kernels.adaptive import adapt, sample_visits, share_visits
 from streamsvm.trainer.kernels.coordinate import DISTANCE, GAP, VIOLATION
 from streamsvm.trainer.kernels.crammer_singer import visit_crammer_singer
+from streamsvm.trainer.kernels.cutting_planes import breakpoints, minimise_on_simplex, move_along, slope_after
 from streamsvm.trainer.kernels.hinge import Dual, Notes, Weights, move_on, visit_rows
 from streamsvm.trainer.kernels.hinge_lanes import visit_lanes
-from streamsvm.trainer.kernels.line_search import breakpoints, move_along, slope_after
 from streamsvm.trainer.kernels.logistic import visit_logistic
 from streamsvm.trainer.kernels.order import next_random, permutation
 from streamsvm.trainer.kernels.pegasos import pegasos_visits
 from streamsvm.trainer.kernels.regression import visit_regression
-from streamsvm.trainer.kernels.simplex import minimise_on_simplex
 from streamsvm.trainer.problem.lane_kernel import (
     add_in_lanes,
     dots_of_lanes,

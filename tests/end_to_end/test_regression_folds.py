@@ -12,7 +12,7 @@ from sklearn.model_selection import PredefinedSplit, cross_val_predict, cross_va
 from sklearn.svm import LinearSVR
 
 from streamsvm.reader.certificate.folds import fold_of
-from streamsvm.reader.parsers.groups import group_of
+from streamsvm.reader.parsers.label_names import group_of
 from tests.contracts.problems import libsvm_text, stored_rows, weighted_text
 from tests.end_to_end.conftest import weights
 from tests.end_to_end.service import PLAIN

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from streamsvm.trainer.sweeps.schedule import WHOLE_EVERY, Next, is_told, is_worth_threads, next_sweep
+from streamsvm.trainer.sweeps.sweep import WHOLE_EVERY, Next, is_told, is_worth_threads, next_sweep
 
 WHOLE, SHORT, STOP = Next
 

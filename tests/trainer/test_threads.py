@@ -12,7 +12,7 @@ from scipy import sparse
 
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.trainer.checkpoints import Slots
-from streamsvm.trainer.kernels.lock import acquire, release
+from streamsvm.trainer.kernels.threads import acquire, release
 from streamsvm.trainer.problem.losses import SVM_LOSSES
 from tests.contracts.kernels import BOXES, columns, signs, visit
 from tests.contracts.problems import a_dataset, make_dataset

@@ -24,8 +24,8 @@ from streamsvm.trainer.solvers import make_cursor
 from streamsvm.trainer.sweeps.run import Sweeps
 from streamsvm.trainer.sweeps.sweep import threads_for
 from streamsvm.trainer.updates.convergence import StoppingTargets
-from streamsvm.trainer.updates.make_variables import make_variables
 from streamsvm.trainer.updates.statistics import DualStatistics, warm_statistics
+from streamsvm.trainer.updates.updater import make_variables
 
 _MOST_SWEEPS = 1000
 

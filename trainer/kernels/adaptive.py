@@ -17,7 +17,7 @@ LEAST, MOST = 1.0 / 20.0, 20.0
 ADAPTATION = 0.2  # "c" in the papers
 _STEEPEST = math.log(MOST / LEAST)
 
-# With accumulators a row has a credit from 0 to 1, what it is still owed of a visit. Its visits in a sweep:
+# With accumulators each row has a credit from 0 to 1, the fraction of a visit that it is owed. Its visits in a sweep:
 #
 #   t = credit_i + q p_i,  visits[position] = floor(t),  credit_i <- t - floor(t)
 #
@@ -34,7 +34,7 @@ def share_visits(row_id: Array, q: float, preference: Array, credit: Array, visi
         credit[i] = t - int(t)
 
 
-# As printed, in algorithm 4: as many visits a sweep as there are rows, each row its share of those that are left.
+# As printed in algorithm 4, a sweep makes as many visits as there are rows. Each row in turn gets
 #
 #   m = (visits left) p_i / (sum of the preferences of the rows to come)
 #   visits[position] = floor(m), or one more with a chance of m - floor(m)
@@ -60,14 +60,14 @@ def sample_visits(row_id: Array, seed: int, preference: Array, left: Array, visi
         left[1] -= p
 
 
-# Learns from visits, one after the other. With Delta the gain of a visit to row i and r the running mean of gains:
+# The preferences change after each visit. With Delta the gain of a visit to row i, and r the running mean of gains:
 #
 #   p_i <- min(max(p_i exp(c (Delta / r - 1)), 1 / 20), 20),  r <- (1 - 1/N) r + Delta / N
 #
-# The first N visits of all only change r, and so does every visit before the first gain.
+# The first N visits of a job, and all visits before the first gain, change r only.
 #
 # Inputs      order (k,) int32: visited positions; row_id (n,) int32; gain (k,) float64; N, rows in a sweep
-# In place    preference (n_rows,) float32 by row_id; mean (2,) float64 = r, visits it was made of
+# In place    preference (n_rows,) float32 by row_id; mean (2,) float64 = r, and the visits it is the mean of, up to N
 
 
 @njit(cache=True)

@@ -26,7 +26,7 @@ from streamsvm.trainer.kernels.machine import (
     slot_of,
 )
 from streamsvm.trainer.kernels.maintenance import lightest, merge, partner
-from streamsvm.trainer.kernels.team import claim, mark, marked, seconds, wait_for
+from streamsvm.trainer.kernels.threads import claim, mark, marked, seconds, wait_for
 
 # Problem     min over f of  1/2 |f|^2 + sum_i C_i max(0, 1 - y_i f(x_i)),  f(x) = factor sum_s beta_s k(z_s, x),
 #             with at most `budget` vectors z_s
@@ -36,16 +36,16 @@ from streamsvm.trainer.kernels.team import claim, mark, marked, seconds, wait_fo
 # Visit of row i, with g = 1 - y_i f(x_i):
 #
 #   BSCA   d = clip(alpha_i + g, 0, C_i) - alpha_i,  alpha_i += d,  beta of x_i += y_i d
-#   BSGD   t-th of all, from 1: factor = 1 / (t - 1) while f is looked at; beta of x_i += y_i n C_i if g > 0
+#   BSGD   t-th visit of the job, from 1: factor = 1 / (t - 1) in f; beta of x_i += y_i n C_i if g > 0
 #
-# The row's own vector is added to, if it is still as it was, and goes if nothing of it is left. Else the row becomes
-# a new vector. If there are more than the budget then, the one of the smallest |beta| is merged with one of its sign
-# (trainer.kernels.merging).
+# If x_i is a support vector that has not been merged, its beta changes; the vector goes when beta becomes 0. Otherwise
+# x_i becomes a new vector. If there are then more vectors than the budget, the vector with the smallest |beta| is
+# merged with one of the same sign (trainer.kernels.merging).
 #
-# Rows come in batches of at most BATCH. Their products with all vectors, and kernel values, are made first, by all
-# threads. The first then makes the visits, one after the other, and keeps up with what has changed: a new vector is a
-# row, whose products with the rows to come are made, and the products of a merged vector are the sum, by h and 1 - h,
-# of those of the two. So every visit sees the vectors as they are, whatever the number of threads.
+# Rows come in batches of at most BATCH. First all threads compute the rows' products with all vectors, and the kernel
+# values. Then the first thread visits the rows one after the other and updates the products: for a new vector it
+# computes those with the batch's remaining rows; for a merged vector they are h and 1 - h times those of the two. So
+# every visit sees the current vectors, whatever the number of threads.
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc"})
@@ -56,7 +56,7 @@ def _sum_of_products(a: Array, b: Array) -> float:
     return total
 
 
-# _maintain: merge until there are no more vectors than the budget.
+# _maintain: merge two vectors, or remove the lightest one if it has no partner.
 
 
 @njit(cache=True, nogil=True)
@@ -75,7 +75,7 @@ def _maintain(
     vectors.figures[MERGING_SECONDS] += seconds() - began
 
 
-# _visit: the row at p of a batch; returns by how much it raised the dual objective (BSCA).
+# _visit: visit the row at p of a batch; returns by how much that raised the dual objective (BSCA).
 
 
 @njit(cache=True, nogil=True)
@@ -113,7 +113,7 @@ def _visit(
     return d * (g - 0.5 * d)
 
 
-# _make: the products and kernel values of the row at p of a batch.
+# _make: compute the products and kernel values of the row at p of a batch.
 
 
 @njit(cache=True, nogil=True)
@@ -125,8 +125,8 @@ def _make(thread: int, p: int, position: int, rows: Columns, gamma: float, vecto
     gaussian(products, vectors.norms, rows.Qii[position], gamma, batch.room[thread], batch.values[thread, p])
 
 
-# help_with: what threads but the first do. Each claims a row, waits until all batches before the row's are done with,
-# makes it in a place of its own, and marks it.
+# help_with: the work of all threads but the first. A thread claims a row, waits until all earlier batches are finished,
+# computes the row's products and values in memory of its own, and marks the row as ready.
 
 
 @njit(cache=True, nogil=True)
@@ -141,7 +141,8 @@ def help_with(thread: int, order: Array, rows: Columns, rule: Rule, vectors: Vec
         mark(batch.made, thread * BATCH + p, number + 1)
 
 
-# _taken: whether another thread has made the row at p of a batch, from 1; it then stands where the first makes its own.
+# _taken: copy the products and values of the row at p of a batch (numbered from 1) from the thread that has computed
+# them; returns whether there is one.
 
 
 @njit(cache=True, nogil=True)
@@ -154,8 +155,8 @@ def _taken(p: int, number: int, batch: Batch) -> bool:
     return False
 
 
-# budgeted_visits: what the first thread does. It makes rows as the others do, and, of those that others have begun but
-# not made by then, its own copy: it waits for nobody, who may have no core just then.
+# budgeted_visits: the work of the first thread. It also claims and computes rows; those that other threads have claimed
+# but not finished in time it computes itself: it waits for no thread, since that thread may have no core.
 #
 # Inputs      order (k,) int32: positions to visit; rows: a segment's columns; degradations: a table of them
 # In place    alpha (n_rows,) float64 by row id (BSCA); vectors; gain (k,) float64 of each visit; batch

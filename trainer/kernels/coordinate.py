@@ -1,4 +1,4 @@
-"""One coordinate of the dual: what the kernels that visit rows have in common."""
+"""Parts that the kernels for coordinate steps share: projected gradient, score, a row's terms, additions to w."""
 
 import numpy as np
 
@@ -13,7 +13,8 @@ ROWS_AHEAD = 3
 _A_LINE = 16  # indices or values in a line of the cache
 _PREFETCHED = 256  # of them in a row, at most
 
-# How little a row has left to teach: `score_of` takes one of these. The highest leaves the cache first.
+# Kinds of score that `score_of` computes. Rows with the highest scores leave the cache first: training gains least by
+# them.
 GAP, VIOLATION, DISTANCE = 0, 1, 2
 
 

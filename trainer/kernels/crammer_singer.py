@@ -10,7 +10,7 @@ from streamsvm.storage.rows.csr import LARGE_W, Array
 from streamsvm.storage.rows.segment import Columns
 from streamsvm.trainer.kernels.coordinate import ROWS_AHEAD, kind_of, prefetch_row, weight_of
 from streamsvm.trainer.kernels.hinge import Dual, Notes, Weights
-from streamsvm.trainer.kernels.lock import acquire, release
+from streamsvm.trainer.kernels.threads import acquire, release
 from streamsvm.trainer.problem.tasks import Table
 
 # Problem     min 1/2 sum_m |w_m|^2 + sum_i sum_m e_im alpha_im,  w_m = sum_i alpha_im x_i,  over

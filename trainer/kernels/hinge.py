@@ -19,7 +19,7 @@ from streamsvm.trainer.kernels.coordinate import (
     weighed,
     weight_of,
 )
-from streamsvm.trainer.kernels.lock import acquire, release
+from streamsvm.trainer.kernels.threads import acquire, release
 from streamsvm.trainer.problem.tasks import Table
 
 

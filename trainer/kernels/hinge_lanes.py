@@ -17,18 +17,18 @@ from streamsvm.trainer.kernels.coordinate import (
     weight_of,
 )
 from streamsvm.trainer.kernels.hinge import Dual, Weights
-from streamsvm.trainer.kernels.lock import acquire, release
+from streamsvm.trainer.kernels.threads import acquire, release
 from streamsvm.trainer.problem.lane_kernel import add_lanes, dot_lanes
 from streamsvm.trainer.problem.tasks import Table
 from streamsvm.trainer.updates.statistics import Sums
 
 # Problem     as in kernels/hinge.py, in each task
 #
-# A row is visited in all tasks at once: its dot products are summed up together, and w is added to if any alpha of it
-# has changed. A task with U_i = 0 for the row is left as it is.
+# A visit to a row makes its step in all tasks: it computes their dot products together, and adds the row to w once if
+# any alpha_i has changed. A task with U_i = 0 does not change.
 #
-# In place    dual.alpha; weights; sums, (width,) each; score (k,) float32: the lowest of all tasks', inf if they
-#             all leave the row out
+# In place    dual.alpha; weights; sums, (width,) each; score (k,) float32: the lowest over the tasks, inf if all of
+#             them leave the row out
 
 
 @njit(cache=True, nogil=True)
@@ -64,7 +64,7 @@ def visit_lanes(
             was, a = before[i], alpha[i]
             m = sign * z[lane]
             if was == a and ((a == 0.0 and m >= 1.0) or (a == U and D == 0.0 and m <= 1.0)):
-                # At rest: in most lanes most rows are.
+                # The row rests in this task, as most rows do in most tasks.
                 least = min(least, abs(m - 1.0))
                 has_rested[lane] = 1.0
                 continue

@@ -1,4 +1,4 @@
-"""The support vectors of a kernel machine while they come, change and are merged."""
+"""Adds support vectors to a kernel machine in training, and removes them."""
 
 import math
 from typing import NamedTuple
@@ -14,12 +14,13 @@ BATCH = 8
 
 
 class Rule(NamedTuple):
-    """How visits are made.
+    """The parameters of visits.
 
-    table        of one task, with U = C
-    is_gradient  BSGD, not BSCA; n_rows: of the whole problem
-    is_looked_up a partner is chosen by the table of degradations, else by searching for each
-    candidates   so many partners, at random, are looked at; 0: all
+    table        table of one task, with U = C
+    n_rows       rows of the whole problem
+    is_gradient  BSGD, not BSCA
+    is_looked_up the degradations of candidates are looked up in a table, else each is searched for
+    candidates   number of random candidates for a merge; 0: all vectors are candidates
     """
 
     table: Table
@@ -34,14 +35,14 @@ class Rule(NamedTuple):
 class Vectors(NamedTuple):
     """The support vectors, each at a slot.
 
-    Z        (width, n_slots) float32, column s times scale[s] is z_s; 0 where there is none
-    scale    (n_slots,) float64 > 0: a vector that is merged with a light one changes in the features of this one alone
-    beta     (n_slots,) float64, 0 where there is none
+    Z        (width, n_slots) float32: scale[s] times column s is z_s; 0 in free slots
+    scale    (n_slots,) float64 > 0: with it, a merge changes Z only in the features of the vector with fewer features
+    beta     (n_slots,) float64, 0 in free slots
     inner    (n_slots, n_slots) float64 = <z_s, z_r>; norms (n_slots,) float64 = |z_s|^2
-    features (n_slots, width) int32: those of z_s are among the first `lengths[s]` of row s, in any order
-    row      (n_slots,) int64: the row that z_s still is; MERGED; FREE: there is no vector
+    features (n_slots, width) int32: the first `lengths[s]` of row s are the features of z_s, in any order
+    row      (n_slots,) int64: id of the row whose x is z_s; MERGED: none; FREE: the slot has no vector
     figures  (FIGURES,) float64, see below
-    state    (1,) int64 > 0, of the random numbers
+    state    (1,) int64 > 0, state of the random numbers
     """
 
     Z: Array
@@ -57,13 +58,13 @@ class Vectors(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Room for what is made of a batch, by each thread its own.
+    """The rows of a batch, with memory for each thread.
 
-    products (n_threads, BATCH, n_slots) float32 and values (n_threads, BATCH, n_slots) float64: with all vectors
-    room     (n_threads, n_slots) float64
-    dense    (width,) float32, all 0; slots (n_slots,) int64; near (3, n_slots) float64
-    claimed  (1,) int64 = 0: rows that somebody has begun; finished (1,) int64 = 0: finished batches
-    made     (n_threads * BATCH,) int64: the batch, from 1, of which a thread has made the row at this place
+    products (n_threads, BATCH, n_slots) float32: products with all vectors; values, float64: kernel values
+    room     (n_threads, n_slots) float64: scratch memory
+    dense    (width,) float32: scratch memory, all 0; slots (n_slots,) int64 and near (3, n_slots) float64 likewise
+    claimed  (1,) int64, 0 at first: rows that a thread has claimed; finished (1,) int64: batches that are finished
+    made     (n_threads * BATCH,) int64: the batch, from 1, whose row at this place the thread has computed
     """
 
     products: Array
@@ -78,9 +79,9 @@ class Batch(NamedTuple):
 
 
 FREE, MERGED = -2, -1
-NOTHING = np.float32(1e-30)  # a value of a feature that has come to 0
-# Places in Vectors.figures. Over all passes: vectors, visits, vectors merged, their degradations, seconds of merging
-# and of visits; in this pass: largest and smallest g, sum of C_i max(0, g).
+NOTHING = np.float32(1e-30)  # replaces the value 0 of a vector's feature
+# Places in Vectors.figures. Of the job: number of vectors, visits, merges, sum of degradations, seconds of merging,
+# seconds of all visits. Of the pass: largest and smallest g, sum of C_i max(0, g).
 COUNT, VISITS, MERGES, DEGRADATION, MERGING_SECONDS, SECONDS, LARGEST, SMALLEST, LOSSES = range(9)
 FIGURES = 9
 
@@ -98,7 +99,7 @@ def kernel_value(norm: float, other: float, product: float, gamma: float) -> flo
     return math.exp(-gamma * max(norm + other - 2.0 * product, 0.0))
 
 
-# append: the row at k of the order, number p of its batch, becomes a vector; returns its slot.
+# append: make a vector of the row at p of the batch; returns its slot.
 
 
 @njit(cache=True, nogil=True)
@@ -114,7 +115,7 @@ def append(
     vectors.inner[s, s] = vectors.norms[s] = Qii[position]
     length = 0
     for j in range(start, end):
-        # A zero that is stored is none of its features: merging tells by the value whether one is.
+        # A stored zero must not be listed: merging takes a feature for a vector's own if its value is not 0.
         if values[j] != 0.0:
             vectors.Z[indices[j], s] = values[j]
             vectors.features[s, length] = indices[j]

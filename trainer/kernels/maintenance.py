@@ -1,4 +1,4 @@
-"""Budget maintenance: which two of the support vectors are merged, and how."""
+"""Budget maintenance: chooses two support vectors, and merges them."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from streamsvm.trainer.kernels.order import next_random
 def lightest(vectors: Vectors) -> int:
     beta, least = vectors.beta, np.inf
     for s in range(beta.shape[0]):
-        # Without a branch, so that several are looked at at once; there is no vector where beta is 0.
+        # Without a branch this compiles to vector code; beta is 0 in free slots.
         least = min(least, abs(beta[s]) if beta[s] != 0.0 else np.inf)
     for s in range(beta.shape[0]):
         if abs(beta[s]) == least:
@@ -34,15 +34,14 @@ def lightest(vectors: Vectors) -> int:
     return -1
 
 
-# partner: of the vectors of the sign of i, or of some of them at random, the one that is best merged with it; -1 if
-# there is none.
+# partner: the best vector to merge with i among those of its sign, or among some random ones of these; -1: none.
 
 
 @njit(cache=True, nogil=True)
 def partner(i: int, rule: Rule, table: Array, vectors: Vectors, batch: Batch) -> int:
     beta, slots, count = vectors.beta, batch.slots, 0
     for s in range(beta.shape[0]):
-        # Without a branch: signs come as they like, and would be guessed wrong half of the time.
+        # Without a branch: the processor would mispredict half of the signs.
         slots[count] = s
         count += int(s != i and beta[s] * beta[i] > 0.0)
     looked_at = count if rule.candidates == 0 else min(rule.candidates, count)
@@ -68,7 +67,7 @@ def partner(i: int, rule: Rule, table: Array, vectors: Vectors, batch: Batch) ->
 
 # _move: z_j <- h z_i + (1-h) z_j, for h < 1, and z_i <- 0.
 #
-# A feature is among those of a vector if and only if its value is not 0: one that comes to 0 is NOTHING instead.
+# A feature is listed for a vector if and only if its value is not 0: a value that becomes 0 is replaced by NOTHING.
 
 _LEAST_SCALE = 1e-3
 
@@ -97,7 +96,7 @@ def _move(i: int, j: int, h: float, vectors: Vectors) -> None:
     lengths[i] = 0
 
 
-# merge: i into j, or j into i if that is less work, for all of the batch from p on.
+# merge: merge i into j, or j into i if that is less work, and update the products of the batch's rows after p.
 
 _MOST_H = 1.0 - 1e-9  # z_j does not vanish
 
@@ -117,7 +116,7 @@ def merge(i: int, j: int, p: int, batch_order: Array, Qii: Array, gamma: float, 
         inner[r, j] = inner[j, r]
     inner[j, j] = norms[j] = square
     _move(i, j, h, vectors)
-    # s(h) k(z, x) stands nearest to the two together.
+    # This coefficient of k(z, .) leaves the smallest distance to the sum of the two.
     beta[j] = total * (m * k ** ((1.0 - h) * (1.0 - h)) + (1.0 - m) * k ** (h * h))
     vectors.row[j] = MERGED
     vectors.figures[MERGES] += 1.0

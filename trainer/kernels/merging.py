@@ -1,4 +1,4 @@
-"""Merging two support vectors of a Gaussian kernel into one that stands nearest to both."""
+"""Merging two support vectors of a Gaussian kernel into the one vector that is nearest to their sum."""
 
 import functools
 import math
@@ -77,7 +77,7 @@ def best_h(m: float, k: float) -> float:
         if bend <= 0.0:
             break  # log_k < 0: s would be convex here
         h = min(max(h - slope / bend, low), high)
-    # At the end of the half neither arrives.
+    # Neither method reaches the end of the half exactly.
     return h if share(h, m, log_k) >= most else best
 
 

@@ -15,8 +15,8 @@ from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.sweeps.outlook import Outlook
 from streamsvm.trainer.sweeps.sweep import Threads
 from streamsvm.trainer.updates.convergence import StoppingTargets
-from streamsvm.trainer.updates.make_variables import Parts
 from streamsvm.trainer.updates.progress import Sweep
+from streamsvm.trainer.updates.updater import Parts
 
 _NEARER = 0.9  # than asked for: the certificate adds up in another order
 

@@ -1,28 +1,29 @@
 """Where a solver's rows come from: the cache, step by step or block by block, and the trainer's own disk.
 
-The life of a row in a job, from its arrival to its last visit. Of each row the state files hold (storage.run.state):
+The life of a row in a job, from its arrival to its last visit. The state files (storage.run.state) hold for each row:
 
     visited   the last pass in which the trainer visited it
     skipped   the last pass in which it streamed by while it was in the cache
-    score     how little it had left to teach at its last visit: minus its term of the duality gap, or, if it rests at
-              a bound, by how much; +inf: given up (streamsvm_paper)
+    score     a number that is higher the less training can gain by the row: at its last visit, |G| if the row rested at
+              a bound, else minus its term of the duality gap; +inf: given up (streamsvm_paper)
 
-and the reader knows which rows are resident, in the cache, and which are leaving: evicted by the last commit.
+The reader knows which rows are resident (in the cache) and which are leaving (evicted by the last commit).
 
     from        what happens                                          to            who decides
     ---------   ---------------------------------------------------   -----------   -----------------------------------
-    away        streams by, at rest beyond the screening's slack      away          stream.screening; counts as visited
-    away        streams by, else                                      fresh         stream.arrivals
-    fresh       its first visit; collected on disk, if that is open   resident      solvers.streamsvm
-    resident    visited in a round over the cache                     resident      trainer.sweeps.sweep
-    resident    streams by: skipped, it waits for a visit             resident      stream.arrivals
-    resident    has the highest score when room is needed, and does   leaving       stream.residents, rows.repack
+    away        it streams by and is screened; counts as visited      away          stream.screening
+    away        it streams by and is not screened                     fresh         stream.arrivals
+    fresh       the trainer visits it, and writes it to its own       resident      solvers.streamsvm
+                disk, if that is open
+    resident    the trainer visits it in a sweep over the cache       resident      trainer.sweeps.sweep
+    resident    it streams by, and waits for a visit from now on      resident      stream.arrivals
+    resident    room is needed, it has the highest score and does     leaving       stream.residents, rows.repack
                 not wait for a visit
     leaving     the next step is committed                            away          stream.residents
-    any         all rows are at hand, on disk or in the cache: from   swept         trainer.rows.disk, .cache
-                now on the reader rests
-    swept       a whole sweep visits it; at rest beyond the slack,    swept         trainer.sweeps.run
-                it is left out of the short sweeps that follow
+    any         the disk or the cache has all rows: the reader        swept         trainer.rows.disk, .cache
+                rests from now on
+    swept       a whole sweep visits it; if it rests beyond the       swept         trainer.sweeps.run
+                slack, the next short sweeps leave it out
     swept       the disk fails                                        away, or      trainer.rows.disk
                                                                       resident
 """

@@ -1,11 +1,10 @@
-"""The source of rows for solvers that take them one whole block at a time, as block minimization does."""
+"""Gives solvers of the block minimization family their rows: one whole block at a time."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from streamsvm.storage.models.support_vectors import Machine
 from streamsvm.storage.rows.cache import Step
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment
@@ -17,11 +16,11 @@ from streamsvm.trainer.updates.convergence import is_late
 
 @dataclass(frozen=True)
 class Block:
-    """The rows in the cache: `fresh` rows of this block, and `kept` rows of earlier blocks that stayed in the cache.
+    """The rows in the cache: `fresh`, the rows of a block, and `kept`, rows of earlier blocks that stayed.
 
-    step       the block's last step, for n_rows and width
-    pass_      number of the pass that the block belongs to, from 1; ends_pass: it is the last block of the pass
-    is_whole   this is the only block: the cache holds all rows of the problem
+    step       the last step of the block, which has n_rows and width
+    pass_      number of the pass, from 1; ends_pass: the block is the last of its pass
+    is_whole   there is no other block: the cache holds all rows
     """
 
     fresh: list[Segment]
@@ -41,24 +40,28 @@ class Block:
 class Blocks:
     """Gives a solver block after block. Segments are views, valid until the next call of `next`.
 
-    If one block holds all rows it is read once and its views stay; later passes are made without the reader.
+    If one block holds all rows, the reader brings it once: its views stay valid, and later passes need no reader.
+
+    kept, keep                                see trainer.checkpoints.Checkpoints
+    note, going, end_if_due, publish_machine  see trainer.shared_state.SharedState
     """
 
     def __init__(self, cursor: Cursor, settings: TrainerSettings) -> None:
         self._cursor = cursor
         self._objective, self._visited = make_objective(settings.tasks), settings.visited
-        # Without the reader P(w) costs a scan: after every pass if a relative gap is a target, else after few.
+        # Without the reader P(w) costs a scan of its own: after every pass if the job stops by it, else after few.
         self._certifies_always = settings.relative_gap is not None
         self._block: Block | None = None
-        self.keep = cursor.checkpoints.keep
+        self.keep, shared = cursor.checkpoints.keep, cursor.shared
+        self.note, self.going, self.end_if_due = shared.note, shared.going, shared.end_if_due
+        self.publish_machine = shared.publish_machine
 
     @property
     def kept(self) -> Mapping[str, Array]:
-        """The solver's arrays in the checkpoint that the run goes on from, see Checkpoints."""
         return self._cursor.checkpoints.kept
 
     def next(self, w: Array) -> Block:
-        """End the last block, and move on to the next; waits for the reader if need be. Raises Ended."""
+        """Finish the last block and wait for the next one. Raises Ended."""
         if self._block is not None and self._block.is_whole:
             block = Block(self._block.fresh, self._block.kept, self._cursor.repeat(w), is_whole=True)
         else:
@@ -71,37 +74,16 @@ class Blocks:
         self._block = block
         return block
 
-    def note(self, row_id: Array, score: Array) -> None:
-        """The rows (k,) were visited in this block and left these scores (k,)."""
-        self._cursor.shared.note(row_id, score)
-
     def is_over(self, max_seconds: float | None) -> bool:
-        """Whether the time of the job is over: a solver then makes no more rounds over this block.
+        """Whether a solver has to leave a block early: the job's time is over, or the job has to end within its pass.
 
-        A person's stop does not end rounds: a job that goes on from the end of the pass reaches the same model as an
-        undisturbed one.
+        A stop that a person asks for waits for the end of the pass, if that comes soon: a job that continues from there
+        gives the results of an undisturbed job.
         """
-        return is_late(self._cursor.shared.elapsed_seconds, max_seconds)
-
-    @property
-    def has_to_end(self) -> bool:
-        """Whether the job has to end though its pass is not over."""
-        return self._cursor.shared.has_to_end
-
-    def going(self, segments: Iterable[Segment]) -> Iterator[Segment]:
-        """The segments until the job has to end: after them call `end_if_due`."""
-        return self._cursor.shared.going(segments)
-
-    def end_if_due(self) -> None:
-        """Raises Ended if the job has to end."""
-        self._cursor.shared.end_if_due()
-
-    def publish_machine(self, machine: Machine) -> None:
-        """Publish a kernel machine, see SharedState."""
-        self._cursor.shared.publish_machine(machine)
+        return self._cursor.shared.has_to_end or is_late(self._cursor.shared.elapsed_seconds, max_seconds)
 
     def count_unvisited(self, block: Block) -> int:
-        """Rows of the whole problem not visited in the pass that `block` ends."""
+        """Number of rows not visited in the pass that `block` ends."""
         return self._cursor.shared.count_unvisited(block.step)
 
     def primal(self, block: Block, w: Array) -> Array:

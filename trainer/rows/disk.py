@@ -17,8 +17,7 @@ from streamsvm.storage.rows.decoded_row_cache import DecodedRowCache, release
 from streamsvm.storage.rows.row_file import RowFile
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.storage.rows.spill_file import SPILL_SEGMENT, SpillFile
-from streamsvm.trainer.rows.mixture import IsActive
-from streamsvm.trainer.rows.windows import READS, ReadAhead
+from streamsvm.trainer.rows.mixture import READS, IsActive, ReadAhead
 
 
 class DiskRows:

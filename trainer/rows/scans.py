@@ -1,7 +1,7 @@
-"""Passes over all rows that only read them: their outputs at some w, and the cuts they add up to.
+"""Passes that compute margins of all rows at some w, and cuts of the losses there, without changing w.
 
-Segments are dealt out to the threads in the order in which they come, and each thread has sums of its own. The result
-depends on how many threads there are, not on how fast they run.
+Each thread gets every n-th segment, in the order of the pass, and has sums of its own. The result depends on the number
+of threads, not on their speed.
 """
 
 from collections.abc import Callable
@@ -17,10 +17,11 @@ from streamsvm.trainer.settings import TrainerSettings
 
 
 class Cut:
-    """The cut b - <A, w> of the losses sum_i C_i max(0, 1 - y_i <w, x_i>) that some rows make, a lane of it.
+    """One thread's part of a cut b - <A, w> of the losses sum_i C_i max(0, 1 - y_i <w, x_i>).
 
-    A = sum C_i y_i x_i and b = sum C_i over the rows in it. Of all rows looked at: losses, if they were wanted, and
-    losses_at_zero, those at w = 0.
+    A, b            sum C_i y_i x_i and sum C_i over the rows inside the margin
+    losses          the losses of all rows at a point, if a pass computes them
+    losses_at_zero  the losses of all rows at w = 0
     """
 
     def __init__(self, width: int) -> None:
@@ -35,7 +36,7 @@ class Cut:
 
 
 class Scans:
-    """Passes over `blocks`, `threads` segments at a time. Each returns the block that ended it."""
+    """Passes over `blocks` with `threads` threads. Each method makes one pass and returns the pass's last block."""
 
     def __init__(self, blocks: Blocks, settings: TrainerSettings, width: int, threads: int, pool: Executor) -> None:
         self._blocks = blocks

@@ -23,8 +23,8 @@ from streamsvm.trainer.rows.mixture import Mixture
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.sweeps.selection import SCHEDULES, Adaptive
 from streamsvm.trainer.sweeps.sweep import sweep
-from streamsvm.trainer.updates.make_variables import make_variables
 from streamsvm.trainer.updates.progress import Progress
+from streamsvm.trainer.updates.updater import make_variables
 
 _STREAM = 6  # of random numbers, apart from those of others with the same seed
 

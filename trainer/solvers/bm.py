@@ -10,6 +10,7 @@ which: nearest to the separating plane, as the paper has it, largest violation, 
 
 from collections.abc import Generator
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -21,8 +22,8 @@ from streamsvm.trainer.rows.blocks import Blocks
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers.options import OrderedBlockOptions
 from streamsvm.trainer.sweeps.active import ActiveRows, descend_rounds
-from streamsvm.trainer.updates.make_variables import make_variables
 from streamsvm.trainer.updates.progress import Progress
+from streamsvm.trainer.updates.updater import make_variables
 
 SELECT = {"distance": DISTANCE, "violation": VIOLATION, "gap": GAP}
 INNER_TOLERANCE = 0.1  # of BLOCK-L-D, as in the authors' program
@@ -68,7 +69,7 @@ def _passes(
     _, statistics, updater = make_variables(settings, alpha, w, blocks.note, blocks.kept, score=score, asks_rest=True)
     blocks.keep(statistics.resumable)
     max_seconds = None if settings.pace == "fixed" else settings.max_seconds
-    is_over = lambda: blocks.has_to_end or blocks.is_over(max_seconds)  # noqa: E731
+    is_over = partial(blocks.is_over, max_seconds)
     while True:
         block = blocks.next(w)
         rng = np.random.default_rng((settings.seed, _STREAM, block.pass_, block.step.section))

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from streamsvm.storage.rows.csr import EMPTY, Array
-from streamsvm.trainer.kernels.simplex import minimise_on_simplex
+from streamsvm.trainer.kernels.cutting_planes import minimise_on_simplex
 
 IDLE_ROUNDS = 50  # a cut goes when it had no weight for so many rounds
 _MOST_STEPS = 100_000

@@ -14,8 +14,8 @@ from streamsvm.storage.rows.csr import Array
 from streamsvm.trainer.rows.blocks import Blocks
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.sweeps.active import ActiveRows
-from streamsvm.trainer.updates.make_variables import make_variables
 from streamsvm.trainer.updates.progress import Progress
+from streamsvm.trainer.updates.updater import make_variables
 
 _FIRST_TOLERANCE = 0.1  # LIBLINEAR's, where a job has none: then rows are shrunk to ever smaller ones
 _STREAM = 4  # of random numbers, apart from those of others with the same seed

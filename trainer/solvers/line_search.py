@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.kernels.line_search import breakpoints, move_along, slope_after
+from streamsvm.trainer.kernels.cutting_planes import breakpoints, move_along, slope_after
 
 T = TypeVar("T")
 
@@ -20,7 +20,7 @@ _MOST_SORTED = 1 << 12
 
 
 class Line:
-    """f(k) = 1/2 |w + k d|^2 + sum_i max(0, c_i + k B_i) for k >= 0 (`trainer.kernels.line_search`).
+    """f(k) = 1/2 |w + k d|^2 + sum_i max(0, c_i + k B_i) for k >= 0 (`trainer.kernels.cutting_planes`).
 
     c (n,) float64, B (n,) float32;  inner = <w, d>, square = |d|^2
     """

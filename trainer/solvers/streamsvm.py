@@ -27,12 +27,11 @@ from streamsvm.trainer.rows.mixture import IsActive
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers.options import StreamOptions
 from streamsvm.trainer.sweeps.run import Shares, Store, Sweeps
-from streamsvm.trainer.sweeps.schedule import is_worth_threads
-from streamsvm.trainer.sweeps.sweep import ResidentSweeps, shuffled, sweep, threads_for
+from streamsvm.trainer.sweeps.sweep import ResidentSweeps, is_worth_threads, shuffled, sweep, threads_for
 from streamsvm.trainer.updates.convergence import StoppingTargets, has_enough_sweeps, is_late
-from streamsvm.trainer.updates.make_variables import make_variables
 from streamsvm.trainer.updates.progress import Progress, Sweep
 from streamsvm.trainer.updates.statistics import Visits
+from streamsvm.trainer.updates.updater import make_variables
 
 _STREAM, _SWEEPS = 2, 1  # of random numbers, apart from those of others with the same seed, and from each other
 

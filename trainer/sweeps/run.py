@@ -18,13 +18,12 @@ from streamsvm.trainer.distributed.cocoa_round import Round
 from streamsvm.trainer.kernels.order import random_order
 from streamsvm.trainer.rows.cache import Cursor
 from streamsvm.trainer.sweeps.outlook import Outlook, SweepSeconds, shares_left
-from streamsvm.trainer.sweeps.schedule import Next, is_told, is_worth_threads, next_sweep
-from streamsvm.trainer.sweeps.sweep import ALONE, Threads, sweep
+from streamsvm.trainer.sweeps.sweep import ALONE, Next, Threads, is_told, is_worth_threads, next_sweep, sweep
 from streamsvm.trainer.updates.convergence import StoppingTargets
-from streamsvm.trainer.updates.make_variables import Parts
 from streamsvm.trainer.updates.momentum import LATE_SWEEPS, Momentum, rate
 from streamsvm.trainer.updates.progress import Sweep
 from streamsvm.trainer.updates.statistics import SweepStatistics, Visits
+from streamsvm.trainer.updates.updater import Parts
 
 Random = np.random.Generator
 HandsOn = Callable[[int, Outlook], bool]

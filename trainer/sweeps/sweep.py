@@ -1,10 +1,11 @@
-"""One sweep: which rows are visited, window by window, and by how many threads."""
+"""Sweeps: which sweep comes next, which rows it visits, window by window, and with how many threads."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from enum import Enum
 from itertools import islice
 from math import inf
 
@@ -13,12 +14,16 @@ import numpy as np
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.kernels.order import random_order
-from streamsvm.trainer.sweeps.schedule import WHOLE_EVERY
 from streamsvm.trainer.updates.statistics import SweepStatistics, Visits
 from streamsvm.trainer.updates.updater import CoordinateUpdater
 
 Choose = Callable[[Segment], Array]
 Learn = Callable[[Segment, Array, Visits], None]
+
+# Short sweeps leave out rows that rest; but a row that rests while w is far from the optimum may have to move later.
+WHOLE_EVERY = 5
+# Measured: with 63 MB of rows two threads take as long as one, or longer; with 456 MB two thirds of that.
+_SHARED_BYTES, _SHARED_ROW_BYTES = 1 << 27, 512
 
 
 @dataclass(frozen=True)
@@ -38,12 +43,12 @@ ALONE = Threads()
 
 
 def threads_for(count: int, stack: ExitStack) -> Threads:
-    """Threads until the stack is left."""
+    """`count` threads, which end when the stack is left."""
     return ALONE if count <= 1 else Threads(count, stack.enter_context(ThreadPoolExecutor(count)))
 
 
 def shuffled(rng: np.random.Generator) -> Choose:
-    """All rows of each window, in random order."""
+    """Choose all rows of each window, in random order."""
     return lambda rows: random_order(len(rows), rng)
 
 
@@ -55,11 +60,11 @@ def sweep(
     learn: Learn | None = None,
     statistics: SweepStatistics | None = None,
 ) -> SweepStatistics:
-    """Visit the rows of each window that are chosen.
+    """Visit rows of each window; returns the statistics of the sweep.
 
-    choose  the positions (k,) int32 to visit, one after the other
-    learn   is given what was visited, window by window
-    statistics  of the sweep so far, to be added to
+    choose      returns the positions (k,) int32 to visit in a window, in order
+    learn       gets each window with the positions and the visits
+    statistics  statistics of the sweep so far, to which this call adds
     """
     statistics = statistics or SweepStatistics.none(updater.count)
     for rows, order, visits in _visited(windows, choose, updater, threads):
@@ -98,12 +103,12 @@ def _result(begun: deque[tuple[Segment, Array, Future[Visits]]]) -> tuple[Segmen
 
 
 class ResidentSweeps:
-    """Sweep after sweep over rows that come and go meanwhile: `visit_some` as often as there is time.
+    """Sweeps over the rows in the cache while the reader replaces some of them: call `visit_some` while there is time.
 
-    Rows that rest are left out of the short sweeps.
+    Short sweeps leave out rows that rest.
 
-    windows  of a sweep over the rows with these ids (k,) that are active (k,) bool
-    score    (n_rows,) of the last visits
+    windows  yields the rows of a sweep, of which a function of ids (k,) says which are active, (k,) bool
+    score    (n_rows,) scores of the rows' last visits
     """
 
     def __init__(
@@ -120,14 +125,14 @@ class ResidentSweeps:
         self.begin_section()
 
     def begin_section(self) -> None:
-        """A sweep ends where a section does, and the next one is whole."""
+        """End the sweep; the next one visits all rows."""
         self._windows: Iterator[Segment] = iter(())
         self._n_sweeps = 0
         self._statistics = SweepStatistics.none(self._updater.count)
         self._slack = inf
 
     def visit_some(self, rng: np.random.Generator) -> int:
-        """Visit some rows that do not rest; returns how many. There have to be rows."""
+        """Visit some rows that do not rest; returns their number. The cache must not be empty."""
         before = self._statistics.visits
         while True:
             some = list(islice(self._windows, self._threads.count))
@@ -146,3 +151,34 @@ class ResidentSweeps:
 
     def _is_active(self, row_id: Array) -> Array:
         return self._score[row_id] <= self._slack
+
+
+class Next(Enum):
+    """WHOLE: a sweep over all rows. SHORT: over rows that do not rest. STOP: no sweep, but a look at all rows."""
+
+    WHOLE = "whole"
+    SHORT = "short"
+    STOP = "stop"
+
+
+def next_sweep(sweeps: int, has_to_end: bool) -> Next:
+    """The sweep that follows `sweeps` sweeps: the first is whole, and so is each fifth.
+
+    has_to_end  the targets are likely reached, or the time is over
+    """
+    if has_to_end:
+        return Next.STOP
+    return Next.SHORT if sweeps % WHOLE_EVERY else Next.WHOLE
+
+
+def is_told(sweep: int) -> bool:
+    """Whether a history lists the sweep of this number: it lists the first 31, and fewer and fewer later ones."""
+    return sweep % (1 << max(0, sweep.bit_length() - 5)) == 0
+
+
+def is_worth_threads(n_bytes: int, n_rows: int) -> bool:
+    """Whether threads should share sweeps over rows of so many bytes: with fewer, waiting takes longer than it saves.
+
+    Rows have to be long, since adding one to w takes a lock.
+    """
+    return n_bytes >= _SHARED_BYTES and n_bytes >= _SHARED_ROW_BYTES * n_rows

@@ -17,7 +17,7 @@ class Progress:
     free_rows           rows with 0 < alpha < U
     is_worth_a_look     the solver asks for a certificate of the present w before it goes on
     lanes               progress of each task, where there are several: the figures above are those of the worst
-    sweeps              figures after each sweep; after some, if there were many (trainer.sweeps.schedule.is_told)
+    sweeps              figures after each sweep; after some, if there were many (trainer.sweeps.sweep.is_told)
     """
 
     pass_: int

@@ -1,6 +1,8 @@
 """Visits rows: one coordinate step, or one step of all classes of a row, each by the kernel of its loss."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,11 +15,13 @@ from streamsvm.trainer.kernels.hinge import Dual, Notes, Weights, visit_rows
 from streamsvm.trainer.kernels.hinge_lanes import visit_lanes
 from streamsvm.trainer.kernels.logistic import visit_logistic
 from streamsvm.trainer.kernels.regression import visit_regression
+from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.updates.statistics import DualStatistics, Sums, Visits
 from streamsvm.trainer.updates.variables import Variables
 
 NO_REST, NO_LOCK = np.empty(0, np.float32), np.empty(0, np.int64)
 
+KernelSums = tuple[float, float, float, int]  # M+, M-, changes of sum D_i alpha_i^2 / 2 and of the number of free rows
 Note = Callable[[Array, Array], None]  # takes the ids (k,) of rows that were visited, and their scores (k,)
 
 
@@ -73,56 +77,49 @@ class CoordinateUpdater:
     def _kernel(self) -> Callable[[Segment, Array, Array], Visits]:
         tasks = self.variables.tasks
         if tasks.is_joint:
-            return self._visit_classes
+            return partial(self._visit_noting, visit_crammer_singer, len(tasks.each))
         if tasks.is_regression:
             return self._visit_regression
         if tasks.loss == "logistic":
             return self._visit_logistic
-        return self._visit_one if tasks.n_figures == 1 else self._visit_tasks
+        return partial(self._visit_noting, visit_rows, self.score) if tasks.n_figures == 1 else self._visit_tasks
 
-    def _visit_one(self, rows: Segment, order: Array, lock: Array) -> Visits:
-        notes = _notes(order, self._asks_rest)
-        sums = visit_rows(
-            order, rows.columns, self.variables.table, self.score, self._dual(), Weights(self._w(), lock), notes
-        )
+    def _visit_noting(
+        self, kernel: Callable[..., KernelSums], parameter: int, rows: Segment, order: Array, lock: Array
+    ) -> Visits:
+        rest = np.empty(len(order), np.float32) if self._asks_rest else NO_REST
+        notes = Notes(np.empty(len(order), np.float32), np.empty(len(order)), rest)
+        sums = kernel(order, rows.columns, self.variables.table, parameter, self._dual, self._weights(lock), notes)
         return gathered(rows, order, notes, sums)
 
     def _visit_tasks(self, rows: Segment, order: Array, lock: Array) -> Visits:
         variables = self.variables
         sums, score = Sums.none(variables.w.shape[1]), np.empty(len(order), np.float32)
-        visit_lanes(order, rows.columns, variables.table, self._dual(), Weights(self._w(), lock), score, sums)
+        visit_lanes(order, rows.columns, variables.table, self._dual, self._weights(lock), score, sums)
         of_all = zip(sums, (-np.inf, np.inf, 0.0, 0.0, 0.0, 0.0), strict=True)
         return Visits(score, NO_REST, NO_REST, Sums(*(variables.figures_of_all(*each) for each in of_all)))
 
-    def _visit_classes(self, rows: Segment, order: Array, lock: Array) -> Visits:
-        notes, n_classes = _notes(order, asks_rest=False), len(self.variables.tasks.each)
-        sums = visit_crammer_singer(
-            order, rows.columns, self.variables.table, n_classes, self._dual(), Weights(self._w(), lock), notes
-        )
-        return gathered(rows, order, notes, sums)
+    def _visit_logistic(self, rows: Segment, order: Array, lock: Array) -> Visits:
+        zeros = np.zeros(len(order), np.float32)
+        sums = visit_logistic(order, rows.columns, self.variables.table, self._dual.alpha, self._weights(lock).w)
+        # No row ever rests: at the optimum no alpha is at a bound.
+        return gathered(rows, order, Notes(zeros, zeros, zeros - 1), sums)
 
-    def _visit_logistic(self, rows: Segment, order: Array, _lock: Array) -> Visits:
-        sums = visit_logistic(order, rows.columns, self.variables.table, self._alpha(), self._w())
-        # No row ever rests: at the optimum none is at a bound.
-        return gathered(rows, order, Notes(_zeros(order), _zeros(order), _zeros(order) - 1), sums)
+    def _visit_regression(self, rows: Segment, order: Array, lock: Array) -> Visits:
+        zeros, rest = np.zeros((2, len(order)), np.float32)
+        table, epsilon = self.variables.table, self.variables.tasks.epsilon
+        sums = visit_regression(order, rows.columns, table, epsilon, self._dual.alpha, self._weights(lock).w, rest)
+        return gathered(rows, order, Notes(zeros, zeros, rest), sums)
 
-    def _visit_regression(self, rows: Segment, order: Array, _lock: Array) -> Visits:
-        rest, variables = _zeros(order), self.variables
-        epsilon = variables.tasks.epsilon
-        sums = visit_regression(order, rows.columns, variables.table, epsilon, self._alpha(), self._w(), rest)
-        return gathered(rows, order, Notes(_zeros(order), _zeros(order), rest), sums)
-
+    @property
     def _dual(self) -> Dual:
-        return Dual(self._alpha(), self.variables.before.reshape(-1))
+        return Dual(self.variables.alpha.reshape(-1), self.variables.before.reshape(-1))
 
-    def _alpha(self) -> Array:
-        return self.variables.alpha.reshape(-1)
-
-    def _w(self) -> Array:
-        return self.variables.w.reshape(-1)
+    def _weights(self, lock: Array) -> Weights:
+        return Weights(self.variables.w.reshape(-1), lock)
 
 
-def gathered(rows: Segment, order: Array, notes: Notes, sums: tuple[float, float, float, int]) -> Visits:
+def gathered(rows: Segment, order: Array, notes: Notes, sums: KernelSums) -> Visits:
     """Visits of one problem from what a kernel noted at the positions `order` (k,), and returned."""
     gap = -float(np.minimum(notes.score, 0.0).sum(dtype=np.float64))
     # A step to where PG is 0 gains PG^2 / (2 Qii).
@@ -139,10 +136,27 @@ def joined(some: list[Visits], count: int) -> Visits:
     return Visits(score, gain, rest, sums)
 
 
-def _notes(order: Array, asks_rest: bool) -> Notes:
-    rest = np.empty(len(order), np.float32) if asks_rest else NO_REST
-    return Notes(np.empty(len(order), np.float32), np.empty(len(order)), rest)
+class Parts(NamedTuple):
+    """The variables of a solver, with the statistics and the updater that belong to them."""
+
+    variables: Variables
+    statistics: DualStatistics
+    updater: CoordinateUpdater
 
 
-def _zeros(order: Array) -> Array:
-    return np.zeros(len(order), np.float32)
+def make_variables(
+    settings: TrainerSettings,
+    alpha: Array,
+    w: Array,
+    note: Note,
+    kept: Mapping[str, Array],
+    scratch_w: Callable[[], Array] | None = None,
+    is_converged: Callable[[], Array] | None = None,
+    score: int = GAP,
+    asks_rest: bool = False,
+) -> Parts:
+    """Make them. alpha (n_rows, width) and w (features, width) change in place. See Variables and CoordinateUpdater."""
+    variables = Variables(settings.tasks, alpha, w, scratch_w, is_converged)
+    statistics = DualStatistics(variables, kept)
+    updater = CoordinateUpdater(variables, statistics, note, settings.visited, score, asks_rest)
+    return Parts(variables, statistics, updater)

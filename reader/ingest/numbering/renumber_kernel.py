@@ -1,4 +1,4 @@
-"""Inner loops of `renumber` and `feature_list`: they count, list and renumber features."""
+"""Inner loops of `renumber`: they count, list and renumber features."""
 
 import numpy as np
 

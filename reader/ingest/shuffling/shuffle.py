@@ -15,19 +15,19 @@ from typing import NamedTuple
 import numpy as np
 
 from streamsvm.reader.ingest.numbering.renumber import Renumbering
-from streamsvm.reader.ingest.shuffling.row_heads import columns_of, columns_of_heads, head_of
 from streamsvm.reader.ingest.shuffling.shuffle_kernel import gather, scatter
 from streamsvm.storage.blocks.arriving import Journal
 from streamsvm.storage.blocks.block import BlockInfo, BlockWriter
 from streamsvm.storage.blocks.dataset import block_path
-from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, Array, Rows
+from streamsvm.storage.rows.csr import GROUP, INDEX, INDPTR, LABEL, VALUE, WEIGHT, Array, Rows
 
 # Large pieces cost the reader process fewer Python calls, so that other threads get more of a pass.
 BUCKETS = 64
 PIECE_WORDS = 256 << 10  # 1 MiB: 64 MiB for all buckets
 _SPARE = 16  # full buckets that may wait for an encoder
 FEWEST_WORDS = 64 << 10  # 256 KiB: a small dataset has smaller pieces rather than few
-_WORD = np.dtype("<i4")
+_WORD, _TWO_WORDS = np.dtype("<i4"), np.dtype("<i8")
+_TYPES = {"label": LABEL, "weight": WEIGHT, "group": GROUP}
 
 
 class _Written(NamedTuple):
@@ -210,3 +210,20 @@ def _append(
     features.apply(indices)
     rows = Rows(indptr=indptr, indices=indices, values=values, **columns_of_heads(head, names))
     return writer.append(rows, first_row)
+
+
+def columns_of(rows: Rows) -> tuple[str, ...]:
+    """Names of the columns that the rows have: label, then weight and group if there are any."""
+    return tuple(name for name in _TYPES if getattr(rows, name) is not None)
+
+
+def head_of(rows: Rows) -> Array:
+    """(n_rows, 2 * columns) int32: the bits of the columns."""
+    columns = [getattr(rows, name).view(_TWO_WORDS) for name in columns_of(rows)]
+    return np.stack(columns, axis=1).view(_WORD)
+
+
+def columns_of_heads(head: Array, names: tuple[str, ...]) -> dict[str, Array]:
+    """Unpack `head_of` rows whose `columns_of` are `names`."""
+    bits = head.view(_TWO_WORDS)
+    return {name: np.ascontiguousarray(bits[:, place]).view(_TYPES[name]) for place, name in enumerate(names)}

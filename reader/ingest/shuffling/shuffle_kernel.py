@@ -1,7 +1,7 @@
 """Inner loops of `shuffle`: they copy rows into the memory of their buckets, and out of it again.
 
 A bucket is a run of 4-byte words, row after row: a head of h words (the bits of label, weight and group, 8 bytes each,
-see `row_heads`), the number of values n, n indices, n values (the bits of a float32).
+see `shuffle.head_of`), the number of values n, n indices, n values (the bits of a float32).
 """
 
 import numpy as np

@@ -7,7 +7,7 @@ import numpy as np
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.groups import groups_of
+from streamsvm.reader.parsers.label_names import groups_of
 from streamsvm.reader.parsers.matrices.matrix import MatrixParser, fits, misfit, weight_misfit
 from streamsvm.storage.rows.csr import INDEX, INDPTR, LABEL, VALUE, WEIGHT, Array, Rows
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.reader.parsers.groups import groups_of
+from streamsvm.reader.parsers.label_names import groups_of
 from streamsvm.reader.parsers.tables import fields_kernel as kernel
 from streamsvm.reader.parsers.tables.categories import Fields, is_utf8
 from streamsvm.reader.parsers.tables.csv_fields import BadQuote, field_fault, text_fault

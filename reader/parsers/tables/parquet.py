@@ -15,8 +15,7 @@ from pyarrow import types
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.groups import groups_of
-from streamsvm.reader.parsers.label_names import MOST_CHARACTERS, LabelNames
+from streamsvm.reader.parsers.label_names import MOST_CHARACTERS, LabelNames, groups_of
 from streamsvm.reader.parsers.matrices.matrix import misfit, weight_misfit
 from streamsvm.reader.parsers.spool import size_of, spooled
 from streamsvm.reader.parsers.tables.categories import Fields, is_utf8

@@ -13,12 +13,10 @@ import numpy as np
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.groups import groups_of
-from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.label_names import LabelNames, groups_of
 from streamsvm.reader.parsers.rejected import Rejected
 from streamsvm.reader.parsers.text.characters import hard_characters
-from streamsvm.reader.parsers.text.first_words import FirstWords
-from streamsvm.reader.parsers.text.hasher import Hashed, TextHasher
+from streamsvm.reader.parsers.text.hasher import FirstWords, Hashed, TextHasher
 from streamsvm.reader.parsers.text.labels import (
     group_faults,
     label_faults,

@@ -16,8 +16,8 @@ from streamsvm.reader.parsers.sniff import has_pairs, with_head
 from streamsvm.reader.parsers.strings.strings import is_of_strings
 from streamsvm.reader.parsers.tables.column_match import Match, shown
 from streamsvm.reader.parsers.tables.csv_to_predict import CsvToPredict
-from streamsvm.reader.parsers.text.documents import DocumentRows
 from streamsvm.reader.parsers.text.options import as_input
+from streamsvm.reader.parsers.text.parser import DocumentRows
 from streamsvm.service.models.numbering import NUMBERED, Numbering
 from streamsvm.service.models.predicting.applied import Linear, applied
 from streamsvm.service.models.predicting.raw_rows import TableRows

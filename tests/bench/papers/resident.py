@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from types import SimpleNamespace
@@ -63,6 +63,12 @@ class _Blocks:
 
     def keep(self, _resumable: Callable) -> None:
         """There are no checkpoints."""
+
+    def going(self, segments: Iterable[Segment]) -> Iterator[Segment]:
+        return iter(segments)
+
+    def end_if_due(self) -> None:
+        """It never is."""
 
     def note(self, row_id: np.ndarray, _score: np.ndarray) -> None:
         self._visited[row_id] = True

@@ -7,11 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.sources import lines
+from streamsvm.reader.sources import fetch
 from streamsvm.reader.sources.faults import PAUSES
-from streamsvm.reader.sources.fetch import read_range, read_stripes
+from streamsvm.reader.sources.fetch import LinesOfRange, read_range, read_stripes
 from streamsvm.reader.sources.files import list_files
-from streamsvm.reader.sources.lines import LinesOfRange
 from streamsvm.reader.sources.pieces import read_bytes
 from streamsvm.reader.sources.stripes import Stripe
 
@@ -113,7 +112,7 @@ def test_stripes_of_several_files_are_read_one_after_the_other(file, memory):
 
 
 def test_a_line_without_end_is_not_searched_for_ever(memory, monkeypatch):
-    monkeypatch.setattr(lines, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(fetch, "LONGEST_LINE", 1000)
     memory.pipe("/bucket/long", b"1\n" + b"x" * 5000)
     (found,) = list_files(["s3://bucket/long"])
     with pytest.raises(InputError) as caught:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsvm.reader.sources.local import LocalStore
-from streamsvm.reader.sources.patterns import Pattern
+from streamsvm.reader.sources.files import LocalStore
+from streamsvm.reader.sources.locations import Pattern
 
 
 @pytest.mark.parametrize(
