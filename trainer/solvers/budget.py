@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,22 +11,9 @@ from streamsvm.storage.models.gaussian_kernel import LANES
 from streamsvm.storage.models.support_vectors import Machine, SupportVectors
 from streamsvm.storage.rows.csr import INDEX, VALUE, Array
 from streamsvm.storage.rows.segment import Segment
+from streamsvm.trainer.kernels import machine
 from streamsvm.trainer.kernels.budgeted import budgeted_visits, help_with
-from streamsvm.trainer.kernels.machine import (
-    BATCH,
-    DEGRADATION,
-    FIGURES,
-    FREE,
-    LARGEST,
-    LOSSES,
-    MERGES,
-    NOTHING,
-    SMALLEST,
-    VISITS,
-    Batch,
-    Rule,
-    Vectors,
-)
+from streamsvm.trainer.kernels.machine import BATCH, FIGURES, FREE, NOTHING, Batch, Rule, Vectors
 from streamsvm.trainer.kernels.merging import degradation_table
 
 # Threads pay from so many products a row on: each has to fetch what the first has changed into its own cache.
@@ -48,6 +36,20 @@ def budget_bytes(width: int, budget: int, threads: int) -> int:
     slots = slots_of(budget)
     each = slots * (VALUE.itemsize + INDEX.itemsize) + VALUE.itemsize
     return width * each + slots * (8 * slots + threads * (12 * BATCH + 8) + 80)
+
+
+class Figures(NamedTuple):
+    """The figures of kernels.machine.Vectors by name, in their order there."""
+
+    vectors: float
+    visits: float
+    merges: float
+    degradation: float
+    merging_seconds: float
+    seconds: float
+    largest: float
+    smallest: float
+    losses: float
 
 
 class Budget:
@@ -78,13 +80,12 @@ class Budget:
             self._restore(kept)
 
     @property
-    def figures(self) -> Array:
-        """(FIGURES,) float64, see kernels.budgeted."""
-        return self._vectors.figures
+    def figures(self) -> Figures:
+        return Figures(*self._vectors.figures.tolist())
 
     def begin_pass(self) -> None:
         """Reset the figures of a pass."""
-        self.figures[LARGEST], self.figures[SMALLEST], self.figures[LOSSES] = -np.inf, np.inf, 0.0
+        self._vectors.figures[[machine.LARGEST, machine.SMALLEST, machine.LOSSES]] = -np.inf, np.inf, 0.0
 
     def visit(self, rows: Segment, order: Array) -> Array:
         """Visit the rows at the positions `order` (k,) int32; by how much each raised the dual objective, (k,).
@@ -110,7 +111,7 @@ class Budget:
     @property
     def factor(self) -> float:
         """The factor of beta: 1 / (visits so far) with BSGD, else 1."""
-        return 1.0 / max(self.figures[VISITS], 1.0) if self._rule.is_gradient else 1.0
+        return 1.0 / max(self.figures.visits, 1.0) if self._rule.is_gradient else 1.0
 
     @property
     def half_squared_norm(self) -> float:
@@ -134,8 +135,7 @@ class Budget:
             np.concatenate([np.empty(0, INDEX), *parts]),
             np.concatenate([np.empty(0, VALUE), *values]),
         )
-        merges, degradation = self.figures[[MERGES, DEGRADATION]].tolist()
-        return Machine(vectors, self.factor * own.beta[there], int(merges), degradation)
+        return Machine(vectors, self.factor * own.beta[there], int(self.figures.merges), self.figures.degradation)
 
     def _features(self, s: int) -> Array:
         """The features of the vector at slot s, ascending, (k,) int32."""

@@ -20,23 +20,12 @@ import numpy as np
 
 from streamsvm.storage.options import option
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.kernels.machine import (
-    COUNT,
-    DEGRADATION,
-    LARGEST,
-    LOSSES,
-    MERGES,
-    MERGING_SECONDS,
-    SECONDS,
-    SMALLEST,
-    VISITS,
-    Rule,
-)
+from streamsvm.trainer.kernels.machine import Rule
 from streamsvm.trainer.kernels.order import random_order
 from streamsvm.trainer.rows.blocks import Block, Blocks
 from streamsvm.trainer.rows.mixture import Mixture
 from streamsvm.trainer.settings import TrainerSettings
-from streamsvm.trainer.solvers.budget import Budget, budget_bytes
+from streamsvm.trainer.solvers.budget import Budget, Figures, budget_bytes
 from streamsvm.trainer.solvers.options import OrderedBlockOptions
 from streamsvm.trainer.sweeps.selection import Adaptive
 from streamsvm.trainer.updates.limits import Ended
@@ -188,25 +177,25 @@ def _publishing(blocks: Blocks, budget: Budget) -> Iterator[None]:
         raise
 
 
-def _spread(figures: Array) -> float:
+def _spread(figures: Figures) -> float:
     """S_e; -inf if all gradients are the same."""
-    spread = float(figures[LARGEST] - figures[SMALLEST])
+    spread = figures.largest - figures.smallest
     return math.log(spread) if spread > 0.0 else -math.inf
 
 
 def _progress(block: Block, unvisited: int, budget: Budget, spreads: Array, is_even: bool) -> Expansion:
-    found = budget.figures
+    figures = budget.figures
     with np.errstate(invalid="ignore"):
         change = float(np.abs(np.diff(spreads)).max())
     return Expansion(
-        block.pass_, int(found[VISITS]), math.nan, math.nan, unvisited, math.nan, math.inf, free_rows=0,
-        largest_gradient=float(found[LARGEST]),
-        smallest_gradient=float(found[SMALLEST]),
-        primal_estimate=budget.half_squared_norm + float(found[LOSSES]) if is_even else math.nan,
-        support_vectors=int(found[COUNT]),
-        merges=int(found[MERGES]),
-        weight_degradation=float(found[DEGRADATION]),
-        merging_seconds=float(found[MERGING_SECONDS]),
-        visiting_seconds=float(found[SECONDS]),
+        block.pass_, int(figures.visits), math.nan, math.nan, unvisited, math.nan, math.inf, free_rows=0,
+        largest_gradient=figures.largest,
+        smallest_gradient=figures.smallest,
+        primal_estimate=budget.half_squared_norm + figures.losses if is_even else math.nan,
+        support_vectors=int(figures.vectors),
+        merges=int(figures.merges),
+        weight_degradation=figures.degradation,
+        merging_seconds=figures.merging_seconds,
+        visiting_seconds=figures.seconds,
         spread_change=math.inf if math.isnan(change) else change,
     )  # fmt: skip
