@@ -1,76 +1,124 @@
-"""The options of an input, for the command line, the query of a request, and Python."""
+"""The options of an input, each described once: for the command line, queries, the form, the README, and Python."""
 
 import argparse
 import csv
 import io
-from dataclasses import dataclass, field, fields
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from streamsvm.storage.options import Option, default_words, option, options_of, plain, without_null
 
 # The keys of parsers.READERS, which is slow to import.
 FORMATS = ("libsvm", "csv", "tsv", "parquet", "npz", "batches", "fasta", "dna", "text")
 OTHER_NAMES = {"dna": "fasta"}
 IndexBase = Literal["auto", 0, 1]
 LabelType = Literal["auto", "number", "string"]
-Analyzer = Literal["word", "char", "char_wb"]
+_YesOrNo = Literal["yes", "no"]
+_COLUMN: dict[str, Any] = {"min_length": 1, "max_length": 1000}
+_COLUMNS: dict[str, Any] = {"min_length": 1, "max_length": 10_000}
+
+
+def index_base(word: str) -> IndexBase:
+    """The base that a command line or a query names: "auto", 0 or 1; other words are returned as they are."""
+    bases: dict[str, Any] = {"0": 0, "1": 1}
+    return bases.get(word, word)
 
 
 @dataclass(frozen=True)
 class InputOptions:
-    """
-    format        one of FORMATS, or "auto": recognised by the content
-    index_base    number of the first feature; "auto": the text or the format decides
-    n_features    number of features, more are refused; None: as many as the input has. Documents are hashed to it
-    label_column  name of the column with the labels, or its number: 1 is the first, -1 the last
-    label_type    "number", "string", or "auto": the type of the first row's label
-    weight_column name or number of the column with the weights of rows; None: there are none
-    group_column  name or number of the column that says which rows belong together; None: there is none
-    string_column name or number of the column with strings of bases; None: columns are features
-    columns       names or numbers of the columns that make features, between commas, as in CSV; None: all columns that
-                  no other option names
-    drop_columns  names or numbers of columns that make no features; in Python the two, and categorical, may be lists
-    categorical   names or numbers of columns that hold categories, between commas, or "all": all that are not numbers
-    categories    "dictionary": each category is a feature; "hashed": it is hashed to one of n_features
-    missing       a missing number is an "error", is "zero", or with "indicator" zero and 1 in a feature of its own
-    delimiter     between columns: a character or a name in DELIMITERS; None: the first line decides
-    header        "yes", "no" or "auto": whether the first line names the columns
-    text_column   name or number of the column with documents, which alone makes features; None: there is none
-    analyzer      features of documents are n-grams of "word"s, of "char"acters, or of the characters of each word,
-                  "char_wb"; None: "word"
-    ngram_range   "least,most" n of the n-grams of documents; None: "1,1"
-    alternate_sign  "yes" or "no": whether half of the n-grams of documents count -1; None: "yes"
-    lowercase     "yes" or "no": whether documents are read in lower case; None: "yes"
-    on_bad_text   "error", or "replace": bytes of a document that are not UTF-8 become U+FFFD
-    normalize     "none", or "row_l2": every row is divided by its norm
-    shuffle       "yes", or "no": rows are stored in the order of the input; if that is sorted, training is slow
-    on_bad_row    "fail", or "skip": rows that cannot be read are left out and counted
-    like          set by the program: the `input` of the dataset or model that the rows must fit; {} if it has numbered
-                  features, None if there is no dataset or model
+    """How an input is read. In Python `columns`, `drop_columns` and `categorical` may also be lists.
+
+    like  set by the program: the `input` of the dataset or model that the rows must fit; {} if it has numbered
+          features, None if there is no dataset or model
     """
 
-    format: str = "auto"
-    index_base: IndexBase = "auto"
-    n_features: int | None = None
-    label_column: str | None = None
-    label_type: LabelType = "auto"
-    weight_column: str | None = None
-    group_column: str | None = None
-    string_column: str | None = None
-    categorical: str | None = None
-    categories: Literal["dictionary", "hashed"] = "dictionary"
-    missing: Literal["error", "zero", "indicator"] = "error"
-    delimiter: str | None = None
-    header: Literal["auto", "yes", "no"] = "auto"
-    normalize: Literal["none", "row_l2"] = "none"
-    on_bad_row: Literal["fail", "skip"] = "fail"
-    shuffle: Literal["yes", "no"] = "yes"
-    text_column: str | None = None
-    analyzer: Analyzer | None = None
-    ngram_range: str | None = None
-    alternate_sign: Literal["yes", "no"] | None = None
-    lowercase: Literal["yes", "no"] | None = None
-    on_bad_text: Literal["error", "replace"] = "error"
-    columns: str | None = None
-    drop_columns: str | None = None
+    format: Literal[("auto", *FORMATS)] = option("auto", "the format; auto: by content")  # type: ignore[valid-type]
+    index_base: IndexBase = option(
+        "auto", "number of the first feature, 0 or 1; auto, of LIBSVM text: 0 if an index 0 occurs",
+        read=index_base, label="First feature is number",
+    )  # fmt: skip
+    n_features: int | None = option(
+        None, "the number of features; more are refused; documents are hashed to this number, else to 2^20; "
+        "null: as many as come", label="Features", ge=1,
+    )  # fmt: skip
+    label_column: str | None = option(
+        None, "of CSV and Parquet: the column with the labels, by name or number: 1 is the first, -1 the last; else "
+        "`label`, `y`, `target` or `class`, or the first if names are numbers or there are none; null: found out",
+        **_COLUMN,
+    )  # fmt: skip
+    label_type: LabelType = option(
+        "auto", "of CSV and Parquet: `number` or `string`; auto: as the first label is", label="Labels are"
+    )
+    weight_column: str | None = option(
+        None, "of CSV and Parquet: the column with the weights of rows, by name or number; null: none", **_COLUMN
+    )
+    group_column: str | None = option(
+        None, "of CSV and Parquet: the column with the groups of rows, by name or number; null: none", **_COLUMN
+    )
+    string_column: str | None = option(
+        None, "of CSV and Parquet: the column with strings of bases, by name or number; other columns are passed over; "
+        "null: none", label="Column of strings of bases", **_COLUMN,
+    )  # fmt: skip
+    columns: str | None = option(
+        None, "of CSV and Parquet: columns that make features, by name or number, between commas; null: all others",
+        label="Columns that make features", **_COLUMNS,
+    )  # fmt: skip
+    drop_columns: str | None = option(
+        None, "of CSV and Parquet: columns that make no features, by name or number, between commas; null: none",
+        label="Columns left out", **_COLUMNS,
+    )  # fmt: skip
+    categorical: str | None = option(
+        None, "of CSV and Parquet: columns that hold categories, by name or number, between commas; `all`: all that "
+        "are not numbers; null: none", label="Columns of categories (or all)", **_COLUMNS,
+    )  # fmt: skip
+    categories: Literal["dictionary", "hashed"] = option(
+        "dictionary", "`dictionary`: each `column=value` is a feature; `hashed`: it is hashed to one of `n_features`, "
+        "2^20 if not given", label="Categories are",
+    )  # fmt: skip
+    missing: Literal["error", "zero", "indicator"] = option(
+        "error", "a missing number of CSV and Parquet: is refused (`error`); is 0 (`zero`); is 0, and 1 in an "
+        "indicator feature (`indicator`)", label="Missing values are",
+    )  # fmt: skip
+    delimiter: str | None = option(
+        None, "of CSV: a character, or `tab`, `comma`, `semicolon`, `pipe`, `space`; null: found out",
+        min_length=1, max_length=9,
+    )  # fmt: skip
+    header: Literal["auto", "yes", "no"] = option(
+        "auto", "`yes` or `no`: whether the first line of CSV names the columns", label="First line names columns"
+    )
+    normalize: Literal["none", "row_l2"] = option(
+        "none", "`row_l2`: every row is divided by its norm; divide the rows that you predict, too", label="Rows"
+    )
+    on_bad_row: Literal["fail", "skip"] = option(
+        "fail", "`skip`: rows that cannot be read are left out; `rejected_rows` counts them, `rejected` shows the "
+        "first few", label="Rows that cannot be read",
+    )  # fmt: skip
+    shuffle: _YesOrNo = option(
+        "yes", "`no`: rows are stored in the order of the input, for experiments; if it is sorted, training is slow",
+        label="Shuffle rows",
+    )  # fmt: skip
+    text_column: str | None = option(
+        None, "of CSV and Parquet: the column with documents, by name or number; it alone makes features; null: none",
+        label="Column of documents", **_COLUMN,
+    )  # fmt: skip
+    analyzer: Literal["word", "char", "char_wb"] | None = option(
+        None, "of documents: n-grams of `word`s, of `char`acters, or of those of each word, `char_wb`; null: word",
+        label="N-grams of",
+    )  # fmt: skip
+    ngram_range: str | None = option(
+        None, "of documents: the least and the most n of n-grams, up to 16; null: 1,1", label="Least, most n",
+        pattern=r"^\d{1,2},\d{1,2}$",
+    )  # fmt: skip
+    alternate_sign: _YesOrNo | None = option(
+        None, "of documents: half of the n-grams count -1, so that n-grams of one feature cancel on average; `no`: all "
+        "count 1; null: yes", label="Half of them count -1",
+    )  # fmt: skip
+    lowercase: _YesOrNo | None = option(
+        None, "of documents: `no` reads them as they are; null: yes", label="In lower case"
+    )
+    on_bad_text: Literal["error", "replace"] = option(
+        "error", "of documents: `replace`: bytes that are not UTF-8 become U+FFFD", label="What is no UTF-8"
+    )
     like: dict[str, Any] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
@@ -84,60 +132,29 @@ class InputOptions:
     @property
     def given(self) -> set[str]:
         """Names of the options that are not at their default."""
-        defaults = InputOptions()
-        return {name for name in OPTIONS if getattr(self, name) != getattr(defaults, name)}
+        return {name for name, each in OPTIONS.items() if getattr(self, name) != each.default}
 
     def arguments(self) -> list[str]:
         """The options that are not at their default, as arguments for `add_input_options`."""
-        return [f"--{name.replace('_', '-')}={getattr(self, name)}" for name in sorted(self.given)]
+        return [f"{_flag(name)}={getattr(self, name)}" for name in sorted(self.given)]
 
 
-OPTIONS = tuple(each.name for each in fields(InputOptions) if each.name != "like")
+OPTIONS: dict[str, Option] = options_of(InputOptions)
 
 
 def add_input_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of an input to a command."""
     group = parser.add_argument_group("input")
-    group.add_argument("--format", choices=("auto", *FORMATS), default="auto", help="of the file (default: by content)")
-    group.add_argument("--index-base", choices=("auto", "0", "1"), default="auto", help="number of the first feature")
-    group.add_argument("--n-features", type=int, help="how many there are (default: as many as come)")
-    group.add_argument("--label-column", help="name, or number: 1 is the first, -1 the last")
-    group.add_argument(
-        "--label-type", choices=("auto", "number", "string"), default="auto", help="(default: as the first is)"
-    )
-    group.add_argument("--weight-column", help="name or number of the column with the weights of rows")
-    group.add_argument("--group-column", help="name or number of the column that says which rows belong together")
-    group.add_argument("--string-column", help="name or number of the column with strings of bases (A, C, G, T)")
-    group.add_argument("--columns", help="columns that make features, between commas (default: all)")
-    group.add_argument("--drop-columns", help="columns that make no features, between commas")
-    group.add_argument("--categorical", help="columns of categories, between commas, or all: all that are not numbers")
-    group.add_argument(
-        "--categories", choices=("dictionary", "hashed"), default="dictionary", help="how they become features"
-    )
-    group.add_argument(
-        "--missing", choices=("error", "zero", "indicator"), default="error", help="how missing values are read"
-    )
-    group.add_argument("--delimiter", help="of CSV: a character, or tab, comma, semicolon, pipe, space")
-    group.add_argument("--header", choices=("auto", "yes", "no"), default="auto", help="whether CSV names its columns")
-    group.add_argument("--text-column", help="name or number of the column with documents, which are hashed")
-    group.add_argument("--analyzer", choices=get_args(Analyzer), help="of documents (default: word)")
-    group.add_argument("--ngram-range", help="of documents: least and most n (default: 1,1)")
-    group.add_argument("--alternate-sign", choices=("yes", "no"), help="of documents: half count -1 (default: yes)")
-    group.add_argument("--lowercase", choices=("yes", "no"), help="of documents (default: yes)")
-    group.add_argument(
-        "--on-bad-text", choices=("error", "replace"), default="error", help="how bytes that are not UTF-8 are read"
-    )
-    group.add_argument("--normalize", choices=("none", "row_l2"), default="none", help="row_l2: every row to length 1")
-    group.add_argument("--on-bad-row", choices=("fail", "skip"), default="fail", help="skip: leave it out")
-    group.add_argument("--shuffle", choices=("yes", "no"), default="yes", help="no: store rows in the input's order")
+    for name, each in OPTIONS.items():
+        meaning = f"{plain(without_null(each), 'none')} (default: {default_words(each)})"
+        kind, choices = each.read or each.kind, each.choices or None
+        group.add_argument(_flag(name), type=kind, choices=choices, default=each.default, help=meaning)
 
 
 def input_options(given: argparse.Namespace) -> InputOptions:
     """The options that a command line names."""
-    chosen = {name: getattr(given, name) for name in OPTIONS}
-    return InputOptions(**{**chosen, "index_base": index_base(chosen["index_base"])})
+    return InputOptions(**{name: getattr(given, name) for name in OPTIONS})
 
 
-def index_base(word: str) -> IndexBase:
-    """The base that a command line or a query names: "auto", 0 or 1."""
-    return {"0": 0, "1": 1}.get(word, "auto")  # type: ignore[return-value]
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

@@ -1,9 +1,10 @@
 """Options described once: fields of a job, the command line, the form, the estimators and the READMEs come from here.
 
 A class of options is a dataclass with a field made by `option` for each: the options of a solver, those of a feature
-map, the general fields of a job.
+map, the general fields of a job, the options of an input.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from types import NoneType
@@ -68,9 +69,30 @@ def option(
     return field(default=default, metadata=described)
 
 
-def options_of(own: type) -> dict[str, Option]:
-    """name -> Option of a class of options."""
-    return {known.name: _option(known) for known in fields(own)}
+def options_of(kind: type) -> dict[str, Option]:
+    """name -> Option of a class of options; fields that `option` did not make are left out."""
+    return {known.name: _option(known) for known in fields(kind) if known.metadata}
+
+
+def plain(text: str, null: str) -> str:
+    """A meaning without Markdown, null called as it is called where the text is read."""
+    return re.sub(r"\bnull\b", null, text.replace("`", ""))
+
+
+def null_words(option: Option) -> str:
+    """The meaning of null, as the option's meaning has it after "null: "; else "none"."""
+    said = re.search(r"\bnull: ([^;.(]*)", option.meaning)
+    return plain(said[1], "none").strip() if said else "none"
+
+
+def without_null(option: Option) -> str:
+    """The option's meaning without the part about null, for texts that have a default of their own."""
+    return re.sub(r"; null: [^;.(]*", "", option.meaning)
+
+
+def default_words(option: Option) -> str:
+    """The default, or the meaning of null if that is the default."""
+    return null_words(option) if option.default is None else str(option.default)
 
 
 def _option(known: Any) -> Option:

@@ -10,8 +10,7 @@ from fastapi.responses import HTMLResponse
 
 from streamsvm.api.access.auth import COOKIE
 from streamsvm.api.context import AppContext, Context
-from streamsvm.api.pages.input_fields import input_fields
-from streamsvm.api.pages.job_form import job_form
+from streamsvm.api.pages.forms import input_fields, job_form
 from streamsvm.api.pages.render import page
 from streamsvm.reader.parsers import READERS
 from streamsvm.service.datasets.views import dataset_view

@@ -10,8 +10,8 @@ from typing import Any, get_origin
 
 from streamsvm.service.jobs.fields.descriptions import FIELDS, GENERAL
 from streamsvm.service.jobs.fields.from_text import format_size, parse_size
-from streamsvm.service.jobs.fields.texts import default, plain, values
-from streamsvm.storage.options import Option
+from streamsvm.service.jobs.fields.texts import default, values
+from streamsvm.storage.options import Option, plain
 from streamsvm.trainer.problem.losses import SVM_LOSSES
 
 _NONE = "none"

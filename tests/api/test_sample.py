@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from streamsvm.api.pages.input_fields import input_fields
+from streamsvm.api.pages.forms import input_fields
 from streamsvm.reader.options import OPTIONS
 from streamsvm.reader.parsers import READERS
 from streamsvm.storage.rows.csr import LARGE_W

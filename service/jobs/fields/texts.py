@@ -1,6 +1,6 @@
 """A field of a job in words, for the tables of the READMEs, the command line's help, the form and the docstrings.
 
-`python -m streamsvm.service.jobs.fields.texts` writes the tables into service/README.md and trainer/README.md.
+`python -m streamsvm.service.jobs.fields.texts` writes the tables into the READMEs of service, trainer and reader.
 """
 
 import json
@@ -9,25 +9,15 @@ from dataclasses import MISSING
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
+from streamsvm.reader.options import OPTIONS as INPUT_OPTIONS
 from streamsvm.service.jobs.fields.descriptions import FIELDS, GENERAL
-from streamsvm.storage.options import Option
+from streamsvm.storage.options import Option, default_words, plain, without_null
 from streamsvm.trainer.solvers import OPTIONS
 
 _ROOT = Path(__file__).resolve().parents[3]
 _NUMBERS = {int: "whole number", float: "number", str: "text"}
 _BAR = r"\|"  # as a cell has it
 _EDGES = {"gt": "above", "ge": "at least", "lt": "below", "le": "up to"}
-
-
-def plain(text: str, null: str) -> str:
-    """A meaning without Markdown, null called as it is called where the text is read."""
-    return re.sub(r"\bnull\b", null, text.replace("`", ""))
-
-
-def null_words(option: Option) -> str:
-    """The words after "null: " in the option's meaning, which say what null stands for; else "none"."""
-    said = re.search(r"\bnull: ([^;.(]*)", option.meaning)
-    return plain(said[1], "none").strip() if said else "none"
 
 
 def needed(option: Option) -> str:
@@ -95,6 +85,12 @@ def option_table() -> str:
     return _table({name: FIELDS[name] for name in OPTIONS}, "option")
 
 
+def input_table() -> str:
+    """The table of reader/README.md: the options of an input."""
+    rows = [[f"`{each.name}`", default_words(each), without_null(each)] for each in INPUT_OPTIONS.values()]
+    return _rows(["option", "default", "meaning"], rows)
+
+
 def _number(limit: float) -> str:
     if not isinstance(limit, int):
         return f"{limit:g}"
@@ -103,17 +99,23 @@ def _number(limit: float) -> str:
 
 
 def _table(options: dict[str, Option], title: str) -> str:
-    lines = [f"| {title} | for | may be | default | meaning |", "| --- | --- | --- | --- | --- |"]
-    for name, option in options.items():
-        cells = [f"`{name}`", needed(option), values(option), default(option), option.meaning]
-        lines.append(f"| {' | '.join(cell.replace('|', _BAR) for cell in cells)} |")
-    return "\n".join(lines)
+    rows = [
+        [f"`{name}`", needed(option), values(option), default(option), option.meaning]
+        for name, option in options.items()
+    ]
+    return _rows([title, "for", "may be", "default", "meaning"], rows)
+
+
+def _rows(titles: list[str], rows: list[list[str]]) -> str:
+    """A table of Markdown."""
+    cells = [titles, ["---"] * len(titles), *([cell.replace("|", _BAR) for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
 
 def _write(page: str, table: str) -> None:
-    """Put a table in the place of the one that begins like it."""
-    path, head = _ROOT / page, re.escape(table.split(" for ", maxsplit=1)[0])
-    text, n_tables = re.subn(rf"^{head}.*\n(\|.*\n)+", lambda _: f"{table}\n", path.read_text(), flags=re.MULTILINE)
+    """Put a table in the place of the one with the same titles."""
+    path, titles = _ROOT / page, re.escape(table.partition("\n")[0])
+    text, n_tables = re.subn(rf"^{titles}\n(\|.*\n)+", lambda _: f"{table}\n", path.read_text(), flags=re.MULTILINE)
     assert n_tables == 1, f"{page} has {n_tables} such tables"
     path.write_text(text)
 
@@ -121,3 +123,4 @@ def _write(page: str, table: str) -> None:
 if __name__ == "__main__":
     _write("service/README.md", general_table())
     _write("trainer/README.md", option_table())
+    _write("reader/README.md", input_table())

@@ -1,15 +1,41 @@
-"""The form of a job, made of the descriptions of its fields: a new field, or a new choice of one, is there at once."""
+"""The forms of jobs and uploads, made of the descriptions of their fields and options.
+
+A new field or option, or a new choice of one, is there at once.
+"""
 
 import json
 from dataclasses import dataclass
 from typing import Any
 
+from streamsvm.reader.options import OPTIONS
+from streamsvm.reader.parsers import READERS
+from streamsvm.reader.parsers.text.options import OF_TEXT
 from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.jobs.fields.from_text import parse_size
-from streamsvm.service.jobs.fields.texts import null_words, plain
-from streamsvm.storage.options import Option
+from streamsvm.storage.options import Option, default_words, null_words, plain
 from streamsvm.trainer.solvers import SOLVERS
 
+# (option of an input, value) -> words for it; a value that is missing here is its own word.
+_WORDS = {
+    ("index_base", "auto"): "found out",
+    ("label_type", "auto"): "as the first one",
+    ("label_type", "number"): "numbers",
+    ("label_type", "string"): "strings",
+    ("categories", "dictionary"): "a feature each",
+    ("missing", "error"): "refused",
+    ("missing", "indicator"): "zero, and a feature of their own",
+    ("header", "auto"): "found out",
+    ("normalize", "none"): "as they are",
+    ("normalize", "row_l2"): "divided to length 1",
+    ("on_bad_row", "fail"): "refuse the file",
+    ("on_bad_row", "skip"): "leave out",
+    ("analyzer", "word"): "words",
+    ("analyzer", "char"): "characters",
+    ("analyzer", "char_wb"): "characters of each word",
+    ("on_bad_text", "error"): "an error",
+    ("on_bad_text", "replace"): "replace it",
+}
+_OF_SOME_FORMATS = frozenset().union(*(reader.options for reader in READERS.values()))
 _KINDS = {bool: "choice", int: "number", float: "number", list: "list"}
 
 
@@ -37,6 +63,49 @@ class FormField:
     needs: str
 
 
+@dataclass(frozen=True)
+class InputField:
+    """
+    name, label      of the option
+    usual            its default, in words
+    choices          (value, words) of each other value; (): any text
+    formats          formats that have the option
+    is_of_documents  whether only documents have it
+    is_column        whether it names a column
+    """
+
+    name: str
+    label: str
+    usual: str
+    choices: tuple[tuple[str, str], ...]
+    formats: tuple[str, ...]
+    is_of_documents: bool
+    is_column: bool
+
+
+def input_fields() -> list[InputField]:
+    """A field for every option of an input but the format."""
+    return [_input_field(option) for option in OPTIONS.values() if option.name != "format"]
+
+
+def _input_field(option: Option) -> InputField:
+    name, usual = option.name, default_words(option)
+    words = {value: _WORDS.get((name, value), value) for value in map(str, (usual, *option.choices))}
+    return InputField(
+        name,
+        _label(option),
+        words[usual],
+        tuple(each for each in words.items() if each[0] != usual) if option.choices else (),
+        tuple(key for key, reader in READERS.items() if name in reader.options or name not in _OF_SOME_FORMATS),
+        name in OF_TEXT,
+        name.endswith("_column"),
+    )
+
+
+def _label(option: Option) -> str:
+    return option.label or f"{option.name[0].upper()}{option.name[1:].replace('_', ' ')}"
+
+
 def job_form() -> dict[str, list[FormField]]:
     """part of the form -> its fields"""
     parts: dict[str, list[FormField]] = {}
@@ -52,7 +121,7 @@ def _field(option: Option) -> FormField:
     can_be_empty = option.is_nullable or kind == "list"
     return FormField(
         name=option.name,
-        label=option.label or f"{option.name[0].upper()}{option.name[1:].replace('_', ' ')}",
+        label=_label(option),
         meaning=plain(option.meaning, "empty"),
         kind=kind,
         choices=tuple(_choices(option)),
