@@ -21,7 +21,7 @@ def best_step(slope: Callable[[float], tuple[float, float]]) -> float:
         following = t - now / second
         if not low < following < high:
             following = 2.0 * t if high == float("inf") else (low + high) / 2.0
-        if following == t or high - low <= 1e-15 * high:
+        if following == t or (high < float("inf") and high - low <= 1e-15 * high):
             return t
         t = following
     return t

@@ -14,12 +14,12 @@ from streamsvm.trainer.problem.objective import relative_gap
 from streamsvm.trainer.problem.tasks import RowTerms
 
 # A minimum of phi is near enough when |gradient|^2 is at most this share of |alpha - centre|^2 / sigma.
-_INNER_SHARE, _TIGHTER = 1e-2, 1e-4
+_INNER_SHARE = 1e-2
 # After a centre that took few steps sigma grows. After many it falls: the minimum of phi is then easier to find.
 _GROWTH, _FEW_STEPS = 5.0, 6
 _FALL, _MANY_STEPS = 30.0, 15
 _MOST_STEPS = 400  # a task that takes more is given up
-_MOST_CHECKS = 3  # of v, the w of alpha: where rounding parts it from w for good, w is the result
+_MOST_CHECKS = 8  # of v, the w of alpha: where rounding parts it from w for good, w is the result
 _STEPS_FROM_POINT = 10  # then m is made anew from w: it is the sum of so many steps
 
 IsNear = Callable[[float, float], bool]  # whether M+ - M- and the relative gap are near enough
@@ -70,8 +70,9 @@ class TaskSteps:
         self._m, self.change = np.zeros((2, len(alpha)))
         self._largest_C = float(C.max(initial=0.0)) or 1.0
         self.sigma = np.inf if loss.is_smooth else self._largest_C
+        self._most_sigma = np.inf
         self.primal, self.dual = np.inf, -np.inf
-        self._share, self._checks = _INNER_SHARE, 0
+        self._checks, self._has_failed_check = 0, False
         self.steps = self._steps_at_centre = self._steps_since_point = 0
         self.centre_w, self._centre_D = w, -np.inf
         self.vector, self.asks = w, Asks.POINT
@@ -107,7 +108,9 @@ class TaskSteps:
         self.dual = self.found.dual - float(v @ v) / 2.0
         if self.sigma == np.inf and self.dual > self._centre_D:
             self._stand_at_alpha(v)  # which does not depend on the centre then
-        if self._is_near(self._distance, self.gap):
+        if self._has_failed_check:
+            self._unite(g, make_direction)
+        elif self._is_near(self._distance, self.gap):
             self._ask(v - self.w, Asks.CHECK)
         elif self._is_minimal(float(g @ g)):
             self._move_centre()
@@ -143,11 +146,12 @@ class TaskSteps:
         """Whether w is near enough to the minimum of phi, and alpha a better centre than the last."""
         if self.sigma == np.inf:
             return False
-        return squared <= self._share * self.found.moved / self.sigma and self.dual >= self._centre_D
+        return squared <= _INNER_SHARE * self.found.moved / self.sigma and self.dual >= self._centre_D
 
     def _move_centre(self) -> None:
         self._stand_at_alpha(self._v)
-        self.sigma *= _GROWTH if self._steps_at_centre <= _FEW_STEPS else 1.0
+        growth = _GROWTH if self._steps_at_centre <= _FEW_STEPS else 1.0
+        self.sigma = min(growth * self.sigma, self._most_sigma)
         self._steps_at_centre = 0
         self._ask(self.w, Asks.POINT)
 
@@ -162,7 +166,7 @@ class TaskSteps:
         self._ask(self.w, Asks.POINT)
 
     def _check(self) -> bool:
-        """Whether v is near enough to stand for w. If not, phi is to be minimised further: that unites them."""
+        """Whether v is near enough to stand for w. If not, `_unite` has to follow."""
         at_v = self._m + self.change
         found = self._evaluate(at_v, alpha_of=self._m)
         primal = float(self._v @ self._v) / 2.0 + found.losses
@@ -173,8 +177,18 @@ class TaskSteps:
         elif self._checks >= _MOST_CHECKS:
             self._stand_at_alpha(self.w)
             self.is_done = True
-        self._share *= _TIGHTER
+        self._has_failed_check = not self.is_done
         return self.is_done
+
+    def _unite(self, g: Array, make_direction: Callable[[Array], Array]) -> None:
+        """Bring v and w together by a step at this centre or, if that was in vain, by less sigma, which rounds less."""
+        self._has_failed_check = False
+        if self._checks % 2 or not self._loss.has_centre:
+            self._step(g, make_direction)
+            return
+        self._stand_at_alpha(self._v)
+        self._lower_sigma()
+        self._most_sigma = self.sigma
 
     def _ask(self, vector: Array, asks: Asks) -> None:
         if asks is Asks.POINT:

@@ -1,0 +1,181 @@
+"""Newton steps over random problems, degenerate ones among them, end within bounds and at the reference's optimum."""
+
+import numpy as np
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from streamsvm.trainer.newton.scans import Interrupted
+from streamsvm.trainer.problem.losses import LOSSES
+from streamsvm.trainer.problem.tasks import Task, Tasks
+from tests.reference.newton import MARGIN, bracket, dual, is_in_box, primal, w_of
+from tests.trainer.newton.kit import Rows, begin, solve
+
+GAP = 1e-6
+
+
+@st.composite
+def problems(draw, powers=(-3, 8)):
+    """(rows, tasks): one task, some of whose rows are equal, empty, weightless or left out."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    loss, n, d = draw(st.sampled_from(LOSSES)), draw(st.integers(1, 30)), draw(st.integers(1, 12))
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < draw(st.sampled_from([0.3, 1.0])))
+    for kind in draw(st.sets(st.sampled_from(["equal", "zero", "constant", "scaled", "twice"]))):
+        if kind == "equal":
+            X[: n // 2] = X[-1]
+        elif kind == "zero":
+            X[:: max(2, n // 3)] = 0.0
+        elif kind == "constant":
+            X[:, 0] = 1.0
+        elif kind == "scaled":
+            X *= 10.0 ** rng.integers(-1, 4, d)
+        else:
+            X[:, -1] = X[:, 0]
+    y = X @ rng.standard_normal(d) + draw(st.sampled_from([0.0, 1.0])) * rng.standard_normal(n)
+    if loss in MARGIN:
+        y = np.where(y > 0, 1.0, -1.0) * (-1.0 if draw(st.booleans()) else 1.0)
+        y = np.ones(n) if draw(st.integers(0, 7)) == 0 else y
+    weight = rng.choice([0.0, 0.5, 3.0], n) if draw(st.booleans()) else None
+    fold = rng.integers(0, 2, n) if draw(st.booleans()) else None
+    C = 10.0 ** draw(st.integers(*powers))
+    task = Task(0, None if fold is None else 0, C, C if draw(st.booleans()) else 2.0 * C)
+    tasks = Tasks(loss, (task,), n_folds=1 if fold is None else 2, epsilon=draw(st.sampled_from([0.0, 0.1])))
+    return Rows(X, y, loss, fold, weight), tasks
+
+
+def check_consistent(found, problem, number=0):
+    """What has been put back: alpha in its box, and the w of alpha."""
+    alpha, w = found.alpha[:, number], found.w[:, number]
+    assert is_in_box(problem, alpha)
+    v = w_of(problem, alpha)
+    # A checkpoint is checked for as much. Sums of terms that cancel each other round; where C is huge, alpha does too.
+    terms = np.abs(problem.X).T @ np.abs(alpha)
+    error = 1e-9 if problem.C.max() <= 1e5 else 1e-5
+    assert np.linalg.norm(w - v) <= error * np.linalg.norm(w) + 1e-14 * np.linalg.norm(terms)
+
+
+@given(problems())
+@settings(max_examples=60)
+def test_every_problem_ends_within_its_bounds(given_problem):
+    rows, tasks = given_problem
+    problem, D = rows.problem(tasks), [-np.inf]
+    note(f"{tasks} {problem}")
+
+    def look(found):
+        check_consistent(found, problem)
+        D.append(dual(problem, found.alpha[:, 0]))
+        alpha, w, P = found.alpha[:, 0], found.w[:, 0], primal(problem, found.w[:, 0])
+        # Sums of large terms round, and so do entropies of alpha / C.
+        rounding = 1e-11 * (np.abs(alpha).sum() * (1.0 + np.abs(problem.y).max()) + float(w @ w))
+        rounding += 1e-14 * problem.C.sum()
+        # A task that is done may leave a better centre for an alpha whose w is near enough to the optimum.
+        assert D[-1] >= D[-2] - rounding - GAP * P * found.steps.each[0].is_done
+        assert D[-1] <= P + rounding
+
+    found = solve(rows, tasks, GAP, after_step=look)
+    task = found.steps.each[0]
+    if tasks.largest_C <= 1e4:
+        assert task.is_done
+        assert task.gap <= GAP
+        lower, upper = bracket(problem)
+        P = primal(problem, found.w[:, 0])
+        assert lower * (1 - 1e-9) <= P <= upper * (1 + GAP) + 1e-300
+        assert D[-1] <= upper * (1 + 1e-9)
+
+
+@given(problems((-2, 4)))
+@settings(max_examples=15)
+def test_any_number_of_threads_makes_the_same_bytes(given_problem):
+    rows, tasks = given_problem
+    each = [solve(rows, tasks, GAP, threads) for threads in (1, 2, 4)]
+    assert len({(found.alpha.tobytes(), found.w.tobytes(), found.scans.count) for found in each}) == 1
+
+
+@given(problems((-2, 4)), st.integers(1, 40))
+@settings(max_examples=25)
+def test_an_interrupted_scan_leaves_alpha_and_its_w(given_problem, last):
+    """A scan ends early because the job ends, or because the disk failed."""
+    rows, tasks = given_problem
+    scans = [0]
+
+    def going(segments):
+        scans[0] += 1
+        for rows_of_segment in segments:
+            if scans[0] == last:
+                return
+            yield rows_of_segment
+
+    try:
+        found = begin(rows, tasks, lambda _distance, gap: gap <= GAP, going=going)
+    except Interrupted:
+        return
+    try:
+        while found.steps.active:
+            found.steps.step()
+    except Interrupted:
+        assert scans[0] == last
+    found.steps.put_back()
+    check_consistent(found, rows.problem(tasks))
+
+
+def lanes(loss="hinge", n=60):
+    """Rows of three folds, and tasks of two values of C, each for all rows and for all but a fold."""
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((n, 4)) * [1.0, 100.0, 1.0, 1.0]
+    y = X @ rng.standard_normal(4) + rng.standard_normal(n)
+    y = np.where(y > 0, 1.0, -1.0) if loss in MARGIN else y
+    each = tuple(Task(0, fold, C, C) for C in (0.1, 100.0) for fold in (None, 0, 1))
+    fold = rng.integers(0, 3, n)
+    return Rows(X, y, loss, fold, rng.choice([0.0, 1.0, 2.0], n)), Tasks(loss, each, n_folds=3, epsilon=0.1)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_tasks_side_by_side_find_their_own_optima(loss):
+    rows, tasks = lanes(loss)
+    found = solve(rows, tasks, 1e-9)
+    for number in range(len(tasks.each)):
+        problem = rows.problem(tasks, number)
+        check_consistent(found, problem, number)
+        lower, upper = bracket(problem)
+        assert found.steps.each[number].is_done
+        assert lower * (1 - 1e-9) <= primal(problem, found.w[:, number]) <= upper * (1 + 1e-9)
+        assert not found.alpha[rows.fold == tasks.each[number].fold, number].any()
+
+
+def test_tasks_that_are_not_trained_stay_as_they_are():
+    rows, tasks = lanes()
+    found = begin(rows, tasks, lambda _distance, gap: gap <= GAP, numbers=[1, 4])
+    while found.steps.active:
+        found.steps.step()
+    found.steps.put_back()
+    trained = found.alpha.any(axis=0)
+    assert trained.tolist() == [number in (1, 4) for number in range(tasks.width)]
+    assert found.w.any(axis=0).tolist() == trained.tolist()
+
+
+def test_steps_from_near_the_optimum_are_few():
+    rows, tasks = lanes()
+    first = solve(rows, tasks, 1e-8)
+    again = solve(rows, tasks, 1e-6, alpha=first.alpha)
+    assert (
+        max(task.steps for task in again.steps.each.values())
+        <= 3
+        < max(task.steps for task in first.steps.each.values())
+    )
+
+
+def test_no_rows_and_rows_that_are_all_left_out_cost_nothing():
+    tasks = Tasks("hinge", (Task(0, 0, 1.0, 1.0),), n_folds=2)
+    for n in (0, 4):
+        rows = Rows(np.ones((n, 2)), np.ones(n), "hinge", np.zeros(n, int))
+        found = solve(rows, tasks)
+        assert found.steps.each[0].is_done
+        assert not found.w.any() and not found.alpha.any()
+
+
+def test_w_is_that_of_alpha_if_the_first_that_is_near_is_not():
+    """It was near enough to the optimum, the w of alpha was not. Three looks without a step between were the end."""
+    X = np.array([[-1.1, 0.7], [-1.1, 2.0], [0.9, -0.4], [0.6, 1.6], [2.8, -0.9], [1.1, 0.5], [-0.3, 1.1]])
+    rows, tasks = Rows(X, np.ones(7), "hinge"), Tasks.single("hinge", 1.0)
+    found = solve(rows, tasks, 1e-2)
+    check_consistent(found, rows.problem(tasks))
