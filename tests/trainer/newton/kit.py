@@ -51,6 +51,11 @@ class Rows:
             np.empty(0, ROW_WEIGHT) if self.weight is None else self.weight[some].astype(ROW_WEIGHT),
         )  # fmt: skip
 
+    @property
+    def n_bytes(self) -> int:
+        """So many that threads share scans over them."""
+        return 1 << 40
+
     def in_order(self) -> Iterator[Segment]:
         return iter(self.segments)
 
