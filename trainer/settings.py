@@ -12,29 +12,30 @@ from streamsvm.trainer.problem.tasks import Tasks
 @dataclass(frozen=True)
 class TrainerSettings:
     """
-    n_rows, width     lengths of alpha and w, or bounds on them while the dataset is being read in
-    lane              number of the problem among those of the job; passes_before: of the lanes before it
-    tasks             the problems that are trained side by side: `lane` is the number of the first
+    n_rows, width     lengths of alpha and w; upper bounds while the dataset is being read in
+    cache             sizes of the cache and of its segments
+    cache_rows        rows that the cache holds when it is full, on average: Omega in the paper
+    lane              number of the first task among the lanes of the job
+    tasks             the tasks that are trained side by side
+    passes_before     passes of the lanes that were trained before
     follows           the first pass is over a dataset that is being read in
-    cache             how it is divided
-    cache_rows        rows the cache holds when full, on average: Omega in the paper
-    gamma             of a Gaussian kernel, of solvers that have one
-    share_of_gap      of what the first sweep of a pass met: when the gap is down to that, the pass ends. Where the rows
-                      are a part of the problem's (trainer.distributed.cocoa_round), else None
-    maps              what rows become before they are trained on
+    share_of_gap      of a shard trainer (trainer.distributed.cocoa_round): a pass ends when the gap falls to this share
+                      of the gap of the pass's first sweep; else None
+    maps              the feature maps of the job
     solver            a key of `trainer.solvers.SOLVERS`
-    options           of the solver's own class
-    largest_weight    of a row, 1 if they have none
-    tolerance         stop when M+ - M-, or what the solver has for it, falls to it in a pass that visited every row;
-                      None: never
-    relative_gap      stop when the streaming certificate falls to it; None: never
+    options           the solver's options, an instance of its class of options
+    gamma             parameter of the Gaussian kernel; None for solvers without one
+    largest_weight    largest weight of a row; 1 if rows have no weights
+    tolerance         training stops when M+ - M-, or the solver's figure in its place, is at most this in a pass that
+                      visited every row; None: never
+    relative_gap      training stops when the relative gap is at most this; None: never
     pace              "fixed": exactly as many updates as are due; "adaptive": more while the reader is not ready
-    threads           that work at once
-    spill_directory   directory on the disk where rows are kept, decoded, beside the cache, or None: nowhere
-    kept_rows         what the rows of this job are known by where they are kept, decoded, for the next: its key
-                      `dataset` is their directory; None: they are not
-    checkpoints       directory for them, or None; checkpoint_seconds: longest time between two
-    resume            the checkpoint to go on from, or None: the state's arrays are those it kept
+    threads           threads that may work at once
+    spill_directory   directory for the file of decoded rows; None: no file
+    kept_rows         properties by which a later job finds the decoded rows that this job keeps; `dataset` is their
+                      directory. None: none are kept
+    checkpoints       directory for checkpoints, or None; checkpoint_seconds: longest time between two
+    resume            the checkpoint to go on from, whose arrays the state has already; or None
     shares_time       the job has other groups of lanes, each of which gets one pass at least
     """
 
@@ -68,5 +69,5 @@ class TrainerSettings:
 
     @property
     def visited(self) -> Visited:
-        """How rows are made ready to be visited."""
+        """Makes the features of rows at each visit."""
         return Visited(self.maps.late)

@@ -68,7 +68,7 @@ class SharedState:
 
     @property
     def elapsed_seconds(self) -> float:
-        """Time spent on the job, that before a checkpoint included."""
+        """Seconds that the job has taken, including those before the checkpoint that it goes on from."""
         return self._clock() - self._began
 
     def beat(self) -> None:
@@ -113,7 +113,7 @@ class SharedState:
             raise Ended
 
     def going(self, items: Iterable[T]) -> Iterator[T]:
-        """The items until the job has to end."""
+        """Yield the items, until the job has to end."""
         for item in items:
             if self.has_to_end:
                 return
@@ -129,7 +129,7 @@ class SharedState:
         self.control["elapsed_seconds"] = self.elapsed_seconds
 
     def note(self, row_id: Array, score: Array) -> None:
-        """The rows (k,) were visited in this pass and left these scores (k,)."""
+        """Note that the rows (k,) were visited in this pass, and their new scores (k,)."""
         self.beat()
         if self._deferred:
             self._notes.append((row_id.copy(), score.copy()))
@@ -138,7 +138,7 @@ class SharedState:
             self._state.visited[row_id] = self._stamp
 
     def hand_over(self) -> None:
-        """Let the reader have all that was noted."""
+        """Pass all notes on to the reader."""
         self._mark_visited()
         for rows, scores in self._notes:
             self._state.score[rows] = scores
@@ -156,7 +156,7 @@ class SharedState:
         return np.flatnonzero(self._state.visited[row_id] != self._stamp).astype(np.int32)
 
     def count_unvisited(self, step: Step) -> int:
-        """Rows of the whole problem not visited in the pass that `step` ends, neither here nor by the reader."""
+        """Number of rows that neither trainer nor reader has visited in the pass that `step` ends."""
         self._mark_visited()
         visited = self._state.visited[: step.n_rows]
         return int(np.count_nonzero(visited != self._stamp)) - step.screened_unvisited
@@ -174,7 +174,7 @@ class SharedState:
     # w and the objective
 
     def publish(self, w: Array) -> None:
-        """Let the reader see this w: the coming pass is certified at it. Raises ValuesOverflow if it is none."""
+        """Publish w: the reader computes P at it in the next pass. Raises ValuesOverflow if |w| is not finite."""
         known = w[: self._width]
         with np.errstate(over="ignore", invalid="ignore"):
             half_norm = half_squares(known, self._n_figures)
@@ -184,7 +184,7 @@ class SharedState:
         self._half_norm = half_norm
 
     def publish_machine(self, machine: Machine) -> None:
-        """Let the reader and the worker see a kernel machine, as `publish` does w."""
+        """Publish a kernel machine for the reader and the worker. Raises ValuesOverflow if beta is not finite."""
         if not np.isfinite(machine.beta).all():
             raise ValuesOverflow("the weights")
         machine.publish(self._state.directory)

@@ -158,7 +158,7 @@ class DiskRows:
         files, self._files = self._files, []
         self._read_ahead.drain()
         for file in files:
-            with suppress(OSError):  # a disk that is gone may say so once more
+            with suppress(OSError):  # the failed disk may fail again
                 file.close()
 
     def shutdown(self) -> None:

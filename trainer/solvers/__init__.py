@@ -69,9 +69,9 @@ def _a_row(size: int) -> Callable[[int, int, int, Any], int]:
     return lambda n_rows, *_: size * n_rows
 
 
-_ORDER = _a_row(4)  # in which the rows of a block are visited
-_SWEEPS = _a_row(9)  # alpha after the sweep before, and which rows are set aside
-_PREFERENCE = _a_row(8)  # how often each row is to be visited, and what it is owed of a visit
+_ORDER = _a_row(4)  # the order of the rows of a block
+_SWEEPS = _a_row(9)  # alpha at the end of the last sweep, and which rows are set aside
+_PREFERENCE = _a_row(8)  # preference and credit of each row (trainer.kernels.adaptive)
 
 SOLVERS = {
     "streamsvm": Solver(

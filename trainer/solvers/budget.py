@@ -18,7 +18,7 @@ from streamsvm.trainer.kernels.merging import degradation_table
 
 # Threads pay from so many products a row on: each has to fetch what the first has changed into its own cache.
 _PRODUCTS = 100_000
-_MOST_SQUARE = 1e38  # of a row: no product of two, made in float32, is beyond what that can be
+_MOST_SQUARE = 1e38  # largest |x|^2 of a row: products of two rows then fit into float32
 
 _AS_THEY_ARE = ("scale", "beta", "inner", "norms", "row", "figures", "state")
 

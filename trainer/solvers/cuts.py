@@ -16,14 +16,14 @@ import numpy as np
 from streamsvm.storage.rows.csr import EMPTY, Array
 from streamsvm.trainer.kernels.cutting_planes import minimise_on_simplex
 
-IDLE_ROUNDS = 50  # a cut goes when it had no weight for so many rounds
+IDLE_ROUNDS = 50  # a cut is dropped after so many rounds with weight 0
 _MOST_STEPS = 100_000
 _FEWEST_CUTS = 3
 
 
 class Cuts:
-    """At most `most` cuts of length `width`. A new one, when there are so many, takes the place of the one that had no
-    weight for longest; if all have weight, the two with the least become one. The lower bound never falls.
+    """At most `most` cuts of length `width`. When there are so many, a new cut replaces the one whose weight has been 0
+    for longest; if all weights are above 0, the two cuts with the least are merged. The lower bound never falls.
 
     kept  arrays of `resumable`, to go on from there; empty: begin without cuts
     """
@@ -85,7 +85,7 @@ class Cuts:
             self._merge(*(1 + np.argsort(self._u[1:], kind="stable")[:2]).tolist())
 
     def _merge(self, i: int, j: int) -> None:
-        """Two cuts become their mean, by their weights: w_t and the lower bound stay what they are."""
+        """Replace two cuts by their mean, weighted by u: w_t and the lower bound do not change."""
         share = self._u[i] / (self._u[i] + self._u[j])
         self._A[i] = share * self._A[i] + (1.0 - share) * self._A[j]
         mean = np.eye(len(self._u))

@@ -21,8 +21,8 @@ from streamsvm.trainer.solvers.line_search import Line
 from streamsvm.trainer.solvers.options import BlockOptions
 from streamsvm.trainer.updates.progress import Bracket, Progress
 
-_MU = 0.1  # where OCAS cuts: so far from the best w towards the minimum of the reduced problem
-_INNER_SHARE = 0.05  # of the gap, to which the reduced problem is solved
+_MU = 0.1  # OCAS cuts at best w + _MU (w_t - best w), where w_t is the minimum of the reduced problem
+_INNER_SHARE = 0.05  # the reduced problem is solved to this share of the gap
 _ROUNDING = 1e-13
 
 
@@ -34,7 +34,7 @@ class Options(BlockOptions):
 
 
 class _Bounds:
-    """The reduced problem, and the least objective found."""
+    """The reduced problem, whose minimum is a lower bound, and the least objective so far."""
 
     def __init__(self, width: int, most: int, kept: Mapping[str, Array]) -> None:
         self._cuts = Cuts(width, most, kept)
@@ -54,7 +54,7 @@ class _Bounds:
         return {**self._cuts.resumable(), "bounds": np.array([self._upper, self._at_zero])}
 
     def meet(self, objective: float) -> bool:
-        """Whether this is the least objective so far."""
+        """Take an objective into account; returns whether it is the least so far."""
         is_least = objective < self._upper
         self._upper = min(self._upper, objective)
         return is_least
@@ -123,7 +123,7 @@ def ocas(settings: TrainerSettings, blocks: Blocks, alpha: Array, all_w: Array) 
     kept, w = blocks.kept, all_w.reshape(-1)
     bounds = _Bounds(len(w), settings.options.max_cuts, kept)
     slack, change = kept.get("slack", np.zeros(len(alpha))), kept.get("change", np.zeros(len(alpha), np.float32))
-    # How far the last pass went along its line; nan: it was one for a cut.
+    # The step length of the last pass's line search; nan: the last pass made a cut.
     k = float(kept.get("moved", [nan])[0])
     blocks.keep(
         lambda: {**bounds.resumable(), "slack": slack, "change": change, "moved": np.array([k])}, sections=False

@@ -17,7 +17,7 @@ from streamsvm.trainer.sweeps.active import ActiveRows
 from streamsvm.trainer.updates.progress import Progress
 from streamsvm.trainer.updates.updater import make_variables
 
-_FIRST_TOLERANCE = 0.1  # LIBLINEAR's, where a job has none: then rows are shrunk to ever smaller ones
+_FIRST_TOLERANCE = 0.1  # LIBLINEAR's, for a job without a tolerance; it is divided by 10 whenever it is reached
 _STREAM = 4  # of random numbers, apart from those of others with the same seed
 
 

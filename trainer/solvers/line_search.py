@@ -15,7 +15,7 @@ from streamsvm.trainer.kernels.cutting_planes import breakpoints, move_along, sl
 
 T = TypeVar("T")
 
-PART_ROWS = 1 << 16  # what a thread takes on at a time
+PART_ROWS = 1 << 16  # rows of a thread's task
 _MOST_SORTED = 1 << 12
 
 
@@ -42,7 +42,7 @@ class Line:
         return self._between(low, high)
 
     def move(self, k: float) -> float:
-        """Let c be that of w + k d; returns its losses sum_i max(0, c_i)."""
+        """Move to w + k d: update c in place; returns the losses there, sum_i max(0, c_i)."""
         return sum(self._map(lambda c, B: move_along(c, B, k)))
 
     def _between(self, low: float, high: float) -> float:

@@ -39,7 +39,7 @@ class _Updates:
         self._blocks = blocks
         self._visited, self._tasks = settings.visited, settings.tasks
         self._C = settings.tasks.largest_C
-        # With C divided by the larger.
+        # The kernel's c_i is C_i divided by the largest C.
         table = settings.tasks.table
         self._table = table._replace(U=table.U / self._C)
         self._w = w
@@ -49,7 +49,7 @@ class _Updates:
         """One step for all rows together."""
         count, lambda_ = max(1, sum(map(len, segments))), 1.0 / (self._C * n_rows)
         eta = 1.0 / (lambda_ * (self.t + 2))
-        # All margins first: they are those at the w before the step.
+        # Compute all margins first, at the w before the step.
         steps = [self._subgradient(rows) * (eta / count) for rows in self._blocks.going(segments)]
         self._blocks.end_if_due()
         self._w *= (self.t + 1.0) / (self.t + 2.0)

@@ -102,9 +102,9 @@ class Sweeps:
         # Gaps and distances of a sweep are divided by it before they are compared with targets.
         self._caution = kept.get("caution", np.full(self._variables.count, 1.0 / _LATER))
         self._slack = inf
-        self._pays = True  # to have the active rows read on their own
+        self._pays = True  # whether a copy of the active rows saves time
         self._n_visited = 0  # in the last sweep
-        self.shown: list[Sweep] = []  # sweeps of the last run that the history is to have
+        self.shown: list[Sweep] = []  # sweeps of the last run that the history lists
 
     def resumable(self) -> dict[str, Array]:
         """The arrays from which new Sweeps go on, as their `kept`."""
@@ -146,7 +146,7 @@ class Sweeps:
     def _begin_run(self, step: Step) -> None:
         self._variables.begin()
         self._momentum = Momentum(self._variables, self._statistics, step)
-        # Had the last certificate been enough, there would be no more sweeps.
+        # The last certificate did not end training: the next one has to wait for smaller figures.
         less = np.maximum(_LATER * self._caution, _LEAST_CAUTION)
         self._caution = np.where(self._variables.is_trained, less, self._caution)
         self._slack = inf

@@ -1,11 +1,11 @@
 """Nesterov's momentum: each sweep begins a little beyond where the last one ended, in the same direction.
 
-Near the optimum each sweep of coordinate descent removes the same share of what is left, and a small share where rows
-are much alike. Momentum goes on by beta times what the last sweep changed (Nesterov 1983). Then about the square root
-of as many sweeps is enough. Each task has its own beta.
+Near the optimum each sweep of coordinate descent reduces the gap by the same factor, which is near 1 where rows are
+much alike. Momentum adds beta times the last sweep's change (Nesterov 1983). Where n sweeps were needed, about the
+square root of n are enough then. Each task has its own beta.
 
 Momentum may move alpha out of its box. The row's next visit brings it back, so the next sweep visits every row that was
-moved. Only rows that the last sweep visited have changed, so only these are moved.
+moved. Momentum moves only rows that the last sweep has changed.
 """
 
 import numpy as np
@@ -22,10 +22,10 @@ LATE_SWEEPS = 8  # the rate at which the gap falls is the mean of so many
 
 
 class Momentum:
-    """`begin_sweep`, visit every row that `has_moved` tells, once, then `end_sweep` or `undo` it.
+    """Call `begin_sweep`, visit every row that `has_moved`, once, then call `end_sweep` or `undo`.
 
-    It moves the variables of the rows and features of a step, and keeps `variables.before`. An undone sweep is not in
-    the statistics either.
+    Momentum moves the variables of the rows and features of a step, and sets `variables.before`. `undo` takes the sweep
+    out of the statistics, too.
     """
 
     def __init__(self, variables: Variables, statistics: DualStatistics, step: Step) -> None:
@@ -38,7 +38,7 @@ class Momentum:
         self._yields = np.zeros(variables.count, bool)
 
     def begin_sweep(self, gaps: list[Array]) -> None:
-        """Move alpha and w. `gaps` are those that the sweeps so far have met, (count,) each."""
+        """Move alpha and w. `gaps` are the gaps of the sweeps so far, (count,) each."""
         self._of_alpha = self._statistics.of_alpha
         late = np.array(gaps[-1 - LATE_SWEEPS :]).T.tolist()  # a list for each task; none if there are no gaps yet
         shares = [beta(of_task, len(gaps)) for of_task in late]
@@ -51,16 +51,16 @@ class Momentum:
         self._variables.before = self._earlier_alpha
 
     def has_moved(self, row_id: Array) -> Array:
-        """Which rows (k,) are elsewhere than at the end of the last sweep, (k,) bool."""
+        """Which rows (k,) momentum has moved since the end of the last sweep, (k,) bool."""
         return np.any(self._alpha[row_id] != self._earlier_alpha[row_id], axis=1)
 
     def end_sweep(self, yields: Array) -> None:
-        """All rows that had moved have been visited. `yields`: tasks whose next sweep begins where this one ended."""
+        """End a sweep that has visited all moved rows. `yields` (count,) bool: tasks without momentum in the next."""
         self._variables.before = self._variables.alpha
         self._yields = yields
 
     def undo(self) -> None:
-        """Back to the end of the last sweep."""
+        """Restore alpha, w and statistics of the end of the last sweep."""
         self._alpha[:] = self._earlier_alpha
         self._w[:] = self._earlier_w
         self._statistics.of_alpha = self._of_alpha
@@ -68,10 +68,10 @@ class Momentum:
 
 
 def beta(gaps: list[float], sweeps: int) -> float:
-    """How much further to go, after so many sweeps, the last of which met these gaps. Nothing yet after two.
+    """The momentum factor after so many sweeps, the last of which had these gaps; 0 after up to two sweeps.
 
-    On a quadratic function the best beta is r / (2 - r), where r is the rate that comes of it, what a sweep leaves of
-    what was left: to take the rate observed leads there from both sides. At first it is Nesterov's k / (k + 3).
+    On a quadratic function the best beta is r / (2 - r), where r is the rate at which the gap falls with this beta.
+    Using the observed rate converges to the best beta from both sides. At first beta is Nesterov's k / (k + 3).
     """
     k = sweeps - 2
     if k <= 0:
@@ -80,7 +80,7 @@ def beta(gaps: list[float], sweeps: int) -> float:
 
 
 def rate(gaps: list[float]) -> float:
-    """Share of the gap that a sweep has left of late, at most 1; 1 as long as that is not known."""
+    """The factor by which the last sweeps have reduced the gap, their geometric mean, at most 1; 1 while unknown."""
     sweeps = min(LATE_SWEEPS, len(gaps) - 1)
     if sweeps <= 0:
         return 1.0

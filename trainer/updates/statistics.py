@@ -56,7 +56,7 @@ class Sums(NamedTuple):
 class Visits(NamedTuple):
     """Visits to some rows, one after the other: score, gain and rest of each (k,), see kernels.hinge.Notes; their sums.
 
-    `rest` is empty where nobody asked.
+    `rest` is empty unless the updater asks for it.
     """
 
     score: Array
@@ -67,7 +67,7 @@ class Visits(NamedTuple):
 
 @dataclass
 class SweepStatistics:
-    """Sums over the visits of a sweep, at whose rows it looks while w moves. Rows that it leaves out are not counted.
+    """Sums over the visits of a sweep, each at the w of its visit. Rows that the sweep leaves out are not counted.
 
     visits  number of rows visited
     """
@@ -92,7 +92,7 @@ class SweepStatistics:
 
     @property
     def moved(self) -> float:
-        """Root mean square of how far margins have moved since the rows' last visits, in the task where it is most."""
+        """Root mean square of the margins' changes since the rows' last visits, in the task where it is largest."""
         return sqrt(float(np.max(self.sums.squares)) / max(self.visits, 1))
 
     @property
@@ -153,7 +153,7 @@ class DualStatistics:
             self.add(0, Sums.none(self._variables.count)._replace(M_plus=zeros, M_minus=zeros))
 
     def meet(self, primal: Array) -> Array:
-        """P at some w; returns the least so far, which bounds the optimum."""
+        """Take P at some w into account; returns the least P so far, an upper bound of the optimum."""
         self._primal_bound = np.minimum(self._primal_bound, primal)
         return self._primal_bound
 

@@ -1,7 +1,7 @@
-"""alpha and w as training changes them. Tasks that are near enough their optimum are left as they are.
+"""alpha and w of the tasks in training. Tasks that are near enough to their optimum are trained no further.
 
-Where the tasks that are still trained fill less than half of the axis of tasks, they are packed into a narrower one.
-Visits then take half of the time.
+When the tasks that are still trained would fit into a narrower axis of tasks, they are packed into one: visits to half
+of the columns take half of the time.
 """
 
 from collections.abc import Callable
@@ -16,11 +16,11 @@ from streamsvm.trainer.problem.tasks import Table, Tasks
 class Variables:
     """alpha (n_rows, width) and w (features, width) of all tasks or, packed, of those that are still trained.
 
-    before        alpha before momentum moved it; alpha itself while it has not
-    table         what rows are in the tasks as they are packed; U is 0 in those that are left as they are
-    is_trained    (count,) bool of all tasks; count: figures of each kind, see trainer.problem.tasks
-    scratch_w     makes room as large as all of w, to be written over while all rows are at hand
-    is_converged  tells which tasks are left as they are for good, (count,) bool
+    before        alpha before momentum moved it; alpha itself while momentum has not moved it
+    table         the table of the tasks as they are packed; U is 0 in tasks that are not trained
+    is_trained    (count,) bool of all tasks; count: length of arrays of figures, see trainer.problem.tasks
+    scratch_w     returns an array as large as all of w that may be overwritten while the trainer has all rows
+    is_converged  returns which tasks have converged and are not trained again, (count,) bool
     """
 
     def __init__(
@@ -39,26 +39,26 @@ class Variables:
 
     @property
     def earlier_w(self) -> Array:
-        """An array like w, to be written over while sweeps follow each other."""
+        """An array with the shape of w that may be overwritten during a run of sweeps."""
         return self._second_half if self._is_packed else self._scratch_w()
 
     @property
     def whole_w(self) -> Array:
-        """w of all tasks, for a checkpoint; alpha of the state is made to belong to it."""
+        """w of all tasks, for a checkpoint; also copies packed alpha back into the state's alpha."""
         if not self._is_packed:
             return self.w
         self._put_back()
         return self._scratch_w()
 
     def begin(self) -> None:
-        """Sweeps begin: all tasks that have not converged are trained."""
+        """Begin a run of sweeps: train all tasks that have not converged."""
         self._unpack()
         self._train(self._unconverged())
 
     def settle(self, near: Array) -> bool:
-        """Leave tasks (count,) that are near their optima as they are until sweeps `begin` again.
+        """Train tasks (count,) that are near their optima no further in this run of sweeps.
 
-        Returns whether no other is left.
+        Returns whether no task is trained any more.
         """
         left = self.is_trained & ~near
         if left.any() and not np.array_equal(left, self.is_trained):
@@ -66,12 +66,12 @@ class Variables:
         return not left.any()
 
     def end(self) -> None:
-        """Sweeps have ended: no task is packed."""
+        """End a run of sweeps: unpack all tasks."""
         self._unpack()
         self._leave_others(self._unconverged())
 
     def figures_of_all(self, figures: Array, others: float) -> Array:
-        """From figures of the tasks as they are packed, those of all tasks, (count,)."""
+        """Figures (count,) of all tasks, from those of the packed tasks; `others` for tasks that are not packed."""
         if self.count == 1:
             return figures
         of_all = np.full(self.count, others)
@@ -79,7 +79,7 @@ class Variables:
         return of_all
 
     def figures_of_packed(self, figures: Array) -> Array:
-        """From figures (count,) of all tasks, those of the tasks as they are packed; 0 for one that is not trained."""
+        """Figures of the packed tasks, from those (count,) of all tasks; 0 for a task that is not trained."""
         if self.count == 1:
             return figures
         packed = np.zeros(self.w.shape[1])
@@ -107,16 +107,16 @@ class Variables:
         self._leave_others(left)
 
     def _leave_others(self, left: Array) -> None:
-        """Train these tasks (count,) bool, all of which have a column."""
+        """Train only these tasks (count,) bool, all of which have a column."""
         self.is_trained = left
         is_left = self.figures_of_packed(left) != 0
         self.table = self._whole_table._replace(U=np.where(is_left, self._whole_table.U, 0.0))
 
     def _pack(self, places: Array) -> None:
-        """Have columns for the tasks at these places alone.
+        """Pack the tasks at these places: only they have columns from now on.
 
-        Their w lies in the first half of w, whose second half is for the earlier w of momentum. The w of all tasks is
-        in the scratch room meanwhile.
+        Their w takes the first half of w's memory; the second half holds the earlier w of momentum. Meanwhile the w of
+        all tasks is in the scratch array.
         """
         width, size = width_for(len(places)), len(self._all_w)
         self._scratch_w()[:] = self._all_w
@@ -137,7 +137,7 @@ class Variables:
         self._whole_table, self._columns = self.tasks.table, np.arange(self.count)
 
     def _put_back(self) -> None:
-        """Write the columns there are among those of all tasks: alpha in its place, w in the scratch room."""
+        """Copy the packed columns back: alpha into alpha of all tasks, w into the scratch array."""
         for column, place in enumerate(self._columns):
             self._scratch_w()[:, place] = self.w[:, column]
             self._all_alpha[:, place] = self.alpha[:, column]
