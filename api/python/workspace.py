@@ -36,8 +36,8 @@ from streamsvm.storage.errors import StorageError
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.state import State
 
-# Smaller data are read and trained on in this process, without others.
-SMALL_BYTES = 4 << 20
+# Smaller data are read and trained on in this process: starting others takes a second or two.
+SMALL_BYTES = 32 << 20
 
 
 class Fitted(NamedTuple):

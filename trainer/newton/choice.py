@@ -1,12 +1,15 @@
-"""Whether Newton steps are the quicker end of training than more sweeps. Pure: no clock, no rows."""
+"""Whether Newton steps are the quicker end of training than more sweeps. Pure: it prices operations, not seconds.
+
+So a job on few rows, which one thread sweeps over, comes out the same each time that it is run.
+"""
 
 from streamsvm.trainer.newton.system import LARGEST
 from streamsvm.trainer.sweeps.outlook import Outlook
 
 LEAST_SWEEPS = 5  # before the rate at which gaps fall is known
 _SCANS, _STEPS = 40, 18  # that a task takes, measured: 16 to 110 scans to a relative gap of 1e-4
-_SCAN = 0.7  # of the time of a sweep over all rows: a scan makes products alone
-_FLOPS = 4e9  # a second, of a core
+_SCANNED, _VISITED = 1.0e-9, 2.0e-9  # seconds a value, measured: a visit adds to w as well as it multiplies
+_FLOP = 2.5e-10  # seconds, of BLAS and LAPACK on one core
 _MORE_FREE = 1.5  # rows of a system, to one free row of a sweep
 
 
@@ -16,6 +19,7 @@ def is_newton_quicker(sweeps: int, outlook: Outlook) -> bool:
     size = min(float(outlook.n_features), n_rows)
     if sweeps < LEAST_SWEEPS or size > LARGEST:
         return False
-    system = (size**3 / 3.0 + n_rows * size**2) / _FLOPS
-    newton = _SCANS * _SCAN * outlook.whole_seconds + _STEPS * len(outlook.rates) * system
-    return newton < outlook.sweeps_left * outlook.sweep_seconds
+    n_tasks, row_values = len(outlook.rates), outlook.n_values / max(outlook.n_rows, 1)
+    system = (size**3 / 3.0 + n_rows * min(size, row_values) ** 2) * _FLOP
+    newton = n_tasks * (_SCANS * outlook.n_values * _SCANNED + _STEPS * system)
+    return newton < n_tasks * outlook.sweeps_left * outlook.visits * row_values * _VISITED

@@ -1,7 +1,5 @@
-"""What sweeps have shown: how long they take, and how many more there would be."""
+"""What sweeps have shown: how much work they are, and how many more there would be. Nothing here depends on a clock."""
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf, log
 
@@ -17,15 +15,17 @@ class Outlook:
 
     rates                the share of its gap that a sweep leaves, of each task that is trained
     shares_left          the share of its present gap at which each of them ends
-    sweep_seconds, whole_seconds   of the sweeps of late, and of one over all rows
+    visits               rows that a sweep of late visited, on average
+    n_rows, n_values     rows there are, and values in them
     n_features           length of w
     n_free               rows with 0 < alpha < U, in the task that has most
     """
 
     rates: tuple[float, ...]
     shares_left: tuple[float, ...]
-    sweep_seconds: float
-    whole_seconds: float
+    visits: float
+    n_rows: int
+    n_values: float
     n_features: int
     n_free: int
 
@@ -55,30 +55,3 @@ def _sweeps(rate: float, share: float) -> float:
     if rate >= 1.0 or share <= 0.0:
         return inf
     return log(share) / log(rate) if rate > 0.0 else 1.0
-
-
-class SweepSeconds:
-    """Times sweeps: `begin` and `end` each.
-
-    whole    seconds of the last sweep over all rows
-    of_late  mean of the last five sweeps
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._clock = clock
-        self._every: list[float] = []
-        self.whole = 0.0
-
-    def begin(self) -> None:
-        self._began = self._clock()
-
-    def end(self, is_whole: bool) -> None:
-        """A sweep has ended; `is_whole`: it was over all rows."""
-        self._every.append(self._clock() - self._began)
-        if is_whole:
-            self.whole = self._every[-1]
-
-    @property
-    def of_late(self) -> float:
-        late = self._every[-5:]
-        return sum(late) / len(late)

@@ -12,13 +12,22 @@ from typing import Protocol
 import numpy as np
 
 from streamsvm.storage.rows.cache import Step
-from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.csr import INDEX, VALUE, Array
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.distributed.cocoa_round import Round
 from streamsvm.trainer.kernels.order import random_order
 from streamsvm.trainer.rows.cache import Cursor
-from streamsvm.trainer.sweeps.outlook import Outlook, SweepSeconds, shares_left
-from streamsvm.trainer.sweeps.sweep import ALONE, Next, Threads, is_told, is_worth_threads, next_sweep, sweep
+from streamsvm.trainer.sweeps.outlook import Outlook, shares_left
+from streamsvm.trainer.sweeps.sweep import (
+    ALONE,
+    WHOLE_EVERY,
+    Next,
+    Threads,
+    is_told,
+    is_worth_threads,
+    next_sweep,
+    sweep,
+)
 from streamsvm.trainer.updates.convergence import StoppingTargets
 from streamsvm.trainer.updates.momentum import LATE_SWEEPS, Momentum, rate
 from streamsvm.trainer.updates.progress import Sweep
@@ -31,6 +40,7 @@ Shares = Callable[[int, int], bool]  # (bytes, rows): whether threads share swee
 
 # Active rows are copied to a place of their own if they are less than this share of all rows: else it does not pay.
 _WORTH_NARROWING = 0.75
+_VALUE_BYTES = INDEX.itemsize + VALUE.itemsize
 _FEW = 10_000  # rows that have to be read before the share is trusted
 # After a certificate in vain, sweeps go on until the figures are this much smaller than the last time, down to a bound:
 # thousands of runs of a few sweeps may follow each other.
@@ -116,18 +126,16 @@ class Sweeps:
         variables, gaps = self._variables, list[Array]()
         D = np.full(variables.count, -inf)
         self._begin_run(step)
-        seconds = SweepSeconds()
         # Work per byte grows with the number of tasks.
         threads = self._threads if self._shares(store.n_bytes * variables.count, step.n_rows) else ALONE
         while (kind := next_sweep(len(gaps), has_to_end)) is not Next.STOP:
-            seconds.begin()
             swept = self._sweep(store, kind, gaps, threads, rng)
-            seconds.end(kind is Next.WHOLE)
             if swept is None:
                 self._momentum.undo()
                 break
             self._shared.hand_over()  # the next sweep leaves out rows that rest since this one
             gaps.append(swept.sums.gap)
+            self._visits.append(swept.visits)
             if self._round and len(gaps) == 1:
                 self._round.first_gap = gaps[0]
             before, D = D, self._statistics.dual_objective(step)
@@ -136,7 +144,7 @@ class Sweeps:
             near = self._targets.near_after(swept, gaps[0], D, 1.0 / self._caution)
             has_to_end = is_late(len(gaps)) or self._settle(step, near)
             if not has_to_end:
-                outlook = self._outlook(swept, gaps, D, seconds)
+                outlook = self._outlook(swept, gaps, D, store.n_bytes / _VALUE_BYTES)
                 self.has_handed_on = has_to_end = self._hands_on(len(gaps), outlook)
             if self._cursor.checkpoints.is_due(ends_pass=False):
                 self._cursor.checkpoints.make_within(step, variables.whole_w)
@@ -152,16 +160,18 @@ class Sweeps:
         self._slack = inf
         self.shown = []
         self.has_handed_on = False
+        self._visits: list[int] = []  # of each sweep of the run
 
-    def _outlook(self, swept: SweepStatistics, gaps: list[Array], D: Array, seconds: SweepSeconds) -> Outlook:
+    def _outlook(self, swept: SweepStatistics, gaps: list[Array], D: Array, n_values: float) -> Outlook:
         """What the sweeps so far show of the tasks that are trained."""
         trained = np.flatnonzero(self._variables.is_trained)
         late = np.array(gaps[-1 - LATE_SWEEPS :])[:, trained]
         return Outlook(
             rates=tuple(map(rate, late.T.tolist())),
             shares_left=tuple(shares_left(self._targets, swept.distance, swept.sums.gap, D)[trained].tolist()),
-            sweep_seconds=seconds.of_late,
-            whole_seconds=seconds.whole,
+            visits=sum(self._visits[-WHOLE_EVERY:]) / len(self._visits[-WHOLE_EVERY:]),
+            n_rows=self._cursor.step.n_rows,
+            n_values=n_values,
             n_features=self._cursor.step.width,
             n_free=int(self._statistics.of_alpha[1][trained].max()),
         )
