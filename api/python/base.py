@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, column_or_1d, validate_data
 
 from streamsvm.bars import progress_bar
+from streamsvm.ends import ends, given_ends
 from streamsvm.errors import SlowerTraining, told_plainly
 from streamsvm.frames import column_names, selected
 from streamsvm.labels import Labels
@@ -21,11 +22,13 @@ from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.models.numbering import NUMBERED
 from streamsvm.sources import Source, chosen_columns, chunks, files, is_files, matrix
 from streamsvm.storage.models.model_file import Label, Model
+from streamsvm.trainer.updates.convergence import StoppingTargets
 from streamsvm.workspace import Fitted, Workspace
 
 # Parameters that are fields of a job and mean something else there, or are left out at times; all others are passed on.
 _TRANSLATED = {
-    "solver", "features", "select_by", "cache_bytes", "memory_bytes", "class_weight", "gamma", "budget",
+    "solver", "features", "select_by", "cache_bytes", "memory_bytes", "class_weight", "gamma", "budget", "tolerance",
+    "relative_gap",
 }  # fmt: skip
 
 
@@ -40,6 +43,7 @@ class StreamEstimator(Predictions, BaseEstimator):
     cv: int | None
     select_by: str
     tolerance: float | None
+    relative_gap: float | str | None
     cache_bytes: int | None
     memory_bytes: int | None
     solver_options: Mapping[str, Any] | None
@@ -59,7 +63,7 @@ class StreamEstimator(Predictions, BaseEstimator):
             Where; None: in a new figure.
         """
         check_is_fitted(self, "history_")
-        return plot_history(self.history_, self.tolerance, ax)
+        return plot_history(self.history_, *self._ends, ax)
 
     def _begin_anew(self) -> None:
         """Forget the rows of earlier calls."""
@@ -86,7 +90,7 @@ class StreamEstimator(Predictions, BaseEstimator):
 
     def _learn(self, space: Workspace, labels: Labels) -> None:
         self._check_classes(space.manifest.labels, labels)
-        show = progress_bar(self.verbose, self.tolerance)
+        show = progress_bar(self.verbose, *self._ends)
         try:
             fitted = space.train(self._job(labels, space), show)
         finally:
@@ -119,15 +123,17 @@ class StreamEstimator(Predictions, BaseEstimator):
         self.certificate_ = Certificate(**{name: np.nan if x is None else x for name, x in known.items()})
         self.n_iter_ = int(about["passes"])
         # `converged` was decided before the last pass ended; the certificate is of the weights after it.
-        is_near = self.tolerance is not None and self.certificate_.gap <= self.tolerance
+        found = self.certificate_
+        is_near = StoppingTargets(*self._ends).reached(found.gap, found.relative_duality_gap) > 0
         self.converged_ = bool(about["converged"]) or is_near
 
     def _warn(self, was_stopped: bool) -> None:
         if was_stopped:
             warnings.warn("training was interrupted: the model is that of the last pass", ConvergenceWarning, 6)
         elif not self.converged_:
-            gap = self.certificate_.gap
+            gap, relative = self.certificate_.gap, self.certificate_.relative_duality_gap
             reached = "" if np.isnan(gap) else f"M+ - M- is {gap:.3g}; "
+            reached += "" if np.isnan(relative) else f"the relative duality gap is {relative:.3g}; "
             message = f"not converged after {self.n_iter_} passes: {reached}raise max_passes, scale the data"
             warnings.warn(message, ConvergenceWarning, 6)
 
@@ -135,6 +141,7 @@ class StreamEstimator(Predictions, BaseEstimator):
         """The fields of the job that this asks the engine for."""
         passed_on = vars(self).keys() & (FIELDS.keys() - _TRANSLATED)
         fields = {name: as_python(getattr(self, name)) for name in passed_on}
+        fields |= given_ends(as_python(self.tolerance), as_python(self.relative_gap))
         fields["features"] = list(self.features or ())
         fields["solver"] = self.solver if self.solver != "auto" else self._solver()
         if self.memory_bytes is not None:
@@ -146,6 +153,11 @@ class StreamEstimator(Predictions, BaseEstimator):
         if self.cv is not None and (isinstance(fields["C"], list) or fields.get("probability")):
             fields |= {"folds": self.cv, "select_by": self.select_by}
         return {**fields, **(self.solver_options or {})}
+
+    @property
+    def _ends(self) -> tuple[float | None, float | None]:
+        """The tolerance and the relative gap that training ends at."""
+        return ends(self.tolerance, self.relative_gap, getattr(self, "kernel", "linear"))
 
     def _solver(self) -> str:
         return "streamsvm" if self.loss in self._DUAL_LOSSES else "dcd"

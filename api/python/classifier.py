@@ -50,7 +50,9 @@ class StreamSVC(Classification):
         "sigmoid" fits probabilities to decision values by Platt's method, on rows held out, in 5 folds unless `cv`
         says how many.
     field tolerance
-    field relative_gap
+    relative_gap : float, "auto" or None, default="auto"
+        Training stops when the relative duality gap (P - D) / P is certified to be at most this; "auto": 0.0001, or
+        None if there is a `tolerance` or a kernel; None: never. If both are numbers, training stops when both hold.
     field max_passes
     field max_seconds
     field seed
@@ -125,8 +127,8 @@ class StreamSVC(Classification):
         cv: int | None = None,
         select_by: str = "accuracy",
         probability: str | None = None,
-        tolerance: float | None = 1e-3,
-        relative_gap: float | None = None,
+        tolerance: float | None = None,
+        relative_gap: float | str | None = "auto",
         max_passes: int = 1000,
         max_seconds: float | None = None,
         seed: int = 0,

@@ -43,10 +43,11 @@ def _fitted(model: Model) -> "StreamSVC | StreamSVR | FittedModel":
             raise
         return FittedModel(model)
     kind = StreamSVR if model.is_regression else StreamSVC
-    names = {"C", "loss", "solver", "epsilon", "multiclass", "probability", "tolerance", "max_passes", "seed", "pace"}
+    names = {"C", "loss", "solver", "epsilon", "multiclass", "probability", "max_passes", "seed", "pace"}
     fields = {**model.about.get("spec", {}), **model.about}
     if model.vectors is not None:
         names |= {"kernel", "gamma", "budget"}
         fields = {"gamma": model.vectors.gamma, **fields, "kernel": "rbf"}
     parameters = names & set(kind().get_params()) & {name for name, value in fields.items() if value is not None}
-    return kind(**{name: fields[name] for name in parameters}, bias=model.bias)._be(model)
+    ends = {name: fields[name] for name in ("tolerance", "relative_gap") if name in fields}
+    return kind(**{name: fields[name] for name in parameters}, **ends, bias=model.bias)._be(model)

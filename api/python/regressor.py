@@ -31,7 +31,9 @@ class StreamSVR(RegressorMixin, StreamEstimator):
     select_by : {"mse", "mae", "r_squared"}, default="mse"
         The C that wins has the best mean over the folds of this metric.
     field tolerance
-    field relative_gap
+    relative_gap : float, "auto" or None, default="auto"
+        Training stops when the relative duality gap (P - D) / P is certified to be at most this; "auto": 0.0001, or
+        None if there is a `tolerance`; None: never. If both are numbers, training stops when both hold.
     field max_passes
     field max_seconds
     field seed
@@ -66,8 +68,8 @@ class StreamSVR(RegressorMixin, StreamEstimator):
         bias: float | None = 1.0,
         cv: int | None = None,
         select_by: str = "mse",
-        tolerance: float | None = 1e-3,
-        relative_gap: float | None = None,
+        tolerance: float | None = None,
+        relative_gap: float | str | None = "auto",
         max_passes: int = 1000,
         max_seconds: float | None = None,
         seed: int = 0,

@@ -47,7 +47,9 @@ def _ranks(scores: Array) -> Array:
     return np.array([1 + int((scores > score).sum()) for score in scores], np.int32)
 
 
-def plot_history(history: Sequence[dict[str, Any]], tolerance: float | None, ax: Any) -> Any:
+def plot_history(
+    history: Sequence[dict[str, Any]], tolerance: float | None, relative_gap: float | None, ax: Any
+) -> Any:
     """Draw M+ - M- over seconds, a curve for each lane, into `ax` or new axes; return the axes."""
     if ax is None:
         import matplotlib.pyplot as plt  # noqa: PLC0415 - an extra, and slow to import
@@ -56,8 +58,9 @@ def plot_history(history: Sequence[dict[str, Any]], tolerance: float | None, ax:
     curves, name = lane_curves(history), lane_figure(history)
     several = {lane: f"problem {lane + 1}" for lane in curves}
     draw_curves(ax, curves, set(), several if len(curves) > 1 else dict.fromkeys(curves, FIGURES[name]))
-    if tolerance is not None and name == "gap":
-        ax.axhline(tolerance, linestyle="--", color="grey", label="tolerance")
+    wanted, label = (tolerance, "tolerance") if name == "gap" else (relative_gap, "relative gap wanted")
+    if wanted is not None:
+        ax.axhline(wanted, linestyle="--", color="grey", label=label)
     ax.set(xlabel="seconds", ylabel=FIGURES[name])
     ax.grid(alpha=0.3)
     ax.legend(fontsize="small")

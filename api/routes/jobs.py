@@ -30,7 +30,11 @@ router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 _JOB_BODY = {
     "requestBody": {"required": True, "content": {"application/json": {"schema": JobSpec.model_json_schema()}}}
 }
-_CHANGES = {name: JobSpec.model_json_schema()["properties"][name] for name in CHANGEABLE}
+# Without defaults: what a job that is continued is not told stays as it was.
+_CHANGES = {
+    name: {key: said for key, said in JobSpec.model_json_schema()["properties"][name].items() if key != "default"}
+    for name in CHANGEABLE
+}
 _CHANGES_BODY = {
     "requestBody": {
         "required": False,

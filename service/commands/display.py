@@ -17,8 +17,8 @@ _BESIDE_BARS, _FEWEST_BARS = 21, 20  # characters of the labels beside the bars,
 class Display:
     """Prints a line for each pass to standard error."""
 
-    def __init__(self, tolerance: float | None) -> None:
-        self._tolerance = tolerance
+    def __init__(self, tolerance: float | None, relative_gap: float | None = None) -> None:
+        self._tolerance, self._relative_gap = tolerance, relative_gap
         self._passes = 0
         self._told: set[str] = set()
 
@@ -91,8 +91,8 @@ def _reached(certificate: Mapping[str, Any]) -> str:
 class Picture(Display):
     """Prints a line for each pass, and at the end a picture of M+ - M-."""
 
-    def __init__(self, tolerance: float | None) -> None:
-        super().__init__(tolerance)
+    def __init__(self, tolerance: float | None, relative_gap: float | None = None) -> None:
+        super().__init__(tolerance, relative_gap)
         self.curve = GapCurve()
 
     def show_progress(self, progress: dict[str, Any]) -> None:
@@ -113,8 +113,8 @@ class Picture(Display):
 class TerminalPicture(Picture):
     """Draws the growing picture, with the latest figures in a line below it, over and over in the same place."""
 
-    def __init__(self, tolerance: float | None) -> None:
-        super().__init__(tolerance)
+    def __init__(self, tolerance: float | None, relative_gap: float | None = None) -> None:
+        super().__init__(tolerance, relative_gap)
         self._drawn = 0  # lines on the terminal, to be erased
 
     def show_pass(self, record: dict[str, Any]) -> None:
@@ -127,7 +127,7 @@ class TerminalPicture(Picture):
         lines = self.picture(width) if width >= _FEWEST_BARS else []
         if len(lines) + 1 >= rows:
             lines = []
-        lines.append(progress_line(progress, self._tolerance))
+        lines.append(progress_line(progress, self._tolerance, self._relative_gap))
         text = "\n".join(line[: columns - 1] for line in lines)
         print(self._erased() + text, end="", file=sys.stderr, flush=True)
         self._drawn = len(lines)
@@ -159,14 +159,15 @@ class JsonLines(Display):
         print(json.dumps({"result": {**result, "model": output, "at": time.time()}}), flush=True)
 
 
-def display(is_json: bool, tolerance: float | None) -> Display:
+def display(is_json: bool, tolerance: float | None, relative_gap: float | None = None) -> Display:
     """Choose a display: JSON lines if asked for, a picture on a terminal, else plain lines."""
     kind = JsonLines if is_json else TerminalPicture if sys.stderr.isatty() else Display
-    return kind(tolerance)
+    return kind(tolerance, relative_gap)
 
 
-def progress_line(progress: dict[str, Any], tolerance: float | None) -> str:
-    """A line with pass, block or sweep, M+ - M- and the tolerance, dual objective, rows a second, remaining time."""
+def progress_line(progress: dict[str, Any], tolerance: float | None, relative_gap: float | None = None) -> str:
+    """A line with pass, block or sweep, M+ - M- and the tolerance, the relative gap if it ends the job, dual objective,
+    rows a second, remaining time."""
     place = (
         f"sweep {progress['sweep']}" if progress["sweep"] else f"block {progress['block']}/{progress['blocks'] or '?'}"
     )
@@ -174,6 +175,9 @@ def progress_line(progress: dict[str, Any], tolerance: float | None) -> str:
     if progress["gap"] is not None:
         against = f" of {short(tolerance)}" if tolerance is not None else ""
         parts.append(f"M+ - M- {short(progress['gap'])}{against}")
+    if relative_gap is not None and progress["relative_gap_bound"] is not None:
+        parts.append(f"relative gap {short(progress['relative_gap_bound'])} of {short(relative_gap)}")
+    if progress["gap"] is not None:
         parts.append(f"dual {short(progress['dual_objective'], 8)}")
     if progress["elapsed_seconds"]:
         parts.append(f"{progress['rows_streamed'] / progress['elapsed_seconds']:,.0f} rows/s")

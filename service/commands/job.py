@@ -59,7 +59,8 @@ def show(options: argparse.Namespace) -> int:
 def watch_job(options: argparse.Namespace) -> int:
     """Show a job while it runs. The exit code is that of `train`."""
     watched = _job(options).refresh()
-    lines = display(options.json, watched.view["spec"]["tolerance"])
+    spec = watched.view["spec"]
+    lines = display(options.json, spec["tolerance"], spec.get("relative_gap"))
     job = watch(watched, lines)
     code = exit_code(job)
     if job["result"]:
@@ -106,7 +107,7 @@ def _show(job: dict[str, Any], is_json: bool) -> None:
     requested = f", {job['requested']} requested" if job["requested"] and job["state"] == "running" else ""
     print(f"{job['id']}  {job['state']}{phase}{requested}  on {job['spec']['dataset']}, attempt {job['attempt']}")
     if job["progress"]:
-        print(progress_line(job["progress"], job["spec"]["tolerance"]))
+        print(progress_line(job["progress"], job["spec"]["tolerance"], job["spec"].get("relative_gap")))
         print(f"for {duration(job['progress']['elapsed_seconds'])}")
     for warning in job["warnings"]:
         print(

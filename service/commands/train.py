@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     fields = {"dataset": str(options.file), **given_fields(options)}
     spec = parse_spec(fields)
     check_output(output, spec, options.url is None)
-    show = display(options.json, spec.tolerance)
+    show = display(options.json, spec.tolerance, spec.relative_gap)
     if note := order_note(spec.C):
         show.say(note)
     if options.url is not None:

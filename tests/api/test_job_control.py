@@ -14,8 +14,8 @@ from tests.api.app import Service, check_problem
 PASSES = [{"pass": k, "gap": 1 / k, "dual_objective": float(k)} for k in (1, 2, 3)]
 
 
-def submit(service: Service) -> str:
-    return service.request("POST", "/v1/jobs", json={"dataset": "data"}).json()["id"]
+def submit(service: Service, **fields) -> str:
+    return service.request("POST", "/v1/jobs", json={"dataset": "data", **fields}).json()["id"]
 
 
 @pytest.fixture
@@ -188,15 +188,19 @@ def test_a_job_with_a_bound_on_memory_gets_the_cache_that_is_left(service):
 
 
 @pytest.mark.parametrize(
-    ("gap", "relative", "said"),
+    ("fields", "gap", "relative", "said"),
     [
-        (0.25, 0.5, "M+ - M- is 0.25; tolerance was 0.001"),
-        (None, 0.5, "relative duality gap is 0.5"),
-        (None, None, "the objective is 2, nothing bounds it from below"),
+        ({}, 0.25, 0.5, "converged: relative duality gap is 0.5; 0.0001 was asked for"),
+        ({"tolerance": 0.001}, 0.25, 0.5, "converged: M+ - M- is 0.25; tolerance was 0.001"),
+        ({"tolerance": 0.001, "relative_gap": 0.1}, 0.25, 0.5,
+         "relative duality gap is 0.5; 0.1 was asked for, and M+ - M- is 0.25; tolerance was 0.001"),
+        ({"tolerance": None}, 0.25, 0.5, "converged: M+ - M- is 0.25"),
+        ({"tolerance": 0.001}, None, 0.5, "converged: relative duality gap is 0.5"),
+        ({}, None, None, "the objective is 2, nothing bounds it from below"),
     ],
-)
-def test_a_job_that_missed_its_tolerance_warns_by_how_much(service, gap, relative, said):
-    job = submit(service)
+)  # fmt: skip
+def test_a_job_that_did_not_converge_warns_by_how_much(service, fields, gap, relative, said):
+    job = submit(service, **fields)
     service.store.claim_job()
     certificate = {"dual_objective": None, "primal_objective": 2.0, "relative_duality_gap": relative, "gap": gap}
     result = {"converged": False, "stop_reason": "max_passes", "passes": 3, "certificate": certificate}

@@ -52,7 +52,7 @@ def test_upload_train_watch_stop_download(service, open_page, text, tmp_path):
     page.locator("#dataset-list", has_text="my-rows").wait_for()
     wait_for(lambda: page.input_value("#dataset-choice") == "my-rows")
 
-    page.fill("#submit [name=tolerance]", "")  # so that it does not end by itself
+    page.fill("#submit [name=relative_gap]", "")  # so that it does not end by itself
     page.fill("#submit [name=cache_bytes]", "1")
     page.click("text=More settings")
     page.fill("#submit [name=max_passes]", "1000000")
@@ -81,11 +81,15 @@ def test_a_job_that_has_ended_goes_on_from_its_page(service, open_page):
     page.goto(f"{service.url}/jobs/{job}")
     page.click("text=Go on, as a new job")
     page.fill("#resume [name=max_passes]", "4")
+    assert page.input_value("#resume [name=tolerance]") == "1e-09"
+    assert page.input_value("#resume [name=relative_gap]") == ""
     page.fill("#resume [name=tolerance]", "")
+    page.fill("#resume [name=relative_gap]", "1e-12")
     page.click("#resume button")
     page.locator(f"text=continues {job}").wait_for()
     wait_for_pass(page, 4)
     assert service.job(page.url.rsplit("/", 1)[1])["spec"]["tolerance"] is None
+    assert service.job(page.url.rsplit("/", 1)[1])["spec"]["relative_gap"] == 1e-12
 
 
 def test_every_solver_has_its_own_fields(service, open_page):
@@ -101,6 +105,28 @@ def test_every_solver_has_its_own_fields(service, open_page):
     page.wait_for_url("**/jobs/job_*")
     spec = service.job(page.url.rsplit("/", 1)[1])["spec"]
     assert (spec["solver"], spec["schedule"], spec["tolerance"]) == ("avsf", "paper", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ({}, (None, 1e-4)),
+        ({"tolerance": "0.5"}, (0.5, None)),
+        ({"tolerance": "0.5", "relative_gap": "0.0001"}, (0.5, 1e-4)),
+        ({"relative_gap": "0.01"}, (None, 0.01)),
+        ({"relative_gap": ""}, (None, None)),
+    ],
+)
+def test_a_tolerance_that_is_typed_takes_the_place_of_the_relative_gap(service, open_page, typed, expected):
+    page = open_page(service.url)
+    page.click("text=More settings")
+    page.fill("#submit [name=max_passes]", "1")
+    for name, text in typed.items():
+        page.fill(f"#submit [name={name}]", text)
+    page.click("#submit button")
+    page.wait_for_url("**/jobs/job_*")
+    spec = service.job(page.url.rsplit("/", 1)[1])["spec"]
+    assert (spec["tolerance"], spec["relative_gap"]) == expected
 
 
 def test_a_cancelled_job_says_so(service, open_page, endless):

@@ -37,12 +37,13 @@ def test_every_parameter_is_told():
 
 @pytest.mark.parametrize("kind", [StreamSVC, StreamSVR])
 def test_parameters_have_the_names_of_fields_their_meanings_and_defaults(kind):
-    """Defaults differ for max_passes, since most data here are in memory, bias, and features (None: a default that can
-    change would be shared). Meanings differ where a parameter takes more, or less, than the field."""
+    """Defaults differ for max_passes, since most data here are in memory, bias, features (None: a default that can
+    change would be shared), and relative_gap, which follows from other parameters. Meanings differ where a parameter
+    takes more, or less, than the field."""
     no_fields = {"cv", "solver_options", "input_options", "verbose"}
-    other_defaults = {"solver", "bias", "features", "max_passes", "loss", "select_by"}
+    other_defaults = {"solver", "bias", "features", "max_passes", "loss", "select_by", "relative_gap"}
     other_meanings = {"C", "loss", "solver", "features", "class_weight", "select_by", "probability", "cache_bytes",
-                      "memory_bytes"}  # fmt: skip
+                      "memory_bytes", "relative_gap"}  # fmt: skip
     given = kind().get_params()
     assert given.keys() - no_fields <= FIELDS.keys()
     same = given.keys() - no_fields - other_defaults

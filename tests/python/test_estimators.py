@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+import warnings
 
 import numpy as np
 import pandas
@@ -15,7 +16,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC, LinearSVR
 
-from streamsvm import InvalidInput, StreamSVC, StreamSVR
+from streamsvm import InvalidInput, StreamSVC, StreamSVR, load
+from streamsvm.ends import given_ends
+from streamsvm.service.jobs.fields.spec import parse_spec
 from tests.contracts.problems import random_problem
 
 FOUR = np.array(["spring", "summer", "autumn", "winter"])
@@ -177,6 +180,51 @@ def test_parameters_are_those_of_a_job(problem, parameters, code):
     with pytest.raises(InvalidInput) as caught:
         StreamSVC(**parameters).fit(*problem)
     assert caught.value.code == code and isinstance(caught.value, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({}, (None, 1e-4)),
+        ({"tolerance": 0.1}, (0.1, None)),
+        ({"relative_gap": 0.1}, (None, 0.1)),
+        ({"relative_gap": None}, (None, None)),
+        ({"tolerance": 0.1, "relative_gap": 0.2}, (0.1, 0.2)),
+        ({"kernel": "rbf"}, (1e-3, None)),
+        ({"kernel": "rbf", "tolerance": 0.1}, (0.1, None)),
+        ({"kernel": "rbf", "relative_gap": None}, (None, None)),
+    ],
+)
+def test_training_ends_where_a_job_of_these_parameters_does(parameters, expected):
+    given = {name: value for name, value in parameters.items() if name != "kernel"}
+    fields = given_ends(given.get("tolerance"), given.get("relative_gap", "auto"))
+    spec = parse_spec({"dataset": "d", "kernel": parameters.get("kernel", "linear"), **fields})
+    assert StreamSVC(**parameters)._ends == (spec.tolerance, spec.relative_gap) == expected
+
+
+def test_one_that_is_told_nothing_is_within_a_ten_thousandth_of_the_optimum(problem):
+    for kind in (StreamSVC, StreamSVR):
+        X, y = problem
+        fitted = kind(C=10.0, max_passes=5000).fit(X, y if kind is StreamSVC else X[:, 0] * 3 + 1)
+        assert fitted.converged_ and fitted.certificate_.relative_duality_gap <= 1e-4
+
+
+def test_both_ends_have_to_be_reached(problem):
+    fitted = StreamSVC(C=10.0, tolerance=1e-3, relative_gap=0.5).fit(*problem)
+    assert fitted.converged_ and fitted.certificate_.gap <= 1e-3
+    with pytest.warns(ConvergenceWarning, match=r"M\+ - M- is .*; the relative duality gap is .*; raise max_passes"):
+        fitted = StreamSVC(solver="dcd", tolerance=1e-12, relative_gap=0.99, max_passes=2).fit(*problem)
+    assert not fitted.converged_
+
+
+def test_a_loaded_model_ends_where_the_one_that_was_saved_did(problem, tmp_path):
+    for name, parameters in {"a": {}, "b": {"tolerance": 0.1}, "c": {"relative_gap": None, "max_passes": 3}}.items():
+        fitted = StreamSVC(solver="dcd", **parameters)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            fitted.fit(*problem)
+        fitted.save(tmp_path / f"{name}.npz")
+        assert load(tmp_path / f"{name}.npz")._ends == fitted._ends
 
 
 def test_the_gap_is_drawn(problem):

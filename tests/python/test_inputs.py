@@ -187,7 +187,7 @@ def test_an_interrupt_keeps_what_there_is(problem, size):
             time.sleep(0.01)
         os.kill(os.getpid(), signal.SIGINT)
 
-    endless = StreamSVC(tolerance=None, solver="dcd", max_passes=1_000_000)
+    endless = StreamSVC(relative_gap=None, solver="dcd", max_passes=1_000_000)
     thread = threading.Thread(target=press)
     thread.start()
     with pytest.warns(ConvergenceWarning, match="interrupted"):

@@ -12,7 +12,7 @@ from tests.end_to_end.cgroup import MemoryGroup, reason_unusable
 MIB = 1 << 20
 LIMIT = 640 * MIB
 _IN_GROUP = 'echo $$ > "$0/cgroup.procs"; exec "$@"'
-_PARAMETERS = "cache_bytes=128 << 20, tolerance=None, max_passes=2"
+_PARAMETERS = "cache_bytes=128 << 20, relative_gap=None, max_passes=2"
 _OF_A_FILE = f"""
 import json, sys, warnings
 warnings.simplefilter("ignore")

@@ -30,6 +30,15 @@ def test_training_ends_with_a_sweep_over_all_rows(dataset, schedule, C, tmp_path
 
 
 @everywhere
+@pytest.mark.parametrize("ends", [{}, {"tolerance": 1e-3, "relative_gap": 1e-4}])
+def test_training_ends_by_the_relative_gap(dataset, schedule, ends, tmp_path):
+    found = train(tmp_path / "run", dataset, 3 << 20, solver="avsf", schedule=schedule, C=10.0, max_passes=3000, **ends)
+    assert found.result["stop_reason"] == "relative_gap"
+    certificate = found.result["certificate"]
+    assert certificate["relative_duality_gap"] <= 1e-4 and certificate["gap"] <= ends.get("tolerance", np.inf)
+
+
+@everywhere
 def test_a_sweep_that_misses_rows_does_not_end_training_and_the_next_visits_each_once(dataset, schedule, tmp_path):
     tolerance, settings = 0.05, {"solver": "avsf", "schedule": schedule, "positive": 1.0}
     with solving(tmp_path / "run", dataset, 3 << 20, tolerance=tolerance, **settings) as session:

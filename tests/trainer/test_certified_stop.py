@@ -44,6 +44,56 @@ def test_the_gap_of_the_final_weights_decides(tmp_path, dataset, every_pass_woul
     assert found.result["certificate"]["relative_duality_gap"] <= 0.01
 
 
+BOTH = [
+    ("streamsvm", {"tolerance": 0.5, "relative_gap": 1e-4}),  # the gap is what takes longer
+    ("streamsvm", {"tolerance": 1e-3, "relative_gap": 0.1}),
+    ("bm", {"tolerance": 0.5, "relative_gap": 1e-4}),
+    ("sbm", {"tolerance": 1e-2, "relative_gap": 0.1}),
+]
+
+
+@pytest.mark.parametrize(("solver", "ends"), BOTH)
+def test_a_job_with_a_tolerance_and_a_relative_gap_reaches_both(tmp_path, dataset, solver, ends):
+    found = train(tmp_path / "run", dataset, SMALLEST_CACHE, solver=solver, max_passes=3000, **ends)
+    assert (found.result["stop_reason"], found.result["converged"]) == ("relative_gap", True)
+    certificate = found.result["certificate"]
+    assert certificate["gap"] <= ends["tolerance"] and certificate["relative_duality_gap"] <= ends["relative_gap"]
+    alone = {name: None if name == "relative_gap" else end for name, end in ends.items()}
+    sooner = train(tmp_path / "alone", dataset, SMALLEST_CACHE, solver=solver, max_passes=3000, **alone)
+    assert sooner.result["stop_reason"] == "tolerance" and len(sooner.passes) <= len(found.passes)
+
+
+@pytest.mark.parametrize(("tolerance", "relative_gap"), [(1e-12, 0.5), (0.5, 1e-12)])
+def test_one_of_two_is_not_enough(tmp_path, dataset, every_pass_would_stop, tolerance, relative_gap):
+    ends = {"tolerance": tolerance, "relative_gap": relative_gap, "max_passes": 20}
+    found = train(tmp_path / "run", dataset, SMALLEST_CACHE, **ends)
+    assert (found.result["stop_reason"], found.result["converged"]) == ("max_passes", False)
+    certificate = found.result["certificate"]
+    assert certificate["gap"] <= 0.5 and certificate["relative_duality_gap"] <= 0.5
+
+
+def test_cutting_planes_reach_both(tmp_path, dataset):
+    ends = {"tolerance": 1e-3, "relative_gap": 3e-2, "max_passes": 3000}
+    found = train(tmp_path / "run", dataset, 10 << 20, solver="ocas", **ends)
+    assert found.result["stop_reason"] == "relative_gap"
+    last = found.passes[-1]
+    P, D = last["primal_bound"], last["dual_objective"]
+    assert P - D <= 1e-3 * 500 and found.result["certificate"]["relative_duality_gap"] <= 3e-2
+
+
+STREAMING = {"pace": "fixed", "spill": False}
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("settings", [STREAMING, {"pace": "fixed", "solver": "bm"}, {"pace": "fixed", "solver": "sbm"}])
+def test_a_job_that_says_nothing_ends_within_a_ten_thousandth_of_the_optimum(tmp_path, dataset, settings, loss):
+    found = train(tmp_path / "run", dataset, SMALLEST_CACHE, loss=loss, max_passes=1000, **settings)
+    assert (found.result["stop_reason"], found.result["converged"]) == ("relative_gap", True)
+    assert len(found.passes) > 2
+    assert found.result["certificate"]["relative_duality_gap"] <= 1e-4
+    check_certificate(found, exact(dataset, loss=loss))
+
+
 def test_a_refused_stop_changes_no_pass(tmp_path, dataset, every_pass_would_stop):
     refused = train(tmp_path / "refused", dataset, SMALLEST_CACHE, tolerance=1e-12, max_passes=6)
     assert refused.state.control["certificates_made"] == 6

@@ -12,6 +12,8 @@ from streamsvm.service.jobs.outcome.lane_model import lane_outcome
 from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.trainer.problem.losses import REGRESSION
+from streamsvm.trainer.problem.objective import half_squares
+from streamsvm.trainer.rows import blocks
 from streamsvm.trainer.sweeps.active import ActiveRows
 from tests.contracts.objectives import PlainObjective
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem
@@ -106,6 +108,28 @@ def test_training_ends_when_gradients_are_within_the_tolerance(loss, tmp_path):
     assert found.result["stop_reason"] == "tolerance"
     assert found.passes[-1]["rows_unvisited"] == 0
     assert found.result["certificate"]["gap"] <= 1e-5
+
+
+@pytest.mark.parametrize("loss", ["hinge", *NUMBERS])
+@pytest.mark.parametrize("tolerance", [None, 0.3, 1e-6])
+def test_rounds_go_on_until_the_relative_gap_is_small_enough(loss, tolerance, tmp_path):
+    """Whether M+ - M- is small long before, long after, or not asked for."""
+    dataset, ends = make_dataset(tmp_path / "data", *problem(loss)), {"tolerance": tolerance, "relative_gap": 1e-4}
+    found = train(tmp_path / "run", dataset, 3 << 20, solver="dcd", loss=loss, max_passes=5000, **ends)
+    assert found.result["stop_reason"] == "relative_gap"
+    certificate = found.result["certificate"]
+    assert certificate["relative_duality_gap"] <= 1e-4 and certificate["gap"] <= (tolerance or np.inf)
+
+
+def test_few_rounds_are_followed_by_a_scan_of_all_rows(tmp_path, monkeypatch):
+    scans: list[float] = []
+    monkeypatch.setattr(blocks, "half_squares", lambda *given: scans.append(half_squares(*given)) or scans[-1])
+    dataset = make_dataset(tmp_path / "data", *random_problem(500, 30, 8))
+    found = train(tmp_path / "run", dataset, 3 << 20, solver="dcd", relative_gap=1e-8, max_passes=5000)
+    assert found.result["stop_reason"] == "relative_gap"
+    n_rounds, visits = len(found.passes), found.passes[-1]["updates"]
+    rounds_of_all = sum(each["rows_unvisited"] == 0 for each in found.passes)
+    assert len(scans) <= rounds_of_all + visits / (4 * 500) + np.log2(n_rounds) + 2 < n_rounds
 
 
 @pytest.mark.parametrize("loss", NUMBERS)

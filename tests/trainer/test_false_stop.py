@@ -92,7 +92,10 @@ def progress(**changes) -> Progress:
         ({}, None, None, 3, False, "max_passes"),
         ({}, None, None, 2, True, "max_passes"),
         ({}, None, None, 9, True, "max_seconds"),
-        ({}, 0.5, 0.1, 3, True, "tolerance"),
+        ({}, 0.5, 0.1, 3, True, "relative_gap"),
+        ({}, 0.5, 0.05, 4, False, None),
+        ({}, 0.1, 0.1, 4, False, None),
+        ({"rows_unvisited": 1}, 0.5, 0.1, 9, False, None),
         ({}, 0.1, 0.05, 4, False, None),
     ],
 )

@@ -78,6 +78,15 @@ def test_what_is_not_known_is_not_claimed(tmp_path, dataset, update):
     assert all(math.isnan(certificate[name]) for name in unknown)
 
 
+def test_no_scan_is_made_for_a_gap_that_nobody_will_know(tmp_path, dataset):
+    bounds = {}
+    for name, ends in {"default": {}, "never": {"tolerance": None}}.items():
+        found = train(tmp_path / name, dataset, 1 << 20, solver="pegasos", max_passes=9, **ends)
+        assert found.result["stop_reason"] == "max_passes"
+        bounds[name] = [each["primal_bound"] for each in found.passes]
+    assert bounds["default"] == bounds["never"]
+
+
 @pytest.mark.parametrize("update", MODES)
 def test_class_weights_scale_the_losses(tmp_path, dataset, update):
     problem, weights = exact(dataset, C=C, C_negative=C / 4), {"C": C, "C_negative": C / 4}

@@ -64,7 +64,9 @@ def notes_of(score, gain):
         # At the end of a sweep that met a gap of 1 it is likely 0.75, of a primal objective of 9.75.
         (None, 0.077, 1.0, True),
         (None, 0.076, 1.0, False),
-        (0.49, 0.077, 1.0, True),
+        (0.49, 0.077, 1.0, False),  # both have to be near
+        (0.51, 0.076, 1.0, False),
+        (0.51, 0.077, 1.0, True),
         (0.26, None, 0.5, True),
         (None, 0.039, 0.5, True),
         (0.99, 0.153, 2.0, False),

@@ -13,6 +13,15 @@ from streamsvm.trainer.rows.cache import Cursor
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.updates.convergence import is_late
 
+_VISITS_A_SCAN = 4  # for each row
+
+
+def is_scan_due(before: int, now: int, n_rows: int) -> bool:
+    """Whether a scan of all rows costs little beside the visits since the last one: the pass went from so many to so
+    many."""
+    every = _VISITS_A_SCAN * n_rows
+    return now // every > before // every
+
 
 @dataclass(frozen=True)
 class Block:
@@ -86,12 +95,15 @@ class Blocks:
         """Number of rows not visited in the pass that `block` ends."""
         return self._cursor.shared.count_unvisited(block.step)
 
-    def primal(self, block: Block, w: Array) -> Array:
-        """P (1,) at the w published before the pass that `block` ends; of a whole block at `w`, or inf to save time."""
+    def primal(self, block: Block, w: Array, is_due: bool = True) -> Array:
+        """P (1,) at the w published before the pass that `block` ends; of a whole block at `w`, or inf to save time.
+
+        is_due  a solver whose passes cost less than a scan says which of them are worth one, see `is_scan_due`
+        """
         if not block.is_whole:
             return self._cursor.shared.primal(block.step)
         is_power_of_two = block.pass_ & (block.pass_ - 1) == 0
-        if not (self._certifies_always or is_power_of_two):
+        if not (is_power_of_two or (self._certifies_always and is_due)):
             return np.full(1, np.inf)
         return half_squares(w[: block.step.width], 1) + sum(self._losses(rows, w) for rows in block.fresh)
 

@@ -18,7 +18,7 @@ import numpy as np
 from streamsvm.storage.options import option
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment
-from streamsvm.trainer.rows.blocks import Blocks
+from streamsvm.trainer.rows.blocks import Blocks, is_scan_due
 from streamsvm.trainer.rows.mixture import Mixture
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.sweeps.selection import SCHEDULES, Adaptive
@@ -45,7 +45,7 @@ def avsf(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> G
     blocks.keep(lambda: {**statistics.resumable(), **selection.resumable()})
     mixture = Mixture()
     while True:
-        block = blocks.next(w)
+        block, before = blocks.next(w), statistics.updates
         rng = np.random.default_rng((settings.seed, _STREAM, block.pass_))
         selection.begin_sweep(rows.row_id for rows in block.fresh)
         sweep(
@@ -55,7 +55,8 @@ def avsf(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> G
             learn=lambda rows, order, visits: selection.learn(rows.row_id, order, visits.gain),
         )
         blocks.end_if_due()
-        progress = statistics.finish_pass(block.step, blocks.count_unvisited(block), blocks.primal(block, w))
+        primal = blocks.primal(block, w, is_scan_due(before, statistics.updates, settings.n_rows))
+        progress = statistics.finish_pass(block.step, blocks.count_unvisited(block), primal)
         if settings.tolerance is not None and progress.gap <= settings.tolerance:
             for rows in block.fresh:
                 selection.admit(rows.row_id)

@@ -11,7 +11,7 @@ from collections.abc import Generator
 import numpy as np
 
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.rows.blocks import Blocks
+from streamsvm.trainer.rows.blocks import Blocks, is_scan_due
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.sweeps.active import ActiveRows
 from streamsvm.trainer.updates.progress import Progress
@@ -28,15 +28,19 @@ def dcd(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Ge
     _, statistics, updater = make_variables(settings, alpha, w, blocks.note, kept, asks_rest=True)
     rows = ActiveRows(block.fresh, updater, going=blocks.going)
     rows.resume(kept)
-    tolerance = settings.tolerance or float(kept.get("shrinking", [_FIRST_TOLERANCE])[0])
+    # A job that M+ - M- alone does not end shrinks rows to ever smaller ones.
+    goes_on = settings.tolerance is None or settings.relative_gap is not None
+    first = settings.tolerance or _FIRST_TOLERANCE
+    tolerance = float(kept.get("shrinking", [first])[0]) if goes_on else first
     blocks.keep(lambda: {**statistics.resumable(), **rows.resumable(), "shrinking": np.array([tolerance])})
     while True:
-        shrunk = rows.shrunk
+        shrunk, before = rows.shrunk, statistics.updates
         distance = rows.round(np.random.default_rng((settings.seed, _STREAM, block.pass_)))
         blocks.end_if_due()
         if distance <= tolerance:
             rows.reactivate()
-            if settings.tolerance is None and not shrunk:
+            if goes_on and not shrunk:
                 tolerance /= 10.0
-        yield statistics.finish_pass(block.step, shrunk, blocks.primal(block, w))
+        is_due = not shrunk or is_scan_due(before, statistics.updates, settings.n_rows)
+        yield statistics.finish_pass(block.step, shrunk, blocks.primal(block, w, is_due))
         block = blocks.next(w)

@@ -103,6 +103,7 @@ def pegasos(settings: TrainerSettings, blocks: Blocks, _alpha: Array, all_w: Arr
             rows += len(segment)
             blocks.note(segment.row_id, np.zeros(len(segment), np.float32))
         if block.ends_pass:
-            bound = min(bound, float(blocks.primal(block, all_w)[0]))
+            # No gap can end the job.
+            bound = min(bound, float(blocks.primal(block, all_w, is_due=False)[0]))
             unvisited = blocks.count_unvisited(block)
             yield Progress(block.pass_, int(rows), math.nan, math.nan, unvisited, math.nan, bound, free_rows=0)

@@ -15,6 +15,7 @@ from streamsvm.storage.run.state import State
 from streamsvm.trainer.problem.objective import relative_gap
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.shared_state import SHOWN_OF_LANE
+from streamsvm.trainer.updates.certificate import certificate_of
 from streamsvm.trainer.updates.progress import Progress
 from streamsvm.trainer.updates.statistics import SweepStatistics
 
@@ -29,7 +30,7 @@ _MOST_SWEEPS, _MOST_SWEEPS_UNBOUND = 200, 10
 
 @dataclass(frozen=True)
 class StoppingTargets:
-    """The figures at which training ends; None: this figure does not end it.
+    """The figures at which training ends, when all of them are reached; None: this figure does not end it.
 
     tolerance     of M+ - M-, or of the distance that a solver has in its place
     relative_gap  see trainer.problem.objective.relative_gap
@@ -51,12 +52,14 @@ class StoppingTargets:
         return (self.tolerance, self.relative_gap) != (None, None)
 
     def reached(self, distance: float, relative: float) -> int:
-        """The place in CONVERGED of the target that M+ - M- or the relative gap has reached, from 1; 0: none.
+        """The place in CONVERGED, from 1, of what M+ - M- and the relative gap have reached; 0: one target is missed.
 
-        A figure that is not known is nan or inf.
+        Of both targets the relative gap is told: it says how near the optimum is. A figure that is not known is nan or
+        inf.
         """
         checks = enumerate(((distance, self.tolerance), (relative, self.relative_gap)), 1)
-        return next((place for place, (now, target) in checks if target is not None and now <= target), 0)
+        reached = {place: now <= target for place, (now, target) in checks if target is not None}
+        return max(reached, default=0) if all(reached.values()) else 0
 
     def near(self, distance: Array, gap: Array, dual_objective: Array, safety: Array, gap_safety: Array) -> Array:
         """Which tasks have likely reached their target, by estimates of M+ - M-, P - D and D; (count,) bool.
@@ -64,11 +67,11 @@ class StoppingTargets:
         Estimates are compared when they have been multiplied by `safety`, that of P - D by `gap_safety`: those that
         turned out to be too hopeful before are trusted less.
         """
-        is_near = np.zeros(len(distance), bool)
+        is_near = np.full(len(distance), self.is_bound)
         if self.tolerance is not None:
-            is_near |= safety * distance <= self.tolerance
+            is_near &= safety * distance <= self.tolerance
         if self.relative_gap is not None:
-            is_near |= gap_safety * gap <= self.relative_gap * (dual_objective + gap)
+            is_near &= gap_safety * gap <= self.relative_gap * (dual_objective + gap)
         return is_near
 
     def near_after(self, sweep: SweepStatistics, first_gap: Array, dual_objective: Array, safety: Array) -> Array:
@@ -173,7 +176,7 @@ class Convergence:
         """Note which tasks have converged, by the present certificate or, without one, by the figures of the pass."""
         suggested = self._suggested(progress)
         for lane in np.flatnonzero(self._by == 0).tolist():
-            self._by[lane] = self._certified(lane) if is_certified else suggested[lane]
+            self._by[lane] = self._certified(lane, progress) if is_certified else suggested[lane]
 
     def results(self, otherwise: str | None) -> list[dict[str, Any]]:
         """The result of each task with its certificate; `otherwise`: why those stopped that have not converged."""
@@ -186,18 +189,25 @@ class Convergence:
         return suggested(self._targets, progress)
 
     def _has_likely_fallen(self, before: tuple[float, float], now: tuple[float, float]) -> bool:
-        tolerance = None if self._state.control["rows_unvisited"] else self._targets.tolerance
-        targets = tolerance, self._targets.relative_gap
-        return self._is_dual and any(map(has_likely_fallen, before, now, targets))
+        targets = self._targets
+        is_unknown = targets.tolerance is not None and self._state.control["rows_unvisited"]
+        if is_unknown or not (self._is_dual and targets.is_bound):
+            return False
+        each = zip(before, now, (targets.tolerance, targets.relative_gap), strict=True)
+        return all(
+            target is None or figure <= target or has_likely_fallen(earlier, figure, target)
+            for earlier, figure, target in each
+        )
 
-    def _certified(self, lane: int) -> int:
+    def _certified(self, lane: int, progress: Progress) -> int:
         """The place in CONVERGED of what a task has reached, by all rows at one w.
 
         A pass meets its rows at a moving w and leaves screened ones out, and its bound on the gap is that of the best w
-        so far.
+        so far. Only a solver without alpha has its own figure for M+ - M-, which no certificate knows.
         """
         certificate = self._certificate(lane)
-        return self._targets.reached(certificate["gap"], certificate["relative_duality_gap"])
+        distance = certificate["gap"] if self._is_dual else progress.distance
+        return self._targets.reached(distance, certificate["relative_duality_gap"])
 
     def _certificate(self, lane: int) -> dict[str, float]:
         own = self._lanes[lane]
@@ -223,19 +233,6 @@ def suggested(targets: StoppingTargets, progress: Progress) -> list[int]:
 def reason_of_all(converged_by: Array) -> str | None:
     """Why all tasks have converged, by the places in CONVERGED of each, from 1; None: one has not."""
     return CONVERGED[int(converged_by.max()) - 1] if converged_by.all() else None
-
-
-def certificate_of(primal: float, dual: float, M_plus: float, M_minus: float, w_error: float) -> dict[str, float]:
-    """A certificate of all rows at one w, as a task's result has it."""
-    return {
-        "m_plus": M_plus,
-        "m_minus": M_minus,
-        "gap": M_plus - M_minus,
-        "primal_objective": primal,
-        "dual_objective": dual,
-        "relative_duality_gap": relative_gap(primal, dual),
-        "w_error": w_error,
-    }
 
 
 def lane_result(by: int, otherwise: str | None, passes: float, certificate: dict[str, float]) -> dict[str, Any]:

@@ -39,7 +39,8 @@ const CHARTS = [
   { id: "chart-gap", log: true, show: tiny, x: "seconds", series: [
     { label: "M+ − M−", color: "--curve-1", of: (record) => positive(record.gap) },
     { label: "relative gap, at most", color: "--curve-2", of: (record) => positive(record.relative_gap_bound) },
-    { label: "tolerance", color: "--curve-4", dash: [6, 4], of: (record, before, job) => positive(job.tolerance) },
+    { label: "tolerance", color: "--curve-4", dash: [6, 4], isFor: (job) => job.tolerance > 0, of: (record, before, job) => positive(job.tolerance) },
+    { label: "relative gap wanted", color: "--curve-3", dash: [6, 4], isFor: (job) => job.relativeGap > 0, of: (record, before, job) => positive(job.relativeGap) },
   ] },
   { id: "chart-lanes", log: true, show: tiny, x: "seconds", lines: laneLines },
   { id: "chart-objective", among: worstOfLast, show: exact, x: "seconds", range: laterRange, series: [
@@ -76,8 +77,9 @@ function linesOf(chart, all, job) {
   const passes = chart.among ? chart.among(all) : all;
   const records = chart.x ? [...withSweeps(passes), ...job.running] : passes;
   if (chart.x && job.certified) records.splice(-1, 1, job.certified);
-  const line = (series) => records.map((record, k) => series.of(record, records[k - 1], job));
-  return { series: chart.series, data: [records.map((record) => (chart.x ? record.elapsed_seconds : record.pass)), ...chart.series.map(line)] };
+  const line = (one) => records.map((record, k) => one.of(record, records[k - 1], job));
+  const series = chart.series.filter(({ isFor }) => !isFor || isFor(job));
+  return { series, data: [records.map((record) => (chart.x ? record.elapsed_seconds : record.pass)), ...series.map(line)] };
 }
 
 // Marks the points of a line that has few, which would hardly be visible.
@@ -118,7 +120,7 @@ function plot(chart, place, series, data) {
   }, data, place);
 }
 
-// Draws the passes of a job {tolerance, names, hasEnded}; call `draw` again whenever there are more.
+// Draws the passes of a job {tolerance, relativeGap, names, hasEnded}; call `draw` again whenever there are more.
 // running: the sweeps so far of the current pass; certified: the certificate's figures, null until there is one; they are exact, those of the last pass are not.
 class Charts {
   constructor(job, charts = CHARTS) {

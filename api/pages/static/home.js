@@ -160,6 +160,9 @@ submit.addEventListener("input", ({ target }) => {
   if (target === kernel && hasKernel(solver.value) !== (kernel.value === "rbf")) {
     solver.value = [...solver.options].find(({ value }) => hasKernel(value) === (kernel.value === "rbf")).value;
   }
+  // A tolerance alone ends a job, until a relative gap is written beside it.
+  const { tolerance, relative_gap } = submit.elements;
+  if (target === tolerance) relative_gap.value = tolerance.value === "" ? relative_gap.dataset.default : "";
   // Several values of C are compared on folds.
   if (target.name === "C" && /\d[\s,;]+\S/.test(target.value)) document.getElementById("choosing").open = true;
   suitNeeds();
@@ -192,9 +195,11 @@ function numberOrWords(text, name) {
   return words.length > 1 ? values : values[0];
 }
 
-// The fields that were changed; the service fills in the defaults of the others.
+// The fields that were changed; the service fills in the defaults of the others. What the relative gap is by default depends on the tolerance.
 function chosenFields() {
-  const changed = [...submit.querySelectorAll("[data-kind]:not(:disabled)")].filter(({ value, dataset }) => value !== dataset.default);
+  const { tolerance, relative_gap } = submit.elements, hasTolerance = tolerance.value !== tolerance.dataset.default;
+  const isChosen = (field) => field.value !== field.dataset.default || (field === relative_gap && hasTolerance);
+  const changed = [...submit.querySelectorAll("[data-kind]:not(:disabled)")].filter(isChosen);
   return Object.fromEntries(changed.map(({ name, value, dataset }) => [name, value === "" ? null : READ[dataset.kind](value, name)]));
 }
 

@@ -3,7 +3,7 @@
 
 const job = document.getElementById("job").dataset;
 const lanes = JSON.parse(job.lanes), names = laneNames(lanes);
-const about = { tolerance: Number(job.tolerance), names, hasEnded: job.ended === "yes" };
+const about = { tolerance: Number(job.tolerance), relativeGap: Number(job.relativeGap), names, hasEnded: job.ended === "yes" };
 const charts = new Charts(about);
 const MANY_SECONDS = 2 * 86_400;
 let passes = [], isDue = false;
@@ -182,11 +182,13 @@ const resume = document.getElementById("resume");
 
 if (resume) resume.addEventListener("submit", async (event) => {
   event.preventDefault();
-  const { max_passes, tolerance } = resume.elements;
+  const { max_passes, tolerance, relative_gap } = resume.elements;
+  const numberOrNull = ({ value }) => (value === "" ? null : Number(value));
   try {
     showFault(resume, null);
     const next = await send("POST", resume.dataset.path, {
-      max_passes: Number(max_passes.value), tolerance: tolerance.value === "" ? null : Number(tolerance.value),
+      max_passes: Number(max_passes.value), tolerance: numberOrNull(tolerance),
+      ...(relative_gap && { relative_gap: numberOrNull(relative_gap) }),
     });
     location.assign(`/jobs/${next.id}`);
   } catch (problem) {

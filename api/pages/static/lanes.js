@@ -78,9 +78,10 @@ function laneLines(passes, job) {
     const values = new Map(lanes.get(lane).map((figures) => [figures.seconds, positive(of(figures))]));
     return seconds.map((at) => values.get(at) ?? null);
   });
-  if (job.tolerance > 0 && hasGaps) {
-    series.push({ label: "tolerance", color: "--curve-4", dash: [6, 4] });
-    lines.push(seconds.map(() => job.tolerance));
+  const target = hasGaps ? job.tolerance : job.relativeGap;
+  if (target > 0) {
+    series.push({ label: hasGaps ? "tolerance" : "relative gap wanted", color: "--curve-4", dash: [6, 4] });
+    lines.push(seconds.map(() => target));
   }
   const some = chosen.size < lanes.size ? `; of ${lanes.size} the worst, the best and what runs` : "";
   return { series, data: [seconds, ...lines], note: `${hasGaps ? "M+ − M−" : "relative gap, at most,"} by seconds, log scale${some}` };

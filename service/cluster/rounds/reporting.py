@@ -13,7 +13,8 @@ from streamsvm.storage.run.slowdowns import bits_of, told
 from streamsvm.storage.run.state import State
 from streamsvm.trainer.problem.objective import relative_gap
 from streamsvm.trainer.shared_state import HandedBack
-from streamsvm.trainer.updates.convergence import certificate_of, lane_result
+from streamsvm.trainer.updates.certificate import certificate_of
+from streamsvm.trainer.updates.convergence import lane_result
 
 if TYPE_CHECKING:
     from streamsvm.service.cluster.nodes.ray_machines import RayMachines

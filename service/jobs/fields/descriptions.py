@@ -25,6 +25,7 @@ _Machines = Annotated[Annotated[_Count, Tag("number")] | Annotated[Literal["all"
 _Maps = list[str | dict[str, dict[str, Any]]]
 
 MOST_LABEL_NAME, MOST_LABEL = 100, 256  # characters
+KERNEL_TOLERANCE = 1e-3  # the default where nothing bounds the optimum, so that no gap is known
 _FIRST, _CHOOSING = "first", "choosing"  # parts of the form
 _FOLDS: dict[str, tuple[str, ...]] = {"folds": ()}
 
@@ -102,15 +103,18 @@ class GeneralFields:
         values='object, label -> number above 0, up to 1e12: `{"1": 10}`; or null', max_length=1000,
     )  # fmt: skip
     tolerance: float | None = option(
-        1e-3,
+        None,
         "training stops when M+ - M-, the largest minus the smallest projected gradient, is at most this (`cpa` and "
-        "`ocas`: when their bounds of P are this near, relative to P(0); with a kernel: when the logarithm of the "
-        "spread of the gradients changes by at most this in two passes in a row); null: never",
+        "`ocas`: when their bounds of P are this near, relative to P(0); with a kernel, where the default is "
+        f"{KERNEL_TOLERANCE:g}: when the logarithm of the spread of the gradients changes by at most this in two "
+        "passes in a row); null: never",
         flags=("-e", "--tolerance"), part=_FIRST, label="Tolerance of M\u207a - M\u207b", gt=0,
     )  # fmt: skip
     relative_gap: float | None = option(
-        None, "training stops when the relative duality gap (P - D) / P is certified to be at most this; null: never",
-        gt=0,
+        1e-4,
+        "training stops when the relative duality gap (P - D) / P is certified to be at most this; null, if only "
+        "`tolerance` is given; if both are numbers, training stops when both hold; null: never",
+        part=_FIRST, gt=0,
     )  # fmt: skip
     max_passes: int = option(
         100, "training stops after this many passes over the data", label="Most passes", ge=1, le=1_000_000

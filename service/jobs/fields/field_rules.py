@@ -71,9 +71,13 @@ def _has_folds(spec: "JobSpec") -> bool:
     return spec.folds is not None or spec.probability is not None
 
 
-def _without_kernel(name: str, why: str) -> Rule:
+def _has_relative_gap(spec: "JobSpec") -> bool:
+    return spec.relative_gap is not None
+
+
+def _without_kernel(name: str, why: str, is_asked: "Callable[[JobSpec], bool] | None" = None) -> Rule:
     def is_broken(spec: "JobSpec") -> bool:
-        return spec.kernel == "rbf" and _is_set(spec, name)
+        return spec.kernel == "rbf" and (is_asked(spec) if is_asked else _is_set(spec, name))
 
     return Rule("kernel_solver", is_broken, f'kernel "rbf" has no {name}: {why}', f"Leave {name} out.")
 
@@ -92,7 +96,7 @@ RULES = (
     *_needing("kernel", "kernel_solver"),
     _without_kernel("features", "map rows before they are uploaded, or train fourier features with a linear solver"),
     _without_kernel("bias", "a constant feature changes no distance"),
-    _without_kernel("relative_gap", "nothing bounds the optimum from below"),
+    _without_kernel("relative_gap", "nothing bounds the optimum from below", _has_relative_gap),
     _without_kernel("warm_start", "support vectors cannot be scaled"),
     Rule("solver_loss", lambda spec: spec.loss not in SOLVERS[spec.solver].losses,
          'solver "{spec.solver}" has no loss "{spec.loss}"', "It has {losses}."),

@@ -5,10 +5,10 @@ from dataclasses import fields
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model, model_validator
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.fields.descriptions import FIELDS, GeneralFields, field_of
+from streamsvm.service.jobs.fields.descriptions import FIELDS, KERNEL_TOLERANCE, GeneralFields, field_of
 from streamsvm.service.jobs.fields.features import named_maps
 from streamsvm.service.jobs.fields.field_rules import KERNEL_SOLVERS, check_rules
 from streamsvm.service.jobs.fields.fold_metrics import OF_NUMBERS
@@ -22,6 +22,8 @@ _RENAMED = {
     "paper_reset": "epsilon_reset",
     "paper_gradient": "epsilon_gradient",
 }
+
+_TOLERANCE = 1e-3  # the default, while jobs had no relative gap unless they were given one
 
 # Field -> what to do instead.
 GONE = {
@@ -39,6 +41,8 @@ _RANGE_HINTS = {
 
 def migrate(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Translate the fields of a job that any version has stored into those of this version."""
+    if "relative_gap" not in stored:
+        stored = {"tolerance": _TOLERANCE, **stored, "relative_gap": None}
     if "eviction" not in stored:
         return dict(stored)
     fields = {name: value for name, value in stored.items() if name not in _DROPPED}
@@ -72,6 +76,11 @@ else:
 
 class JobSpec(_Fields):
     """A job as submitted. Every field but `dataset` has a default; unknown fields are refused."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_its_end(cls, given: Any) -> Any:
+        return {**end_of(given), **given} if isinstance(given, Mapping) else given
 
     @property
     def is_joint(self) -> bool:
@@ -107,6 +116,15 @@ def read_spec(stored: Mapping[str, Any]) -> JobSpec:
         field = f"its {place[0]}" if place else "its fields together"
         message = f"the job was submitted to another version, and this one cannot take {field}"
         raise ServiceError("job_outdated", message, "Submit it anew.") from None
+
+
+def end_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The end of a job that follows from the fields it is given: a tolerance stands alone unless a relative gap is
+    given, too, and a kernel has a tolerance, since it has no gap."""
+    if "tolerance" in given:
+        return {"relative_gap": None}
+    is_linear = given.get("kernel") != "rbf" and given.get("solver") not in KERNEL_SOLVERS
+    return {} if is_linear else {"tolerance": KERNEL_TOLERANCE, "relative_gap": None}
 
 
 def _complete(spec: JobSpec) -> JobSpec:

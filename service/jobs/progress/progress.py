@@ -21,6 +21,7 @@ class Limits(Protocol):
 
     max_passes: int
     tolerance: float | None
+    relative_gap: float | None
 
 
 def progress(
@@ -74,18 +75,31 @@ def progress(
 
 
 def eta_seconds(history: list[dict], limits: Limits) -> float | None:
-    """Time left if M+ - M- goes on falling as in the last passes and they take as long; None if there is no telling."""
+    """Time left if what is to end the job goes on falling as in the last passes and they take as long.
+
+    None if there is no telling.
+    """
     last = history[-_PASSES_FOR_RATE:]
     if len(last) < 2:
         return None
     passes = len(last) - 1
     seconds = (last[-1]["elapsed_seconds"] - last[0]["elapsed_seconds"]) / passes
-    left: float = limits.max_passes - last[-1]["pass"]
-    first_gap, gap = last[0]["gap"], last[-1]["gap"]
-    if limits.tolerance is not None and None not in (first_gap, gap) and 0 < gap < first_gap:
-        rate = math.log(first_gap / gap) / passes
-        left = min(left, max(0.0, math.log(gap / limits.tolerance) / rate))
-    return seconds * left
+    targets = {"gap": limits.tolerance, "relative_gap_bound": limits.relative_gap}
+    left = [
+        _passes_left(last[0][name], last[-1][name], target, passes)
+        for name, target in targets.items()
+        if target is not None
+    ]
+    return seconds * min(limits.max_passes - last[-1]["pass"], max(left, default=math.inf))
+
+
+def _passes_left(first: float | None, now: float | None, target: float, passes: int) -> float:
+    """Passes until a figure is at its target, if it goes on falling as in the last `passes`; inf: it does not fall."""
+    if now is not None and now <= target:
+        return 0.0
+    if first is None or now is None or not 0 < now < first:
+        return math.inf
+    return passes * math.log(now / target) / math.log(first / now)
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:

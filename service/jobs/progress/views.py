@@ -134,7 +134,7 @@ def _warnings(record: dict[str, Any]) -> list[dict[str, str]]:
     if note := order_note(spec.get("C", 1.0)):
         found.append({"code": "C_sorted", "message": note})
     if result and not result["converged"]:
-        where = _where(result["certificate"], spec.get("tolerance"))
+        where = _where(result["certificate"], spec)
         message = f"ended by {result['stop_reason']} before it converged: {where}"
         found.append({"code": "not_converged", "message": message, "hint": _FARTHER})
     return found
@@ -159,16 +159,21 @@ def _missed_checkpoints(control: Control) -> list[dict[str, str]]:
     return [{"code": "no_checkpoint", "message": message}]
 
 
-def _where(certificate: dict[str, Any], tolerance: float | None) -> str:
-    """How far a job came."""
+def _where(certificate: dict[str, Any], spec: dict[str, Any]) -> str:
+    """How far a job came, and how far it was to come."""
     if certificate["primal_objective"] is None:
         return "the objective is no number"
     if certificate["gap"] is None and certificate["relative_duality_gap"] is None:
         return f"the objective is {certificate['primal_objective']:.6g}, nothing bounds it from below"
-    if certificate["gap"] is None:
-        return f"relative duality gap is {certificate['relative_duality_gap']:.3g}"
-    missed = f"; tolerance was {tolerance:.3g}" if tolerance is not None else ""
-    return f"M+ - M- is {certificate['gap']:.3g}{missed}"
+    tolerance, relative_gap = spec.get("tolerance"), spec.get("relative_gap")
+    told = []
+    if relative_gap is not None or certificate["gap"] is None:
+        wanted = f"; {relative_gap:.3g} was asked for" if relative_gap is not None else ""
+        told.append(f"relative duality gap is {certificate['relative_duality_gap']:.3g}{wanted}")
+    if certificate["gap"] is not None and (tolerance is not None or not told):
+        missed = f"; tolerance was {tolerance:.3g}" if tolerance is not None else ""
+        told.append(f"M+ - M- is {certificate['gap']:.3g}{missed}")
+    return ", and ".join(told)
 
 
 def _phase(control: Control) -> str:

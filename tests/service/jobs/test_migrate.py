@@ -21,18 +21,22 @@ def migrated(**fields) -> JobSpec:
     return parse_spec(migrate({**STORED, **fields}))
 
 
-def test_the_defaults_of_then_are_those_of_now():
-    assert migrated() == parse_spec({"dataset": "d"})
+# The tolerance was the default.
+ASKED = {"dataset": "d", "tolerance": 1e-3}
+
+
+def test_the_defaults_of_then_are_those_of_now_but_for_the_end():
+    assert migrated() == parse_spec(ASKED)
 
 
 def test_what_a_job_chose_is_kept():
     chosen = {"solver": "sbm", "C": 3.0, "select": "distance", "n_blocks": 4, "labels": {"team": "ads"}, "seed": 7}
-    assert migrated(**chosen) == parse_spec({"dataset": "d", **chosen})
+    assert migrated(**chosen) == parse_spec({**ASKED, **chosen})
 
 
 def test_the_rule_of_the_paper_has_become_a_solver():
     found = migrated(eviction="paper", updates_per_row=4.0, screening=0.0)
-    assert found == parse_spec({"dataset": "d", "solver": "streamsvm_paper", "updates_per_row": 4.0})
+    assert found == parse_spec({**ASKED, "solver": "streamsvm_paper", "updates_per_row": 4.0})
 
 
 def test_and_its_options_have_other_names():
@@ -44,7 +48,7 @@ def test_and_its_options_have_other_names():
 
 
 def test_adaptive_selection_is_left_out():
-    assert migrated(selection="adaptive") == parse_spec({"dataset": "d"})
+    assert migrated(selection="adaptive") == parse_spec(ASKED)
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,9 @@ def test_a_progress_line_says_how_far_it_is():
                 "rows_streamed": 50_000, "elapsed_seconds": 2.0, "eta_seconds": 75.0}  # fmt: skip
     line = progress_line(progress, 1e-3)
     assert line == "pass 3 block 1/4  M+ - M- 0.0213 of 0.001  dual 1234.5678  25,000 rows/s  1:15 left"
+    near = progress_line({**progress, "relative_gap_bound": 0.02}, None, 1e-4)
+    assert near.startswith("pass 3 block 1/4  M+ - M- 0.0213  relative gap 0.02 of 0.0001  dual 1234.5678")
+    assert progress_line({**progress, "relative_gap_bound": None}, 1e-3, 1e-4) == line
     assert progress_line({**progress, "sweep": 7}, 1e-3).startswith("pass 3 sweep 7  M+ - M- 0.0213")
     unknown = {**progress, "blocks": None, "gap": None, "eta_seconds": None, "elapsed_seconds": 0}
     assert progress_line(unknown, None) == "pass 3 block 1/?"

@@ -1,6 +1,7 @@
 """What a running job shows, from its control page and its history."""
 
 import json
+from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,8 +25,12 @@ def spec(**fields):
     return parse_spec({"dataset": "d", **fields})
 
 
-def passes(*gaps: float, seconds: float = 10.0) -> list[dict]:
-    return [{"pass": k, "gap": gap, "elapsed_seconds": k * seconds} for k, gap in enumerate(gaps, start=1)]
+def passes(*gaps: float, seconds: float = 10.0, bounds: tuple[float, ...] = ()) -> list[dict]:
+    each = zip_longest(gaps, bounds)
+    return [
+        {"pass": k, "gap": gap, "relative_gap_bound": bound, "elapsed_seconds": k * seconds}
+        for k, (gap, bound) in enumerate(each, start=1)
+    ]
 
 
 def test_no_telling_before_two_passes():
@@ -36,6 +41,14 @@ def test_no_telling_before_two_passes():
 def test_a_gap_that_falls_tenfold_a_pass_has_as_many_passes_left_as_digits():
     assert eta_seconds(passes(1.0, 0.1), spec(tolerance=1e-3)) == pytest.approx(20)
     assert eta_seconds(passes(1e4, 1e3, 1e2, 10.0, 1.0), spec(tolerance=1e-3)) == pytest.approx(30)
+
+
+def test_a_job_that_has_to_reach_both_takes_as_long_as_the_farther_one():
+    done = passes(1.0, 0.1, bounds=(1e-1, 1e-3))
+    assert eta_seconds(done, spec(relative_gap=1e-5)) == pytest.approx(10)
+    assert eta_seconds(done, spec(tolerance=1e-3, relative_gap=1e-5)) == pytest.approx(20)
+    assert eta_seconds(done, spec(tolerance=1e-2, relative_gap=1e-9)) == pytest.approx(30)
+    assert eta_seconds(passes(1.0, 0.1), spec(tolerance=1e-3, relative_gap=1e-5)) == pytest.approx(980)
 
 
 def test_never_more_than_the_passes_that_are_left():

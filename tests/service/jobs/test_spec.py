@@ -7,7 +7,7 @@ import pytest
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.from_text import format_size, parse_size
-from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.fields.spec import parse_spec, read_spec
 from streamsvm.service.jobs.progress.states import TRANSITIONS, check_transition
 from streamsvm.service.records.stamps import new_id, now
 from streamsvm.trainer.solvers import SOLVERS
@@ -92,8 +92,8 @@ def test_every_wrong_field_has_its_code(fields, code):
 
 def test_the_dataset_is_all_that_is_needed():
     spec = parse_spec({"dataset": "d"})
-    assert (spec.solver, spec.loss, spec.C, spec.tolerance, spec.seed) == ("streamsvm", "hinge", 1.0, 1e-3, 0)
-    assert spec.bias is spec.class_weight is spec.relative_gap is spec.max_seconds is None
+    assert (spec.solver, spec.loss, spec.C, spec.relative_gap, spec.seed) == ("streamsvm", "hinge", 1.0, 1e-4, 0)
+    assert spec.bias is spec.class_weight is spec.tolerance is spec.max_seconds is None
     with pytest.raises(ServiceError) as caught:
         parse_spec({"C": 1.0})
     assert caught.value.code == "missing_field" and "dataset" in caught.value.message
@@ -101,7 +101,28 @@ def test_the_dataset_is_all_that_is_needed():
 
 def test_null_switches_a_stop_rule_off_and_an_integer_is_a_number():
     spec = parse_spec({"dataset": "d", "tolerance": None, "C": 2, "bias": 1})
-    assert spec.tolerance is None and spec.C == 2.0 and spec.bias == 1.0
+    assert spec.tolerance is spec.relative_gap is None and spec.C == 2.0 and spec.bias == 1.0
+
+
+@pytest.mark.parametrize(
+    ("given", "tolerance", "relative_gap"),
+    [
+        ({}, None, 1e-4),
+        ({"tolerance": 0.1}, 0.1, None),
+        ({"tolerance": None}, None, None),
+        ({"relative_gap": 0.1}, None, 0.1),
+        ({"relative_gap": None}, None, None),
+        ({"tolerance": 0.1, "relative_gap": 1e-4}, 0.1, 1e-4),
+        ({"kernel": "rbf"}, 1e-3, None),
+        ({"solver": "bsgd"}, 1e-3, None),
+        ({"kernel": "rbf", "relative_gap": None}, 1e-3, None),
+        ({"kernel": "rbf", "tolerance": None}, None, None),
+    ],
+)
+def test_a_tolerance_alone_ends_a_job_and_a_relative_gap_one_that_says_nothing(given, tolerance, relative_gap):
+    spec = parse_spec({"dataset": "d", **given})
+    assert (spec.tolerance, spec.relative_gap) == (tolerance, relative_gap)
+    assert parse_spec(spec.model_dump()) == spec == read_spec(spec.model_dump())
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
