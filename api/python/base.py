@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, column_or_1d, validate_data
 
 from streamsvm.bars import progress_bar
-from streamsvm.ends import ends, given_ends
+from streamsvm.ends import are_reached, ends, given_ends
 from streamsvm.errors import SlowerTraining, told_plainly
 from streamsvm.frames import column_names, selected
 from streamsvm.labels import Labels
@@ -22,7 +22,6 @@ from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.models.numbering import NUMBERED
 from streamsvm.sources import Source, chosen_columns, chunks, files, is_files, matrix
 from streamsvm.storage.models.model_file import Label, Model
-from streamsvm.trainer.updates.convergence import StoppingTargets
 from streamsvm.workspace import Fitted, Workspace
 
 # Parameters that are fields of a job and mean something else there, or are left out at times; all others are passed on.
@@ -124,7 +123,7 @@ class StreamEstimator(Predictions, BaseEstimator):
         self.n_iter_ = int(about["passes"])
         # `converged` was decided before the last pass ended; the certificate is of the weights after it.
         found = self.certificate_
-        is_near = StoppingTargets(*self._ends).reached(found.gap, found.relative_duality_gap) > 0
+        is_near = are_reached(self._ends, found.gap, found.relative_duality_gap)
         self.converged_ = bool(about["converged"]) or is_near
 
     def _warn(self, was_stopped: bool) -> None:

@@ -21,3 +21,9 @@ def ends(tolerance: float | None, relative_gap: float | str | None, kernel: str)
     known = {name: FIELDS[name].default for name in ("tolerance", "relative_gap")}
     found = {**known, **end_of({"kernel": kernel, **given}), **given}
     return found["tolerance"], found["relative_gap"]
+
+
+def are_reached(wanted: tuple[float | None, float | None], gap: float, relative_gap: float) -> bool:
+    """Whether M+ - M- and the relative gap are both as small as is wanted; None: that one does not matter."""
+    pairs = [(now, most) for now, most in zip((gap, relative_gap), wanted, strict=True) if most is not None]
+    return bool(pairs) and all(now <= most for now, most in pairs)
