@@ -67,7 +67,7 @@ class Fourier(FeatureMap):
         def apply(rows: Features) -> Features:
             z = np.empty((rows.n_rows, self.dimension), VALUE)
             project(*rows, omega, b, z)
-            with np.errstate(invalid="ignore"):  # projections may overflow; whoever takes the features refuses them
+            with np.errstate(invalid="ignore"):  # whoever takes the features refuses those that overflow
                 np.cos(z, out=z)
             z *= size
             indptr = np.arange(rows.n_rows + 1, dtype=INDPTR) * self.dimension

@@ -53,7 +53,12 @@ class Scale(FeatureMap):
 
     def ready(self, _shape: Shape, arrays: Mapping[str, Array]) -> Apply:
         factors = arrays["factors"]
-        return lambda rows: rows._replace(values=(rows.values * factors[rows.indices]).astype(VALUE))
+
+        def apply(rows: Features) -> Features:
+            with np.errstate(over="ignore"):  # whoever takes the features refuses infinite ones
+                return rows._replace(values=(rows.values * factors[rows.indices]).astype(VALUE))
+
+        return apply
 
 
 def _deviation(counts: FeatureStatistics) -> Array:

@@ -12,6 +12,11 @@ from tests.containers.base_image import NAME, PYTHON, make_base, pip_mounts
 IMAGE = "streamsvm:0.2.0"
 _TOOLS = ("podman", "podman-compose", "runc", "debootstrap", "curl", "git")
 _INIT = (Path("/usr/libexec/podman/catatonit"), Path("/usr/bin/catatonit"))
+# Without it containers do not find each other by name: Ray's nodes would look for their head until the test gives up.
+_NAMES = [Path(folder, name) for folder, name in (
+    ("/usr/lib/podman", "aardvark-dns"), ("/usr/libexec/podman", "aardvark-dns"),
+    ("/usr/lib/cni", "dnsname"), ("/usr/libexec/cni", "dnsname"), ("/opt/cni/bin", "dnsname"),
+)]  # fmt: skip
 _PATIENCE_SECONDS = 3600
 # No daemon raises limits for containers here, and more than this process may is refused.
 _CONTAINERS_CONF = """
@@ -40,6 +45,7 @@ def reason_unusable() -> str | None:
         return "only root may mount what they need"
     missing = [tool for tool in _TOOLS if shutil.which(tool) is None]
     missing += [] if any(path.exists() for path in _INIT) else ["catatonit"]
+    missing += [] if any(path.exists() for path in _NAMES) else ["aardvark-dns"]
     return f"not installed: {', '.join(missing)}" if missing else None
 
 

@@ -316,3 +316,11 @@ def test_the_kernel_of_a_string_with_itself_is_1():
     sums = np.add.reduceat(made.values.astype(float) ** 2, made.indptr[:-1])
     np.testing.assert_allclose(sums, 1.0, rtol=1e-6)
     assert math.isclose(sum(2 * (8 - j) / 72 * (200 - j) for j in range(8)), 197.67, abs_tol=0.01)
+
+
+@pytest.mark.parametrize("named", ["scale", ("fourier", {"dimension": 8})], ids=["scale", "fourier"])
+def test_what_overflows_comes_without_a_warning(named):
+    """Warnings are errors here: in a service they would stand in its log, which is JSON."""
+    tiny, huge = (sp.csr_matrix(np.array([[value, 0.0], [0.0, -value]])) for value in (1e-30, 1e38))
+    maps = planned(Shape(2), named).fitted(statistics_of(tiny))
+    assert not np.isfinite(maps.apply(features_of(huge)).values).all()
