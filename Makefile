@@ -23,9 +23,10 @@ $(RUN): pyproject.toml
 	$(INSTALL) --editable .
 	touch $@
 
+# What is imported is compiled then: most of these packages' modules never are, which pip would take half a minute for.
 $(TEST): $(RUN)
-	$(INSTALL) 'pip>=25.1'
-	$(INSTALL) --group test
+	$(INSTALL) --no-compile 'pip>=25.1'
+	$(INSTALL) --no-compile --group test
 	touch $@
 
 $(BENCH): $(TEST)

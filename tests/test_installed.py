@@ -49,7 +49,7 @@ def installed(request, built, tmp_path_factory):
     venv.create(folder)
     (archive,) = built.glob(request.param)
     pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python"]
-    options = ("--quiet", "--no-deps", "--no-index", "--no-build-isolation")
+    options = ("--quiet", "--no-compile", "--no-deps", "--no-index", "--no-build-isolation")
     (packages,) = folder.glob("lib/python3*/site-packages")
     (packages / "ours.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")))
     subprocess.run([*pip, "install", *options, archive], capture_output=True, check=True)

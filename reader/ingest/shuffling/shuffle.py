@@ -25,9 +25,14 @@ from streamsvm.storage.rows.csr import GROUP, INDEX, INDPTR, LABEL, VALUE, WEIGH
 BUCKETS = 64
 PIECE_WORDS = 256 << 10  # 1 MiB: 64 MiB for all buckets
 _SPARE = 16  # full buckets that may wait for an encoder
+_FIRST_WORDS = 4 << 10  # 16 KiB: to touch a MiB a bucket takes the kernel longer than to read in a few thousand rows
 FEWEST_WORDS = 64 << 10  # 256 KiB: a small dataset has smaller pieces rather than few
 _WORD, _TWO_WORDS = np.dtype("<i4"), np.dtype("<i8")
 _TYPES = {"label": LABEL, "weight": WEIGHT, "group": GROUP}
+
+
+def _memory(words: int) -> Array:
+    return np.empty((BUCKETS + _SPARE, words), _WORD)
 
 
 class _Written(NamedTuple):
@@ -68,7 +73,7 @@ class Shuffler:
         self._seed = seed
         self._rng = np.random.default_rng(seed)
         # Each bucket has a slot of the memory; a full bucket takes a free slot.
-        self._memory = np.empty((BUCKETS + _SPARE, PIECE_WORDS), _WORD)
+        self._memory = _memory(min(_FIRST_WORDS, PIECE_WORDS))
         self._slot = np.arange(BUCKETS)
         self._free = list(range(BUCKETS, BUCKETS + _SPARE))
         self._used = np.zeros(BUCKETS, np.int64)  # words
@@ -95,12 +100,20 @@ class Shuffler:
             self._look_at(rows, start, row)
             if row == len(rows):
                 break
+            if self._memory.shape[1] < PIECE_WORDS:
+                self._grow()
+                continue
             bucket = int(bucket_of[row])
             self._flush(bucket)
             if _words(rows, row) > PIECE_WORDS:
                 self._look_at(rows, row, row + 1)
                 self._write_alone(bucket, rows, row)
                 row += 1
+
+    def _grow(self) -> None:
+        """Give each bucket the memory of a whole piece, before any of them is written."""
+        small, self._memory = self._memory, _memory(PIECE_WORDS)
+        self._memory[:, : small.shape[1]] = small
 
     def _look_at(self, rows: Rows, start: int, end: int) -> None:
         """Count or list the features of these rows, before any of the rows is written."""

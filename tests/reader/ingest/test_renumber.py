@@ -9,6 +9,7 @@ from streamsvm.reader.ingest.run import ingest
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import CorruptData
 from streamsvm.storage.rows.csr import LARGE_W
+from tests.contracts.problems import stored_rows
 from tests.reference.dcd import dcd
 from tests.training import train
 
@@ -48,11 +49,19 @@ def test_a_short_w_stays_as_it_is():
     assert renumbering.numbering.places is None
 
 
-@pytest.mark.parametrize("chunk", [1 << 20, 997])
-def test_training_on_wide_data(tmp_path, chunk):
+def test_blocks_do_not_depend_on_the_pieces_of_the_input(tmp_path):
+    text, *_ = wide_text()
+    ingest([text], tmp_path / "whole")
+    ingest([text[start : start + 997] for start in range(0, len(text), 997)], tmp_path / "pieces")
+    (whole, y), (pieces, z) = (stored_rows(tmp_path / name) for name in ("whole", "pieces"))
+    for name in ("label", "indptr", "indices", "values"):
+        assert np.array_equal(getattr(whole, name), getattr(pieces, name))
+    assert np.array_equal(y, z)
+
+
+def test_training_on_wide_data(tmp_path):
     text, used, X, y = wide_text()
-    chunks = [text[start : start + chunk] for start in range(0, len(text), chunk)]
-    manifest = ingest(chunks, tmp_path / "data")
+    manifest = ingest([text], tmp_path / "data")
     assert manifest.renumbered == WIDTH
     dataset = Dataset(tmp_path / "data")
     asked = {"loss": "squared_hinge", "tolerance": None, "relative_gap": 1e-6, "max_passes": 3000}

@@ -11,6 +11,7 @@ from streamsvm.service.cluster.rounds.pool import pool_for
 from streamsvm.service.jobs.fields.features import fitted_maps
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.plan.plan import plan_job
+from streamsvm.service.processes.fork_server import fork_server
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import read_manifest
 from tests.service.cluster.threads import ThreadMachines
@@ -39,6 +40,7 @@ def coordinate(
 
     after(machines, plan)  is called while the machines are still there
     """
+    fork_server()  # of this thread: otherwise each machine's thread would load all libraries for its own
     spec = parse_spec({"dataset": "any", "relative_gap": 1e-5, "tolerance": None, "machines": machines, **fields})
     manifest = read_manifest(dataset)
     plan = plan_job(spec, manifest)
