@@ -17,9 +17,8 @@ from streamsvm.api.requests.log import Requests
 from streamsvm.api.requests.parameters import refuse_unknown
 from streamsvm.api.routes import datasets, inference, info, jobs, metrics, models
 from streamsvm.api.routes.metrics import Metrics
-from streamsvm.api.shortcuts import Shortcut, Shortcuts
+from streamsvm.api.shortcuts import Polls, Shortcut, Shortcuts
 from streamsvm.api.shortcuts.loading import PredictionCode
-from streamsvm.api.shortcuts.polls import Polls
 from streamsvm.api.shortcuts.predictions import infer_shortcut, predict_shortcut
 from streamsvm.service.datasets.registry import Datasets
 from streamsvm.service.jobs.progress.feed import JobFeed

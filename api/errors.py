@@ -12,8 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 
-from streamsvm.api.access.auth import COOKIE
-from streamsvm.api.pages.render import page
+from streamsvm.api.pages.render import missing_page
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.exports import ModelFormatError
 from streamsvm.service.processes.logs import request_id
@@ -180,7 +179,7 @@ def _on_disk_error(request: Request, error: Any) -> JSONResponse:
 def _on_http_error(request: Request, error: Any) -> Response:
     if error.status_code == 404 and _is_person(request):
         missing = {"message": f"there is no page {request.url.path}"}
-        return page("error.html", 404, error=missing, logged_in=COOKIE in request.cookies)
+        return missing_page(request, missing)
     hint = _ROUTES_HINT if error.status_code in _ROUTING else ""
     response = problem(_ROUTING.get(error.status_code, "bad_request"), str(error.detail), hint)
     response.headers.update(error.headers or {})

@@ -6,9 +6,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from streamsvm.api.access.auth import COOKIE
 from streamsvm.api.context import Context
-from streamsvm.api.pages.render import page
+from streamsvm.api.pages.render import missing_page, page
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.progress.views import job_view
 
@@ -21,16 +20,16 @@ _NAMES = "ABCDE"
 @router.get("/compare", operation_id="compareJobs")
 def compare_jobs(context: Context, request: Request, jobs: Annotated[str, Query(max_length=1000)] = "") -> HTMLResponse:
     """Show the fields in which jobs differ, their results, and their curves in one picture."""
-    logged_in = COOKIE in request.cookies
     ids = list(dict.fromkeys(job for job in jobs.split(",") if job))
     if not _FEWEST <= len(ids) <= _MOST:
         message = f"{len(ids)} jobs cannot be compared: choose {_FEWEST} to {_MOST} of them"
-        return page("error.html", 422, error={"message": message}, heading="Compare jobs", logged_in=logged_in)
+        return page(request, "error.html", 422, error={"message": message}, heading="Compare jobs")
     try:
         shown = [job_view(context.settings, context.store.job(job)) for job in ids]
     except ServiceError as error:
-        return page("error.html", 404, error=error, logged_in=logged_in)
+        return missing_page(request, error)
     return page(
+        request,
         "compare.html",
         jobs=list(zip(_NAMES, shown, strict=False)),
         fields=differing([job["spec"] for job in shown]),
@@ -38,7 +37,6 @@ def compare_jobs(context: Context, request: Request, jobs: Annotated[str, Query(
             {"id": job["id"], "name": name, "certificate": (job["result"] or {}).get("certificate")}
             for name, job in zip(_NAMES, shown, strict=False)
         ],
-        logged_in=logged_in,
     )
 
 

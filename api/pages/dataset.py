@@ -5,9 +5,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
-from streamsvm.api.access.auth import COOKIE
 from streamsvm.api.context import AppContext, Context
-from streamsvm.api.pages.render import page
+from streamsvm.api.pages.render import missing_page, page
 from streamsvm.reader.parsers.tables.mixed import feature_names
 from streamsvm.service.datasets.views import block_view
 from streamsvm.service.errors import ServiceError
@@ -23,15 +22,15 @@ _HAS_BLOCKS = ("ready", "changing")
 @router.get("/datasets/{name}", operation_id="showDataset")
 def show_dataset(context: Context, request: Request, name: str) -> HTMLResponse:
     """Show labels, blocks, lengths of rows, frequent features, and the lines that were rejected."""
-    logged_in = COOKIE in request.cookies
     try:
         dataset = context.datasets.view(name)
         blocks = _blocks(context, name)
     except (ServiceError, StorageError) as error:
-        return page("error.html", 404, error=error, logged_in=logged_in)
+        return missing_page(request, error)
     names = _names(context, name, dataset)
     labels = sorted(dataset.get("label_counts", {}).items(), key=lambda label: -label[1])
     return page(
+        request,
         "dataset.html",
         dataset=dataset,
         labels=labels[:_MOST_LABELS],
@@ -39,7 +38,6 @@ def show_dataset(context: Context, request: Request, name: str) -> HTMLResponse:
         blocks=blocks,
         names=names,
         sample=_sample(context, name, dataset),
-        logged_in=logged_in,
     )
 
 

@@ -6,7 +6,6 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
 
-from streamsvm.api.access.auth import COOKIE
 from streamsvm.api.pages.render import page
 from streamsvm.service.errors import ServiceError
 
@@ -23,7 +22,7 @@ def show_reference(request: Request) -> HTMLResponse:
         for method, operation in methods.items():
             shown = {**operation, "method": method.upper(), "path": path, "fields": _fields(operation)}
             groups.setdefault(operation["tags"][0], []).append(shown)
-    return page("reference.html", groups=groups, logged_in=COOKIE in request.cookies)
+    return page(request, "reference.html", groups=groups)
 
 
 @router.get("/openapi.json", operation_id="getDocument", include_in_schema=False)

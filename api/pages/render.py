@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+from fastapi import Request
 from fastapi.responses import HTMLResponse
 
+from streamsvm.api.access.auth import COOKIE
 from streamsvm.service.jobs.fields.from_text import format_size
 from streamsvm.service.models.predicting.answers import shown_label
 
@@ -23,9 +25,15 @@ _HEADERS = {
 }
 
 
-def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    """Render a template of the folder `templates` with these values."""
-    return HTMLResponse(_ENVIRONMENT.get_template(template).render(values), status, headers=_HEADERS)
+def page(request: Request, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+    """Render a template of the folder `templates` with these values, for a browser that may be logged in."""
+    text = _ENVIRONMENT.get_template(template).render(values, logged_in=COOKIE in request.cookies)
+    return HTMLResponse(text, status, headers=_HEADERS)
+
+
+def missing_page(request: Request, error: Any) -> HTMLResponse:
+    """The answer 404 with the error's message."""
+    return page(request, "error.html", 404, error=error)
 
 
 def _is_unknown(value: Any) -> bool:

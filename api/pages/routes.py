@@ -8,10 +8,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
-from streamsvm.api.access.auth import COOKIE
 from streamsvm.api.context import AppContext, Context
 from streamsvm.api.pages.forms import input_fields, job_form
-from streamsvm.api.pages.render import page
+from streamsvm.api.pages.render import missing_page, page
 from streamsvm.reader.parsers import READERS
 from streamsvm.service.datasets.views import dataset_view
 from streamsvm.service.errors import ServiceError
@@ -46,6 +45,7 @@ def show_home(
     records, has_more = context.store.page_of_jobs(None, before, _MOST_SHOWN)
     jobs = [job_view(context.settings, record) for record in records]
     return page(
+        request,
         "home.html",
         datasets=[_dataset(context, record) for record in context.store.datasets()],
         jobs=jobs,
@@ -57,21 +57,20 @@ def show_home(
         readers=READERS,
         input_fields=input_fields(),
         maps=list(FEATURE_MAPS),
-        logged_in=COOKIE in request.cookies,
     )
 
 
 @router.get("/jobs/{job_id}", operation_id="showJob")
 def show_job(context: Context, request: Request, job_id: str) -> HTMLResponse:
     """A job, with curves that grow."""
-    logged_in = COOKIE in request.cookies
     try:
         record = context.store.job(job_id)
     except ServiceError as error:
-        return page("error.html", 404, error=error, logged_in=logged_in)
+        return missing_page(request, error)
     shown = job_view(context.settings, record)
     lanes = lanes_of_job(context, record)
     return page(
+        request,
         "job.html",
         job=shown,
         lanes=lanes,
@@ -80,21 +79,20 @@ def show_job(context: Context, request: Request, job_id: str) -> HTMLResponse:
         may_go_on=not TRANSITIONS[record["state"]] and may_go_on(context.settings.jobs / job_id),
         log=log_tail(context.settings.jobs / job_id / "log"),
         formats=_formats((lane["class"] for lane in lanes), record["spec"], _is_listed(context, record["model_id"])),
-        logged_in=logged_in,
     )
 
 
 @router.get("/models/{model_id}", operation_id="showModel")
 def show_model(context: Context, request: Request, model_id: str) -> HTMLResponse:
     """A model: its certificate, its files, its evaluation on a dataset, and how to use it."""
-    logged_in = COOKIE in request.cookies
     try:
         record = context.store.model(model_id)
         model = model_view(record, load_head(context.settings, model_id))
     except (ServiceError, StorageError) as error:
-        return page("error.html", 404, error=error, logged_in=logged_in)
+        return missing_page(request, error)
     job = _model(context, record)["job"]
     return page(
+        request,
         "model.html",
         model=model,
         dataset=job["spec"]["dataset"] if job else "a dataset",
@@ -103,7 +101,6 @@ def show_model(context: Context, request: Request, model_id: str) -> HTMLRespons
         most_labels=_MOST_LABELS,
         base=str(request.base_url),
         formats={name: MODEL_FORMATS[name] for name in model["formats"]},
-        logged_in=logged_in,
     )
 
 

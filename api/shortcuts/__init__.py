@@ -4,6 +4,7 @@ A shortcut answers plain, valid requests of one route. Every other request, such
 in its body, goes to the route, which says what is wrong.
 """
 
+import re
 import sqlite3
 from collections.abc import Iterable, Mapping
 from typing import Protocol
@@ -15,10 +16,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamsvm.api.access.auth import SCOPES, Access, scope_of_request
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.progress.feed import JobFeed
 from streamsvm.service.records.tokens import allows
 
 # A key of the ASGI scope: the request has no line in the log, and is only counted.
 UNLOGGED = "streamsvm.unlogged"
+_POLL = re.compile(r"/v1/jobs/(?P<job_id>job_[0-9A-Z]{26})")
 
 
 class Shortcut(Protocol):
@@ -91,3 +94,21 @@ class Replay:
     def rewind(self) -> None:
         """Start again with the first message."""
         self._is_recording = False
+
+
+class Polls:
+    """Answers GET /v1/jobs/{job_id} without parameters; an answer is kept for a tenth of a second."""
+
+    is_logged = False
+
+    def __init__(self, route: APIRoute, feed: JobFeed) -> None:
+        self.route = route
+        self._feed = feed
+
+    def parameters(self, scope: Scope) -> Mapping[str, str] | None:
+        path = _POLL.fullmatch(scope["path"])
+        return path.groupdict() if path and scope["method"] == "GET" and not scope["query_string"] else None
+
+    async def answer(self, request: Request, parameters: Mapping[str, str]) -> Response | None:
+        text = await self._feed.encoded(parameters["job_id"])
+        return None if text is None else Response(text, media_type="application/json")

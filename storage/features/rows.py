@@ -41,7 +41,7 @@ class Shape:
 
     width    all feature numbers are below it
     base     number of the first feature of the input, 0 or 1
-    strings  length of each row in bases, if rows are strings (storage.rows.strings); 0: rows have features
+    strings  length of each row in bases, if rows are strings (storage.rows.csr); 0: rows have features
     """
 
     width: int

@@ -21,8 +21,7 @@ import numpy as np
 from streamsvm.storage.features.rows import Apply, FeatureMap, Features, FeaturesError, Shape
 from streamsvm.storage.features.weighted_degree_kernel import make_mers
 from streamsvm.storage.options import option
-from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, Array
-from streamsvm.storage.rows.strings import BASES_A_WORD
+from streamsvm.storage.rows.csr import BASES_A_WORD, INDEX, INDPTR, VALUE, Array
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.rows.csr import Array
 
-# make_mers(indptr, words, marks: rows of storage.rows.strings, length, weights (degree,): sqrt(beta_j), offsets
+# make_mers(indptr, words, marks: rows of storage.rows.csr, length, weights (degree,): sqrt(beta_j), offsets
 #           (degree + 1,), made_indptr (n + 1,), made, values): see storage.features.weighted_degree. Returns the number
 #           of values written.
 #

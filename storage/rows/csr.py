@@ -1,6 +1,10 @@
 """Sparse rows (compressed sparse row form), and the few kernels that reader and trainer share.
 
 Row i has the features `indices[indptr[i]:indptr[i+1]]`, with the values at the same positions of `values`.
+
+Rows may be strings of bases. `indices` then hold the words of a row as bit patterns: 16 bases in a word, 2 bits each,
+the first in the lowest bits; A C G T are 0 1 2 3. `values` are 1 + m, where bit k of m says that base k of the word is
+unknown. Unknown bases, and the bits of the last word beyond the string, are 0.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,6 +27,7 @@ VALUE = np.dtype("<f4")
 LABEL = np.dtype("<f8")
 WEIGHT = np.dtype("<f8")
 GROUP = np.dtype("<u8")
+BASES_A_WORD = 16  # of a string
 
 # A longer w exceeds the processor cache of a core: kernels then prefetch its weights.
 LARGE_W = 1 << 18

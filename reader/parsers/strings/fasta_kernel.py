@@ -6,8 +6,7 @@ import numpy as np
 
 from streamsvm.reader.parsers.number_kernel import MINUS, exact_double, scan_number
 from streamsvm.storage.machine.compiled import njit
-from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.strings import BASES_A_WORD
+from streamsvm.storage.rows.csr import BASES_A_WORD, Array
 
 # Return values of pack_lines. Those from SHORT on are faults.
 DONE, FULL, HARD_LABEL = 0, 1, 2

@@ -1,4 +1,4 @@
-"""Makes rows of strings of bases (see storage.rows.strings), reads them back, and recognises datasets of them."""
+"""Makes rows of strings of bases (see storage.rows.csr), reads them back, and recognises datasets of them."""
 
 from typing import Any
 

@@ -38,7 +38,7 @@ def strings(rows, length: int) -> list[str]:
 
 
 def packed(string: str) -> tuple[list[int], list[float]]:
-    """Unpack the strings bit by bit, as storage.rows.strings defines them."""
+    """Unpack the strings bit by bit, as storage.rows.csr defines them."""
     words, values = [], []
     for begin in range(0, len(string), 16):
         part = string[begin : begin + 16].upper()

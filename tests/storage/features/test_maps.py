@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import MaxAbsScaler, PolynomialFeatures, StandardScaler, normalize
 
+from streamsvm.reader.parsers.strings.fasta_kernel import words_of
 from streamsvm.storage.features.maps import FeatureMaps, packed, unpacked
 from streamsvm.storage.features.pairs_kernel import pair_hash
 from streamsvm.storage.features.rows import Features, FeaturesError, Shape
 from streamsvm.storage.features.statistics import FeatureStatistics, read_statistics, write_statistics
 from streamsvm.storage.features.visits import Visited
-from streamsvm.storage.rows.csr import INDEX, VALUE
+from streamsvm.storage.rows.csr import BASES_A_WORD, INDEX, VALUE
 from streamsvm.storage.rows.segment import Segment
-from streamsvm.storage.rows.strings import BASES_A_WORD, words_of
 from tests.features import planned
 
 
