@@ -92,7 +92,7 @@ def test_values_of_C_side_by_side_come_to_their_optima(tmp_path, loss, way):
     check_lanes(found, X, [y] * len(CS), CS, loss)
     lines = found.passes[-1]["lanes"]
     assert [line["lane"] for line in lines] == list(range(len(CS)))
-    assert all(line["dual_objective"] <= line["primal_bound"] for line in lines)
+    assert all(line["dual_objective"] <= line["primal_bound"] * (1.0 + 1e-12) for line in lines)
 
 
 @pytest.mark.parametrize("n_classes", [3, 5, 16])
