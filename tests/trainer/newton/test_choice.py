@@ -1,0 +1,85 @@
+"""Whether Newton steps are the quicker end: cases of what sweeps have shown."""
+
+from math import inf, nan
+
+import numpy as np
+import pytest
+
+from streamsvm.trainer.newton.choice import LEAST_SWEEPS, is_newton_quicker
+from streamsvm.trainer.sweeps.outlook import Outlook, SweepSeconds, shares_left
+from streamsvm.trainer.updates.convergence import StoppingTargets
+
+# A table of a million rows and 28 columns, whose gap falls by a thousandth in a sweep of a second.
+TABLE = Outlook((0.999,), (1e-3,), 1.0, 1.0, 29, 300_000)
+
+
+def changed(**fields):
+    return Outlook(**{**TABLE.__dict__, **fields})
+
+
+@pytest.mark.parametrize(
+    ("sweeps", "outlook", "is_quicker"),
+    [
+        (LEAST_SWEEPS, TABLE, True),
+        (LEAST_SWEEPS - 1, TABLE, False),
+        # No rate is known, or the gap has not fallen: sweeps would have no end.
+        (5, changed(rates=(1.0,)), True),
+        (5, changed(rates=(1.7,)), True),
+        # There is no target, or there is no way to tell: neither has an end.
+        (5, changed(shares_left=(0.0,)), True),
+        # The target is met.
+        (5, changed(shares_left=(1.0,)), False),
+        (5, changed(shares_left=(3.0,), rates=(1.0,)), False),
+        # Sweeps that converge quickly end first.
+        (5, changed(rates=(0.3,)), False),
+        (5, changed(rates=(0.0,)), False),
+        # One task of two is slow.
+        (5, changed(rates=(0.3, 0.999), shares_left=(1e-3, 1e-3)), True),
+        (5, changed(rates=(0.3, 0.999), shares_left=(1e-3, 1.0)), False),
+        # Text: many features, and many rows that are free.
+        (5, changed(n_features=700_000, n_free=11_540), False),
+        (500, changed(n_features=700_000, n_free=11_540, rates=(1.0,)), False),
+        # Few rows are free: a system of these.
+        (5, changed(n_features=700_000, n_free=300), True),
+        # A system that takes longer to solve than sweeps of a small table.
+        (5, changed(n_features=7_000, n_free=5_000, sweep_seconds=0.01, whole_seconds=0.01), False),
+        # No row is free yet.
+        (5, changed(n_free=0), True),
+        # No task is trained.
+        (5, changed(rates=(), shares_left=()), False),
+    ],
+)
+def test_cases(sweeps, outlook, is_quicker):
+    assert is_newton_quicker(sweeps, outlook) is is_quicker
+
+
+def test_sweeps_left_are_those_until_the_gap_is_its_share():
+    assert changed(rates=(0.5,), shares_left=(1 / 8,)).sweeps_left == pytest.approx(3.0)
+    assert changed(rates=(0.5, 0.1), shares_left=(1 / 8, 1e-5)).sweeps_left == pytest.approx(5.0)
+    assert changed(rates=(1.0,)).sweeps_left == inf
+    assert changed(rates=(0.0,)).sweeps_left == 1.0
+
+
+def left(tolerance, relative_gap, distance, gap, D):
+    targets = StoppingTargets(tolerance, relative_gap)
+    return shares_left(targets, *(np.array([value]) for value in (distance, gap, D))).item()
+
+
+def test_shares_left_are_of_each_target():
+    assert left(None, 1e-2, 1.0, 10.0, 90.0) == pytest.approx(0.1)
+    assert left(0.05, None, 1.0, 10.0, 90.0) == pytest.approx(0.05)
+    assert left(None, None, 1.0, 10.0, 90.0) == 0.0
+    # At the optimum, and before D is known.
+    assert left(None, 1e-2, 0.0, 0.0, 90.0) >= 1.0
+    assert left(0.05, None, 0.0, 0.0, 90.0) >= 1.0
+    assert not left(None, 1e-2, 1.0, nan, nan) < 1.0
+
+
+def test_seconds_are_those_of_late_and_of_whole_sweeps():
+    times = iter([0.0, 9.0, 10.0, 11.0, 20.0, 22.0, 30.0, 33.0, 40.0, 44.0, 50.0, 55.0])
+    seconds = SweepSeconds(clock=times.__next__)
+    for number in range(6):
+        seconds.begin()
+        seconds.end(is_whole=number in (0, 4))
+    assert seconds.whole == 4.0
+    assert seconds.of_late == pytest.approx((1 + 2 + 3 + 4 + 5) / 5)
