@@ -182,6 +182,7 @@ def _training() -> Iterator[None]:
     from streamsvm.trainer.kernels.coordinate import GAP  # noqa: PLC0415
     from streamsvm.trainer.kernels.hinge import Dual, Notes, Weights, move_on, visit_rows  # noqa: PLC0415
     from streamsvm.trainer.kernels.order import random_order  # noqa: PLC0415
+    from streamsvm.trainer.newton.system import compile_ahead  # noqa: PLC0415
     from streamsvm.trainer.problem.tasks import Tasks  # noqa: PLC0415
 
     def none(dtype: object) -> np.ndarray:
@@ -210,26 +211,9 @@ def _training() -> Iterator[None]:
     for dtype in (INDPTR, OFFSET):  # of rows read in, and of those of a problem
         row_dots(np.zeros(1, dtype), none(INDEX), none(VALUE), w, none(np.float64))
         yield
-    yield from _systems()
+    yield from compile_ahead()
     yield from _changes()
     yield from _maps()
-
-
-def _systems() -> Iterator[None]:
-    """Adds no rows to the system of a Newton step: rows of the cache cannot be written to, those on disk can."""
-    import numpy as np  # noqa: PLC0415 - as above
-
-    from streamsvm.storage.rows.cache_plan import PAGE  # noqa: PLC0415
-    from streamsvm.storage.rows.segment import SegmentBuilder  # noqa: PLC0415
-    from streamsvm.trainer.newton.system_kernel import add_squares, spread_out  # noqa: PLC0415
-
-    rows = SegmentBuilder(PAGE).rows
-    picked, h = np.empty(0, np.int32), np.empty(0)
-    for each in (rows, rows.columns):
-        add_squares(picked, h, each.indptr, each.indices, each.values, np.zeros((1, 1), order="F"))
-        yield
-        spread_out(picked, h, each.indptr, each.indices, each.values, np.zeros((0, 2)))
-        yield
 
 
 def _changes() -> Iterator[None]:

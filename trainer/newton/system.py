@@ -5,6 +5,7 @@ It has as many equations as there are features or, if these are fewer, rows with
     d = -(g - B' (I + B B')^-1 B g),   B = sqrt(h) x, a row for each row with h_i > 0.
 """
 
+from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
@@ -13,8 +14,9 @@ import scipy.sparse
 from scipy.linalg.blas import dsyrk
 
 from streamsvm.storage.errors import ValuesOverflow
+from streamsvm.storage.rows.cache_plan import PAGE
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.segment import Segment
+from streamsvm.storage.rows.segment import Segment, SegmentBuilder
 from streamsvm.trainer.newton.scans import SUMS
 from streamsvm.trainer.newton.system_kernel import add_squares, spread_out
 
@@ -132,3 +134,14 @@ def _factor(matrix: Array) -> Array | None:
     except np.linalg.LinAlgError:
         return None
     return factor if np.diag(factor).min() ** 2 >= _LEAST_PIVOT else None
+
+
+def compile_ahead() -> Iterator[None]:
+    """Have four kernels compiled, one after the other: rows of the cache cannot be written to, those on disk can."""
+    rows = SegmentBuilder(PAGE).rows
+    picked, h = np.empty(0, np.int32), np.empty(0)
+    for each in (rows, rows.columns):
+        add_squares(picked, h, each.indptr, each.indices, each.values, np.zeros((1, 1), order="F"))
+        yield
+        spread_out(picked, h, each.indptr, each.indices, each.values, np.zeros((0, 2)))
+        yield
