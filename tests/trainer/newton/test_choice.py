@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from streamsvm.trainer.newton.choice import LEAST_SWEEPS, is_newton_quicker
-from streamsvm.trainer.sweeps.outlook import Outlook, SweepSeconds, shares_left
+from streamsvm.trainer.sweeps.outlook import Outlook, shares_left
 from streamsvm.trainer.updates.convergence import StoppingTargets
 
-# A table of a million rows and 28 columns, whose gap falls by a thousandth in a sweep of a second.
-TABLE = Outlook((0.999,), (1e-3,), 1.0, 1.0, 29, 300_000)
+# A table of a million rows and 28 columns, whose gap falls by a thousandth in a sweep.
+TABLE = Outlook(
+    rates=(0.999,), shares_left=(1e-3,), visits=1_000_000, n_values=29_000_000, n_rows=1_000_000, n_features=29,
+    n_free=300_000,
+)  # fmt: skip
 
 
 def changed(**fields):
@@ -42,7 +45,7 @@ def changed(**fields):
         # Few rows are free: a system of these.
         (5, changed(n_features=700_000, n_free=300), True),
         # A system that takes longer to solve than sweeps of a small table.
-        (5, changed(n_features=7_000, n_free=5_000, sweep_seconds=0.01, whole_seconds=0.01), False),
+        (5, changed(n_features=7_000, n_free=5_000, visits=1_000, n_values=29_000, n_rows=1_000), False),
         # No row is free yet.
         (5, changed(n_free=0), True),
         # No task is trained.
@@ -73,13 +76,3 @@ def test_shares_left_are_of_each_target():
     assert left(None, 1e-2, 0.0, 0.0, 90.0) >= 1.0
     assert left(0.05, None, 0.0, 0.0, 90.0) >= 1.0
     assert not left(None, 1e-2, 1.0, nan, nan) < 1.0
-
-
-def test_seconds_are_those_of_late_and_of_whole_sweeps():
-    times = iter([0.0, 9.0, 10.0, 11.0, 20.0, 22.0, 30.0, 33.0, 40.0, 44.0, 50.0, 55.0])
-    seconds = SweepSeconds(clock=times.__next__)
-    for number in range(6):
-        seconds.begin()
-        seconds.end(is_whole=number in (0, 4))
-    assert seconds.whole == 4.0
-    assert seconds.of_late == pytest.approx((1 + 2 + 3 + 4 + 5) / 5)
