@@ -36,6 +36,7 @@ class TrainerSettings:
                       directory. None: none are kept
     checkpoints       directory for checkpoints, or None; checkpoint_seconds: longest time between two
     resume            the checkpoint to go on from, whose arrays the state has already; or None
+    newton_equations  most equations that a system of Newton steps may have (trainer.newton); 0: no room for the steps
     shares_time       the job has other groups of lanes, each of which gets one pass at least
     """
 
@@ -65,6 +66,7 @@ class TrainerSettings:
     checkpoints: str | None
     checkpoint_seconds: float
     resume: str | None
+    newton_equations: int
     shares_time: bool = False
 
     @property

@@ -64,6 +64,14 @@ SLOWDOWNS = {
         "rows that had been kept decoded for this job are read anew: the disk was short of space, and got theirs back",
         "Free space on the disk of the data directory: at least as much as decoded rows take.",
     ),
+    "newton_without_room": Slowdown(
+        "Newton steps would have ended training sooner, and there is no memory for them: sweeps go on",
+        "Raise memory_bytes, give the job a machine with more memory, or train fewer classes, values of C or folds.",
+    ),
+    "newton_given_up": Slowdown(
+        "Newton steps led no further, or their systems would have become too large: sweeps go on",
+        "Ask for a larger relative_gap or tolerance, or train on fewer features.",
+    ),
 }
 _BITS = {code: 1 << place for place, code in enumerate(SLOWDOWNS)}
 

@@ -13,10 +13,14 @@ _FLOP = 2.5e-10  # seconds, of BLAS and LAPACK on one core
 _MORE_FREE = 1.5  # rows of a system, to one free row of a sweep
 
 
+def system_size(outlook: Outlook) -> float:
+    """Equations of the largest system that is to be expected."""
+    return min(float(outlook.n_features), _MORE_FREE * outlook.n_free)
+
+
 def is_newton_quicker(sweeps: int, outlook: Outlook) -> bool:
     """Whether Newton steps are likely to end sooner, after so many sweeps. Never where systems would be too large."""
-    n_rows = _MORE_FREE * outlook.n_free
-    size = min(float(outlook.n_features), n_rows)
+    n_rows, size = _MORE_FREE * outlook.n_free, system_size(outlook)
     if sweeps < LEAST_SWEEPS or size > LARGEST:
         return False
     n_tasks, row_values = len(outlook.rates), outlook.n_values / max(outlook.n_rows, 1)

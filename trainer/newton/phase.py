@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from streamsvm.storage.rows.segment import Segment
-from streamsvm.trainer.newton.choice import is_newton_quicker
+from streamsvm.trainer.newton.choice import is_newton_quicker, system_size
 from streamsvm.trainer.newton.rows import chunks
 from streamsvm.trainer.newton.run import NewtonSteps
 from streamsvm.trainer.newton.scans import InOrder, Interrupted, Scans
-from streamsvm.trainer.newton.system import TooLarge
+from streamsvm.trainer.newton.system import LARGEST, TooLarge
 from streamsvm.trainer.rows.cache import Cursor
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.sweeps.outlook import Outlook
@@ -33,14 +33,19 @@ class NewtonPhase:
         self._settings, self._cursor, self._threads = settings, cursor, threads
         self._variables, self._statistics, _ = parts
         self._shared, self._targets = cursor.shared, StoppingTargets.of(settings)
-        # Its choice is by time; and one problem of all classes, or a shard of several machines, is swept over.
+        # Pace fixed makes the updates that are due; one problem of all classes, or a shard of machines, is swept over.
         self._is_ruled_out = settings.pace == "fixed" or settings.tasks.is_joint or cursor.round is not None
         self.has_begun = self.has_failed = False
         self.shown: list[Sweep] = []
 
     def is_quicker(self, sweeps: int, outlook: Outlook) -> bool:
         """Whether to end training by Newton steps, see trainer.newton.choice."""
-        return not (self._is_ruled_out or self.has_failed) and is_newton_quicker(sweeps, outlook)
+        if self._is_ruled_out or self.has_failed or not is_newton_quicker(sweeps, outlook):
+            return False
+        has_room = system_size(outlook) <= self._settings.newton_equations
+        if not has_room:
+            self._shared.slow_down({"newton_without_room"})
+        return has_room
 
     def run(self, store: InOrder, is_late: Callable[[], bool]) -> None:
         """Train the tasks that have not converged until they are near their targets, or the job is interrupted."""
@@ -52,21 +57,27 @@ class NewtonPhase:
         alpha, w = variables.alpha[: step.n_rows], variables.w[: step.width]
         scans = Scans(store, step.n_rows, self._settings.visited, self._threads, self._going)
         steps: NewtonSteps | None = None
+        most = self._settings.newton_equations
         try:
-            steps = NewtonSteps(self._settings.tasks, scans, alpha, w, numbers, self._is_near)
+            steps = NewtonSteps(self._settings.tasks, scans, alpha, w, numbers, self._is_near, most)
             while steps.active and not is_late():
                 steps.step()
                 self._stand(steps)
                 if self._cursor.checkpoints.is_due(ends_pass=False):
                     self._cursor.checkpoints.make_within(step, variables.whole_w)
-            self.has_failed = any(task.is_stuck for task in steps.each.values())
+            self._give_up_if(any(task.is_stuck for task in steps.each.values()), "newton_given_up")
         except TooLarge:
-            self.has_failed = True
+            self._give_up_if(True, "newton_given_up" if most == LARGEST else "newton_without_room")
         except Interrupted:
             pass
         if steps is not None:
             self._stand(steps)
         self._note_all(step.n_rows)
+
+    def _give_up_if(self, has_failed: bool, because: str) -> None:
+        self.has_failed = has_failed
+        if has_failed:
+            self._shared.slow_down({because})
 
     def _is_near(self, distance: float, relative_gap: float) -> bool:
         return bool(self._targets.reached(distance / _NEARER, relative_gap / _NEARER))

@@ -12,9 +12,9 @@ CHUNK = 1 << 15  # rows looked at together: what is made of them stays in a proc
 _OWN_BYTES, _TASK_BYTES = 2 * CODE.itemsize, 3 * 8  # of a row; and in each task: C, m and its change
 
 
-def row_bytes(n_tasks: int, has_column: bool) -> int:
-    """Bytes that the phase holds for each row; has_column: rows have a weight or a target."""
-    return _OWN_BYTES + n_tasks * _TASK_BYTES + has_column * TARGET.itemsize
+def row_bytes(n_tasks: int, columns: int) -> int:
+    """Bytes that the phase holds for each row; columns: optional ones that rows have, weights and targets."""
+    return _OWN_BYTES + n_tasks * _TASK_BYTES + columns * TARGET.itemsize
 
 
 class Labels(NamedTuple):

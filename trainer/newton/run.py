@@ -10,7 +10,7 @@ from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.newton.rows import RowLabels
 from streamsvm.trainer.newton.scans import SUMS, Scans
-from streamsvm.trainer.newton.system import System, make_system
+from streamsvm.trainer.newton.system import LARGEST, System, make_system
 from streamsvm.trainer.newton.task import Asks, Figures, IsNear, TaskSteps
 from streamsvm.trainer.problem.losses import make_loss
 from streamsvm.trainer.problem.objective import add_to_w, dots_of
@@ -23,10 +23,20 @@ class NewtonSteps:
     alpha (n_rows, width) and w (features, width) are where it begins. alpha follows the centres of tasks; w belongs to
     it after `put_back`.
     numbers  of the tasks that are trained
+    most     equations that a system may have
     """
 
-    def __init__(self, tasks: Tasks, scans: Scans, alpha: Array, w: Array, numbers: list[int], is_near: IsNear) -> None:
-        self._tasks, self._scans = tasks, scans
+    def __init__(
+        self,
+        tasks: Tasks,
+        scans: Scans,
+        alpha: Array,
+        w: Array,
+        numbers: list[int],
+        is_near: IsNear,
+        most: int = LARGEST,
+    ) -> None:
+        self._tasks, self._scans, self._most = tasks, scans, most
         self._all_w = w
         self._loss = make_loss(tasks.loss, tasks.epsilon)
         self._labels = RowLabels(len(alpha))
@@ -56,9 +66,9 @@ class NewtonSteps:
         return [task.reached for task in self.each.values()]
 
     def _sums(self) -> None:
-        numbers = self.active
-        systems = {number: make_system(len(self._all_w), self.each[number].found.free) for number in numbers}
-        v = [np.zeros((len(self._all_w), width_for(len(numbers)))) for _ in range(SUMS)]
+        numbers, n_features = self.active, len(self._all_w)
+        systems = {number: make_system(n_features, self.each[number].found.free, self._most) for number in numbers}
+        v = [np.zeros((n_features, width_for(len(numbers)))) for _ in range(SUMS)]
         n_sums = min(system.n_sums for system in systems.values())
         self._scans.each(partial(self._add, numbers, systems, v), n_sums)
         total = v[0]

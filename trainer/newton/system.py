@@ -22,14 +22,14 @@ from streamsvm.trainer.newton.system_kernel import add_squares, spread_out
 
 LARGEST = 8000  # equations: two cores take a minute for one solution of so many
 _SMALL_BYTES = 1 << 23  # of a matrix
-_BATCH_VALUES = 1 << 19  # of dense rows: 4 MiB
+BATCH_BYTES = 1 << 22  # of dense rows
 _DENSE_PAYS = 12.0  # products of a pair of values in a sparse row, in the time of which BLAS makes one
 _FIRST_RIDGE, _MORE_RIDGE, _LARGEST_RIDGE = 1e-12, 100.0, 1.0
 _LEAST_PIVOT = 1e-13  # of the scaled matrix: below it the solution is made of rounding
 
 
 class TooLarge(Exception):
-    """The system would have more than LARGEST equations."""
+    """The system would have more equations than it may."""
 
 
 class System(Protocol):
@@ -47,19 +47,23 @@ class System(Protocol):
         """The direction d (features,) for the gradient g (features,)."""
 
 
-def make_system(n_features: int, n_free: int) -> System:
-    """The system of so many features and rows with h_i > 0. Raises TooLarge."""
-    if min(n_features, n_free) > LARGEST:
+def make_system(n_features: int, n_free: int, most: int = LARGEST) -> System:
+    """The system of so many features and rows with h_i > 0; more than `most` equations: raises TooLarge."""
+    if min(n_features, n_free) > most:
         raise TooLarge
     return OfFeatures(n_features) if n_features <= n_free else OfRows(n_features)
+
+
+def sums_of(n_features: int) -> int:
+    """Sums of a system with an equation for each feature. A larger matrix is there once, and one thread adds to it."""
+    return SUMS if 8 * n_features**2 <= _SMALL_BYTES else 1
 
 
 class OfFeatures:
     """An equation for each feature."""
 
     def __init__(self, n_features: int) -> None:
-        # A larger matrix is there once, and one thread adds to it.
-        n_sums = SUMS if 8 * n_features**2 <= _SMALL_BYTES else 1
+        n_sums = sums_of(n_features)
         self._sums = [np.zeros((n_features, n_features), order="F") for _ in range(n_sums)]
         self._n_features, self.n_sums = n_features, n_sums
 
@@ -68,7 +72,7 @@ class OfFeatures:
         if float(lengths @ lengths) * _DENSE_PAYS <= float(self._n_features) ** 2 * len(picked):
             add_squares(picked, h, rows.indptr, rows.indices, rows.values, matrix)
             return
-        step = max(1, _BATCH_VALUES // self._n_features)
+        step = max(1, BATCH_BYTES // (8 * self._n_features))
         for begin in range(0, len(picked), step):
             some = slice(begin, begin + step)
             dense = np.zeros((len(picked[some]), self._n_features))

@@ -167,13 +167,14 @@ class TaskSteps:
 
     def _check(self) -> bool:
         """Whether v is near enough to stand for w. If not, `_unite` has to follow."""
-        at_v = self._m + self.change
-        found = self._evaluate(at_v, alpha_of=self._m)
+        self.change += self._m  # m at v: no third array is needed
+        found = self._evaluate(self.change, alpha_of=self._m)
         primal = float(self._v @ self._v) / 2.0 + found.losses
         self._checks += 1
         if self._is_near(found.M_plus - found.M_minus, relative_gap(primal, self.dual)):
             self._stand_at_alpha(self._v)
-            self.w, self._m, self.primal, self.found, self.is_done = self._v, at_v, primal, found, True
+            self.w, self.primal, self.found, self.is_done = self._v, primal, found, True
+            self._m, self.change = self.change, self._m
         elif self._checks >= _MOST_CHECKS:
             self._stand_at_alpha(self.w)
             self.is_done = True

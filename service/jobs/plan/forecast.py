@@ -23,7 +23,7 @@ _LANE_SHARE = 0.3  # cost of a visit in each of several lanes side by side, rela
 def estimate(plan: JobPlan) -> dict[str, Any]:
     """Bytes of memory by what holds them, bytes on disk, seconds a pass: reader and trainer work side by side."""
     spec, manifest, at_once = plan.spec, plan.manifest, len(plan.running)
-    memory = memory_of(spec, manifest, plan.threads, at_once)
+    memory = memory_of(spec, manifest, plan.threads, at_once, plan.newton)
     reading = manifest.decoded_bytes / _READER_BYTES_PER_SECOND
     training = getattr(spec.options, "visits", _VISITS) * manifest.nnz / _TRAINER_NON_ZEROS_PER_SECOND
     training *= max(1.0, _LANE_SHARE * plan.axes[0])

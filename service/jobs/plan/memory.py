@@ -1,6 +1,7 @@
 """How much memory a job holds, before it runs: the arithmetic behind `memory_bytes` and estimates."""
 
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 from streamsvm.reader.certificate.folds import HELD_OUT
 from streamsvm.reader.ingest.shuffling.shuffle import PIECE_WORDS
@@ -10,6 +11,7 @@ from streamsvm.service.jobs.fields.from_text import format_size
 from streamsvm.service.jobs.fields.spec import JobSpec
 from streamsvm.service.jobs.plan.blocks import longest_trained_row
 from streamsvm.service.jobs.plan.lanes import n_folds_of
+from streamsvm.service.jobs.plan.newton import NO_ROOM, NewtonRoom, newton_room
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.errors import CacheTooSmall
 from streamsvm.storage.rows.axis import WIDTHS, width_for
@@ -45,13 +47,17 @@ _LEAST_SHARE = 0.05  # of the memory, for the cache of a group
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes that a job holds in reader, trainer and memory files together."""
+    """Bytes that a job holds in reader, trainer and memory files together.
+
+    newton_bytes  what Newton steps hold more than sweeps do, which have ended by then
+    """
 
     processes_bytes: int
     buffers_bytes: int
     rows_bytes: int
     features_bytes: int
     solver_bytes: int
+    newton_bytes: int
     cache_bytes: int
 
     @property
@@ -63,7 +69,7 @@ class Memory:
         return (
             f"processes {format_size(self.processes_bytes)}, buffers {format_size(self.buffers_bytes)}, "
             f"rows {format_size(self.rows_bytes)}, features {format_size(self.features_bytes)}, "
-            f"solver {format_size(self.solver_bytes)}"
+            f"solver {format_size(self.solver_bytes)}, Newton steps {format_size(self.newton_bytes)}"
         )
 
 
@@ -79,7 +85,7 @@ def threads_of(spec: JobSpec, cores: int) -> int:
     return spec.threads or 1 if is_same else 1
 
 
-def memory_of(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1) -> Memory:
+def memory_of(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1, newton: NewtonRoom = NO_ROOM) -> Memory:
     """The memory of a job with a cache of `cache_bytes`, for so many trainer threads and lanes side by side."""
     maps = planned_maps(spec, manifest)
     width, has_folds = maps.width, bool(n_folds_of(spec))
@@ -91,12 +97,23 @@ def memory_of(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1) -
     features = (axis * _FEATURE_LANE_BYTES if axis > 1 else FEATURE_BYTES) * width
     features += 2 * maps.own_bytes  # in both processes
     own = SOLVERS[spec.solver].own_bytes(manifest.n_rows, width, threads, spec.options)
-    own += (axis - 1) * _ROW_LANE_BYTES * manifest.n_rows  # alpha before a sweep
-    if lanes > 1:
-        own += axis * _ROW_LANE_BYTES * manifest.n_rows  # both of the lanes that are left, while they are being packed
+    own += _lane_bytes(manifest, axis, lanes)
     buffers = _BUFFERS_BYTES + _long_row_buffers(manifest.longest_row + extra_values(spec), threads)
     buffers += _class_buffers(manifest, axis, threads) if spec.is_joint else 0
-    return Memory(_PROCESSES_BYTES, buffers, row_bytes * manifest.n_rows, features, own, spec.cache_bytes)
+    more = max(0, newton.n_bytes - _freed_bytes(manifest, axis, lanes))
+    return Memory(_PROCESSES_BYTES, buffers, row_bytes * manifest.n_rows, features, own, more, spec.cache_bytes)
+
+
+def _lane_bytes(manifest: Manifest, axis: int, lanes: int) -> int:
+    """Bytes that sweeps of several lanes hold beyond those of one."""
+    each = axis * _ROW_LANE_BYTES * manifest.n_rows
+    before = each - _ROW_LANE_BYTES * manifest.n_rows  # alpha before a sweep
+    return before + each if lanes > 1 else before  # lanes that are left, while they are being packed
+
+
+def _freed_bytes(manifest: Manifest, axis: int, lanes: int) -> int:
+    """Bytes that sweeps hold no more when they have ended."""
+    return _ROW_LANE_BYTES * manifest.n_rows + _lane_bytes(manifest, axis, lanes)
 
 
 def _long_row_buffers(longest_row: int, threads: int) -> int:
@@ -115,23 +132,50 @@ def _class_buffers(manifest: Manifest, axis: int, threads: int) -> int:
     return rows * axis * _ROW_LANE_BYTES * (_CERTIFIED_ARRAYS + threads * _SCREENED_ARRAYS)
 
 
-def plan_memory(
-    spec: JobSpec, manifest: Manifest, threads: int, there_are: int, lanes: int = 1
-) -> tuple[int, CachePlan]:
-    """How many of the job's lanes are trained side by side, and the plan of its cache.
+class MemoryPlan(NamedTuple):
+    """How many of a job's lanes are trained side by side, its cache, and what there is for Newton steps."""
 
-    As many as there is room for beside a cache: of `cache_bytes`, or of what `memory_bytes` leave. What no cache can
-    make smaller has to fit into the bytes that there are.
+    at_once: int
+    cache: CachePlan
+    newton: NewtonRoom
+
+
+def plan_memory(spec: JobSpec, manifest: Manifest, threads: int, there_are: int, lanes: int = 1) -> MemoryPlan:
+    """Divide the memory of a job with so many lanes.
+
+    As many are trained side by side as there is room for beside a cache: of `cache_bytes`, or of what `memory_bytes`
+    leave. Newton steps come next. What no cache can make smaller has to fit into the bytes that there are.
     Raises ServiceError: cache_too_small, memory_too_small, max_cuts_range, budget_range.
     """
     _check_fits(spec, manifest, memory_of(spec, manifest, threads), there_are)
-    if not SOLVERS[spec.solver].has_lanes or spec.loss not in SVM_LOSSES or spec.is_joint:
-        return 1, _plan_cache(spec, manifest, threads, 1)
-    for width in reversed(WIDTHS[1:]):
-        at_once = min(width, lanes)
-        if width_for(at_once) == width and _has_room(spec, manifest, threads, at_once):
-            return at_once, _plan_cache(spec, manifest, threads, at_once)
-    return 1, _plan_cache(spec, manifest, threads, 1)
+    at_once = _lanes_at_once(spec, manifest, threads, lanes)
+    newton = newton_room(
+        spec, manifest, threads, at_once, _left_for_newton(spec, manifest, threads, at_once, there_are)
+    )
+    try:
+        return MemoryPlan(at_once, _plan_cache(spec, manifest, threads, at_once, newton), newton)
+    except ServiceError:
+        if not newton.equations:
+            raise
+    return MemoryPlan(at_once, _plan_cache(spec, manifest, threads, at_once), NO_ROOM)
+
+
+def _lanes_at_once(spec: JobSpec, manifest: Manifest, threads: int, lanes: int) -> int:
+    if SOLVERS[spec.solver].has_lanes and spec.loss in SVM_LOSSES and not spec.is_joint:
+        for width in reversed(WIDTHS[1:]):
+            at_once = min(width, lanes)
+            if width_for(at_once) == width and _has_room(spec, manifest, threads, at_once):
+                return at_once
+    return 1
+
+
+def _left_for_newton(spec: JobSpec, manifest: Manifest, threads: int, lanes: int, there_are: int) -> int:
+    """Bytes that are nobody's, and those that sweeps will have freed."""
+    memory = memory_of(spec, manifest, threads, lanes)
+    freed = _freed_bytes(manifest, width_for(lanes), lanes)
+    if spec.memory_bytes is None:
+        return there_are - memory.total_bytes + freed
+    return int((1.0 - _LEAST_SHARE) * spec.memory_bytes) - (memory.total_bytes - memory.cache_bytes) + freed
 
 
 def _has_room(spec: JobSpec, manifest: Manifest, threads: int, lanes: int) -> bool:
@@ -146,8 +190,8 @@ def _has_room(spec: JobSpec, manifest: Manifest, threads: int, lanes: int) -> bo
         return False
 
 
-def _plan_cache(spec: JobSpec, manifest: Manifest, threads: int, lanes: int) -> CachePlan:
-    memory = memory_of(spec, manifest, threads, lanes)
+def _plan_cache(spec: JobSpec, manifest: Manifest, threads: int, lanes: int, newton: NewtonRoom = NO_ROOM) -> CachePlan:
+    memory = memory_of(spec, manifest, threads, lanes, newton)
     longest_row = longest_trained_row(spec, manifest)
     if spec.memory_bytes is None:
         return cache_of(spec.cache_bytes, longest_row)

@@ -21,6 +21,7 @@ from streamsvm.service.jobs.plan.lanes import (
     shown,
 )
 from streamsvm.service.jobs.plan.memory import plan_memory, threads_of
+from streamsvm.service.jobs.plan.newton import ANY_ROOM, NewtonRoom
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.machine.resources import memory_limit, usable_cores
@@ -38,6 +39,7 @@ class JobPlan:
     lanes         all problems of the job; number: the first one to run; at_once: how many may run side by side
     turns         values of C that run in turn, see `service.jobs.plan.lanes`
     cores         that the job may use
+    newton        room for Newton steps
     passes_before, seconds_before: made and taken by the lanes before these
     """
 
@@ -52,6 +54,7 @@ class JobPlan:
     number: int = 0
     passes_before: int = 0
     seconds_before: float = 0.0
+    newton: NewtonRoom = ANY_ROOM
     follows: ClassVar[bool] = False
 
     @property
@@ -197,11 +200,11 @@ def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None, memory
     lanes = lanes_of(spec, labels, manifest)
     turns = count_turns(spec, manifest)
     there_are = memory_bytes or memory_limit()
-    at_once, cache = plan_memory(spec, manifest, threads_of(spec, cores), there_are, len(lanes) // turns)
-    spec = spec.model_copy(update={"cache_bytes": cache.cache_bytes})
+    memory = plan_memory(spec, manifest, threads_of(spec, cores), there_are, len(lanes) // turns)
+    spec = spec.model_copy(update={"cache_bytes": memory.cache.cache_bytes})
     if uses_blocks(spec):
-        count_blocks(spec, manifest, cache)
-    return JobPlan(spec, manifest, labels, lanes, cache, cores, at_once, turns)
+        count_blocks(spec, manifest, memory.cache)
+    return JobPlan(spec, manifest, labels, lanes, memory.cache, cores, memory.at_once, turns, newton=memory.newton)
 
 
 def _check_weights(spec: JobSpec, manifest: Manifest) -> None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from streamsvm.service.jobs.plan.blocks import kept_bytes
 from streamsvm.service.jobs.plan.following import FollowPlan
 from streamsvm.service.jobs.plan.gamma import distances_of
+from streamsvm.service.jobs.plan.newton import ANY_ROOM
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.storage.blocks.dataset import staged_path
 from streamsvm.storage.options import options_of
@@ -101,6 +102,7 @@ def _of_dataset(plan: JobPlan, dataset: Path) -> _Told:
         trainer={
             "largest_weight": manifest.weights.largest_trained if manifest.weights else 1.0,
             "cache_rows": cache.row_bytes / manifest.decoded_bytes * plan.n_rows,
+            "newton_equations": plan.newton.equations,
             "shares_time": len(plan.firsts) > 1,
             "kept_rows": _kept_rows(plan, dataset) if plan.spills else None,
         },
@@ -118,7 +120,12 @@ def _of_stream(plan: FollowPlan, dataset: Path) -> _Told:
             "kept_bytes": 0,
             "keeps_all": plan.spills,
         },
-        trainer={"largest_weight": inf, "cache_rows": 0.0, "kept_rows": None},
+        trainer={
+            "largest_weight": inf,
+            "cache_rows": 0.0,
+            "newton_equations": ANY_ROOM.equations,  # how much would be needed is not known
+            "kept_rows": None,
+        },
     )
 
 

@@ -13,6 +13,7 @@ from streamsvm.service.jobs.plan.memory import memory_of, plan_memory
 from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.blocks.weight_counts import WeightCounts
+from streamsvm.trainer.newton.system import LARGEST
 from tests.pages import page
 
 
@@ -21,13 +22,13 @@ def manifest(rows: int = 1_000_000, features: int = 100_000) -> Manifest:
 
 
 def test_the_whole_is_the_bound():
-    spec = plan_job(parse_spec({"dataset": "d", "memory_bytes": 1 << 30}), manifest(), cores=1).spec
-    assert memory_of(spec, manifest(), 1).total_bytes == 1 << 30
-    assert spec.cache_bytes > 256 << 20
+    plan = plan_job(parse_spec({"dataset": "d", "memory_bytes": 1 << 30}), manifest(), cores=1)
+    assert memory_of(plan.spec, manifest(), 1, 1, plan.newton).total_bytes == 1 << 30
+    assert plan.spec.cache_bytes > 256 << 20
 
 
 def test_more_rows_leave_less_for_the_cache():
-    spec = parse_spec({"dataset": "d", "memory_bytes": 1 << 30})
+    spec = parse_spec({"dataset": "d", "memory_bytes": 1 << 30, "machines": 2})
     few, many = (plan_memory(spec, manifest(rows), 1, 1 << 40)[1].cache_bytes for rows in (1_000, 1_001_000))
     assert few - many == 25_000_000
 
@@ -119,7 +120,7 @@ def test_an_estimate_counts_the_threads_there_will_be():
     assert sizes == [memory_of(parse_spec(spec), manifest(), threads).solver_bytes for threads in (5, 1, 2)]
 
 
-_LINE = re.compile(r"^\| (\d+) \| (\d+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
+_LINE = re.compile(r"^\| (\d+) \| (\d+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", re.MULTILINE)
 SIZES = _LINE.findall(page("storage"))
 
 
@@ -127,8 +128,9 @@ SIZES = _LINE.findall(page("storage"))
 def test_the_sizes_of_the_page_are_those_of_an_estimate(line):
     rows, features, cache, *printed = line
     spec = parse_spec({"dataset": "d", "cache_bytes": parse_size(cache)})
-    found = estimate(plan_job(spec, manifest(int(rows), int(features))))
-    sizes = (found["memory"]["total_bytes"], found["disk"]["run_bytes"], found["disk"]["model_bytes"])
+    found = estimate(plan_job(spec, manifest(int(rows), int(features)), memory_bytes=1 << 40, cores=2))
+    memory = found["memory"]
+    sizes = (memory["total_bytes"], memory["newton_bytes"], found["disk"]["run_bytes"], found["disk"]["model_bytes"])
     assert list(map(format_size, sizes)) == printed
 
 
@@ -187,3 +189,50 @@ def test_weights_of_rows_held_out_are_kept_once_for_all_lanes():
     plain, weighted = bytes_of()
     with_folds, with_both = bytes_of(folds=4)
     assert (with_both - with_folds) - (weighted - plain) == 8 * 1_000
+
+
+def newton_of(memory_bytes=None, there_are=1 << 40, rows=5_000_000, features=28, **fields):
+    """The bytes that a plan has for Newton steps, the equations they may have, and the share of the cache."""
+    spec = parse_spec({"dataset": "d", "memory_bytes": memory_bytes, **fields})
+    plan = plan_job(spec, manifest(rows, features), cores=2, memory_bytes=there_are)
+    assert memory_bytes is None or estimate(plan)["memory"]["total_bytes"] <= memory_bytes
+    return estimate(plan)["memory"]["newton_bytes"], plan.newton.equations, plan.cache.cache_bytes
+
+
+def test_newton_steps_take_the_place_of_momentum():
+    n_bytes, equations, _ = newton_of()
+    # Codes, C, m and its change; momentum's copy of alpha has gone.
+    assert 5_000_000 * (4 + 24 - 8) < n_bytes < 5_000_000 * 20 + (10 << 20)
+    assert equations == LARGEST
+    assert newton_of(640 << 20)[:2] == (n_bytes, equations)
+
+
+@pytest.mark.parametrize(
+    ("fields", "has"),
+    [({}, True), ({"bias": 1.0}, True), ({"pace": "fixed"}, False), ({"solver": "bm"}, False),
+     ({"multiclass": "crammer_singer"}, False), ({"machines": 2}, False)],
+    ids=str,
+)  # fmt: skip
+def test_jobs_that_take_no_newton_steps_have_no_room_for_them(fields, has):
+    n_bytes, equations, _ = newton_of(rows=1000, **fields)
+    assert (n_bytes > 0, equations > 0) == (has, has)
+
+
+def test_a_system_is_as_large_as_what_is_left_allows():
+    rows, features = 100_000, 1_000_000
+    found = [newton_of(memory, rows=rows, features=features) for memory in (470 << 20, 800 << 20, 2 << 30, 8 << 30)]
+    n_bytes, equations, cache = zip(*found, strict=True)
+    assert list(equations) == sorted(set(equations)) and equations[0] == 0 and equations[-1] == LARGEST
+    assert n_bytes[0] == 0 and list(cache) == sorted(cache)
+    assert 4000 < equations[2] < LARGEST
+
+
+def test_without_memory_bytes_the_machine_is_the_limit():
+    assert newton_of(there_are=700 << 20)[1] == 0
+    assert newton_of(there_are=900 << 20)[1] == LARGEST
+
+
+def test_lanes_side_by_side_come_before_newton_steps():
+    values = {"C": [0.1 * (k + 1) for k in range(16)]}
+    narrow, wide = (newton_of(1 << 30, rows=1000, features=width, **values) for width in (100, 500_000))
+    assert narrow[1] == LARGEST and wide[1] == 0
