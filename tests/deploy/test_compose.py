@@ -126,3 +126,11 @@ def test_with_podman_the_readme_says_itself_what_podman_compose_does_not_read_fr
     composed = [line for line in commands if line.startswith("podman-compose")]
     assert composed and all(line.startswith(f"podman-compose -p {COMPOSE['name']} ") for line in composed)
     assert composed[-1].split("up -d ")[1].split() == [name for name in SERVICES if "profiles" not in SERVICES[name]]
+
+
+def test_the_user_of_the_image_can_read_its_kernels():
+    """Root compiles them, and what processes of the service write only their own user may read."""
+    (step,) = (
+        step for step in (ROOT / "deploy/Dockerfile").read_text().split("\nRUN ") if "python /opt/warm.py" in step
+    )
+    assert "chmod -R a+rX $STREAMSVM_KERNELS" in step.partition("warm.py")[2]
