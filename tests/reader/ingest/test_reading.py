@@ -50,8 +50,9 @@ def test_a_strange_byte_is_a_fault_of_its_line():
 
 
 def test_options_survive_the_command_line():
-    options = InputOptions("csv", 0, 7, "-1", "string", "w", "3", "s", "a,b", "hashed", "zero", "|", "no", "row_l2")
-    options = replace(options, on_bad_row="skip", shuffle="no", text_column="2")
+    options = InputOptions("csv", 0, 7, "-1", "string", "w", "3", "s")
+    options = replace(options, categorical="a,b", categories="hashed", missing="zero", delimiter="|", header="no")
+    options = replace(options, normalize="row_l2", on_bad_row="skip", shuffle="no", text_column="2")
     options = replace(options, analyzer="char", ngram_range="1,3", alternate_sign="no", lowercase="no")
     options = replace(options, on_bad_text="replace", columns="1,a", drop_columns="-2")
     parser = argparse.ArgumentParser()
