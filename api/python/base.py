@@ -51,7 +51,6 @@ class StreamEstimator(Predictions, BaseEstimator):
 
     _workspace: Workspace | None
     _dropped: tuple[str, ...]
-    _DUAL_LOSSES = ("hinge", "squared_hinge")
 
     def plot_convergence(self, ax: Any = None) -> Any:
         """Draw how M+ - M- fell in training, over seconds; returns the axes. Needs matplotlib.
@@ -159,7 +158,7 @@ class StreamEstimator(Predictions, BaseEstimator):
         return ends(self.tolerance, self.relative_gap, getattr(self, "kernel", "linear"))
 
     def _solver(self) -> str:
-        return "streamsvm" if self.loss in self._DUAL_LOSSES else "dcd"
+        return "streamsvm"
 
     def _check_classes(self, counts: Mapping[float, int], labels: Labels) -> None:
         """ValueError if all rows are of one class."""

@@ -32,7 +32,7 @@ class StreamSVC(Classification):
     field gamma
     field budget
     solver : str, default="auto"
-        One of the service's solvers; "auto" is "bsca" with a kernel, "streamsvm" where it has the loss, else "dcd".
+        One of the service's solvers; "auto" is "bsca" with a kernel, else "streamsvm".
     features : list or None, default=None
         Feature maps that rows go through, in order: names, or dictionaries of a name and its options, as
         ["scale", {"pairs": {"squares": True}}]. The model carries them; `coef_` is then of the features that they make.

@@ -16,7 +16,7 @@ class StreamSVR(RegressorMixin, StreamEstimator):
     """Linear support vector regression, of data that need not fit in memory.
 
     It minimises 1/2 |w|^2 + C sum_i max(0, |<w, x_i> - y_i| - epsilon), or the sum of the squares of
-    that. Rows may have weights, factors of their C: with solver "dcd", which "auto" is.
+    that. Rows may have weights, factors of their C.
 
     Parameters
     ----------

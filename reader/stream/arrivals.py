@@ -177,7 +177,7 @@ class ArrivalSource:
         kind, new = np.empty(len(row_id), np.uint8), np.empty(len(row_id), np.int64)
         count = classify(
             piece.columns, start, margins.m, self._screening.slack, self._screening.n_folds, self._screening.resting,
-            books.is_resident, books.leaving, self._state.alpha, kind, new,
+            self._screening.tube, books.is_resident, books.leaving, self._state.alpha, kind, new,
         )  # fmt: skip
         new = new[:count]
         added = self._builder.add(piece, new)

@@ -78,8 +78,9 @@ class Screening:
 
     @property
     def slack(self) -> float:
-        """The least |m - 1| of a row that is screened; negative: no row is screened."""
-        return -1.0 if self._slack is None or self._w is None or self._spares else self._slack
+        """By how much the gradient has to hold a row that is screened; negative: no row is screened."""
+        is_off = self._w is None or self._spares or not self._objective.has_rest
+        return -1.0 if self._slack is None or is_off else self._slack
 
     @property
     def n_folds(self) -> int:
@@ -90,3 +91,8 @@ class Screening:
     def resting(self) -> Array:
         """The upper bounds of alpha, (n_kinds, width), see Objective.resting."""
         return self._objective.resting
+
+    @property
+    def tube(self) -> float:
+        """Half the width of the tube in which rows rest; -1: they rest by their margins."""
+        return self._objective.tasks.epsilon if self._objective.tasks.is_regression else -1.0

@@ -9,11 +9,12 @@ from streamsvm.storage.rows.segment_kernel import Columns
 NEW, RESIDENT, SCREENED = 0, 1, 2
 
 # classify(rows: columns of a piece, first: where to begin, m (n, width): argument of the loss, slack, n_folds,
-#          resting (n_kinds, width): bounds of alpha, is_resident, leaving (n_rows,) bool, alpha (n_rows, width),
-#          kind (n - first,) uint8, new (n - first,) int64):
+#          resting (n_kinds, width): bounds of alpha, tube: epsilon of regression, else -1, is_resident,
+#          leaving (n_rows,) bool, alpha (n_rows, width), kind (n - first,) uint8, new (n - first,) int64):
 # decides for each row whether it is RESIDENT, SCREENED or NEW. A row is SCREENED if, in each of its tasks, it is at a
-# bound and its gradient m - 1 holds it there by more than `slack`; not if it has just left the cache, since the trainer
-# may still be changing its alpha. Fills `kind`, lists the positions of the NEW rows in `new`, returns their number.
+# bound and its gradient holds it there by more than `slack`; not if it has just left the cache, since the trainer may
+# still be changing its alpha. The gradient is m - 1; in regression m is a residual, and a row rests at 0 inside the
+# tube, at U below it, at -U above it. Fills `kind`, lists the positions of the NEW rows in `new`, returns their number.
 # slack < 0: no row is screened.
 
 
@@ -25,6 +26,7 @@ def classify(
     slack: float,
     n_folds: int,
     resting: Array,
+    tube: float,
     is_resident: Array,
     leaving: Array,
     alpha: Array,
@@ -44,8 +46,13 @@ def classify(
             for lane in range(width):
                 U = weight * resting[row, lane] if weight > 0.0 else 0.0
                 if U > 0.0:
-                    bound = 0.0 if m[position, lane] > 1.0 else U
-                    if abs(m[position, lane] - 1.0) <= slack or alpha[i, lane] != bound:
+                    own = m[position, lane]
+                    if tube < 0.0:
+                        beyond, bound = own - 1.0, 0.0 if own > 1.0 else U
+                    else:
+                        beyond = abs(own) - tube
+                        bound = 0.0 if beyond < 0.0 else -U if own > 0.0 else U
+                    if abs(beyond) <= slack or alpha[i, lane] != bound:
                         kind[k] = NEW
                         break
         new[count] = position

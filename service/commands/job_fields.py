@@ -12,7 +12,6 @@ from streamsvm.service.jobs.fields.descriptions import FIELDS, GENERAL
 from streamsvm.service.jobs.fields.from_text import format_size, parse_size
 from streamsvm.service.jobs.fields.texts import default, values
 from streamsvm.storage.options import Option, plain
-from streamsvm.trainer.problem.losses import SVM_LOSSES
 
 _NONE = "none"
 # -s: the losses of LIBLINEAR's L2-regularised linear models of classes and of regression, whatever the algorithm.
@@ -28,8 +27,6 @@ LIBLINEAR_LOSSES = {
     "13": "epsilon_insensitive",
 }
 _JOINT = "4"  # all classes in one problem, Crammer and Singer's
-# The solver of losses that the default one cannot minimise: LIBLINEAR's own of -s 7, 12 and 13.
-_SOLVER = "dcd"
 
 
 def add_fields(parser: argparse.ArgumentParser) -> None:
@@ -115,15 +112,13 @@ class _Folds(argparse.Action):
 
 
 class _Loss(argparse.Action):
-    """The loss of a number of LIBLINEAR's, and a solver that has it."""
+    """The loss of a number of LIBLINEAR's."""
 
     def __call__(self, parser: argparse.ArgumentParser, options: Any, value: Any, _: Any = None) -> None:
         if value not in LIBLINEAR_LOSSES:
             parser.error(f"-s {value} is not trained here; {', '.join(LIBLINEAR_LOSSES)} are")
         options.loss = LIBLINEAR_LOSSES[value]
         options.multiclass = "crammer_singer" if value == _JOINT else options.multiclass
-        if options.loss not in SVM_LOSSES and options.solver is None:
-            options.solver = _SOLVER
 
 
 class _Bias(argparse.Action):

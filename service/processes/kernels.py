@@ -199,10 +199,8 @@ def _training() -> Iterator[None]:
     for picked in (order, none(np.int64)):
         builder.add(rows, picked)
         yield
-    flags, kinds = none(np.bool_), none(np.uint8)
-    classify(
-        rows.columns, 0, np.zeros((0, 1)), 0.0, 1, table.U, flags, flags, alpha[:, np.newaxis], kinds, none(np.int64)
-    )  # fmt: skip
+    flags, kinds, m, new = none(np.bool_), none(np.uint8), np.zeros((0, 1)), none(np.int64)
+    classify(rows.columns, 0, m, 0.0, 1, table.U, -1.0, flags, flags, alpha[:, np.newaxis], kinds, new)
     yield
     account(none(ROW_ID), kinds, np.zeros(1, OFFSET), 1, flags, kinds, kinds)
     yield

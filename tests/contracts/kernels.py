@@ -22,10 +22,9 @@ from streamsvm.trainer.kernels.crammer_singer import visit_crammer_singer
 from streamsvm.trainer.kernels.cutting_planes import breakpoints, minimise_on_simplex, move_along, slope_after
 from streamsvm.trainer.kernels.hinge import Dual, Notes, Weights, move_on, visit_rows
 from streamsvm.trainer.kernels.hinge_lanes import visit_lanes
-from streamsvm.trainer.kernels.logistic import visit_logistic
+from streamsvm.trainer.kernels.logistic_and_regression import visit_logistic_or_regression
 from streamsvm.trainer.kernels.order import next_random, permutation
 from streamsvm.trainer.kernels.pegasos import pegasos_visits
-from streamsvm.trainer.kernels.regression import visit_regression
 from streamsvm.trainer.problem.lane_kernel import (
     add_in_lanes,
     dots_of_lanes,
@@ -33,6 +32,7 @@ from streamsvm.trainer.problem.lane_kernel import (
     squares_of_lanes,
     sums_of_lanes,
 )
+from streamsvm.trainer.problem.losses import REGRESSION
 from streamsvm.trainer.problem.tasks import Table, Task, Tasks
 from streamsvm.trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
 from streamsvm.trainer.updates.statistics import Sums
@@ -252,22 +252,27 @@ def _visited_in_lanes(rows, loss, lanes) -> bytes:
 
 
 def _of_other_losses(rows) -> dict[str, bytes]:
-    """Logistic regression and both kinds of regression, three rounds each."""
+    """Logistic regression and both kinds of regression, four sweeps with momentum, in one lane and in several."""
     n_rows, found = len(rows.row_id), {}
     numbers = rows._replace(target=signs(rows).astype(np.float32), class_code=np.zeros_like(rows.class_code))
-    for name, U, D, own in (
-        ("logistic", 0.0, 0.0, rows), ("regression", 2.0, 0.0, numbers), ("squared regression", np.inf, 0.25, numbers),
-        ("weighted regression", 2.0, 0.0, weights_of(numbers, 0.5, 2)),
-        ("weighted squared regression", np.inf, 0.25, weights_of(numbers, 0.5, 2)),
-    ):  # fmt: skip
-        alpha, w, rest, results = np.zeros(2 * n_rows), np.zeros(60), np.zeros(n_rows, np.float32), []
-        for seed in (3, 4, 5):
-            order = np.random.default_rng(seed).permutation(n_rows).astype(np.int32)
-            if name == "logistic":
-                results.append(visit_logistic(order, own, Tasks.single("logistic", 2.0, 0.5).table, alpha, w))
-            else:
-                results.append(visit_regression(order, own, Box(U, D, U, D).table, 0.1, alpha, w, rest))
-        found[f"rounds of {name}"] = b"".join(a.tobytes() for a in (alpha, w, rest, np.array(results)))
+    for loss, lanes, weighs in itertools.product(("logistic", *REGRESSION), (1, 3, 11), (False, True)):
+        own = rows if loss == "logistic" else numbers
+        own = weights_of(own, 0.0, 2) if weighs else own
+        each = tuple(Task(0, None, 0.5 + lane, 0.5) for lane in range(lanes))
+        tasks = Tasks(loss, each, (1.0, -1.0) if loss == "logistic" else (), epsilon=0.1)
+        tube, lock = -1.0 if loss == "logistic" else tasks.epsilon, np.zeros(int(weighs), np.int64)
+        alpha, w = np.zeros((2 * n_rows, tasks.width)), np.zeros((60, tasks.width))
+        before, earlier_w, beta = alpha.copy(), w.copy(), np.full(tasks.width, 0.7)
+        score, rest, sums = np.empty(n_rows, np.float32), np.empty(n_rows, np.float32), Sums.none(tasks.width)
+        for sweep in range(4):
+            move_lanes(alpha, before, beta * (sweep > 0))
+            move_lanes(w, earlier_w, beta * (sweep > 0))
+            order = np.random.default_rng(sweep).permutation(n_rows).astype(np.int32)
+            dual, weights = Dual(alpha.reshape(-1), before.reshape(-1)), Weights(w.reshape(-1), lock)
+            visit_logistic_or_regression(order, own, tasks.table, tube, dual, weights, score, rest, sums)
+        found[f"visit_logistic_or_regression {loss} {lanes} {weighs}"] = b"".join(
+            a.tobytes() for a in (alpha, w, score, rest, *sums)
+        )
     return found
 
 
@@ -326,7 +331,7 @@ def _of_the_reader(rows, rng) -> dict[str, bytes]:
     skipped, visited = rng.integers(0, 3, (2, n_all)).astype(np.uint8)
     kind, new = np.zeros(n_rows, np.uint8), np.zeros(n_rows, np.int64)
     books = is_resident, skipped, visited
-    counts = [stream_kernel.classify(rows, 0, m, 0.1, 1, U, is_resident, leaving, alpha, kind, new)]
+    counts = [stream_kernel.classify(rows, 0, m, 0.1, 1, U, -1.0, is_resident, leaving, alpha, kind, new)]
     counts += stream_kernel.account(row_id, kind, indptr, 2, *books)
     assert min(counts) > 0
     entered = b"".join(array.tobytes() for array in (kind, new[: counts[0]], *books, np.array(counts)))

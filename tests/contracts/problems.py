@@ -97,14 +97,18 @@ def _joined_column(columns: list[Array | None]) -> Array | None:
     return np.concatenate(known) if known else None
 
 
-def stored_problem(directory: Path, positive: float, bias: float | None = None):
-    """(X (n_rows, width) float64 CSR, y of +1 and -1) by row id; the constant feature is the last, a float32 too."""
+def stored_problem(directory: Path, positive: float | None, bias: float | None = None):
+    """(X (n_rows, width) float64 CSR, y) by row id; the constant feature is the last, a float32 too.
+
+    y is of +1 and -1, without `positive` the numbers to predict.
+    """
     rows, _ = stored_rows(directory)
     width = Dataset(directory).manifest.width
     X = sparse.csr_matrix((rows.values.astype(float), rows.indices, rows.indptr), (len(rows), width))
     if bias is not None:
         X = sparse.csr_matrix(sparse.hstack([X, np.full((len(rows), 1), np.float32(bias), float)]))
-    return X, np.where(rows.label == positive, 1.0, -1.0)
+    y = rows.label.astype(np.float32).astype(float) if positive is None else np.where(rows.label == positive, 1.0, -1.0)
+    return X, y
 
 
 def smallest_cache(longest_row: int = 100) -> int:

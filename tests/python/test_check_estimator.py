@@ -23,7 +23,7 @@ def expected_failures(estimator):
 
 
 @parametrize_with_checks(
-    [StreamSVC(max_passes=100), StreamSVC(kernel="rbf", max_passes=3), StreamSVR(max_passes=300)],
+    [StreamSVC(max_passes=100), StreamSVC(kernel="rbf", max_passes=3), StreamSVR(max_passes=10)],
     expected_failed_checks=expected_failures,
 )
 def test_checks(estimator, check):

@@ -9,6 +9,7 @@ from streamsvm.service.jobs.fields.features import asked_maps
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.features.rows import Features
+from streamsvm.trainer.problem.losses import LOSSES
 from tests.training import train
 
 N_ROWS, N_FEATURES = 160, 7
@@ -113,7 +114,7 @@ def test_pegasos_steps_on_mapped_rows(stored, tmp_path):
 
 @pytest.mark.parametrize(
     ("loss", "solver"),
-    [("squared_hinge", "streamsvm"), ("logistic", "dcd"), ("epsilon_insensitive", "dcd"), ("hinge", "streamsvm")],
+    [*((loss, "streamsvm") for loss in LOSSES), ("logistic", "dcd"), ("epsilon_insensitive", "dcd")],
 )
 def test_every_loss(stored, tmp_path, loss, solver):
     mapped, other = both(stored, tmp_path, ["scale", "pairs"], loss=loss, solver=solver, tolerance=1e-8)

@@ -12,11 +12,14 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
 from streamsvm.storage.rows.segment import CODE, Columns, Segment
-from streamsvm.trainer.kernels.logistic import logistic_gradient, logistic_step, negative_entropy, visit_logistic
-from streamsvm.trainer.kernels.regression import regression_gradient, regression_step, visit_regression
+from streamsvm.trainer.kernels.hinge import Dual, Weights
+from streamsvm.trainer.kernels.logistic import logistic_gradient, logistic_step, negative_entropy
+from streamsvm.trainer.kernels.logistic_and_regression import visit_logistic_or_regression
+from streamsvm.trainer.kernels.regression import regression_gradient, regression_step
 from streamsvm.trainer.problem.losses import REGRESSION, make_loss
-from streamsvm.trainer.problem.tasks import Tasks
-from tests.contracts.kernels import columns
+from streamsvm.trainer.problem.tasks import Task, Tasks
+from streamsvm.trainer.updates.statistics import Sums
+from tests.contracts.kernels import NO_LOCK, columns
 
 C_POSITIVE, C_NEGATIVE, EPSILON = 2.0, 0.5, 0.3
 
@@ -100,13 +103,26 @@ def state(loss, seed):
     return rows, alpha, rng.standard_normal(60) / 5
 
 
+def tube_of(loss):
+    return EPSILON if loss in REGRESSION else -1.0
+
+
 def visit(loss, order, rows, alpha, w, rest=None, tasks=None):
-    """(M+, M-, taken, freed) of one round; `rest` is filled if there are bounds."""
+    """(M+, M-, taken, freed) of one round; `rest` is filled if it is there."""
+    M_plus, M_minus, taken, freed, *_ = (float(each[0]) for each in sums_of(loss, order, rows, alpha, w, rest, tasks))
+    return M_plus, M_minus, taken, freed
+
+
+def sums_of(loss, order, rows, alpha, w, rest=None, tasks=None, before=None, score=None, lock=NO_LOCK):
+    """Sums of one round, in all tasks."""
     table = (tasks or tasks_of(loss)).table
-    if loss == "logistic":
-        return visit_logistic(order, rows, table, alpha, w)
-    rest = np.empty(len(order), np.float32) if rest is None else rest
-    return visit_regression(order, rows, table, EPSILON, alpha, w, rest)
+    sums, rest = Sums.none(table.sign.shape[1]), np.empty(0, np.float32) if rest is None else rest
+    score = np.empty(len(order), np.float32) if score is None else score
+    dual = Dual(alpha.reshape(-1), (alpha if before is None else before).reshape(-1))
+    visit_logistic_or_regression(
+        order, rows, table, tube_of(loss), dual, Weights(w.reshape(-1), lock), score, rest, sums
+    )
+    return sums
 
 
 LOSSES = ("logistic", *REGRESSION)
@@ -263,3 +279,84 @@ def test_a_row_rests_by_as_much_as_its_gradient_may_change_without_a_step(loss):
                 assert towards[0] == 0.0
                 kinds.add(towards[1] != 0.0)
     assert kinds == {True, False}
+
+
+def lanes_of(loss):
+    """Five tasks of one loss on the rows of `state`, each with its own C and fold."""
+    pairs = ((0.5, 1), (2.0, None), (1.0, 0), (0.1, None), (30.0, None))
+    each = tuple(Task(0, fold, C, C if loss in REGRESSION else 0.5 * C) for C, fold in pairs)
+    return Tasks(loss, each, () if loss in REGRESSION else (1.0, -1.0), n_folds=2, epsilon=EPSILON)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_row_is_visited_in_each_task_as_if_it_were_alone(loss):
+    rows, _, _ = state(loss, 1)
+    rng = np.random.default_rng(1)
+    n = len(rows.row_id)
+    weight = rng.choice([0.0, 0.5, 1.0, 2.0], n).astype(np.float32)
+    rows = rows._replace(fold=rng.integers(0, 2, n).astype(CODE), weight=weight)
+    tasks, lock = lanes_of(loss), np.zeros(1, np.int64)
+    alpha, w = np.zeros((2 * n, tasks.width)), np.zeros((60, tasks.width))
+    own = [(np.zeros(2 * n), np.zeros(60)) for _ in tasks.each]
+    for sweep in range(3):
+        order, score = rng.permutation(n).astype(np.int32), np.empty(n, np.float32)
+        sums = sums_of(loss, order, rows, alpha, w, tasks=tasks, score=score, lock=lock)
+        scores = []
+        for lane, task in enumerate(tasks.each):
+            single, its = replace(tasks, each=(task,)), np.empty(n, np.float32)
+            alone = sums_of(loss, order, rows, *own[lane], tasks=single, score=its)
+            scores.append(its)
+            for name, mine, others in zip(Sums._fields, alone, sums, strict=True):
+                assert others[lane] == pytest.approx(mine[0], rel=1e-9, abs=1e-12), (sweep, lane, name)
+            assert alpha[:, lane] == pytest.approx(own[lane][0], rel=1e-9, abs=1e-12)
+            assert w[:, lane] == pytest.approx(own[lane][1], rel=1e-9, abs=1e-12)
+        assert score == pytest.approx(np.min(scores, axis=0), rel=1e-6, abs=1e-7)
+    assert np.isinf(score[weight[order] == 0.0]).all() and np.isfinite(score[weight[order] > 0.0]).all()
+    assert not alpha[:, len(tasks.each) :].any() and not lock.any()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("seed", range(3))
+def test_terms_of_rows_at_one_w_add_up_to_the_gap(loss, seed):
+    """Each row is visited alone at the w of alpha; a score that is not of rest is minus the row's term."""
+    rows, alpha, _ = state(loss, seed)
+    D, w = dual(loss, rows, alpha)
+    problem, total = Problem(loss, rows), 0.0
+    for k in range(len(rows.row_id)):
+        score = np.empty(1, np.float32)
+        one, rest = only(rows, slice(k, k + 1)), np.empty(1, np.float32)
+        sums = sums_of(loss, np.zeros(1, np.int32), one, alpha.copy(), w.copy(), rest, score=score)
+        assert sums.gap[0] >= 0.0
+        assert score[0] == pytest.approx(rest[0] if rest[0] >= 0.0 else -sums.gap[0], rel=1e-6)
+        total += sums.gap[0]
+    primal = w @ w / 2 + problem.losses(problem.m(dots_of(rows, w)))
+    assert total == pytest.approx(primal - D, rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("share", [0.3, 0.9])
+def test_rows_that_momentum_has_moved_come_back_into_their_box(loss, share):
+    """And what is counted is from before it."""
+    rows, alpha, _ = state(loss, 4)
+    own, rng = rows.row_id, np.random.default_rng(4)
+    upper = tasks_of(loss).table.U[rows.class_code, 0]
+    before = alpha.copy()
+    D, _ = dual(loss, rows, before)
+    alpha[own] += share * np.where(np.isinf(upper), 2.0, upper) * rng.choice([-1.0, 1.0], len(own))
+    if loss == "squared_epsilon_insensitive":
+        assert np.any(alpha[own] * before[own] < 0)
+    else:
+        assert np.any(np.abs(alpha[own]) > upper)
+    problem, w = Problem(loss, rows), np.zeros(60)
+    for k in range(len(own)):
+        places = slice(rows.indptr[k], rows.indptr[k + 1])
+        w[rows.indices[places]] += problem.coefficients(alpha[own])[k] * rows.values[places].astype(float)
+    sums = sums_of(loss, rng.permutation(len(own)).astype(np.int32), rows, alpha, w, before=before)
+    now, v = dual(loss, rows, alpha)
+    assert np.linalg.norm(v - w) <= 1e-10 * np.linalg.norm(w)
+    assert np.all(np.abs(alpha[own]) <= upper) and (loss in REGRESSION or np.all(alpha[own] >= 0.0))
+    _, w_before = dual(loss, rows, before)
+    taken = alpha[own].sum() - v @ v / 2 - now - (before[own].sum() - w_before @ w_before / 2 - D)
+    assert sums.curvature[0] == pytest.approx(taken, rel=1e-9)
+    frees = [np.count_nonzero((np.abs(a[own]) > 0) & (np.abs(a[own]) < upper)) for a in (before, alpha)]
+    assert sums.freed[0] == frees[1] - frees[0]

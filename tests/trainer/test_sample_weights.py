@@ -58,7 +58,9 @@ def test_the_optimum_is_that_of_scikit_learn(tmp_path, problem, loss, way):
     assert certificate["dual_objective"] <= best * (1 + 1e-6)
 
 
-@pytest.mark.parametrize(("solver", "loss"), [*product(LINEAR, ("hinge", "squared_hinge")), ("dcd", "logistic")])
+@pytest.mark.parametrize(
+    ("solver", "loss"), [*product(LINEAR, ("hinge", "squared_hinge")), *product(("dcd", "streamsvm"), ("logistic",))]
+)
 def test_a_row_of_weight_three_is_three_rows_and_one_of_weight_nought_none(tmp_path, problem, solver, loss):
     X, y = problem
     times = np.random.default_rng(1).integers(0, 4, N_ROWS)
@@ -89,12 +91,13 @@ def objective_of_numbers(X, y, w, weight, loss):
 
 
 @pytest.mark.parametrize("loss", REGRESSION)
+@pytest.mark.parametrize("solver", ["dcd", "streamsvm"])
 @pytest.mark.parametrize("stop", [SOLVED, {"tolerance": 1e-8, "max_passes": 50_000}])
-def test_the_optimum_of_regression_is_that_of_scikit_learn(tmp_path, numbers, loss, stop):
+def test_the_optimum_of_regression_is_that_of_scikit_learn(tmp_path, numbers, loss, stop, solver):
     X, y = numbers
     weight = np.random.default_rng(2).choice([0.0, 0.25, 1.0, 3.0], len(y))
     dataset = weighted(tmp_path / "data", X, y, weight)
-    found = train(tmp_path / "run", dataset, 4 << 20, solver="dcd", loss=loss, C=C, epsilon=EPSILON, **stop)
+    found = train(tmp_path / "run", dataset, 4 << 20, solver=solver, loss=loss, C=C, epsilon=EPSILON, **stop)
     svm = LinearSVR(loss=loss, C=C, epsilon=EPSILON, fit_intercept=False, dual=True, tol=1e-8, max_iter=10**6)
     there = weight > 0
     svm.fit(X[there], y[there], sample_weight=weight[there])

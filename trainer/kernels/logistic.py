@@ -1,13 +1,9 @@
-"""Dual coordinate descent for logistic regression."""
+"""Dual coordinate descent for logistic regression: a visit to one alpha_i. See logistic_and_regression.py."""
 
 import math
 
 from streamsvm.storage.machine.compiled import njit
-from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.segment import Columns
-from streamsvm.trainer.kernels.coordinate import ROWS_AHEAD, add_row, dot_ahead, kind_of, prefetch_row, weight_of
 from streamsvm.trainer.problem.losses.logistic import LEAST_SHARE, MOST_SHARE
-from streamsvm.trainer.problem.tasks import Table
 
 # Problem     min over 0 <= alpha_i <= C_i of  1/2 |w|^2 + sum [alpha_i log alpha_i + (C_i - alpha_i) log(C_i - alpha_i)
 #             - C_i log C_i],  w = sum alpha_i y_i x_i
@@ -30,7 +26,7 @@ EXACT = 1e-10
 _MOST_STEPS = 100
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def logistic_gradient(a: float, m: float, C: float) -> float:
     """G, or 0 where it points out of the box."""
     share = min(max(a / C, LEAST_SHARE), MOST_SHARE)
@@ -40,14 +36,14 @@ def logistic_gradient(a: float, m: float, C: float) -> float:
     return G
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def logistic_step(a: float, m: float, Q: float, C: float) -> float:
-    """The best alpha_i, all others as they are."""
+    """The best alpha_i, all others as they are; momentum may have moved `a` out of [0, C]."""
     is_lower = Q * (C - a - a) / 2.0 + m >= 0.0
     old = a if is_lower else C - a
     slope = m if is_lower else -m
     least = (LEAST_SHARE if is_lower else 1.0 - MOST_SHARE) * C
-    z = max(old, least)
+    z = min(max(old, least), C)
     if z > C / 2.0:
         z *= 0.1
     for _ in range(_MOST_STEPS):
@@ -66,7 +62,7 @@ def logistic_step(a: float, m: float, Q: float, C: float) -> float:
     return z if is_lower else C - z
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def negative_entropy(a: float, C: float) -> float:
     """Minus a row's term d of the dual objective: a log a + (C - a) log(C - a) - C log C."""
     share = a / C
@@ -78,41 +74,28 @@ def negative_entropy(a: float, C: float) -> float:
     return C * total
 
 
-# Visits the rows at the positions `order` (k,) int32.
+# logistic_visit(a, m, Q, C): what a visit to alpha_i = a finds and does, m = y_i <w, x_i>, and returns
 #
-# Inputs      rows: a segment's columns; table of one task, with U = C
-# In place    alpha (n_rows,) by row_id; w (d,)
-# Returns     M+ = max(0, largest G met) and M- = min(0, smallest G met), so that their difference bounds |G|; and
-#             the changes of sum [alpha_i - d_i(alpha_i)], d_i the row's part of the dual objective, and of the number
-#             of rows with 0 < alpha_i < C_i
+#   PG     G, 0 where it points out of the box
+#   rest   -1: no row rests, at the optimum none is at a bound
+#   term   the row's term of P - D:  C log(1 + exp(-m)) + a m - d(a), at least 0
+#   new    alpha_i after the visit
+#   gain   0: how far margins have moved matters for rows that rest
 
 
-@njit(cache=True)
-def visit_logistic(
-    order: Array, rows: Columns, table: Table, alpha: Array, w: Array
-) -> tuple[float, float, float, int]:
-    row_id, Qii, indptr, indices, values = rows.row_id, rows.Qii, rows.indptr, rows.indices, rows.values
-    M_plus, M_minus, taken, freed = 0.0, 0.0, 0.0, 0
-    count = order.shape[0]
-    for k in range(count):
-        if k + ROWS_AHEAD < count:
-            prefetch_row(order[k + ROWS_AHEAD], rows, alpha, 1)
-        position = order[k]
-        i = row_id[position]
-        start, end = indptr[position], indptr[position + 1]
-        line = kind_of(position, rows, table.n_folds)
-        sign, C = table.sign[line, 0], table.U[line, 0] * weight_of(position, rows)
-        if C == 0.0:
-            continue
-        a = alpha[i]
+@njit(cache=True, nogil=True)
+def logistic_visit(a: float, m: float, Q: float, C: float) -> tuple[float, float, float, float, float]:
+    inside = min(max(a, 0.0), C)
+    PG = logistic_gradient(inside, m, C)
+    # C max(0, -m) + a m without the two parts, of which little may be left.
+    term = m * (inside if m > 0.0 else inside - C) + C * math.log1p(math.exp(-abs(m))) + negative_entropy(inside, C)
+    new = logistic_step(a, m, Q, C) if abs(PG) > EXACT or inside != a else a
+    return PG, -1.0, max(term, 0.0), new, 0.0
 
-        m = sign * dot_ahead(order, k, count, start, end, indptr, indices, values, w)
-        G = logistic_gradient(a, m, C)
-        M_plus, M_minus = max(M_plus, G), min(M_minus, G)
-        if abs(G) > EXACT:
-            new = logistic_step(a, m, Qii[position], C)
-            alpha[i] = new
-            taken += (new + negative_entropy(new, C)) - (a + negative_entropy(a, C))
-            freed += int(0.0 < new < C) - int(0.0 < a < C)
-            add_row(start, end, indices, values, (new - a) * sign, w)
-    return M_plus, M_minus, taken, freed
+
+# logistic_taken(was, new, C): the change of alpha_i - d(alpha_i).
+
+
+@njit(cache=True, nogil=True)
+def logistic_taken(was: float, new: float, C: float) -> float:
+    return (new + negative_entropy(new, C)) - (was + negative_entropy(was, C))

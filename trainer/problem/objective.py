@@ -16,11 +16,14 @@ class Objective(Protocol):
     """m, alpha, `dots` are (n, width), sums (n_figures,).
 
     tasks    whose objective it is
-    resting  (n_kinds, width): the bound of alpha, beside 0, at which the sign of its gradient m - 1 can keep a row
+    resting  (n_kinds, width): the bound of alpha, beside 0, at which the sign of its gradient can keep a row; in
+             regression its negative is another
+    has_rest whether rows may rest at bounds; with logistic loss all are between them at the optimum
     """
 
     tasks: Tasks
     resting: Array
+    has_rest: bool
 
     def m(self, terms: RowTerms, dots: Array) -> Array:
         """The argument of each loss (margin or residual), at the rows' <w, x_i>."""
@@ -47,6 +50,7 @@ class _Separate:
     def __init__(self, tasks: Tasks) -> None:
         self.tasks = tasks
         self.resting = tasks.table.U
+        self.has_rest = tasks.loss != "logistic"
         self._loss = make_loss(tasks.loss, tasks.epsilon)
 
     def m(self, terms: RowTerms, dots: Array) -> Array:
@@ -85,6 +89,7 @@ class _Joint:
         self.tasks = tasks
         # No alpha is at an upper bound: a row rests where it has none, and is far enough from all other classes.
         self.resting = np.where(tasks.table.U > 0.0, np.inf, 0.0)
+        self.has_rest = True
         self._n = len(tasks.each)
 
     def m(self, terms: RowTerms, dots: Array) -> Array:

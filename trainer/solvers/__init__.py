@@ -75,7 +75,7 @@ _PREFERENCE = _a_row(8)  # preference and credit of each row (trainer.kernels.ad
 
 SOLVERS = {
     "streamsvm": Solver(
-        streamsvm.streamsvm, "steps", SVM_LOSSES, streamsvm.Options, has_lanes=True, has_joint=True, shares_work=True,
+        streamsvm.streamsvm, "steps", LOSSES, streamsvm.Options, has_lanes=True, has_joint=True, shares_work=True,
         own_bytes=_SWEEPS,
     ),
     "streamsvm_paper": Solver(

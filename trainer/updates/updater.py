@@ -13,13 +13,14 @@ from streamsvm.trainer.kernels.coordinate import GAP
 from streamsvm.trainer.kernels.crammer_singer import visit_crammer_singer
 from streamsvm.trainer.kernels.hinge import Dual, Notes, Weights, visit_rows
 from streamsvm.trainer.kernels.hinge_lanes import visit_lanes
-from streamsvm.trainer.kernels.logistic import visit_logistic
-from streamsvm.trainer.kernels.regression import visit_regression
+from streamsvm.trainer.kernels.logistic_and_regression import visit_logistic_or_regression
+from streamsvm.trainer.problem.losses import SVM_LOSSES
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.updates.statistics import DualStatistics, Sums, Visits
 from streamsvm.trainer.updates.variables import Variables
 
 NO_REST, NO_LOCK = np.empty(0, np.float32), np.empty(0, np.int64)
+_NO_TUBE = -1.0
 
 KernelSums = tuple[float, float, float, int]  # M+, M-, changes of sum D_i alpha_i^2 / 2 and of the number of free rows
 Note = Callable[[Array, Array], None]  # takes the ids (k,) of rows that were visited, and their scores (k,)
@@ -78,10 +79,8 @@ class CoordinateUpdater:
         tasks = self.variables.tasks
         if tasks.is_joint:
             return partial(self._visit_noting, visit_crammer_singer, len(tasks.each))
-        if tasks.is_regression:
-            return self._visit_regression
-        if tasks.loss == "logistic":
-            return self._visit_logistic
+        if tasks.loss not in SVM_LOSSES:
+            return self._visit_logistic_or_regression
         return partial(self._visit_noting, visit_rows, self.score) if tasks.n_figures == 1 else self._visit_tasks
 
     def _visit_noting(
@@ -96,20 +95,22 @@ class CoordinateUpdater:
         variables = self.variables
         sums, score = Sums.none(variables.w.shape[1]), np.empty(len(order), np.float32)
         visit_lanes(order, rows.columns, variables.table, self._dual, self._weights(lock), score, sums)
-        of_all = zip(sums, (-np.inf, np.inf, 0.0, 0.0, 0.0, 0.0), strict=True)
-        return Visits(score, NO_REST, NO_REST, Sums(*(variables.figures_of_all(*each) for each in of_all)))
+        return Visits(score, NO_REST, NO_REST, self._of_all(sums))
 
-    def _visit_logistic(self, rows: Segment, order: Array, lock: Array) -> Visits:
-        zeros = np.zeros(len(order), np.float32)
-        sums = visit_logistic(order, rows.columns, self.variables.table, self._dual.alpha, self._weights(lock).w)
-        # No row ever rests: at the optimum no alpha is at a bound.
-        return gathered(rows, order, Notes(zeros, zeros, zeros - 1), sums)
+    def _of_all(self, sums: Sums) -> Sums:
+        """From sums of the tasks as they are packed, those of all tasks."""
+        each = zip(sums, (-np.inf, np.inf, 0.0, 0.0, 0.0, 0.0), strict=True)
+        return Sums(*(self.variables.figures_of_all(*one) for one in each))
 
-    def _visit_regression(self, rows: Segment, order: Array, lock: Array) -> Visits:
-        zeros, rest = np.zeros((2, len(order)), np.float32)
-        table, epsilon = self.variables.table, self.variables.tasks.epsilon
-        sums = visit_regression(order, rows.columns, table, epsilon, self._dual.alpha, self._weights(lock).w, rest)
-        return gathered(rows, order, Notes(zeros, zeros, rest), sums)
+    def _visit_logistic_or_regression(self, rows: Segment, order: Array, lock: Array) -> Visits:
+        variables, score = self.variables, np.empty(len(order), np.float32)
+        rest = np.empty(len(order), np.float32) if self._asks_rest else NO_REST
+        tube = variables.tasks.epsilon if variables.tasks.is_regression else _NO_TUBE
+        sums = Sums.none(variables.w.shape[1])
+        visit_logistic_or_regression(
+            order, rows.columns, variables.table, tube, self._dual, self._weights(lock), score, rest, sums
+        )
+        return Visits(score, NO_REST, rest, self._of_all(sums))
 
     @property
     def _dual(self) -> Dual:

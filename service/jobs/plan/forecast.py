@@ -10,7 +10,6 @@ from streamsvm.service.jobs.plan.following import FollowPlan
 from streamsvm.service.jobs.plan.memory import memory_of
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.storage.rows.axis import WIDTHS
-from streamsvm.trainer.problem.losses import SVM_LOSSES
 
 # Speeds of one core, on the slow side of those in tests/bench/RESULTS.md.
 _READER_BYTES_PER_SECOND = 180e6
@@ -52,10 +51,10 @@ def _planned(plan: JobPlan) -> Iterator[str]:
     asks_for_passes = getattr(spec.options, "n_blocks", None) or not getattr(spec.options, "spill", True)
     if not (plan.spills or asks_for_passes or holds_all(spec, plan.manifest, plan.cache)):
         yield "cache_too_small"
-    shares = solver.shares_work and spec.loss in SVM_LOSSES and plan.threads > 1
+    shares = solver.shares_work and plan.threads > 1
     if (spec.threads or 1) > 1 and not shares:
         yield "one_thread"
-    has_lanes = solver.has_lanes and spec.loss in SVM_LOSSES and not spec.is_joint
+    has_lanes = solver.has_lanes and not spec.is_joint
     if has_lanes and plan.at_once < min(max(WIDTHS), len(plan.lanes) // plan.turns):
         yield "lanes_apart"
     if _certifies_alone(plan):

@@ -20,7 +20,6 @@ from streamsvm.storage.rows.csr import WEIGHT
 from streamsvm.storage.rows.packing import bytes_alone
 from streamsvm.storage.rows.spill_file import SPILL_SEGMENT
 from streamsvm.storage.run.state import FEATURE_BYTES
-from streamsvm.trainer.problem.losses import SVM_LOSSES
 from streamsvm.trainer.problem.tasks import joint_width
 from streamsvm.trainer.rows.mixture import SEGMENTS
 from streamsvm.trainer.solvers import SOLVERS
@@ -161,7 +160,7 @@ def plan_memory(spec: JobSpec, manifest: Manifest, threads: int, there_are: int,
 
 
 def _lanes_at_once(spec: JobSpec, manifest: Manifest, threads: int, lanes: int) -> int:
-    if SOLVERS[spec.solver].has_lanes and spec.loss in SVM_LOSSES and not spec.is_joint:
+    if SOLVERS[spec.solver].has_lanes and not spec.is_joint:
         for width in reversed(WIDTHS[1:]):
             at_once = min(width, lanes)
             if width_for(at_once) == width and _has_room(spec, manifest, threads, at_once):

@@ -111,7 +111,7 @@ def _of_dataset(plan: JobPlan, dataset: Path) -> _Told:
 
 def _of_stream(plan: FollowPlan, dataset: Path) -> _Told:
     return _Told(
-        shared={"tasks": asdict(Tasks.single(plan.spec.loss, plan.C))},
+        shared={"tasks": asdict(Tasks.single(plan.spec.loss, plan.C, epsilon=plan.spec.epsilon))},
         reader={
             "dataset": str(dataset),
             "staged": str(staged_path(dataset)),

@@ -9,7 +9,7 @@ import streamsvm.reader.stream.arrivals
 from streamsvm.reader.stream.screening import Screening
 from streamsvm.reader.stream.stream_kernel import NEW, RESIDENT, SCREENED, account, classify
 from streamsvm.storage.run.state import create_state, pass_stamp
-from streamsvm.trainer.problem.losses import SVM_LOSSES
+from streamsvm.trainer.problem.losses import REGRESSION, SVM_LOSSES
 from streamsvm.trainer.problem.objective import make_objective
 from streamsvm.trainer.problem.tasks import Tasks
 from tests.contracts.objectives import plain_segment
@@ -39,12 +39,12 @@ def setting(seed, n=400, n_rows=1000):
     return row_id, y, m, upper, is_resident, leaving, alpha
 
 
-def classified(row_id, y, m, slack, bounds, is_resident, leaving, alpha, kind, new):
+def classified(row_id, y, m, slack, bounds, is_resident, leaving, alpha, kind, new, tube=-1.0):
     no = np.zeros(len(row_id) + 1, np.int32)
     rows = plain_segment(row_id, y, np.zeros(len(row_id)), no, no[:0], no[:0].astype(np.float32)).columns
     resting = np.array(bounds)[:, np.newaxis]
     books = is_resident, leaving, alpha[:, np.newaxis]
-    return classify(rows, 0, m[:, np.newaxis], slack, 1, resting, *books, kind, new)
+    return classify(rows, 0, m[:, np.newaxis], slack, 1, resting, tube, *books, kind, new)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -72,6 +72,20 @@ def test_without_an_upper_bound_only_zero_is_one(loss):
     m, y = np.array([5.0, -5.0]), np.ones(2, np.float32)
     classified(np.arange(2), y, m, 0.1, [np.inf] * 2, no, no, alpha, kind, new)
     assert kind.tolist() == [SCREENED, NEW]
+
+
+@pytest.mark.parametrize("slack", [0.0, 0.2])
+def test_numbers_rest_inside_the_tube_and_at_the_bound_on_their_side(slack):
+    rng = np.random.default_rng(0)
+    residual, U = rng.choice([-2.0, -0.8, -0.55, -0.5, -0.4, 0.0, 0.4, 0.5, 0.55, 0.8, 2.0], 400), 2.0
+    alpha, no = rng.choice([-U, -0.5, 0.0, 0.5, U], 400), np.zeros(400, bool)
+    kind, new = np.empty(400, np.uint8), np.empty(400, np.int64)
+    arguments = np.arange(400), np.ones(400, np.float32), residual, slack, [U, U], no, no, alpha, kind, new
+    classified(*arguments, tube=0.5)
+    rests = (alpha == 0) & (np.abs(residual) < 0.5 - slack)
+    rests |= (np.abs(alpha) == U) & (-np.sign(alpha) * residual > 0.5 + slack)
+    assert np.array_equal(kind, np.where(rests, SCREENED, NEW))
+    assert {-U, 0.0, U} == set(alpha[rests])
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -129,15 +143,24 @@ def test_only_rows_beyond_the_slack_are_left_out(tmp_path, dataset, watched, los
         assert checked > 300
 
 
-@pytest.mark.parametrize("loss", SVM_LOSSES)
+def test_rows_of_logistic_loss_never_rest(tmp_path):
+    state = create_state(tmp_path, 3, 5)
+    state.w[:] = 1.0
+    screening = Screening(make_objective(Tasks.single("logistic", 1.0)), state, 0.25)
+    screening.begin_pass(5)
+    assert screening.slack < 0.0
+
+
+@pytest.mark.parametrize("loss", [*SVM_LOSSES, *REGRESSION])
 def test_the_optimum_is_the_same(tmp_path, dataset, loss):
-    settings = {"loss": loss, "screening": 0.1, "tolerance": None, "relative_gap": 1e-6, **WEIGHTS}
+    # A row rests inside the tube by epsilon at most: that has to be more than the slack.
+    weights = {"C": WEIGHTS["C"], "epsilon": 0.5} if loss in REGRESSION else WEIGHTS
+    settings = {"loss": loss, "screening": 0.1, "tolerance": None, "relative_gap": 1e-6, **weights}
     found = train(tmp_path / "run", dataset, SMALLEST_CACHE, max_passes=500, updates_per_row=6, **settings)
     assert found.result["stop_reason"] == "relative_gap"
     assert found.passes[-1]["rows_screened"] > 0.1 * found.passes[-1]["rows_streamed"]
     assert all(done["rows_unvisited"] == 0 for done in found.passes)
-    problem = exact(dataset, loss=loss, **WEIGHTS)
-    check_certificate(found, problem)
+    check_certificate(found, exact(dataset, loss=loss, **weights))
     other = train(tmp_path / "all", dataset, SMALLEST_CACHE, max_passes=500, **{**settings, "screening": None})
     assert other.passes[-1]["rows_screened"] == 0
     certificates = [run.result["certificate"] for run in (found, other)]

@@ -26,14 +26,14 @@ BROKEN = [
     {"solver": "bm", "loss": "logistic"},
     {"solver": "dcd", "multiclass": "crammer_singer"},
     {"folds": 2, "select_by": "mse"},
-    {"loss": "epsilon_insensitive", "solver": "dcd", "select_by": "mse", **_SIGMOID},
-    {"loss": "logistic", "solver": "dcd", **_SIGMOID},
+    {"loss": "epsilon_insensitive", "select_by": "mse", **_SIGMOID},
+    {"loss": "logistic", **_SIGMOID},
     {"refit": False, "folds": 2, **_SIGMOID},
     {"folds": 2, "warm_start": "job_" + "0" * 26},
     {"folds": 2, "select_by": "log_loss"},
     {"combine": "average"},
     {**_MACHINES, "solver": "dcd"},
-    {**_MACHINES, "loss": "logistic", "solver": "dcd"},
+    {**_MACHINES, "loss": "logistic"},
     {**_MACHINES, "multiclass": "crammer_singer"},
     {**_MACHINES, "class_weight": {"1": 2.0}, "loss": "squared_hinge"},
     {**_MACHINES, "pace": "fixed"},
@@ -59,7 +59,7 @@ def test_every_rule_is_broken_by_one_of_them():
 
 @pytest.mark.parametrize(
     "fields",
-    [{}, {"kernel": "rbf", "gamma": 2.0}, {"loss": "epsilon_insensitive", "solver": "dcd", "epsilon": 0.5},
+    [{}, {"kernel": "rbf", "gamma": 2.0}, {"loss": "epsilon_insensitive", "epsilon": 0.5},
      {"folds": 2, "probability": "sigmoid", "select_by": "log_loss"}, {"machines": 2, "combine": "average"}],
 )  # fmt: skip
 def test_jobs_that_break_none(fields):

@@ -26,9 +26,9 @@ def spec_of(line: str) -> JobSpec:
     [
         ("-s 3 -c 2 -e 0.1 -B 1", "--loss hinge -C 2 --tolerance 0.1 --bias 1"),
         ("-s 1", "--loss squared_hinge"),
-        ("-s 7", "--loss logistic --solver dcd"),
-        ("-s 12 -p 0.5", "--loss squared_epsilon_insensitive --epsilon 0.5 --solver dcd"),
-        ("-s 13", "--loss epsilon_insensitive --solver dcd"),
+        ("-s 7", "--loss logistic"),
+        ("-s 12 -p 0.5", "--loss squared_epsilon_insensitive --epsilon 0.5"),
+        ("-s 13", "--loss epsilon_insensitive"),
         ("-w1 10 -w-1 0.5", "--class-weight 1=10 --class-weight=-1=0.5"),
         ("-w2.5 3", "--class-weight 2.5=3"),
         ("-B -1", ""),

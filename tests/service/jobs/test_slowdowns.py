@@ -50,6 +50,7 @@ def test_rows_that_each_pass_decodes_anew(fields, is_told):
         ({"threads": 1, "pace": "fixed"}, False),
         ({"threads": 2, "solver": "dcd"}, True),
         ({"threads": 2, "solver": "dcd", "loss": "logistic"}, True),
+        ({"threads": 2, "loss": "logistic"}, False),
         ({"threads": 2, "solver": "ocas"}, False),
         ({"threads": 2, "kernel": "rbf", "pace": "fixed"}, False),
     ],

@@ -56,6 +56,8 @@ def test_a_bias_is_a_feature():
         {"multiclass": "crammer_singer"},
         {"solver": "dcd", "loss": "logistic"},
         {"solver": "dcd", "loss": "epsilon_insensitive"},
+        {"loss": "logistic"},
+        {"loss": "epsilon_insensitive"},
     ],
 )
 def test_what_cannot_be_scaled_or_has_no_lanes_has_no_turns(fields):
