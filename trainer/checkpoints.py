@@ -20,7 +20,7 @@ _SHARE = 0.05
 # Names under which a checkpoint keeps the rows of each segment, their ids, their numbers of values.
 RESIDENTS = ("segment_rows", "resident_row_id", "resident_nnz")
 _NO_IDS = np.empty(0, np.int32)
-_ROUNDING = 1e-12  # of the largest alpha: several classes share what a row has, which rounding makes a little more of
+_ROUNDING = 1e-12  # share of the largest alpha: by rounding, the alpha of a row's classes may add up to a little more
 
 
 class OutOfBox(Exception):

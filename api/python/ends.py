@@ -9,7 +9,7 @@ AUTO = "auto"  # relative_gap follows from the tolerance and the kernel
 
 
 def given_ends(tolerance: float | None, relative_gap: float | str | None) -> dict[str, Any]:
-    """The fields that these parameters give a job; it completes them."""
+    """The fields that these parameters set in a job, which fills in all others itself."""
     if relative_gap != AUTO:
         return {"tolerance": tolerance, "relative_gap": relative_gap}
     return {} if tolerance is None else {"tolerance": tolerance}

@@ -42,7 +42,7 @@ async def whole_body(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
     Raises the errors of `stream`.
     """
     chunks = stream(request, most_bytes)
-    # A client that sends slowly holds only this head, which each connection may have, while it waits for its share.
+    # While a slow client waits for its share it holds only this head; each connection may hold one.
     head, is_whole = await head_of(chunks)
     amount = sum(map(len, head)) if is_whole else _expected(request, most_bytes)
     async with turn(request, request.app.state.context.shared.body_bytes, amount):

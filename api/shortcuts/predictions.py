@@ -40,7 +40,7 @@ Predict = Callable[[Request, str, Predictor, bytes], tuple[int, Response]]
 
 
 class Predictions:
-    """Answers predictions of short bodies by `predict`.
+    """Answers requests for predictions that have short bodies, with `predict`.
 
     interface  v1 or v2, for the metrics
     """

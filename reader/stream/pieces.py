@@ -69,7 +69,7 @@ class Source(Protocol):
 class RowEncoder:
     """Makes the segments that trainer and certificate use from the rows of a dataset.
 
-    labels         labels of the classes, by code; if there is one only, rows with other labels have code 1
+    labels         labels of the classes, by code; if only one is listed, rows with any other label get code 1
     is_regression  rows have numbers to predict, and no classes
     n_folds, seed  a hash with this seed deals rows to so many folds
     has_weights    whether segments have weights; rows without one get 1

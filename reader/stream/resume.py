@@ -75,7 +75,7 @@ def _add_to_w(rows: Segment, coefficients: Array, visited: Visited, w: Array) ->
 class ResidentRows:
     """Collects the rows that were in the cache from a stream of all rows, in any order.
 
-    Features lie in files without names beside the checkpoint until all rows are there: memory is for the cache itself.
+    Until all rows are there, features are in unnamed files beside the checkpoint: the cache needs the memory.
     """
 
     def __init__(self, checkpoint: Checkpoint, n_rows: int) -> None:

@@ -45,7 +45,7 @@ class ReaderSettings:
 
     Options that only some solvers have:
 
-    screening             slack beyond which a row that rests at its bound is screened; None: no row is
+    screening             rows held at their bounds by more than this do not enter the cache; None: all rows do
     permute_blocks        passes visit the blocks in different orders
     """
 

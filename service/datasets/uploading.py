@@ -60,7 +60,7 @@ class Uploads:
         return None
 
     async def _make_room(self, refusal: ServiceError, owner: str) -> None:
-        """End an upload that is late, the owner's first; raise the refusal if there is none to end.
+        """End a late upload, one of the owner's if any of these is late; raise the refusal if none may be ended.
 
         An owner whose share is used up can only end an upload of their own.
         """

@@ -111,7 +111,7 @@ class WorkerKeeper:
         return "the worker that had the data directory is gone"
 
     def _watch(self, child: Child) -> int:
-        """Wait for its end, and bring that about if it gives no sign of life; its exit code."""
+        """Wait until the worker ends, and kill it if it gives no sign of life; returns its exit code."""
         sign, since = last_sign(self._data_dir, "worker"), time.monotonic()
         try:
             while True:

@@ -201,7 +201,7 @@ def main(data_dir: str | Path) -> int:
     except ServiceError as error:
         print(f"streamsvm: {error.message}\n  {error.hint}".rstrip(), file=sys.stderr)
         return REFUSED if error.code == "already_running" else UNUSABLE
-    # An error that is of no job ends the process as it is: the next one counts what it had begun.
+    # An error outside of jobs ends the process; the next worker counts the running jobs as crashed.
     try:
         while not stopping:
             worker.step()

@@ -1,7 +1,7 @@
 """The round that ends a pass of a shard trainer: it tells how alpha has changed, and takes the step agreed on.
 
-See storage.run.rounds. D is a parabola along the changes of all machines, and the box is convex: the best step, up to
-the whole change, needs two numbers of each machine, and the changes of w (Lee, Roth, "Distributed box-constrained
+See storage.run.rounds. Along the sum of all machines' changes D is a parabola, and the box is convex. So the best step
+between 0 and 1 follows from two numbers of each machine and the changes of w (Lee, Roth, "Distributed box-constrained
 quadratic optimization for dual linear SVM", ICML 2015).
 """
 

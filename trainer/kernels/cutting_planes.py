@@ -12,8 +12,8 @@ from streamsvm.storage.rows.csr import Array
 #
 #   t (g_v - g_q) - t^2 (H_qq + H_vv - 2 H_qv) / 2,    t = min(u_v, (g_v - g_q) / (H_qq + H_vv - 2 H_qv)),
 #
-# and v is the variable that gains most. Ends when u'g - g_q, by which the objective exceeds the optimum at most, is
-# `tolerance` or less, when no pair gains anything that shows in float64, or after `most_steps` steps.
+# and v is the variable that gains most. Ends when u'g - g_q is `tolerance` or less (the objective is at most so far
+# above the optimum), when no pair gains anything that shows in float64, or after `most_steps` steps.
 #
 # Inputs      H (m, m), b (m,)
 # In place    u (m,): a starting point and the solution; g (m,) = Hu - b at the end

@@ -1,4 +1,4 @@
-"""Whether Newton steps are the quicker end of training than more sweeps. Pure: it prices operations, not seconds.
+"""Whether Newton steps would end training sooner than more sweeps, by the price of their operations: no clock is read.
 
 So a job on few rows, which one thread sweeps over, comes out the same each time that it is run.
 """
@@ -6,11 +6,11 @@ So a job on few rows, which one thread sweeps over, comes out the same each time
 from streamsvm.trainer.newton.system import LARGEST
 from streamsvm.trainer.sweeps.outlook import Outlook
 
-LEAST_SWEEPS = 5  # before the rate at which gaps fall is known
-_SCANS, _STEPS = 40, 18  # that a task takes, measured: 16 to 110 scans to a relative gap of 1e-4
-_SCANNED, _VISITED = 1.0e-9, 2.0e-9  # seconds a value, measured: a visit adds to w as well as it multiplies
+LEAST_SWEEPS = 5  # sweeps, until it is known at which rate gaps fall
+_SCANS, _STEPS = 40, 18  # scans and steps of a task, measured; it took 16 to 110 scans to a relative gap of 1e-4
+_SCANNED, _VISITED = 1.0e-9, 2.0e-9  # seconds a value, measured; a scan only multiplies, a visit also adds to w
 _FLOP = 2.5e-10  # seconds, of BLAS and LAPACK on one core
-_MORE_FREE = 1.5  # rows of a system, to one free row of a sweep
+_MORE_FREE = 1.5  # rows in a system for each row that is free in sweeps
 
 
 def system_size(outlook: Outlook) -> float:

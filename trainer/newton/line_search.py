@@ -7,9 +7,9 @@ _ENOUGH = 1e-10  # of the slope at 0
 
 
 def best_step(slope: Callable[[float], tuple[float, float]]) -> float:
-    """The t > 0 where the slope of a convex function is 0, from (slope, second derivative) at t; slope(0) < 0.
+    """The t > 0 where a convex function is least, from its first and second derivative at t; the first is < 0 at 0.
 
-    Newton's method within an interval that has the root, bisection where that leaves it.
+    Newton's method within an interval that contains t; bisection or doubling where its step would leave the interval.
     """
     low, high, t = 0.0, float("inf"), 1.0
     enough = _ENOUGH * abs(slope(0.0)[0])

@@ -18,14 +18,14 @@ from streamsvm.trainer.updates.convergence import StoppingTargets
 from streamsvm.trainer.updates.progress import Sweep
 from streamsvm.trainer.updates.updater import Parts
 
-_NEARER = 0.9  # than asked for: the certificate adds up in another order
+_NEARER = 0.9  # of the targets asked for: the certificate adds up in another order, and may come out a little higher
 
 
 class NewtonPhase:
     """`run` it over a store of all rows.
 
     has_begun   it has been run
-    has_failed  the systems are too large, or no step led on: sweeps are all there is
+    has_failed  the systems are too large, or a task is stuck: only sweeps remain
     shown       steps of the last run, for the history
     """
 
@@ -33,7 +33,7 @@ class NewtonPhase:
         self._settings, self._cursor, self._threads = settings, cursor, threads
         self._variables, self._statistics, _ = parts
         self._shared, self._targets = cursor.shared, StoppingTargets.of(settings)
-        # Pace fixed makes the updates that are due; one problem of all classes, or a shard of machines, is swept over.
+        # Pace "fixed" promises a number of visits; one problem of all classes, or a shard, is trained by sweeps alone.
         self._is_ruled_out = settings.pace == "fixed" or settings.tasks.is_joint or cursor.round is not None
         self.has_begun = self.has_failed = False
         self.shown: list[Sweep] = []
@@ -90,7 +90,7 @@ class NewtonPhase:
             yield rows
 
     def _stand(self, steps: NewtonSteps) -> None:
-        """Have alpha, w and figures be those that the steps have reached, for checkpoints and for those who watch."""
+        """Write back alpha, w and figures as the steps have them now, for checkpoints and for those who watch."""
         reached, each = steps.put_back(), list(steps.each.values())
         self._statistics.take_exact(
             list(steps.each),
@@ -104,7 +104,7 @@ class NewtonPhase:
         self.shown.append(Sweep(len(self.shown) + 1, self._shared.elapsed_seconds, progress))
 
     def _note_all(self, n_rows: int) -> None:
-        """Every row has been looked at; its score stays."""
+        """Note that every row has been visited, without a change of its score."""
         for chunk in chunks(n_rows):
             row_id = np.arange(chunk.start, chunk.stop, dtype=np.int32)
             self._shared.note(row_id, self._shared.score[row_id])

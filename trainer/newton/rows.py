@@ -1,4 +1,4 @@
-"""What is known of each row, by its id, while Newton steps go on: enough to say what it is in each task."""
+"""Values kept of each row, by its id, during Newton steps: its terms in each task follow from them."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from streamsvm.storage.rows.segment import CODE, NO_COLUMN, ROW_WEIGHT, TARGET, 
 from streamsvm.trainer.problem.tasks import RowTerms, Tasks
 
 CHUNK = 1 << 15  # rows looked at together: what is made of them stays in a processor cache
-_OWN_BYTES, _TASK_BYTES = 2 * CODE.itemsize, 3 * 8  # of a row; and in each task: C, m and its change
+_OWN_BYTES, _TASK_BYTES = 2 * CODE.itemsize, 3 * 8  # of a row; and of its C, its m and the change of m in each task
 
 
 def row_bytes(n_tasks: int, columns: int) -> int:
@@ -44,7 +44,7 @@ class RowLabels:
                 own[rows.row_id] = given
 
     def C(self, tasks: Tasks, number: int) -> Array:
-        """C_i of all rows in a task, (n,); of one value where that is so of all rows."""
+        """C_i of all rows in a task, (n,); a single broadcast value if all are equal."""
         n_rows = len(self._labels.class_code)
         C = np.empty(n_rows)
         for chunk in chunks(n_rows):
@@ -52,7 +52,7 @@ class RowLabels:
         return np.broadcast_to(C[0], n_rows) if n_rows and (C[0] == C).all() else C
 
     def terms(self, C: Array, chunk: slice) -> RowTerms:
-        """Terms of a task with this C (n,) of the rows of a chunk; their sign is in m and in h, and needed no more."""
+        """Terms of a chunk's rows in a task with this C (n,). Signs are 1: m and its change contain them already."""
         own = C[chunk]
         return RowTerms(np.broadcast_to(1.0, len(own)), own, self._labels.target[chunk], self._labels.class_code[chunk])
 

@@ -20,8 +20,8 @@ from streamsvm.trainer.problem.tasks import Tasks
 class NewtonSteps:
     """`step` until all tasks are done or stuck.
 
-    alpha (n_rows, width) and w (features, width) are where it begins. alpha follows the centres of tasks; w belongs to
-    it after `put_back`.
+    alpha (n_rows, width) and w (features, width): where it begins. Steps write the centres of tasks into alpha; w is
+    the w of this alpha only after `put_back`.
     numbers  of the tasks that are trained
     most     equations that a system may have
     """
@@ -55,12 +55,12 @@ class NewtonSteps:
         return [number for number, task in self.each.items() if not (task.is_done or task.is_stuck)]
 
     def step(self) -> None:
-        """Two scans: v and the systems, then the products that these ask for. Raises Interrupted, TooLarge."""
+        """Two scans: for v and the systems, then for the products that tasks ask for. Raises Interrupted, TooLarge."""
         self._sums()
         self._products()
 
     def put_back(self) -> list[Figures]:
-        """Write w where the steps began: it belongs to alpha then. Returns the figures there of each task."""
+        """Write the w of the present alpha into the array passed in; returns the figures of each task there."""
         for number, task in self.each.items():
             self._all_w[:, number] = task.centre_w
         return [task.reached for task in self.each.values()]

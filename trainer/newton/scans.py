@@ -10,7 +10,7 @@ from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.sweeps.sweep import ALONE, Threads
 
 _SHARED_BYTES = 1 << 23  # of rows: for fewer, threads wait longer than they work
-SUMS = 4  # that a scan adds up side by side, in a fixed order: no more threads than these are of use
+SUMS = 4  # sums that a scan keeps apart and then adds up in a fixed order: more threads than these are of no use
 
 Look = Callable[[int, Segment], None]  # (which of the SUMS to add to, rows)
 
@@ -23,8 +23,10 @@ class InOrder(Protocol):
         """Bytes of all its rows."""
 
     def in_order(self) -> Iterator[Segment]:
-        """All rows once; a segment is valid until as many more have been taken as threads may use; ends early if the
-        store fails."""
+        """All rows once; ends early if the store fails.
+
+        A segment may be overwritten when as many more have been taken as there may be threads.
+        """
 
 
 class Interrupted(Exception):
@@ -32,9 +34,9 @@ class Interrupted(Exception):
 
 
 class Scans:
-    """`each` is a scan.
+    """Call `each` for a scan.
 
-    going  gives segments until the job has to end
+    going  passes segments on, until the job has to end
     """
 
     def __init__(
@@ -51,7 +53,7 @@ class Scans:
         self.count = 0
 
     def each(self, look: Look, n_sums: int = SUMS) -> None:
-        """Have all rows looked at. Segment i is for the sum i modulo n_sums. Raises Interrupted."""
+        """Call `look` for all rows; what it adds up for segment i goes to sum i modulo n_sums. Raises Interrupted."""
         self.count += 1
         seen = sum(map(len, self._looked_at(look, n_sums)))
         if seen != self._n_rows:

@@ -1,6 +1,7 @@
 """The system of a Newton step, (I + sum_i h_i x_i x_i') d = -g, added up by a scan and solved by LAPACK.
 
-It has as many equations as there are features or, if these are fewer, rows with h_i > 0: by Woodbury's formula,
+It has an equation for each feature or, if fewer rows than features have h_i > 0, one for each such row. In that case,
+by Woodbury's formula,
 
     d = -(g - B' (I + B B')^-1 B g),   B = sqrt(h) x, a row for each row with h_i > 0.
 """
@@ -23,7 +24,7 @@ from streamsvm.trainer.newton.system_kernel import add_squares, spread_out
 LARGEST = 8000  # equations: two cores take a minute for one solution of so many
 _SMALL_BYTES = 1 << 23  # of a matrix
 BATCH_BYTES = 1 << 22  # of dense rows
-_DENSE_PAYS = 12.0  # products of a pair of values in a sparse row, in the time of which BLAS makes one
+_DENSE_PAYS = 12.0  # products that BLAS makes in the time of one product of two values in a sparse row
 _FIRST_RIDGE, _MORE_RIDGE, _LARGEST_RIDGE = 1e-12, 100.0, 1.0
 _LEAST_PIVOT = 1e-13  # of the scaled matrix: below it the solution is made of rounding
 
@@ -33,7 +34,7 @@ class TooLarge(Exception):
 
 
 class System(Protocol):
-    """`add` rows, those of each sum in order, then `solve`.
+    """Call `add` for all rows, for each sum in their order; then `solve`.
 
     n_sums  that can be added to at once
     """
@@ -55,7 +56,10 @@ def make_system(n_features: int, n_free: int, most: int = LARGEST) -> System:
 
 
 def sums_of(n_features: int) -> int:
-    """Sums of a system with an equation for each feature. A larger matrix is there once, and one thread adds to it."""
+    """Sums of a system with an equation for each feature.
+
+    A matrix of more than _SMALL_BYTES exists only once, and one thread adds to it.
+    """
     return SUMS if 8 * n_features**2 <= _SMALL_BYTES else 1
 
 
@@ -113,10 +117,10 @@ class OfRows:
 
 
 def solve_positive(matrix: Array, right: Array) -> Array:
-    """The solution x of matrix x = right for a positive definite matrix (n, n), whose lower half counts; it is changed.
+    """Solve matrix x = right; matrix (n, n) is positive definite, only its lower half is read, and it is overwritten.
 
-    Rows and columns are scaled to a diagonal of ones: features may differ by many orders of magnitude. A matrix that is
-    singular but for rounding, as of equal columns, is given a ridge, an ever larger one if need be.
+    Rows and columns are scaled to a diagonal of ones: features may differ by many orders of magnitude. If the matrix is
+    singular up to rounding, as with equal columns, a ridge is added, an ever larger one if need be.
     """
     scale = 1.0 / np.sqrt(np.diag(matrix))
     matrix *= scale

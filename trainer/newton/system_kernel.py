@@ -8,8 +8,8 @@ import numpy as np
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.rows.csr import Array
 
-# add_squares(..., matrix (d, d)): matrix += h_i x_i x_i', its lower half alone. spread_out(..., dense (k, d)), of zeros
-# before: its rows become factor_i x_i.
+# add_squares(..., matrix (d, d)): matrix += h_i x_i x_i', in its lower half only. spread_out(..., dense (k, d)): dense
+# holds zeros; its rows become factor_i x_i.
 
 
 @njit(cache=True, nogil=True)

@@ -19,15 +19,17 @@ _INNER_SHARE = 1e-2
 _GROWTH, _FEW_STEPS = 5.0, 6
 _FALL, _MANY_STEPS = 30.0, 15
 _MOST_STEPS = 400  # a task that takes more is given up
-_MOST_CHECKS = 8  # of v, the w of alpha: where rounding parts it from w for good, w is the result
-_STEPS_FROM_POINT = 10  # then m is made anew from w: it is the sum of so many steps
+_MOST_CHECKS = 8  # checks of v, the w of alpha; after so many w is the result: rounding keeps the two apart
+_STEPS_FROM_POINT = 10  # after so many, m is computed anew from w: it has been added up step by step
 
 IsNear = Callable[[float, float], bool]  # whether M+ - M- and the relative gap are near enough
 
 
 class Asks(Enum):
-    """What the products of all rows with `vector` are for: how m changes along a STEP, or from w to v (CHECK); or m
-    itself (POINT)."""
+    """Meanings of the products of all rows with `vector`.
+
+    They are the change of m along a STEP; its change from w to v (CHECK); or m itself (POINT).
+    """
 
     STEP = "step"
     CHECK = "check"
@@ -56,10 +58,10 @@ class Figures(NamedTuple):
 class TaskSteps:
     """A task's state between scans.
 
-    w (features,), sigma; what follows from them is not kept: ask for `proximal`
-    centre (n,), centre_w (features,): an alpha in its box and its w, where training stands if it ends now; and figures
-    there, `reached`. centre is written to in place
-    vector (features,) and `asks`: what the next scan of products is to be of, and for
+    w (features,) and sigma; alpha and h, which follow from them, are not kept: `proximal` computes them
+    centre (n,), centre_w (features,): an alpha in its box and its w, the result if training ended now; `reached` are
+    the figures there. centre is changed in place
+    vector (features,) and `asks`: by what the next scan multiplies all rows, and for what purpose
     change (n,) is what that scan fills: products, times the row's sign in classification; or m, if `asks` says POINT
     """
 
@@ -79,7 +81,7 @@ class TaskSteps:
         self.is_done = self.is_stuck = False
 
     def take_products(self) -> None:
-        """The scan of `vector` has filled `change`: move on, and find alpha and h there."""
+        """Called when a scan has filled `change`: do with it what was asked; then find the figures at m."""
         if self.asks is Asks.POINT:
             self._m[:] = self.change
             if self._centre_D == -np.inf:
@@ -95,11 +97,11 @@ class TaskSteps:
         self.found = self._evaluate(self._m)
 
     def proximal(self, terms: RowTerms, rows: Array | slice) -> tuple[Array, Array]:
-        """alpha and h (k,) at w, of these rows, whose terms these are."""
+        """alpha and h (k,) of these rows at w; `terms` are the terms of the rows."""
         return self._loss.proximal(terms, self.centre[rows], self.sigma, self._m[rows])
 
     def take_sums(self, v: Array, make_direction: Callable[[Array], Array]) -> None:
-        """The scan at alpha has found v: say what to ask next.
+        """Called when a scan has found v, the w of alpha: decide what to ask next.
 
         make_direction: solves the system for a gradient.
         """
@@ -107,7 +109,7 @@ class TaskSteps:
         self.primal = float(self.w @ self.w) / 2.0 + self.found.losses
         self.dual = self.found.dual - float(v @ v) / 2.0
         if self.sigma == np.inf and self.dual > self._centre_D:
-            self._stand_at_alpha(v)  # which does not depend on the centre then
+            self._stand_at_alpha(v)  # as sigma is infinite, alpha does not depend on the centre
         if self._has_failed_check:
             self._unite(g, make_direction)
         elif self._is_near(self._distance, self.gap):
@@ -182,7 +184,7 @@ class TaskSteps:
         return self.is_done
 
     def _unite(self, g: Array, make_direction: Callable[[Array], Array]) -> None:
-        """Bring v and w together by a step at this centre or, if that was in vain, by less sigma, which rounds less."""
+        """Bring v and w together by a step at this centre or, if that failed, by a smaller sigma: it rounds less."""
         self._has_failed_check = False
         if self._checks % 2 or not self._loss.has_centre:
             self._step(g, make_direction)
@@ -208,7 +210,7 @@ class TaskSteps:
         return first, second
 
     def _evaluate(self, every_m: Array, alpha_of: Array | None = None, at_centre: bool = False) -> Figures:
-        """Sums at m (n,) and at the alpha of m or, if given, of another m; or at the centre."""
+        """Sums at m (n,) and at an alpha: that of m, that of another m (`alpha_of`), or the centre (`at_centre`)."""
         losses = dual = total = moved = 0.0
         free, M_plus, M_minus = 0, -np.inf, np.inf
         for chunk in self._chunks:

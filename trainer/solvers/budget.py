@@ -144,7 +144,7 @@ class Budget:
         return features[np.abs(own.Z[features, s]) > NOTHING]
 
     def resumable(self) -> dict[str, Array]:
-        """The arrays from which another Budget goes on, as its `kept`."""
+        """The arrays that another Budget takes as its `kept`, to go on from here."""
         own = self._vectors
         slots = np.flatnonzero(own.row != FREE)
         # Features in their order and arrays as they are: later sums are the same to the byte.

@@ -23,7 +23,7 @@ CONVERGED = ("tolerance", "relative_gap")  # why a task has converged
 
 # A certificate costs a pass over all rows: it is made only if the guessed figure is this many times below its target.
 _TO_SPARE = 2.0
-_AT_END = 0.75  # the gap at the end of a sweep, measured (0.6 to 0.75), as a share of the gap that its visits add up to
+_AT_END = 0.75  # gap at the end of a sweep / gap that its visits add up to; measured: 0.6 to 0.75
 # Most sweeps of a pass, with a target that they may reach, and without one: a pass of the reader costs as much as ten.
 _MOST_SWEEPS, _MOST_SWEEPS_UNBOUND = 200, 10
 
@@ -52,10 +52,10 @@ class StoppingTargets:
         return (self.tolerance, self.relative_gap) != (None, None)
 
     def reached(self, distance: float, relative: float) -> int:
-        """The place in CONVERGED, from 1, of what M+ - M- and the relative gap have reached; 0: one target is missed.
+        """The place in CONVERGED, from 1, of the target that is reached; 0: one that is set is missed.
 
-        Of both targets the relative gap is told: it says how near the optimum is. A figure that is not known is nan or
-        inf.
+        If both are reached it is that of the relative gap, which says how near the optimum is. A figure that is not
+        known is nan or inf.
         """
         checks = enumerate(((distance, self.tolerance), (relative, self.relative_gap)), 1)
         reached = {place: now <= target for place, (now, target) in checks if target is not None}
@@ -111,7 +111,7 @@ def has_enough_sweeps(sweeps: int, settings: TrainerSettings, seconds: float) ->
 
 
 def has_likely_fallen(before: float, now: float, target: float | None) -> bool:
-    """Whether a figure that a pass met at a moving w is likely at its target at the w the pass ended with.
+    """Whether a figure, measured while w moved in a pass, is likely to be at its target at the w that ended the pass.
 
     It is taken to go on falling by the same factor as from `before` to `now`.
     """
@@ -145,7 +145,7 @@ class Convergence:
         return self.reason or limit_reached(passes, settings.max_passes, seconds, settings.max_seconds, is_stopping)
 
     def restore(self, reason: str | None) -> None:
-        """Note again why a job converged that died before its model was made. Of several tasks the state says it."""
+        """Note again why a job had converged that died without a model. With several tasks the state has it."""
         if self._settings.tasks.width == 1 and reason in CONVERGED:
             self._by[:] = 1 + CONVERGED.index(reason)
 
@@ -202,8 +202,9 @@ class Convergence:
     def _certified(self, lane: int, progress: Progress) -> int:
         """The place in CONVERGED of what a task has reached, by all rows at one w.
 
-        A pass meets its rows at a moving w and leaves screened ones out, and its bound on the gap is that of the best w
-        so far. Only a solver without alpha has its own figure for M+ - M-, which no certificate knows.
+        The figures of a pass do not do: its rows are met while w moves, screened rows are left out, and its bound on
+        the gap is that of the best w so far. Only a solver without alpha has its own figure for M+ - M-, which no
+        certificate knows.
         """
         certificate = self._certificate(lane)
         distance = certificate["gap"] if self._is_dual else progress.distance

@@ -152,7 +152,7 @@ def _places(by_frequency: Array, length: int) -> Array:
 
 
 def numbering_of(dataset: Dataset) -> Numbering:
-    """The numbering of an existing dataset; new features beyond its width are listed."""
+    """The numbering of a dataset, for more rows of it; new features beyond its bound go into a FeatureList."""
     manifest = dataset.manifest
     places = dataset.places() if manifest.renumbered else None
     if manifest.listed:

@@ -38,7 +38,7 @@ def weight_fault(token: bytes) -> Fault | None:
 
 
 def pair_fault(token: bytes, previous: int, lowest: int, features: int) -> Fault:
-    """The fault of a pair's token, which follows index `previous`."""
+    """Why a token is no index:value pair with an index above `previous`, from `lowest`, below `features`."""
     if token.startswith(b"qid:"):
         return "qid_unsupported", "a query id stands where a feature belongs"
     index, _, value = token.partition(b":")

@@ -48,9 +48,9 @@ LABEL = np.frombuffer(b"label=", np.uint8)
 #
 #   record = ">" anything [CR] LF (letter* blank* [CR] LF)*     blank = space or tab
 #
-# A letter is a base (ACGT), or an IUPAC letter that stands for several (such as N), in upper or lower case. A header
-# has its label behind "label=", which follows a byte that is no letter, digit or underscore, up to a blank, comma,
-# semicolon or bar. All records have as many letters as the first. With state[RECORD] PLAIN there are no headers, and
+# A letter is a base (ACGT), or an IUPAC letter that stands for several (such as N), in upper or lower case. The label
+# in a header is what follows "label=", up to a blank, comma, semicolon or bar. The byte before "label=" is no letter,
+# digit or underscore. All records have as many letters as the first. With state[RECORD] PLAIN there are no headers, and
 # each line that is not blank is a record without a label.
 #
 # A row becomes ceil(letters / 16) words: base k of a word has bits 2k and 2k + 1 of `words`, A C G T = 0 1 2 3, and 0

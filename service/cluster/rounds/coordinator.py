@@ -2,8 +2,9 @@
 
 In a round each machine trains on its own rows. The coordinator adds up the changes of w and takes the best step along
 the sum. w is the sum of one part for each machine: if one dies and comes back with an older alpha, only its part is
-replaced. It waits for a late machine up to a bound; its change then enters a later round: the line search stays exact.
-Once rounds bring little, rows that do not rest are trained here after each round (see pool).
+replaced. The coordinator waits for a late machine for some time only; the change of that machine then enters a later
+round, so that the line search stays exact. Once rounds bring little, rows that do not rest are trained here after each
+round (see pool).
 """
 
 import time

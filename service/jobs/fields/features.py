@@ -82,7 +82,7 @@ def asked_maps(spec: Any, dataset: Dataset) -> FeatureMaps | None:
 
 
 def fitted_maps(planned: FeatureMaps, dataset: Dataset) -> FeatureMaps:
-    """All maps of a job, fitted to the dataset, for rows as the dataset numbers their features."""
+    """All maps of a job, fitted to the dataset. They take rows with the feature numbers of the dataset's blocks."""
     with _telling():
         fitted = planned.fitted(_statistics(planned, dataset))
     return fitted.renumbered(dataset.in_own_order) if dataset.has_own_order else fitted

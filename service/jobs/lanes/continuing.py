@@ -162,7 +162,7 @@ def _drop(job_dir: Path, group: JobPlan) -> None:
 
 
 def _lost_beginning(job_dir: Path, group: JobPlan) -> JobPlan | None:
-    """The group at whose end this one is to begin, if it is to be trained and that end is not kept."""
+    """The group whose solution this one has to start from, if it is to be trained and that is lost; or None."""
     number, own = number_before(group), lane_directory(job_dir, group)
     # The last group is run once more if all are done, see `next_lanes`.
     is_kept = has_come(lane_place(job_dir, group.number)) and group.number != group.firsts[-1]

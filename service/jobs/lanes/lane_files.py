@@ -44,7 +44,7 @@ def has_checkpoint(directory: Path) -> bool:
 
 
 def number_before(plan: JobPlan) -> int | None:
-    """Number of the first of the lanes whose solutions the running lanes start from; None: these start at zero.
+    """Number of the first lane from whose solution a running lane starts; None: running lanes start at zero.
 
     Each running lane starts from the lane of the same class and fold at the next smaller C.
     """

@@ -21,7 +21,7 @@ from streamsvm.storage.run.state import RUN_FILE, State, open_state
 def lane_outcome(plan: JobPlan, dataset: Path, run: Path, results: Sequence[dict[str, Any]], place: int = 0) -> Model:
     """The model of the lane at a place of a finished run on the dataset in this directory, with its result in `about`.
 
-    Its labels are +1 and -1, which the lane maps to the data's; for several classes in one problem, the data's own.
+    Its labels are +1 and -1, and the lane says which class is +1. If all classes are one problem, they are the data's.
     """
     state = open_state(run, plan.manifest.n_rows, plan.width, *plan.axes)
     if plan.solver.has_kernel:

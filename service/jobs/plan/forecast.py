@@ -20,7 +20,7 @@ _LANE_SHARE = 0.3  # cost of a visit in each of several lanes side by side, rela
 
 
 def estimate(plan: JobPlan) -> dict[str, Any]:
-    """Bytes of memory by what holds them, bytes on disk, seconds a pass: reader and trainer work side by side."""
+    """Bytes of memory by what holds them, bytes on disk, seconds a pass of the slower of reader and trainer."""
     spec, manifest, at_once = plan.spec, plan.manifest, len(plan.running)
     memory = memory_of(spec, manifest, plan.threads, at_once, plan.newton)
     reading = manifest.decoded_bytes / _READER_BYTES_PER_SECOND
@@ -70,6 +70,6 @@ def _certifies_alone(plan: JobPlan) -> bool:
 
 
 def told_last(record: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Slowdowns of the last attempt at a job, unless there is to be another one."""
+    """Slowdowns of the last attempt at a job; none while the job waits in the queue for another attempt."""
     attempts = [step for step in record["transitions"] if step["state"] == "running"]
     return attempts[-1].get("slowdowns", []) if attempts and record["state"] != "queued" else []

@@ -1,9 +1,9 @@
 """The problems of a job, all over the same rows: a lane for each class, fold and value of C.
 
 The values of C run side by side, or in turn, each from the solution at the last smaller one. Side by side a pass over
-the data serves them all, and each begins at zero. From zero a large C takes thousands of sweeps over the rows, and from
-the solution at a smaller C a fraction of them. With few rows, sweeps take most of the time; but each turn starts
-processes of its own and makes a pass and a certificate.
+the data serves them all, and each begins at zero. From zero a large C takes thousands of sweeps over the rows, unless
+Newton steps end them, and from the solution at a smaller C a fraction of them. With few rows, sweeps take most of the
+time; but each turn starts processes of its own and makes a pass and a certificate.
 """
 
 from collections.abc import Mapping
@@ -205,6 +205,6 @@ def count_turns(spec: JobSpec, manifest: Manifest) -> int:
 
 
 def is_scaled(spec: JobSpec, manifest: Manifest) -> bool:
-    """Whether another C scales the bounds of all rows alike: what `service.jobs.lanes.warm_start` asks of lanes."""
+    """Whether another C multiplies all bounds by the same factor, as `service.jobs.lanes.warm_start` needs."""
     is_plain = spec.class_weight is None and manifest.weights is None
     return spec.loss in SVM_LOSSES and is_plain and not SOLVERS[spec.solver].has_kernel

@@ -79,7 +79,7 @@ class JobPlan:
 
     @property
     def lanes_of_model(self) -> int:
-        """How many lanes over all rows make up a model: one, or, of several labels apart from each other, one each."""
+        """Lanes over all rows that make up a model: one for each of more than two labels trained apart, else one."""
         return len(self.labels) if len(self.labels) > 2 and not self.spec.is_joint else 1
 
     @cached_property

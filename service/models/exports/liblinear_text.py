@@ -114,7 +114,7 @@ def _head(model: Model) -> bytes:
 
 
 def _zeros(model: Model) -> str:
-    """The leading zeros of `nr_feature`: one for base 0, two for columns without numbers."""
+    """Zeros written before `nr_feature`: none for base 1, one for base 0, two for columns without numbers."""
     return "" if model.index_base else "0" if model.about.get(NUMBERED, True) else "00"
 
 

@@ -88,7 +88,7 @@ class Machine:
 
         Unknown features count in the distances, as in LIBSVM.
         """
-        # Unknown features get small numbers: theirs may be larger than a matrix can be wide.
+        # Unknown features are renumbered: their own numbers may be larger than a matrix can be wide.
         unknown = columns >= self._n_features
         others, place = np.unique(columns[unknown], return_inverse=True)
         renumbered = columns.copy()

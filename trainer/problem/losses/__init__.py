@@ -1,4 +1,4 @@
-"""The losses: for each its bounds, its primal and dual terms, its projected gradient, and where its step is.
+"""The losses: for each its bounds, primal and dual terms, projected gradient, and the name of the kernel with its step.
 
 Functions of rows are of one task: vectors (n,) of the rows' terms, see trainer.problem.tasks.RowTerms.
 """
@@ -22,7 +22,7 @@ class Loss(Protocol):
 
     m (n,) is what the loss is a function of: the margin y_i <w, x_i>, or the residual <w, x_i> - y_i of regression.
 
-    is_smooth   the loss has a derivative everywhere, and alpha is a function of m: sigma may be infinite in `proximal`
+    is_smooth   the loss has a derivative everywhere: alpha is a function of m, and `proximal` allows sigma = inf
     has_centre  `proximal` heeds centre and sigma
     """
 
