@@ -75,7 +75,7 @@ def test_upload_train_watch_stop_download(service, open_page, text, tmp_path):
 
 
 def test_a_job_that_has_ended_goes_on_from_its_page(service, open_page):
-    job = service.submit(dataset="data", tolerance=1e-9, max_passes=2, cache_bytes=1 << 17)
+    job = service.submit(dataset="data", tolerance=1e-9, max_passes=2, cache_bytes=1 << 17, pace="fixed")
     service.wait_until_ended(job)
     page = open_page(service.url)
     page.goto(f"{service.url}/jobs/{job}")

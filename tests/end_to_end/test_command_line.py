@@ -277,7 +277,10 @@ def training(processes, file, output):
     """The command, in its second pass and with no end in sight."""
     child = processes.start("train", file, *ENDLESS, "-o", output, stderr=subprocess.PIPE)
     assert child.stderr.readline().startswith(b"reading ")
-    assert child.stderr.readline().startswith(b"pass 1")
+    line = child.stderr.readline()
+    if b"[newton_given_up]" in line:  # what is asked for is beyond rounding
+        line = child.stderr.readline()
+    assert line.startswith(b"pass 1")
     return child
 
 

@@ -55,7 +55,7 @@ def test_sparse_rows_and_dense_ones_add_up_alike(monkeypatch):
     found = []
     for pays in (0.0, np.inf):  # every row by the kernel, and by BLAS
         monkeypatch.setattr(system, "_DENSE_PAYS", pays)
-        monkeypatch.setattr(system, "_BATCH_VALUES", 40)  # three rows at a time
+        monkeypatch.setattr(system, "BATCH_BYTES", 320)  # three rows at a time
         found.append(direction(OfFeatures(12), X, h, g))
         np.testing.assert_allclose(found[-1], exact(X, h, g), rtol=1e-9)
     assert found[0].tobytes() != found[1].tobytes()
