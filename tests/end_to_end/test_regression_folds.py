@@ -142,7 +142,7 @@ def test_the_command_says_what_liblinear_does(run_here, tmp_path):
         ({"select_by": "accuracy"}, "select_by_range", "mse, mae, r_squared"),
         ({"select_by": "mse", "loss": "hinge"}, "select_by_range", "accuracy"),
         ({"probability": "sigmoid"}, "probability_range", "probability"),
-        ({"solver": "streamsvm"}, "solver_loss", "hinge"),
+        ({"solver": "bm"}, "solver_loss", "hinge"),
     ],
 )
 def test_what_makes_no_sense_is_refused(service, numbers, fields, code, hint):
