@@ -34,7 +34,9 @@ class NewtonPhase:
         self._variables, self._statistics, _ = parts
         self._shared, self._targets = cursor.shared, StoppingTargets.of(settings)
         # Pace "fixed" promises a number of visits; one problem of all classes, or a shard, is trained by sweeps alone.
-        self._is_ruled_out = settings.pace == "fixed" or settings.tasks.is_joint or cursor.round is not None
+        # Without a target there is no end to be near to.
+        is_swept = settings.pace == "fixed" or settings.tasks.is_joint or cursor.round is not None
+        self._is_ruled_out = is_swept or not self._targets.is_bound
         self.has_begun = self.has_failed = False
         self.shown: list[Sweep] = []
 

@@ -8,6 +8,7 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer
 
 from streamsvm.storage.run.checkpoint import newest_checkpoint
+from streamsvm.trainer.newton.phase import NewtonPhase
 from tests.contracts.problems import make_dataset
 from tests.trainer.test_resume import DoomedBetweenSweeps, Job
 from tests.training import train
@@ -54,3 +55,10 @@ def test_a_job_that_dies_within_goes_on_to_the_same_optimum(tmp_path, dataset, w
     assert found.result["stop_reason"] == "relative_gap"
     assert found.result["certificate"]["primal_objective"] == pytest.approx(OPTIMUM, abs=1e-4)
     assert found.result["certificate"]["w_error"] <= 1e-9
+
+
+def test_without_a_target_there_are_sweeps_alone(tmp_path, dataset, monkeypatch):
+    monkeypatch.setattr(NewtonPhase, "run", None)
+    settings = {**SETTINGS, **WAYS["in the cache"], "relative_gap": None, "max_passes": 1}
+    found = train(tmp_path / "run", dataset, cache_of(settings), **settings)
+    assert found.result["stop_reason"] == "max_passes"
