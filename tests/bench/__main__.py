@@ -34,7 +34,7 @@ from tests.bench import (
 )
 from tests.bench.cluster import optimum, simulated, throttled
 from tests.bench.command import Benches, main
-from tests.bench.convergence import problems, table
+from tests.bench.convergence import table
 from tests.bench.features import curves, splice, strings, tables, text
 from tests.bench.machines import compare, speed
 from tests.bench.machines import memory as machines_memory
@@ -42,7 +42,7 @@ from tests.bench.machines import memory as machines_memory
 BENCHES: Benches = {
     "acceptance": acceptance.run,
     "comparison": {name: partial(comparison.run, name) for name in comparison.DATA},
-    "convergence": {name: partial(table.run, name) for name in problems.PROBLEMS},
+    "convergence": {name: partial(table.run, name) for name in table.PARTS},
     "lanes": {name: partial(lanes.run, name) for name in lanes.PARTS},
     "features": {
         "splice": splice.run,
