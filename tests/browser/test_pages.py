@@ -235,6 +235,7 @@ def test_the_upload_form_shows_the_options_of_a_format(service, open_page, tmp_p
     page.click("#submit button")
     page.wait_for_url("**/jobs/job_*")
     job = service.wait_until_ended(page.url.rsplit("/", 1)[1])
+    page.locator(f"a[href*='{job['model_id']}']").first.wait_for()  # the page of the job has loaded itself once more
     page.goto(f"{service.url}/models/{job['model_id']}")
     assert job["state"] == "succeeded", job
     assert "fine film" in page.locator("#heaviest").inner_text()
