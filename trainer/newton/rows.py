@@ -18,7 +18,7 @@ def row_bytes(n_tasks: int, columns: int) -> int:
 
 
 class Labels(NamedTuple):
-    """What `trainer.problem.tasks.Tasks.terms` asks of rows, in the order of their ids, (n,) each or (0,)."""
+    """The columns of rows that `trainer.problem.tasks.Tasks.terms` reads, by row id, (n,) each or (0,)."""
 
     class_code: Array
     fold: Array

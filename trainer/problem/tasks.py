@@ -44,7 +44,7 @@ class Table(NamedTuple):
 
 
 class Labels(Protocol):
-    """What terms depend on, in a Segment or in columns of its own: see storage.rows.segment."""
+    """The columns that terms depend on: a Segment has them, see storage.rows.segment."""
 
     @property
     def class_code(self) -> Array: ...

@@ -1,4 +1,4 @@
-"""What sweeps have shown: how much work they are, and how many more there would be. Nothing here depends on a clock."""
+"""Tells from sweeps how much work one is, and how many more there would be. Nothing here depends on a clock."""
 
 from dataclasses import dataclass
 from math import inf, log
@@ -11,7 +11,7 @@ from streamsvm.trainer.updates.convergence import StoppingTargets
 
 @dataclass(frozen=True)
 class Outlook:
-    """What is known after a sweep.
+    """The state of training after a sweep.
 
     rates                the share of its gap that a sweep leaves, of each task that is trained
     shares_left          the share of its present gap at which each of them ends

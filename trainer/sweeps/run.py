@@ -163,7 +163,7 @@ class Sweeps:
         self._visits: list[int] = []  # of each sweep of the run
 
     def _outlook(self, swept: SweepStatistics, gaps: list[Array], D: Array, n_values: float) -> Outlook:
-        """What the sweeps so far show of the tasks that are trained."""
+        """The outlook for the tasks that are trained, by the sweeps so far."""
         trained = np.flatnonzero(self._variables.is_trained)
         late = np.array(gaps[-1 - LATE_SWEEPS :])[:, trained]
         return Outlook(

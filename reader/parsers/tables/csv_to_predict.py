@@ -23,7 +23,7 @@ _ANOTHER = "\n"  # stands for a label that the model does not have
 
 
 class WideHead(NamedTuple):
-    """What a long first line says about the columns of a table with these options."""
+    """The columns of a table with these options, as its long first line names them."""
 
     options: InputOptions
     line: bytes

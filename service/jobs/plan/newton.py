@@ -1,4 +1,4 @@
-"""What Newton steps of a job may hold: sweeps go on alone where there is no room for them."""
+"""Plans the memory of a job's Newton steps: sweeps go on alone where there is no room for them."""
 
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ def takes_newton(spec: JobSpec) -> bool:
 
 
 def newton_room(spec: JobSpec, manifest: Manifest, threads: int, lanes: int, room: int) -> NewtonRoom:
-    """What Newton steps get of so many bytes, for so many lanes side by side."""
+    """The equations and bytes that Newton steps may have within `room` bytes, for so many lanes side by side."""
     if not takes_newton(spec):
         return NO_ROOM
     shape = _shape(spec, manifest, threads, lanes)

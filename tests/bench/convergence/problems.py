@@ -25,7 +25,7 @@ def unscaled(n_rows: int, n_columns: int, seed: int = 0) -> Rows:
 
 
 def with_equal_columns(n_rows: int = 20_000, n_columns: int = 28) -> Rows:
-    """The same with five columns twice, and two constant ones."""
+    """An unscaled table with five of its columns twice, and two constant ones."""
     X, y = unscaled(n_rows, n_columns)
     return sparse.csr_matrix(sparse.hstack([X, X[:, :5], np.ones((n_rows, 2), np.float32)])), y
 
