@@ -68,12 +68,11 @@ class NewtonPhase:
                 if self._cursor.checkpoints.is_due(ends_pass=False):
                     self._cursor.checkpoints.make_within(step, variables.whole_w)
             self._give_up_if(any(task.is_stuck for task in steps.each.values()), "newton_given_up")
-        except TooLarge:
-            self._give_up_if(True, "newton_given_up" if most == LARGEST else "newton_without_room")
-        except Interrupted:
-            pass
-        if steps is not None:
-            self._stand(steps)
+        except (TooLarge, Interrupted) as error:
+            is_too_large = isinstance(error, TooLarge)
+            self._give_up_if(is_too_large, "newton_given_up" if most == LARGEST else "newton_without_room")
+            if steps is not None:
+                self._stand(steps)
         self._note_all(step.n_rows)
 
     def _give_up_if(self, has_failed: bool, because: str) -> None:

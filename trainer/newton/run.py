@@ -40,7 +40,7 @@ class NewtonSteps:
         self._all_w = w
         self._loss = make_loss(tasks.loss, tasks.epsilon)
         self._labels = RowLabels(len(alpha))
-        scans.each(lambda _, rows: self._labels.take(rows))
+        scans.each(lambda _, rows: self._labels.take(rows), n_sums=1)  # columns are made as rows come, by one thread
         self.each = {
             number: TaskSteps(
                 self._loss, self._labels, self._labels.C(tasks, number), w[:, number].copy(), alpha[:, number], is_near

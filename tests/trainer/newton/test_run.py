@@ -1,10 +1,13 @@
 """Newton steps over random problems, degenerate ones among them, end within bounds and at the reference's optimum."""
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
+from streamsvm.trainer.newton.rows import RowLabels
 from streamsvm.trainer.newton.scans import Interrupted
 from streamsvm.trainer.problem.losses import LOSSES
 from streamsvm.trainer.problem.tasks import Task, Tasks
@@ -89,6 +92,24 @@ def test_any_number_of_threads_makes_the_same_bytes(given_problem):
     rows, tasks = given_problem
     each = [solve(rows, tasks, GAP, threads) for threads in (1, 2, 4)]
     assert len({(found.alpha.tobytes(), found.w.tobytes(), found.scans.count) for found in each}) == 1
+
+
+def test_columns_that_rows_may_have_are_collected_by_one_thread(monkeypatch):
+    """Two threads would each make the column, and lose what the other had written to its own."""
+    take, at_once, most = RowLabels.take, [], []
+
+    def slow(self, rows):
+        at_once.append(rows)
+        most.append(len(at_once))
+        time.sleep(1e-3)
+        take(self, rows)
+        at_once.pop()
+
+    monkeypatch.setattr(RowLabels, "take", slow)
+    rng = np.random.default_rng(0)
+    rows = Rows(rng.normal(size=(60, 3)), rng.normal(size=60), "epsilon_insensitive", weight=np.ones(60))
+    solve(rows, Tasks.single("epsilon_insensitive", 1.0, epsilon=0.1), GAP, threads=2)
+    assert len(most) > 1 and max(most) == 1
 
 
 @given(problems((-2, 4)), st.integers(1, 40))
