@@ -17,6 +17,7 @@ from streamsvm.storage.features import FEATURE_MAPS
 from streamsvm.storage.features.numbering import Listed, Renumbered
 from streamsvm.storage.features.rows import Apply, FeatureMap, Features, FeaturesError, Shape, not_counted
 from streamsvm.storage.features.statistics import FeatureStatistics
+from streamsvm.storage.files.arrays import load_arrays
 from streamsvm.storage.rows.csr import INDPTR, Array
 
 LISTED = "listed"
@@ -228,8 +229,7 @@ def read_maps(run: Path, document: Mapping[str, Any] | None, width: int) -> Feat
     """Read the maps of a run directory; for the document None, an empty sequence for rows of `width`."""
     if document is None:
         return FeatureMaps(Shape(width))
-    with np.load(run / _FILE) as arrays:
-        return FeatureMaps.read(document, dict(arrays))
+    return FeatureMaps.read(document, load_arrays(run / _FILE))
 
 
 def packed(maps: FeatureMaps) -> bytes:
@@ -241,8 +241,7 @@ def packed(maps: FeatureMaps) -> bytes:
 
 def unpacked(document: Mapping[str, Any], archive: bytes) -> FeatureMaps:
     """The maps with this document and the arrays of `packed`."""
-    with np.load(io.BytesIO(archive)) as arrays:
-        return FeatureMaps.read(document, dict(arrays))
+    return FeatureMaps.read(document, load_arrays(io.BytesIO(archive)))
 
 
 def features_of(indptr: Array, indices: Array, values: Array) -> Features:

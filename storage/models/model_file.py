@@ -16,6 +16,7 @@ from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.features.maps import packed as packed_maps
 from streamsvm.storage.features.maps import unpacked as unpacked_maps
 from streamsvm.storage.features.rows import FeaturesError
+from streamsvm.storage.files.arrays import read_array
 from streamsvm.storage.files.document import pack, unpack
 from streamsvm.storage.files.durable import publish
 from streamsvm.storage.models.probability import LOGISTIC, Sigmoid
@@ -185,7 +186,7 @@ def read_model(directory: Path) -> Model:
     weights = _read_file(directory / WEIGHTS, content["w_checksum"])
     has_vectors = "vectors_checksum" in content
     return Model(
-        w=np.load(io.BytesIO(weights), allow_pickle=False),
+        w=read_array(io.BytesIO(weights)),
         labels=tuple(content["labels"]),
         index_base=content["index_base"],
         bias=content["bias"],

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from streamsvm.storage.errors import CorruptData
 from streamsvm.storage.features.maps import LISTED
+from streamsvm.storage.files.arrays import load_arrays, read_header
 from streamsvm.storage.models.model_file import TRAIN_AGAIN, VECTORS, WEIGHTS, Label, Model, read_record
 
 
@@ -58,11 +57,12 @@ def read_head(directory: Path) -> ModelHead:
     labels, about = tuple(content["labels"]), content["about"]
     machine: dict[str, Any] = {}
     try:
-        width = np.load(directory / WEIGHTS, mmap_mode="r", allow_pickle=False).shape[-1]
+        with (directory / WEIGHTS).open("rb") as file:
+            width = read_header(file)[0][-1]
         if "vectors_checksum" in content:
-            with np.load(directory / VECTORS) as arrays:
-                machine = {"gamma": float(arrays["gamma"]), "n_vectors": width}
-                width = int(arrays["width"]) - content["index_base"]
+            arrays = load_arrays(directory / VECTORS, "gamma", "width")
+            machine = {"gamma": float(arrays["gamma"]), "n_vectors": width}
+            width = int(arrays["width"]) - content["index_base"]
     except (FileNotFoundError, NotADirectoryError) as error:
         raise CorruptData("a file of the model is missing", TRAIN_AGAIN) from error
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:

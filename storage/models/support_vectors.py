@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from streamsvm.storage.files.arrays import load_arrays
 from streamsvm.storage.rows.csr import INDEX, Array
 
 _FIELDS = ("gamma", "width", "indptr", "indices", "values")
@@ -61,8 +62,7 @@ def packed(vectors: SupportVectors) -> bytes:
 
 def unpacked(data: bytes) -> SupportVectors:
     """The inverse of `packed`."""
-    with np.load(io.BytesIO(data)) as arrays:
-        return _vectors(arrays)
+    return _vectors(load_arrays(io.BytesIO(data)))
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ class Machine:
 
 def published_machine(run: Path) -> Machine:
     """Read the machine that was last published in the run directory."""
-    with np.load(io.BytesIO((run / _MACHINE).read_bytes())) as arrays:
-        return Machine(_vectors(arrays), arrays["beta"], int(arrays["merges"]), float(arrays["degradation"]))
+    arrays = load_arrays(io.BytesIO((run / _MACHINE).read_bytes()))
+    return Machine(_vectors(arrays), arrays["beta"], int(arrays["merges"]), float(arrays["degradation"]))
 
 
 def _archive(arrays: Mapping[str, Any]) -> bytes:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from streamsvm.storage.errors import CorruptData, StorageError
+from streamsvm.storage.files.arrays import member_array, read_header
 from streamsvm.storage.files.document import pack, unpack
 from streamsvm.storage.files.durable import publish
 from streamsvm.storage.rows.csr import Array
@@ -42,16 +43,14 @@ class Checkpoint:
     def __getitem__(self, name: str) -> Array:
         """An array; raises CorruptData if it is not the one written."""
         with _reading(self.path) as archive:
-            array = _array(archive, name)
+            array = member_array(archive, name)
         # Earlier versions left the axis of tasks out where there was one task.
         return array[:, np.newaxis] if name in _OF_TASKS and array.ndim == 1 else array
 
     def length(self, name: str) -> int:
         """The length of an array, without reading it; raises CorruptData."""
         with _reading(self.path) as archive, archive.open(f"{name}.npy") as member:
-            np.lib.format.read_magic(member)
-            shape, _, _ = np.lib.format.read_array_header_1_0(member)
-            return shape[0]
+            return read_header(member)[0][0]
 
     @property
     def names(self) -> list[str]:
@@ -80,7 +79,7 @@ def open_checkpoint(path: Path) -> Checkpoint:
     """Open a checkpoint: each of its arrays is checked when it is read. Raises CorruptData, FileNotFoundError."""
     with _reading(path) as archive:
         return Checkpoint(
-            path, unpack(_array(archive, _ABOUT).tobytes(), VERSION, "checkpoint", _OLDER, _OLDEST_VERSION)
+            path, unpack(member_array(archive, _ABOUT).tobytes(), VERSION, "checkpoint", _OLDER, _OLDEST_VERSION)
         )
 
 
@@ -146,8 +145,3 @@ def _check(archive: zipfile.ZipFile, name: str) -> None:
     with archive.open(f"{name}.npy") as member:
         while member.read(_CHUNK):
             pass
-
-
-def _array(archive: zipfile.ZipFile, name: str) -> Array:
-    with archive.open(f"{name}.npy") as member:
-        return np.lib.format.read_array(member, allow_pickle=False)

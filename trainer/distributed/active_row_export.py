@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from streamsvm.storage.files.arrays import load_array
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.packing import Packer
 from streamsvm.storage.rows.segment import Segment, used_bytes, view
@@ -53,7 +54,7 @@ class ActiveRowExport:
         self.forget()
         if not path.exists():
             return False
-        self._alpha[_joined(row_ids)] = np.load(path)
+        self._alpha[_joined(row_ids)] = load_array(path)
         path.unlink()
         return True
 

@@ -19,8 +19,8 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.matrices.matrix_batch import BatchedParser, MatrixBatch
-from streamsvm.reader.parsers.matrices.npz import read_header
 from streamsvm.reader.parsers.tables.column_match import match_columns, named_numbers
+from streamsvm.storage.files.arrays import read_header
 from streamsvm.storage.rows.csr import Array, Rows
 
 MOST_BYTES = 32 << 20  # of an array

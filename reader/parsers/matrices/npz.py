@@ -13,7 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
@@ -23,11 +23,11 @@ from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.matrices.matrix_batch import BatchedParser, MatrixBatch
 from streamsvm.reader.parsers.spool import size_of, spooled
+from streamsvm.storage.files.arrays import read_header
 from streamsvm.storage.rows.csr import Array, Rows
 
 _ROWS_AT_ONCE = 1 << 16
 _VALUES_AT_ONCE = 1 << 20
-_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _FAULTS = (ValueError, zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError)
 
 
@@ -162,16 +162,6 @@ def _row_ends(n_rows: int, y: StoredArray, indptr: StoredArray) -> Iterator[tupl
             yield label[done:last], ends[done : last + 1]
             done = last
         before = ends[-1:]
-
-
-def read_header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether in Fortran order, and dtype of the array that begins here. ValueError if none begins."""
-    try:
-        return _HEADERS[np.lib.format.read_magic(file)](file)
-    except OSError:
-        raise
-    except Exception as error:  # numpy evaluates the header as Python's text, which can raise many kinds of errors
-        raise ValueError("this is no header of an array") from error
 
 
 def open_archive(file: IO[bytes]) -> zipfile.ZipFile:

@@ -18,6 +18,7 @@ from streamsvm.storage.blocks.dataset import publish_dataset, staged_path
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest
 from streamsvm.storage.blocks.verify import faults
 from streamsvm.storage.errors import DatasetCorrupt, StorageError
+from streamsvm.storage.files.arrays import load_array
 from streamsvm.storage.files.durable import write_file
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.rounds import Order
@@ -107,7 +108,7 @@ class Machine:
     def kept(self, job: str, shard: str) -> Array | None:
         """The dual variables kept last; None if there are none, or the file is damaged."""
         try:
-            return np.load(self._kept_path(job, shard))
+            return load_array(self._kept_path(job, shard))
         except (FileNotFoundError, ValueError, EOFError):
             return None
 

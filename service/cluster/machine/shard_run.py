@@ -25,6 +25,7 @@ from streamsvm.service.processes.run import PROCESSES, SHARD_TRAINER, ProcessRun
 from streamsvm.service.processes.run_directories import has_room
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import read_manifest
+from streamsvm.storage.files.arrays import load_array
 from streamsvm.storage.machine.backoff import backoff_sleep
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.packing import split
@@ -145,7 +146,7 @@ class Running:
     def _given(self) -> Given:
         """The rows that the trainer has exported."""
         segments = split((self._directory / GIVEN).read_bytes())
-        alpha = np.load(self._directory / GIVEN_ALPHA) / self._sigma
+        alpha = load_array(self._directory / GIVEN_ALPHA) / self._sigma
         return Given(segments, alpha)
 
     def _losses(self) -> Array:

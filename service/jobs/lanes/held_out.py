@@ -1,9 +1,10 @@
 """Rows that a lane has left out, kept when it is done: the lane is judged by them."""
 
+import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from streamsvm.reader.certificate.folds import read_held_out, read_weights
 from streamsvm.service.errors import Crash, ServiceError
 from streamsvm.service.jobs.plan.lanes import Lane
 from streamsvm.service.jobs.plan.plan import JobPlan
+from streamsvm.storage.files.arrays import load_arrays
 from streamsvm.storage.files.durable import publish
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.checkpoint import NOT_SOUND
@@ -87,23 +89,22 @@ def held_out(job_dir: Path, number: int) -> dict[str, Array]:
     ids (n,) int64; target (n,) float32: y had they been trained on; decision_values (n,) float64; of all classes in one
     problem (n, n_classes); weight (n,) float64, if rows have weights
     """
-    with _reading(job_dir, number) as arrays:
-        return dict(arrays)
+    with _opened(job_dir, number) as file:
+        return load_arrays(file)
 
 
 def holds_weights(job_dir: Path, number: int) -> bool:
     """Whether the file of that lane has weights of its rows; an older version wrote none."""
-    with _reading(job_dir, number) as arrays:
-        return "weight" in arrays
+    with _opened(job_dir, number) as file, zipfile.ZipFile(file) as archive:
+        return "weight.npy" in archive.namelist()
 
 
 @contextmanager
-def _reading(job_dir: Path, number: int) -> Iterator[Any]:
-    """Read what that lane held out. Raises Crash if it is not what was written: the next attempt trains it again."""
+def _opened(job_dir: Path, number: int) -> Iterator[IO[bytes]]:
+    """Open what that lane held out. Raises Crash if it is not what was written: the next attempt trains it again."""
     try:
-        # A file of its own: numpy leaves it open if there is no archive in it.
-        with (lane_place(job_dir, number) / HELD_OUT).open("rb") as file, np.load(file) as arrays:
-            yield arrays
+        with (lane_place(job_dir, number) / HELD_OUT).open("rb") as file:
+            yield file
     except (*NOT_SOUND, FileNotFoundError) as error:
         raise lane_corrupt(number) from error
 

@@ -55,6 +55,7 @@ from streamsvm.service.models.exports.errors import ModelFormatError, check_inte
 from streamsvm.service.models.exports.json_text import parse_object, plain
 from streamsvm.service.models.exports.mapped import read_maps
 from streamsvm.storage.features.maps import FeatureMaps
+from streamsvm.storage.files.arrays import fill, read_header
 from streamsvm.storage.models.model_file import Model, tuples
 from streamsvm.storage.models.support_vectors import SupportVectors
 from streamsvm.storage.rows.csr import Array
@@ -216,29 +217,15 @@ def _read_array(archive: zipfile.ZipFile, name: str) -> Array:
     if info.compress_type != zipfile.ZIP_STORED:
         raise ModelFormatError("the archive is compressed", "write it with numpy.savez, which does not compress")
     with archive.open(info) as member:
-        np.lib.format.read_magic(member)
-        shape, _, dtype = np.lib.format.read_array_header_1_0(member)
+        shape, _, dtype = read_header(member)
         _check_layout(name, shape, dtype)
         # Before memory is taken, the shape in the header must agree with the member's size within the file.
         if math.prod(shape) * dtype.itemsize != info.file_size - member.tell() or info.file_size > info.compress_size:
             raise ModelFormatError(f"the array {name} is not as long as it says")
-        return _fill(np.empty(shape, dtype), member)
+        return fill(np.empty(shape, dtype), member)
 
 
 def _check_layout(name: str, shape: tuple[int, ...], dtype: np.dtype) -> None:
     kinds, dimensions = LAYOUT.get(name, FITTED_LAYOUT)
     if not dtype.str.startswith(kinds) or len(shape) not in dimensions:
         raise ModelFormatError(f"the array {name} is {dtype} of shape {shape}")
-
-
-def _fill(array: Array, member: Any) -> Array:
-    """Read the array's bytes in pieces; zipfile compares the checksum at the last."""
-    rest = array.reshape(-1).view(np.uint8)
-    while len(rest):
-        piece = member.read(min(len(rest), READ_BYTES))
-        if not piece:
-            raise ModelFormatError("the archive ends inside an array")
-        rest[: len(piece)] = np.frombuffer(piece, np.uint8)
-        rest = rest[len(piece) :]
-    member.read(1)  # makes zipfile compare the checksum of an array without elements, too
-    return array

@@ -1,0 +1,83 @@
+"""Reads numpy's files of arrays in processes of several threads.
+
+numpy reads an array's header as a Python literal, and CPython before 3.11.8 raises SystemError when two threads
+read a literal at once. So one thread at a time reads a header; the arrays themselves are read side by side.
+"""
+
+import threading
+import zipfile
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import numpy as np
+
+from streamsvm.storage.rows.csr import Array
+
+_PIECE = 1 << 20
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+_one_header_at_a_time = threading.Lock()
+
+
+class Readable(Protocol):
+    """Bytes that are read in order."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` next bytes; b"" at the end."""
+
+
+def read_header(file: Readable) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether the array is stored by columns, and dtype of the array that begins here.
+
+    ValueError if none begins; OSError if the file cannot be read.
+    """
+    with _one_header_at_a_time:
+        try:
+            return _HEADERS[np.lib.format.read_magic(file)](file)
+        except OSError:
+            raise
+        except Exception as error:  # the text of a header is evaluated, which can raise many kinds of errors
+            raise ValueError("this is no header of an array") from error
+
+
+def read_array(file: Readable) -> Array:
+    """The array that begins here. ValueError if it is damaged, or of Python objects."""
+    shape, by_columns, dtype = read_header(file)
+    if dtype.hasobject:
+        raise ValueError("an array of Python objects is not read")
+    array = fill(np.empty(shape[::-1] if by_columns else shape, dtype), file)
+    return array.T if by_columns else array
+
+
+def fill(array: Array, file: Readable) -> Array:
+    """Read the array's bytes. ValueError if the file ends too early; a member of an archive checks its checksum."""
+    rest = array.reshape(-1).view(np.uint8) if array.nbytes else np.empty(0, np.uint8)
+    while len(rest):
+        piece = file.read(min(len(rest), _PIECE))
+        if not piece:
+            raise ValueError("the file ends inside an array")
+        rest[: len(piece)] = np.frombuffer(piece, np.uint8)
+        rest = rest[len(piece) :]
+    file.read(1)  # the zip library compares the checksum of an array without elements, too
+    return array
+
+
+def load_array(path: Path) -> Array:
+    """The array of a .npy file."""
+    with path.open("rb") as file:
+        return read_array(file)
+
+
+def load_arrays(file: IO[bytes] | Path, *names: str) -> dict[str, Array]:
+    """The arrays of a .npz file by name, all or those of these names.
+
+    zipfile.BadZipFile if it is no archive, ValueError if an array is damaged, KeyError if one is missing.
+    """
+    with zipfile.ZipFile(file) as archive:
+        names = names or tuple(member.removesuffix(".npy") for member in archive.namelist())
+        return {name: member_array(archive, name) for name in names}
+
+
+def member_array(archive: zipfile.ZipFile, name: str) -> Array:
+    """One array of an open .npz file."""
+    with archive.open(f"{name}.npy") as member:
+        return read_array(member)
