@@ -132,10 +132,15 @@ def test_a_tolerance_that_is_typed_takes_the_place_of_the_relative_gap(service, 
 def test_a_cancelled_job_says_so(service, open_page, endless):
     page = open_page(service.url)
     page.click(f"a[title={endless}]")
+    page.click("text=Settings")
     page.on("dialog", lambda dialog: dialog.accept())
     page.click("text=Cancel")
     page.locator("#state", has_text="cancelled").wait_for()
     assert page.locator("text=Download model").count() == 0
+    # The page has loaded itself anew, and the card that was opened is open still.
+    page.locator("button", has_text="Cancel").wait_for(state="detached")
+    page.locator("#card-settings[open]").wait_for()
+    assert page.locator("#card-log[open]").count() == 0
 
 
 @every_look

@@ -152,6 +152,13 @@ function showCertificate({ gap, relative_duality_gap }) {
     for (const place of document.querySelectorAll(`[data-figure=${figure}]`)) place.textContent = value === null ? "–" : precise(value);
 }
 
+// A card that its reader has opened stays open when the page loads itself anew.
+for (const id of JSON.parse(sessionStorage.getItem(job.id) ?? "[]")) document.getElementById(id)?.setAttribute("open", "");
+addEventListener("pagehide", () => {
+  const open = [...document.querySelectorAll("details[id][open]")];
+  sessionStorage.setItem(job.id, JSON.stringify(open.map(({ id }) => id)));
+});
+
 const events = new EventSource(`/v1/jobs/${job.id}/events`);
 const on = (kind, action) => events.addEventListener(kind, (event) => action(JSON.parse(event.data)));
 
