@@ -32,7 +32,8 @@ def read_header(file: Readable) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """
     with _one_header_at_a_time:
         try:
-            return _HEADERS[np.lib.format.read_magic(file)](file)
+            # numpy reads exact sizes alone, though the type of its argument asks for more.
+            return _HEADERS[np.lib.format.read_magic(file)](file)  # type: ignore[arg-type]
         except OSError:
             raise
         except Exception as error:  # the text of a header is evaluated, which can raise many kinds of errors
