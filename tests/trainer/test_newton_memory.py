@@ -11,6 +11,7 @@ from streamsvm.storage.features.visits import UNMAPPED
 from streamsvm.storage.rows.csr import INDEX, VALUE
 from streamsvm.storage.rows.segment import CODE, NO_COLUMN, NORM, OFFSET, ROW_ID, Segment
 from streamsvm.trainer.newton.memory import Shape, bytes_held, equations_within
+from streamsvm.trainer.newton.own_rows import OwnRows
 from streamsvm.trainer.newton.run import NewtonSteps
 from streamsvm.trainer.newton.scans import Scans
 from streamsvm.trainer.newton.system import LARGEST, TooLarge
@@ -54,7 +55,12 @@ def steps(store, n_tasks, most=LARGEST):
     tasks = Tasks("hinge", tuple(Task(0, None, 0.1 * 4**k, 0.1 * 4**k) for k in range(n_tasks)), (1.0, -1.0), 1, 1, 0.1)
     alpha, w = np.zeros((store.rows, tasks.width)), np.zeros((store.features, tasks.width))
     scans = Scans(store, store.rows, UNMAPPED, ALONE, lambda segments: segments)
-    return lambda: NewtonSteps(tasks, scans, alpha, w, list(range(n_tasks)), lambda _, gap: gap <= 1e-5, most)
+
+    def begin():
+        rows = OwnRows(tasks, scans, alpha, len(w))
+        return NewtonSteps(tasks, rows, w, list(range(n_tasks)), lambda _, gap: gap <= 1e-5, most)
+
+    return begin
 
 
 def to_the_end(found):
@@ -80,7 +86,7 @@ def test_no_more_is_held_than_planned(rows, features, density, n_tasks):
     finally:
         tracemalloc.stop()
     assert all(task.is_done for task in found.each.values())
-    assert 0.3 * planned < peak <= planned
+    assert 0.25 * planned < peak <= planned
 
 
 def test_a_system_has_no_more_equations_than_it_may():

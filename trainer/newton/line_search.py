@@ -1,27 +1,34 @@
 """The exact line search: along a direction, phi has a slope that rises and, for most losses, is piecewise linear."""
 
-from collections.abc import Callable
-
 _MOST = 60  # evaluations
 _ENOUGH = 1e-10  # of the slope at 0
 
 
-def best_step(slope: Callable[[float], tuple[float, float]]) -> float:
-    """The t > 0 where a convex function is least, from its first and second derivative at t; the first is < 0 at 0.
+class LineSearch:
+    """The search for the t > 0 where a convex function is least. `take` its derivatives at `t` until it `has_ended`.
 
     Newton's method within an interval that contains t; bisection or doubling where its step would leave the interval.
+
+    slope  the first derivative at 0, below 0
     """
-    low, high, t = 0.0, float("inf"), 1.0
-    enough = _ENOUGH * abs(slope(0.0)[0])
-    for _ in range(_MOST):
-        now, second = slope(t)
-        if abs(now) <= enough:
-            return t
-        low, high = (t, high) if now < 0.0 else (low, t)
-        following = t - now / second
-        if not low < following < high:
-            following = 2.0 * t if high == float("inf") else (low + high) / 2.0
-        if following == t or (high < float("inf") and high - low <= 1e-15 * high):
-            return t
-        t = following
-    return t
+
+    def __init__(self, slope: float) -> None:
+        self.t, self.has_ended = 1.0, False
+        self._low, self._high = 0.0, float("inf")
+        self._enough, self._left = _ENOUGH * abs(slope), _MOST
+
+    def take(self, first: float, second: float) -> None:
+        """First and second derivative at `t`."""
+        self._left -= 1
+        if abs(first) <= self._enough:
+            self.has_ended = True
+            return
+        t = self.t
+        self._low, self._high = (t, self._high) if first < 0.0 else (self._low, t)
+        following = t - first / second
+        if not self._low < following < self._high:
+            following = 2.0 * t if self._high == float("inf") else (self._low + self._high) / 2.0
+        is_narrow = self._high < float("inf") and self._high - self._low <= 1e-15 * self._high
+        self.has_ended = following == t or is_narrow or self._left == 0
+        if not (following == t or is_narrow):
+            self.t = following

@@ -6,6 +6,7 @@ import numpy as np
 
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.newton.choice import is_newton_quicker, system_size
+from streamsvm.trainer.newton.own_rows import OwnRows
 from streamsvm.trainer.newton.rows import chunks
 from streamsvm.trainer.newton.run import NewtonSteps
 from streamsvm.trainer.newton.scans import InOrder, Interrupted, Scans
@@ -61,7 +62,8 @@ class NewtonPhase:
         steps: NewtonSteps | None = None
         most = self._settings.newton_equations
         try:
-            steps = NewtonSteps(self._settings.tasks, scans, alpha, w, numbers, self._is_near, most)
+            rows = OwnRows(self._settings.tasks, scans, alpha, len(w))
+            steps = NewtonSteps(self._settings.tasks, rows, w, numbers, self._is_near, most)
             while steps.active and not is_late():
                 steps.step()
                 self._stand(steps)

@@ -1,4 +1,4 @@
-"""Values kept of each row, by its id, during Newton steps: its terms in each task follow from them."""
+"""Collects what each row is, by its id, for Newton steps: its terms in each task follow from it."""
 
 from typing import NamedTuple
 

@@ -7,12 +7,13 @@ by Woodbury's formula,
 """
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
 from scipy.linalg.blas import dsyrk
+from scipy.linalg.lapack import dtpttr, dtrttp
 
 from streamsvm.storage.errors import ValuesOverflow
 from streamsvm.storage.rows.cache_plan import PAGE
@@ -34,7 +35,9 @@ class TooLarge(Exception):
 
 
 class System(Protocol):
-    """Call `add` for all rows, for each sum in their order; then `solve`.
+    """Call `add` for all rows, for each sum in their order; `merge` the systems of other machines' rows; then `solve`.
+
+    It can be pickled, to be sent from one machine to another.
 
     n_sums  that can be added to at once
     """
@@ -44,15 +47,29 @@ class System(Protocol):
     def add(self, into: int, rows: Segment, picked: Array, h: Array) -> None:
         """Add the rows at the positions `picked` (k,) with these h (k,) > 0 to one of the SUMS."""
 
+    def merge(self, other: Any) -> None:
+        """Add the rows of another system of this kind, which is of no use afterwards."""
+
+    def scale(self, by: float) -> None:
+        """Multiply h of all rows by a number above 0."""
+
     def solve(self, g: Array) -> Array:
-        """The direction d (features,) for the gradient g (features,)."""
+        """The direction d (features,) for the gradient g (features,). The system is of no use afterwards."""
 
 
-def make_system(n_features: int, n_free: int, most: int = LARGEST) -> System:
-    """The system of so many features and rows with h_i > 0; more than `most` equations: raises TooLarge."""
+def is_of_features(n_features: int, n_free: int, most: int = LARGEST) -> bool:
+    """Whether there are fewer equations if each feature has one; else each of the rows with h_i > 0 has one.
+
+    Raises TooLarge: there are more than `most`.
+    """
     if min(n_features, n_free) > most:
         raise TooLarge
-    return OfFeatures(n_features) if n_features <= n_free else OfRows(n_features)
+    return n_features <= n_free
+
+
+def make_system(n_features: int, is_of_features: bool) -> System:
+    """An empty system."""
+    return OfFeatures(n_features) if is_of_features else OfRows(n_features)
 
 
 def sums_of(n_features: int) -> int:
@@ -83,13 +100,36 @@ class OfFeatures:
             spread_out(picked[some], np.sqrt(h[some]), rows.indptr, rows.indices, rows.values, dense)
             dsyrk(1.0, dense.T, beta=1.0, c=matrix, lower=1, overwrite_c=1)
 
+    def merge(self, other: "OfFeatures") -> None:
+        matrix = self._gathered()
+        matrix += other._gathered()
+
+    def scale(self, by: float) -> None:
+        matrix = self._gathered()
+        matrix *= by
+
     def solve(self, g: Array) -> Array:
+        matrix = self._gathered()
+        matrix[np.diag_indices(self._n_features)] += 1.0
+        return -solve_positive(matrix, g)
+
+    def __getstate__(self) -> tuple[int, Array]:
+        """The lower half of the matrix, packed."""
+        packed, _ = dtrttp(self._gathered(), uplo="L")
+        return self._n_features, packed
+
+    def __setstate__(self, state: tuple[int, Array]) -> None:
+        self._n_features, packed = state
+        matrix, _ = dtpttr(self._n_features, packed, uplo="L")
+        self._sums, self.n_sums = [matrix], 1
+
+    def _gathered(self) -> Array:
+        """The sum of all sums, in the first."""
         matrix, *others = self._sums
         while others:
             matrix += others.pop()
         del self._sums[1:]
-        matrix[np.diag_indices(self._n_features)] += 1.0
-        return -solve_positive(matrix, g)
+        return matrix
 
 
 class OfRows:
@@ -105,6 +145,12 @@ class OfRows:
         columns = rows.values.astype(np.float64), rows.indices, rows.indptr
         every = scipy.sparse.csr_array(columns, shape=(len(rows), self._n_features))
         self._parts[into].append(scipy.sparse.diags_array(np.sqrt(h)) @ every[picked])
+
+    def merge(self, other: "OfRows") -> None:
+        self._parts.extend(other._parts)
+
+    def scale(self, by: float) -> None:
+        self._parts = [[part * np.sqrt(by) for part in parts] for parts in self._parts]
 
     def solve(self, g: Array) -> Array:
         parts = [part for sums in self._parts for part in sums]

@@ -11,6 +11,7 @@ from scipy import sparse
 from streamsvm.storage.features.visits import UNMAPPED
 from streamsvm.storage.rows.csr import INDEX, VALUE
 from streamsvm.storage.rows.segment import CODE, NORM, OFFSET, ROW_ID, ROW_WEIGHT, TARGET, Segment
+from streamsvm.trainer.newton.own_rows import OwnRows
 from streamsvm.trainer.newton.run import NewtonSteps
 from streamsvm.trainer.newton.scans import Scans
 from streamsvm.trainer.problem.tasks import Tasks
@@ -92,7 +93,8 @@ def begin(rows, tasks, is_near, threads=ALONE, going=lambda segments: segments, 
         w[:, number] = rows.X.astype(float).T @ (sign * alpha[:, number])
     numbers = list(range(len(tasks.each))) if numbers is None else numbers
     scans = Scans(rows, n, UNMAPPED, threads, going)
-    return Found(alpha, w, NewtonSteps(tasks, scans, alpha, w, numbers, is_near), scans)
+    own = OwnRows(tasks, scans, alpha, len(w))
+    return Found(alpha, w, NewtonSteps(tasks, own, w, numbers, is_near), scans)
 
 
 def solve(rows, tasks, relative_gap=1e-6, threads=1, after_step=lambda found: None, alpha=None) -> Found:

@@ -1,5 +1,7 @@
 """Systems of features and of rows, against numpy's solution of (I + sum_i h_i x_i x_i') d = -g."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -7,7 +9,7 @@ from scipy import sparse
 from streamsvm.storage.rows.csr import INDEX, VALUE
 from streamsvm.storage.rows.segment import OFFSET, Segment
 from streamsvm.trainer.newton import system
-from streamsvm.trainer.newton.system import OfFeatures, OfRows, TooLarge, make_system, solve_positive
+from streamsvm.trainer.newton.system import OfFeatures, OfRows, TooLarge, is_of_features, solve_positive
 
 
 def segment(X, rng=None):
@@ -76,12 +78,30 @@ def test_no_row_with_h_leaves_the_gradient(kind):
 
 
 def test_the_smaller_system_is_taken_and_none_that_is_too_large():
-    assert isinstance(make_system(10, 10), OfFeatures)
-    assert isinstance(make_system(10, 9), OfRows)
-    assert isinstance(make_system(10**7, system.LARGEST), OfRows)
-    assert isinstance(make_system(10**7, 0), OfRows)
+    assert is_of_features(10, 10)
+    assert not is_of_features(10, 9)
+    assert not is_of_features(10**7, system.LARGEST)
+    assert not is_of_features(10**7, 0)
     with pytest.raises(TooLarge):
-        make_system(system.LARGEST + 1, system.LARGEST + 1)
+        is_of_features(system.LARGEST + 1, system.LARGEST + 1)
+
+
+@pytest.mark.parametrize("kind", [OfFeatures, OfRows])
+def test_rows_of_several_machines_make_one_system(kind):
+    """Each machine's comes pickled; its h is some times what it is in the whole problem."""
+    X, h, g = problem(60, 12, 0.5)
+    parts = []
+    for some in (slice(0, 20), slice(20, 45), slice(45, 60)):
+        own = kind(12)
+        for place, begin in enumerate(range(0, len(X[some]), 9)):
+            rows, each = X[some][begin : begin + 9], 3.0 * h[some][begin : begin + 9]
+            picked = np.flatnonzero(each).astype(np.int32)
+            own.add(place % own.n_sums, segment(rows), picked, each[picked])
+        own.scale(1.0 / 3.0)
+        parts.append(pickle.loads(pickle.dumps(own)))
+    for other in parts[1:]:
+        parts[0].merge(other)
+    np.testing.assert_allclose(parts[0].solve(g), exact(X, h, g), rtol=1e-9)
 
 
 DEGENERATE = ["equal columns", "constant columns", "scales", "equal rows", "all"]

@@ -1,0 +1,177 @@
+"""What Newton steps ask of the rows, and what the rows answer: sums over them, which several machines can add up.
+
+`OwnRows` (own_rows.py) are the rows of one machine. A cluster's coordinator sends a request to each of its machines and
+adds up their replies; the steps are the same for both.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from streamsvm.storage.rows.csr import Array
+from streamsvm.trainer.newton.system import System
+
+
+class Asks(Enum):
+    """Meanings of the products of all rows with a vector.
+
+    They are the change of m along a STEP; its change from w to v (CHECK); or m itself (POINT).
+    """
+
+    STEP = "step"
+    CHECK = "check"
+    POINT = "point"
+
+
+class Figures(NamedTuple):
+    """Sums over all rows at some m and alpha.
+
+    losses, dual      of C_i loss_i, and of d_i(alpha_i)
+    alpha             of alpha_i
+    moved             of (alpha_i - centre_i)^2
+    free              rows with h_i > 0
+    M_plus, M_minus   largest and smallest projected gradient
+    """
+
+    losses: float
+    dual: float
+    alpha: float
+    moved: float
+    free: int
+    M_plus: float
+    M_minus: float
+
+    def plus(self, other: "Figures") -> "Figures":
+        """The figures of both machines' rows."""
+        return Figures(
+            self.losses + other.losses,
+            self.dual + other.dual,
+            self.alpha + other.alpha,
+            self.moved + other.moved,
+            self.free + other.free,
+            max(self.M_plus, other.M_plus),
+            min(self.M_minus, other.M_minus),
+        )
+
+
+class Slope(NamedTuple):
+    """Sums over all rows: alpha_i change_i and h_i change_i^2, where change is that of m along a step."""
+
+    first: float
+    second: float
+
+    def plus(self, other: "Slope") -> "Slope":
+        """The slope of both machines' rows."""
+        return Slope(self.first + other.first, self.second + other.second)
+
+
+Looked = tuple[Figures, ...] | Slope
+
+
+class Looks(Enum):
+    """Questions that rows answer by their m and the change of m; no scan is needed.
+
+    BEGIN  take the products as m; figures of the centre, and of the alpha at m
+    POINT  take the products as m; figures there
+    SLOPE  the slope at m + t change
+    MOVE   add t change to m; figures there
+    CHECK  figures at m + change with the alpha of m, and those at m
+    """
+
+    BEGIN = "begin"
+    POINT = "point"
+    SLOPE = "slope"
+    MOVE = "move"
+    CHECK = "check"
+
+
+class Look(NamedTuple):
+    """A question about a task, whose alpha is that of this sigma."""
+
+    kind: Looks
+    sigma: float
+    t: float = 0.0
+
+
+class SumOf(NamedTuple):
+    """An order to add up v and a system of an equation for each feature, or for each row with h_i > 0."""
+
+    sigma: float
+    is_of_features: bool
+
+
+class Product(NamedTuple):
+    """An order to multiply all rows by a vector (features,)."""
+
+    vector: Array
+    asks: Asks
+
+
+@dataclass(frozen=True)
+class Request:
+    """Orders to the rows, by task. They are followed in this order, each by all tasks.
+
+    begins    the tasks that are going to be trained: a scan finds out what the rows are
+    centres   the alpha at m, with this sigma, becomes the centre
+    sums      a scan
+    products  a scan; its results are the change of m, or m
+    looks     questions
+    """
+
+    begins: tuple[int, ...] = ()
+    centres: Mapping[int, float] = field(default_factory=dict)
+    sums: Mapping[int, SumOf] = field(default_factory=dict)
+    products: Mapping[int, Product] = field(default_factory=dict)
+    looks: Mapping[int, Look] = field(default_factory=dict)
+
+    @property
+    def scans(self) -> int:
+        """Scans that it takes."""
+        return bool(self.begins) + bool(self.sums) + bool(self.products)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The rows' answers to a request.
+
+    greatest   C of their rows, of each task that begins
+    v          (features, axis) the w of alpha, a column for each task in `sums` in their order; None: not asked for
+    systems    the system of each of them
+    looks      answers to questions
+    """
+
+    greatest: Mapping[int, float]
+    v: Array | None
+    systems: Mapping[int, System]
+    looks: Mapping[int, Looked]
+
+
+class Rows(Protocol):
+    """All rows of a problem."""
+
+    def answer(self, request: Request) -> Reply:
+        """Follow the orders. Raises Interrupted."""
+
+
+def added(replies: Sequence[Reply]) -> Reply:
+    """The reply of all rows, of those of each machine, in the order of machines. The first one's systems change."""
+    first, *others = replies
+    looks, greatest = dict(first.looks), dict(first.greatest)
+    v = None if first.v is None else first.v.copy()  # arrays from another process may be read-only
+    for other in others:
+        if v is not None:
+            v += other.v
+        for number, system in first.systems.items():
+            system.merge(other.systems[number])
+        looks = {number: _both(looked, other.looks[number]) for number, looked in looks.items()}
+        greatest = {number: max(C, other.greatest[number]) for number, C in greatest.items()}
+    return Reply(greatest, v, first.systems, looks)
+
+
+def _both(one: Looked, other: Looked) -> Looked:
+    if isinstance(one, Slope):
+        assert isinstance(other, Slope)
+        return one.plus(other)
+    assert not isinstance(other, Slope)
+    return tuple(each.plus(another) for each, another in zip(one, other, strict=True))

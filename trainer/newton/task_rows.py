@@ -1,0 +1,74 @@
+"""What a task keeps of each row while Newton steps last, and its answers to questions about them."""
+
+import numpy as np
+
+from streamsvm.storage.rows.csr import Array
+from streamsvm.trainer.newton.requests import Figures, Look, Looked, Looks, Slope
+from streamsvm.trainer.newton.rows import RowLabels, chunks
+from streamsvm.trainer.problem.losses import Loss
+from streamsvm.trainer.problem.tasks import RowTerms
+
+
+class TaskRows:
+    """A task's m and centre of each row. alpha and h follow from them and are not kept: `proximal` computes them.
+
+    centre (n,): an alpha in its box, changed in place
+    change (n,) is what a scan fills: products, times the row's sign in classification; or m
+    """
+
+    def __init__(self, loss: Loss, labels: RowLabels, C: Array, alpha: Array) -> None:
+        self._loss, self._labels, self._C = loss, labels, C
+        self._chunks = chunks(len(alpha))
+        self._centre = alpha
+        self._m, self.change = np.zeros((2, len(alpha)))
+        self.largest_C = float(C.max(initial=0.0))
+
+    def proximal(self, terms: RowTerms, rows: Array | slice, sigma: float) -> tuple[Array, Array]:
+        """alpha and h (k,) of these rows at m; `terms` are the terms of the rows."""
+        return self._loss.proximal(terms, self._centre[rows], sigma, self._m[rows])
+
+    def stand_at_alpha(self, sigma: float) -> None:
+        """Make alpha the centre."""
+        for chunk in self._chunks:
+            self._centre[chunk], _ = self.proximal(self._labels.terms(self._C, chunk), chunk, sigma)
+
+    def answer(self, look: Look) -> Looked:
+        """See `Looks`."""
+        if look.kind is Looks.SLOPE:
+            return self._slope(look)
+        if look.kind is Looks.CHECK:
+            self.change += self._m  # m at v: no third array is needed
+            return self._evaluate(look, self.change, alpha_of=self._m), self._evaluate(look, self._m)
+        if look.kind is Looks.MOVE:
+            for chunk in self._chunks:
+                self._m[chunk] += look.t * self.change[chunk]
+        else:
+            self._m[:] = self.change
+        before = (self._evaluate(look, self._m, at_centre=True),) if look.kind is Looks.BEGIN else ()
+        return *before, self._evaluate(look, self._m)
+
+    def _slope(self, look: Look) -> Slope:
+        first = second = 0.0
+        for chunk in self._chunks:
+            change, terms = self.change[chunk], self._labels.terms(self._C, chunk)
+            alpha, h = self._loss.proximal(terms, self._centre[chunk], look.sigma, self._m[chunk] + look.t * change)
+            first += float(alpha @ change)
+            second += float(h @ (change * change))
+        return Slope(first, second)
+
+    def _evaluate(self, look: Look, every_m: Array, alpha_of: Array | None = None, at_centre: bool = False) -> Figures:
+        """Sums at m (n,) and at an alpha: that of m, that of another m (`alpha_of`), or the centre (`at_centre`)."""
+        losses = dual = total = moved = 0.0
+        free, M_plus, M_minus = 0, -np.inf, np.inf
+        for chunk in self._chunks:
+            terms, m, centre = self._labels.terms(self._C, chunk), every_m[chunk], self._centre[chunk]
+            at = m if alpha_of is None else alpha_of[chunk]
+            alpha, h = self._loss.proximal(terms, centre, look.sigma, at)
+            alpha = centre if at_centre else alpha
+            PG = self._loss.projected_gradient(terms, m, alpha)
+            losses, dual = losses + self._loss.losses(terms, m), dual + self._loss.dual(terms, alpha)
+            total += float(alpha.sum())
+            moved += float(np.sum((alpha - centre) ** 2))
+            free += int(np.count_nonzero(h))
+            M_plus, M_minus = max(M_plus, PG.max(initial=-np.inf)), min(M_minus, PG.min(initial=np.inf))
+        return Figures(losses, dual, total, moved, free, float(M_plus), float(M_minus))
