@@ -12,10 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, column_or_1d, validate_data
 
 from streamsvm.bars import progress_bar
-from streamsvm.ends import are_reached, ends, given_ends
 from streamsvm.errors import SlowerTraining, told_plainly
 from streamsvm.frames import column_names, selected
 from streamsvm.labels import Labels
+from streamsvm.parameters import are_reached, ends, given_ends
 from streamsvm.prediction import Certificate, Predictions
 from streamsvm.results import cv_results, plot_history
 from streamsvm.service.jobs.fields.descriptions import FIELDS

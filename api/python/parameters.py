@@ -1,4 +1,4 @@
-"""Parameters of an estimator: those that are fields of a job are told in its docstring as the field is described."""
+"""Parameters of an estimator: those that are fields of a job have the field's description and its defaults."""
 
 import inspect
 import re
@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from streamsvm.service.jobs.fields.descriptions import FIELDS
+from streamsvm.service.jobs.fields.spec import end_of
 from streamsvm.service.jobs.fields.texts import parameter
 
+AUTO = "auto"  # relative_gap follows from the tolerance and the kernel
 _WIDTH = 112
 _Kind = TypeVar("_Kind", bound=type)
 
@@ -29,3 +31,24 @@ def described(kind: _Kind) -> _Kind:
 def keep_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
     """Set each parameter that `__init__` was given as the attribute of its name, as scikit-learn asks."""
     vars(estimator).update({name: value for name, value in given.items() if name != "self"})
+
+
+def given_ends(tolerance: float | None, relative_gap: float | str | None) -> dict[str, Any]:
+    """The fields that these parameters set in a job, which fills in all others itself."""
+    if relative_gap != AUTO:
+        return {"tolerance": tolerance, "relative_gap": relative_gap}
+    return {} if tolerance is None else {"tolerance": tolerance}
+
+
+def ends(tolerance: float | None, relative_gap: float | str | None, kernel: str) -> tuple[float | None, float | None]:
+    """The tolerance and the relative gap of a job of these parameters."""
+    given = given_ends(tolerance, relative_gap)
+    known = {name: FIELDS[name].default for name in ("tolerance", "relative_gap")}
+    found = {**known, **end_of({"kernel": kernel, **given}), **given}
+    return found["tolerance"], found["relative_gap"]
+
+
+def are_reached(wanted: tuple[float | None, float | None], gap: float, relative_gap: float) -> bool:
+    """Whether M+ - M- and the relative gap are both as small as is wanted; None: that one does not matter."""
+    pairs = [(now, most) for now, most in zip((gap, relative_gap), wanted, strict=True) if most is not None]
+    return bool(pairs) and all(now <= most for now, most in pairs)

@@ -7,7 +7,7 @@ import numpy as np
 from streamsvm.reader.stream.passes import Passes
 from streamsvm.storage.errors import CheckpointUnsound
 from streamsvm.storage.features.visits import UNMAPPED, Visited
-from streamsvm.storage.files.scratch import scratch
+from streamsvm.storage.files.arrays import scratch
 from streamsvm.storage.rows.csr import INDEX, VALUE, Array
 from streamsvm.storage.rows.segment import CODE, NORM, OFFSET, ROW_WEIGHT, TARGET, Segment
 from streamsvm.storage.run.checkpoint import Checkpoint

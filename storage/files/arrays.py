@@ -1,9 +1,11 @@
-"""Reads numpy's files of arrays in processes of several threads.
+"""Arrays in files: numpy's, read in processes of several threads, and those in unnamed files.
 
 numpy reads an array's header as a Python literal, and CPython before 3.11.8 raises SystemError when two threads
 read a literal at once. So one thread at a time reads a header; the arrays themselves are read side by side.
 """
 
+import os
+import tempfile
 import threading
 import zipfile
 from pathlib import Path
@@ -82,3 +84,15 @@ def member_array(archive: zipfile.ZipFile, name: str) -> Array:
     """One array of an open .npz file."""
     with archive.open(f"{name}.npy") as member:
         return read_array(member)
+
+
+def scratch(directory: Path, dtype: np.dtype, *shape: int) -> Array:
+    """An array of this shape in an unnamed file of the directory, which the kernel deletes with its last user.
+
+    The disk holds its pages, not memory. Raises OSError if the disk has no room.
+    """
+    size = int(np.prod(shape)) * dtype.itemsize
+    with tempfile.TemporaryFile(dir=directory) as file:
+        # Allocate the disk now: writing to a hole of a sparse file on a full disk would kill the process.
+        os.posix_fallocate(file.fileno(), 0, max(1, size))
+        return np.asarray(np.memmap(file, dtype, "r+", shape=shape)) if size else np.empty(shape, dtype)

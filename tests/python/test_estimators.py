@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC, LinearSVR
 
 from streamsvm import InvalidInput, StreamSVC, StreamSVR, load
-from streamsvm.ends import given_ends
+from streamsvm.parameters import given_ends
 from streamsvm.service.jobs.fields.spec import parse_spec
 from tests.contracts.problems import random_problem
 

@@ -164,3 +164,16 @@ def half_squares(w: Array, n_figures: int) -> Array:
 def relative_gap(primal: float, dual: float) -> float:
     """(P - D) / P: a bound on how far P is from the optimum, relative to P. 0 where P is 0: no row costs anything."""
     return (primal - dual) / primal if primal else 0.0
+
+
+def certificate_of(primal: float, dual: float, M_plus: float, M_minus: float, w_error: float) -> dict[str, float]:
+    """A certificate of all rows at one w, as a task's result has it."""
+    return {
+        "m_plus": M_plus,
+        "m_minus": M_minus,
+        "gap": M_plus - M_minus,
+        "primal_objective": primal,
+        "dual_objective": dual,
+        "relative_duality_gap": relative_gap(primal, dual),
+        "w_error": w_error,
+    }

@@ -12,10 +12,9 @@ import numpy as np
 
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.state import State
-from streamsvm.trainer.problem.objective import relative_gap
+from streamsvm.trainer.problem.objective import certificate_of, relative_gap
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.shared_state import SHOWN_OF_LANE
-from streamsvm.trainer.updates.certificate import certificate_of
 from streamsvm.trainer.updates.progress import Progress
 from streamsvm.trainer.updates.statistics import SweepStatistics
 

@@ -11,9 +11,8 @@ import numpy as np
 from streamsvm.service.cluster.rounds.messages import COUNTED
 from streamsvm.storage.run.slowdowns import bits_of, told
 from streamsvm.storage.run.state import State
-from streamsvm.trainer.problem.objective import relative_gap
+from streamsvm.trainer.problem.objective import certificate_of, relative_gap
 from streamsvm.trainer.shared_state import HandedBack
-from streamsvm.trainer.updates.certificate import certificate_of
 from streamsvm.trainer.updates.convergence import lane_result
 
 if TYPE_CHECKING:

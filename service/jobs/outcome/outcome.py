@@ -12,7 +12,7 @@ import numpy as np
 from streamsvm.service.jobs.outcome.cross_validation import CrossValidation
 from streamsvm.service.jobs.plan.lanes import Lane
 from streamsvm.service.jobs.plan.plan import JobPlan
-from streamsvm.storage.files.scratch import scratch
+from streamsvm.storage.files.arrays import scratch
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.models.support_vectors import joined
 

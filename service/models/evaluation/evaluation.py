@@ -36,7 +36,7 @@ from streamsvm.service.models.predicting.input_match import Matched, match_datas
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.errors import StorageError
-from streamsvm.storage.files.scratch import scratch
+from streamsvm.storage.files.arrays import scratch
 from streamsvm.storage.machine.child import die_with_parent
 from streamsvm.storage.machine.resources import usable_cores
 from streamsvm.storage.models.decision import decision_values
