@@ -3,20 +3,26 @@
 import json
 import os
 from dataclasses import asdict, replace
+from math import isfinite
 from typing import Any
 
 from streamsvm.storage.run.state import State
 from streamsvm.trainer.settings import TrainerSettings
-from streamsvm.trainer.updates.progress import Progress, Sweep
+from streamsvm.trainer.updates.progress import NewtonStep, Progress, Sweep, TaskStep
 
-NOT_IN_HISTORY = {"is_worth_a_look", "lanes", "sweeps"}  # fields of Progress left out, or written in another form
+NOT_IN_HISTORY = {
+    "is_worth_a_look",
+    "lanes",
+    "sweeps",
+    "newton",
+}  # fields of Progress left out, or written in another form
 
 
 def report(
     progress: Progress, settings: TrainerSettings, state: State, elapsed: float, slowdowns: list[dict[str, str]]
 ) -> dict:
     """The line of a pass in a job's history."""
-    own = asdict(replace(progress, lanes=(), sweeps=()))
+    own = asdict(replace(progress, lanes=(), sweeps=(), newton=()))
     fields = {name.rstrip("_").lower(): value for name, value in own.items() if name not in NOT_IN_HISTORY}
     reader = ("rows_streamed", "rows_screened", "resident_rows", "resident_bytes", "evicted_rows")
     waits = ("reader_wait_seconds", "trainer_wait_seconds")
@@ -28,6 +34,7 @@ def report(
         "relative_gap_bound": progress.relative_gap_bound,
         **({"lanes": _of_lanes(progress, settings.lane)} if progress.lanes else {}),
         **({"sweeps": [_of_sweep(sweep, settings.lane) for sweep in progress.sweeps]} if progress.sweeps else {}),
+        **({"newton": [_of_step(step, settings.lane) for step in progress.newton]} if progress.newton else {}),
         **{name: state.control[name] for name in (*reader, *waits)},
         "elapsed_seconds": elapsed,
         **({"slowdowns": slowdowns} if slowdowns else {}),
@@ -51,14 +58,34 @@ def _of_lanes(progress: Progress, first: int) -> list[dict]:
 
 def _of_sweep(sweep: Sweep, first: int) -> dict:
     lanes = [{"lane": number, **_gaps(lane)} for number, lane in enumerate(sweep.found.lanes, first)]
-    return {
-        "sweep": sweep.number,
-        "elapsed_seconds": sweep.elapsed_seconds,
-        **_gaps(sweep.found),
-        "dual_objective": sweep.found.dual_objective,
-        "primal_bound": sweep.found.primal_bound,
-        **({"lanes": lanes} if lanes else {}),
+    own = {"sweep": sweep.number, "elapsed_seconds": sweep.elapsed_seconds, **_figures(sweep.found)}
+    return {**own, "lanes": lanes} if lanes else own
+
+
+def _of_step(step: NewtonStep, first: int) -> dict:
+    """A Newton step; rows and sigma are those of the largest system, and of each lane that takes part."""
+    lanes = [
+        {"lane": first + number, **_system(step.tasks.get(number)), **_gaps(lane)}
+        for number, lane in enumerate(step.found.lanes)
+    ]
+    own = {
+        "step": step.number,
+        "elapsed_seconds": step.elapsed_seconds,
+        "scans": step.scans,
+        **_system(step.largest),
+        **_figures(step.found),
     }
+    return {**own, "lanes": lanes} if lanes else own
+
+
+def _system(taking_part: TaskStep | None) -> dict[str, float | None]:
+    """Rows and sigma; null for a lane that does not take part; sigma null for smooth losses, which need none."""
+    rows, sigma = taking_part or (None, None)
+    return {"system_rows": rows, "sigma": sigma if sigma is not None and isfinite(sigma) else None}
+
+
+def _figures(found: Progress) -> dict[str, float]:
+    return {**_gaps(found), "dual_objective": found.dual_objective, "primal_bound": found.primal_bound}
 
 
 def _gaps(found: Progress) -> dict[str, float]:

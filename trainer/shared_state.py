@@ -12,10 +12,10 @@ from streamsvm.storage.models.support_vectors import Machine
 from streamsvm.storage.rows.cache import Step
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.slowdowns import bits_of
-from streamsvm.storage.run.state import State, pass_stamp
+from streamsvm.storage.run.state import SOLVER_PHASES, State, pass_stamp
 from streamsvm.trainer.problem.objective import half_squares
 from streamsvm.trainer.updates.limits import Ended, Limits
-from streamsvm.trainer.updates.progress import Progress
+from streamsvm.trainer.updates.progress import NewtonStep, Progress
 
 T = TypeVar("T")
 SHOWN_OF_LANE = ("M_plus", "M_minus", "dual_objective", "primal_bound")
@@ -79,6 +79,10 @@ class SharedState:
         """Note that faster ways have been given up, see storage.run.slowdowns."""
         if codes:
             self.control["slowdowns"] = int(self.control["slowdowns"]) | bits_of(codes)
+
+    def enter(self, phase: str) -> None:
+        """Show that the solver enters a phase of SOLVER_PHASES."""
+        self.control["solver_phase"] = 1 + SOLVER_PHASES.index(phase)
 
     def has_committed(self, number: int) -> bool:
         """Whether the reader has brought this step."""
@@ -224,3 +228,11 @@ class SharedState:
         for lane, each in enumerate(progress.lanes or (progress,)):
             for name in SHOWN_OF_LANE:
                 self._state.lanes[name][lane] = getattr(each, name)
+
+    def show_step(self, step: NewtonStep) -> None:
+        """Write a Newton step into the state, and the figures after it."""
+        rows, sigma = step.largest
+        of_step = {"newton_steps": step.number, "scans": step.scans, "system_rows": rows, "sigma": sigma}
+        for name, value in of_step.items():
+            self.control[name] = value
+        self.show(step.found)

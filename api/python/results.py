@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from streamsvm.service.jobs.fields.fold_metrics import LESS_IS_BETTER
-from streamsvm.service.jobs.progress.plots import FIGURES, draw_curves, lane_curves, lane_figure
+from streamsvm.service.jobs.progress.plots import FIGURES, draw_curves, lane_curves, lane_figure, newton_curves
 from streamsvm.storage.rows.csr import Array
 
 
@@ -57,7 +57,8 @@ def plot_history(
         ax = plt.subplots(layout="constrained")[1]
     curves, name = lane_curves(history), lane_figure(history)
     several = {lane: f"problem {lane + 1}" for lane in curves}
-    draw_curves(ax, curves, set(), several if len(curves) > 1 else dict.fromkeys(curves, FIGURES[name]))
+    names = several if len(curves) > 1 else dict.fromkeys(curves, FIGURES[name])
+    draw_curves(ax, curves, set(), names, newton_curves(history))
     wanted, label = (tolerance, "tolerance") if name == "gap" else (relative_gap, "relative gap wanted")
     if wanted is not None:
         ax.axhline(wanted, linestyle="--", color="grey", label=label)

@@ -46,7 +46,7 @@ class Display:
         self.say(
             f"pass {record['pass']}: M+ - M- {short(record['gap'])}, dual {short(record['dual_objective'], 8)}, "
             f"relative gap <= {short(record['relative_gap_bound'])}, {format_size(record['resident_bytes'])} cached, "
-            f"{record['elapsed_seconds']:.1f} s"
+            f"{_newton_steps(len(record.get('newton', ())))}{record['elapsed_seconds']:.1f} s"
         )
 
     def show_slowdowns(self, record: dict[str, Any]) -> None:
@@ -73,7 +73,7 @@ class Display:
         """Show a job's result, and the model's file if there is one."""
         certificate = result["certificate"]
         outcome = "converged" if result["converged"] else "not converged"
-        self.say(f"{outcome} ({result['stop_reason']}) after {passes(result['passes'])}: {_reached(certificate)}")
+        self.say(f"{outcome} ({result['stop_reason']}) after {made(result)}: {_reached(certificate)}")
         if warning := warning_of(result["machine"]) if "machine" in result else None:
             self.say(f"warning: {warning}")
         if output is not None:
@@ -107,7 +107,7 @@ class Picture(Display):
     def picture(self, width: int = WIDTH) -> list[str]:
         """Draw M+ - M- up to now."""
         is_utf = (sys.stderr.encoding or "").lower().startswith("utf")
-        return picture(self.curve.values, self.curve.unit, self._tolerance, width, is_utf)
+        return picture(self.curve.values, self.curve.caption, self._tolerance, width, is_utf)
 
 
 class TerminalPicture(Picture):
@@ -166,12 +166,9 @@ def display(is_json: bool, tolerance: float | None, relative_gap: float | None =
 
 
 def progress_line(progress: dict[str, Any], tolerance: float | None, relative_gap: float | None = None) -> str:
-    """A line with pass, block or sweep, M+ - M- and the tolerance, the relative gap if it ends the job, dual objective,
-    rows a second, remaining time."""
-    place = (
-        f"sweep {progress['sweep']}" if progress["sweep"] else f"block {progress['block']}/{progress['blocks'] or '?'}"
-    )
-    parts = [f"pass {progress['pass']} {place}"]
+    """A line with pass, block, sweep or Newton step, M+ - M- and the tolerance, the relative gap if it ends the job,
+    dual objective, rows a second, remaining time."""
+    parts = [f"pass {progress['pass']} {_place(progress)}"]
     if progress["gap"] is not None:
         against = f" of {short(tolerance)}" if tolerance is not None else ""
         parts.append(f"M+ - M- {short(progress['gap'])}{against}")
@@ -184,6 +181,29 @@ def progress_line(progress: dict[str, Any], tolerance: float | None, relative_ga
     if progress["eta_seconds"] is not None:
         parts.append(f"{duration(progress['eta_seconds'])} left")
     return "  ".join(parts)
+
+
+def _place(progress: Mapping[str, Any]) -> str:
+    """Where in its pass a job is; a job of an older service does not tell the phase of its solver."""
+    if progress.get("solver_phase") == "newton" and progress["newton"]:
+        return f"Newton step {progress['newton']['step']} ({progress['newton']['scans']} scans)"
+    if progress["sweep"]:
+        return f"sweep {progress['sweep']}"
+    return f"block {progress['block']}/{progress['blocks'] or '?'}"
+
+
+def made(result: Mapping[str, Any]) -> str:
+    """Write how much work there was: 1 pass; 2 passes, 5 sweeps; 1 pass, 5 sweeps, 12 Newton steps in 26 scans."""
+    told = [passes(result["passes"])]
+    if result.get("sweeps"):
+        told.append(_counted(result["sweeps"], "sweep"))
+    if result.get("newton_steps"):
+        told.append(f"{_counted(result['newton_steps'], 'Newton step')} in {result['scans']} scans")
+    return ", ".join(told)
+
+
+def _newton_steps(count: int) -> str:
+    return f"{_counted(count, 'Newton step')}, " if count else ""
 
 
 def _in_liblinears_words(figures: Mapping[str, float | None]) -> list[str]:
@@ -208,7 +228,11 @@ def duration(seconds: float) -> str:
 
 def passes(count: int) -> str:
     """Write a number of passes: 1 pass, 2 passes."""
-    return "1 pass" if count == 1 else f"{count} passes"
+    return _counted(count, "pass", "passes")
+
+
+def _counted(count: int, name: str, plural: str | None = None) -> str:
+    return f"1 {name}" if count == 1 else f"{count} {plural or name + 's'}"
 
 
 def short(number: float | None, digits: int = 3) -> str:

@@ -1,4 +1,4 @@
-"""Draws M+ - M- as text: a bar for each sweep, whose height is the logarithm."""
+"""Draws M+ - M- as text: a bar for each sweep and Newton step, whose height is the logarithm."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,41 +12,60 @@ _EIGHTHS = len(_BLOCKS) - 1
 
 
 class GapCurve:
-    """M+ - M- of one lane after each sweep, or each pass if the solver has no sweeps, collected from a job's progress.
+    """M+ - M- of one lane after each sweep and Newton step, or each pass if there are neither, from a job's progress.
 
-    values  one for each sweep from the first on; a sweep that no progress reported has the value of the one before
+    values    one for each from the first on; one that no progress reported has the value of the one before
+    n_newton  number of values that are of Newton steps
     """
 
     def __init__(self) -> None:
-        self.values: list[float] = []
         self.unit = "sweep"
         self._lane: Any = None
-        self._sweep = self._before = 0  # the latest sweep of this pass, and the number of sweeps of earlier passes
+        self._begin()
+
+    @property
+    def caption(self) -> str:
+        """Says what the values are of."""
+        if not self.n_newton:
+            return f"{self.unit} 1 to {len(self.values)}"
+        return f"sweeps: {len(self.values) - self.n_newton}, Newton steps: {self.n_newton}"
 
     def note(self, progress: Mapping[str, Any]) -> None:
         """Add a job's progress; progress of another lane begins a new curve."""
         if progress["lane"] != self._lane:
             self._lane = progress["lane"]
-            self.values, self._sweep, self._before = [], 0, 0
-        gap, sweep = progress["gap"], progress["sweep"]
+            self._begin()
+        gap, sweep, step = progress["gap"], progress["sweep"], (progress.get("newton") or {"step": 0})["step"]
         if gap is None or not 0 < gap < math.inf:
             return
-        self.unit = "sweep" if sweep else "pass"
-        if sweep < self._sweep:
-            self._before = len(self.values)
-        self._sweep = sweep
-        number = self._before + sweep if sweep else progress["pass"]
+        self.unit = "sweep" if sweep or step else "pass"
+        new = self._new(sweep, step)
+        number = len(self.values) + new if sweep or step else progress["pass"]
         last = self.values[-1] if self.values else gap
         self.values += [last] * (number - len(self.values))
         self.values[-1] = gap
 
+    def _begin(self) -> None:
+        self.values: list[float] = []
+        self.n_newton = 0
+        self._sweep = self._step = 0  # the latest sweep of this pass, and the latest Newton step of all passes
+
+    def _new(self, sweep: int, step: int) -> int:
+        """Return the number of sweeps and Newton steps since the last progress."""
+        n_sweeps = sweep - self._sweep if sweep >= self._sweep else sweep
+        n_steps = max(0, step - self._step)  # an attempt that goes on from a checkpoint repeats steps
+        self._sweep, self._step = sweep, step
+        self.n_newton += n_steps
+        return n_sweeps + n_steps
+
 
 def picture(
-    values: Sequence[float], unit: str, tolerance: float | None, width: int = WIDTH, blocks: bool = True
+    values: Sequence[float], caption: str, tolerance: float | None, width: int = WIDTH, blocks: bool = True
 ) -> list[str]:
     """Draw values > 0; returns lines of text, none if there are no values. A dotted line marks the tolerance.
 
-    blocks  use Unicode block characters, else ASCII
+    caption  says what the values are of
+    blocks   use Unicode block characters, else ASCII
     """
     if not values:
         return []
@@ -63,7 +82,7 @@ def picture(
             bar = f"{bar.replace(' ', '.').ljust(width, '.')} tolerance"
         lines.append(f"{_label(low, high, row, rows):>{_MARGIN}} |{bar.rstrip()}")
     each = len(values) / len(bars)
-    caption = f"{unit} 1 to {len(values)}" + ("" if each <= 1 else f", {each:.3g} a bar")
+    caption += "" if each <= 1 else f", {each:.3g} a bar"
     return [*lines, f"{_number(low):>{_MARGIN}} +{'-' * width}", f"{'':{_MARGIN}}  {caption}"]
 
 

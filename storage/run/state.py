@@ -16,6 +16,9 @@ RUN_FILE, CACHE_FILE = "run.json", "cache"
 
 INTEGER, REAL = np.dtype("<i8"), np.dtype("<f8")
 
+# Phases of a solver that tells its own: rows are read in; it sweeps over all rows; it makes Newton steps.
+SOLVER_PHASES = ("stream", "sweep", "newton")
+
 # name, type, writer. Eight bytes each, so that a read never sees half of a write.
 CONTROL = (
     # reader
@@ -39,6 +42,12 @@ CONTROL = (
     ("trainer_wait_seconds", REAL, "trainer"),
     ("finished_passes", INTEGER, "trainer"),
     ("sweeps", INTEGER, "trainer"),  # over the active set, at the end of the last pass begun; 0: it is streaming
+    ("solver_phase", INTEGER, "trainer"),  # its place in SOLVER_PHASES, from 1; 0: the solver does not tell it
+    ("sweeps_made", INTEGER, "trainer"),  # this and the next two are over all passes
+    ("newton_steps", INTEGER, "trainer"),
+    ("scans", INTEGER, "trainer"),  # that Newton steps made
+    ("system_rows", INTEGER, "trainer"),  # in the largest system of the last Newton step; 0: there was no step
+    ("sigma", REAL, "trainer"),  # of the task that had this system
     # this and all below as of the last finished pass, or of its last sweep; of several lanes, of the worst
     ("updates", INTEGER, "trainer"),
     ("M_plus", REAL, "trainer"),
@@ -69,7 +78,8 @@ KEPT_ARRAYS = ("alpha", "score", "visited", "skipped")
 KEPT = (
     "pass", "rows_streamed", "rows_screened", "read_bytes", "evicted_rows", "reader_wait_seconds",
     "trainer_wait_seconds", "finished_passes", "sweeps", "updates", "M_plus", "M_minus", "rows_unvisited",
-    "dual_objective", "primal_bound", "free_rows", "elapsed_seconds",
+    "dual_objective", "primal_bound", "free_rows", "elapsed_seconds", "sweeps_made", "newton_steps", "scans",
+    "system_rows", "sigma", "solver_phase",
 )  # fmt: skip
 
 # Figures of each lane.

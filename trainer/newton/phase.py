@@ -1,9 +1,10 @@
 """Newton steps in a job: where they begin and end, what they show, and what they leave to the solver."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
+from streamsvm.storage.rows.csr import EMPTY, Array
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.newton.choice import is_newton_quicker, system_size
 from streamsvm.trainer.newton.own_rows import OwnRows
@@ -16,7 +17,7 @@ from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.sweeps.outlook import Outlook
 from streamsvm.trainer.sweeps.sweep import Threads
 from streamsvm.trainer.updates.convergence import StoppingTargets
-from streamsvm.trainer.updates.progress import Sweep
+from streamsvm.trainer.updates.progress import NewtonStep, Progress, TaskStep
 from streamsvm.trainer.updates.updater import Parts
 
 _NEARER = 0.9  # of the targets asked for: the certificate adds up in another order, and may come out a little higher
@@ -25,12 +26,19 @@ _NEARER = 0.9  # of the targets asked for: the certificate adds up in another or
 class NewtonPhase:
     """`run` it over a store of all rows.
 
-    has_begun   it has been run
-    has_failed  the systems are too large, or a task is stuck: only sweeps remain
-    shown       steps of the last run, for the history
+    goes_on  it has begun, perhaps before the checkpoint that `kept` comes from, and has not failed: no sweep is needed
+             before it runs. It fails if systems are too large, or a task is stuck; then only sweeps remain
+    shown    steps of the last run, for the history
     """
 
-    def __init__(self, settings: TrainerSettings, parts: Parts, cursor: Cursor, threads: Threads) -> None:
+    def __init__(
+        self,
+        settings: TrainerSettings,
+        parts: Parts,
+        cursor: Cursor,
+        threads: Threads,
+        kept: Mapping[str, Array] = EMPTY,
+    ) -> None:
         self._settings, self._cursor, self._threads = settings, cursor, threads
         self._variables, self._statistics, _ = parts
         self._shared, self._targets = cursor.shared, StoppingTargets.of(settings)
@@ -38,12 +46,26 @@ class NewtonPhase:
         # Without a target there is no end to be near to.
         is_swept = settings.pace == "fixed" or settings.tasks.is_joint or cursor.round is not None
         self._is_ruled_out = is_swept or not self._targets.is_bound
-        self.has_begun = self.has_failed = False
-        self.shown: list[Sweep] = []
+        self._sigma = kept.get(
+            "sigma", np.full(settings.tasks.count, np.nan)
+        ).copy()  # of each task; nan before its steps
+        self._has_begun = not self._is_ruled_out and not np.isnan(self._sigma).all()
+        self._has_failed = False
+        self._scans_before = 0  # made by earlier runs
+        self.shown: list[NewtonStep] = []
+
+    @property
+    def goes_on(self) -> bool:
+        """See above."""
+        return self._has_begun and not self._has_failed
+
+    def resumable(self) -> dict[str, Array]:
+        """The arrays from which a new phase goes on, as its `kept`."""
+        return {"sigma": self._sigma} if self.goes_on else {}
 
     def is_quicker(self, sweeps: int, outlook: Outlook) -> bool:
         """Whether to end training by Newton steps, see trainer.newton.choice."""
-        if self._is_ruled_out or self.has_failed or not is_newton_quicker(sweeps, outlook):
+        if self._is_ruled_out or self._has_failed or not is_newton_quicker(sweeps, outlook):
             return False
         has_room = system_size(outlook) <= self._settings.newton_equations
         if not has_room:
@@ -55,7 +77,8 @@ class NewtonPhase:
         step, variables = self._cursor.step, self._variables
         variables.begin()
         variables.end()
-        self.has_begun, self.shown = True, []
+        self._has_begun, self.shown = True, []
+        self._scans_before = int(self._shared.control["scans"])
         numbers = np.flatnonzero(variables.is_trained[: self._settings.tasks.count]).tolist()
         alpha, w = variables.alpha[: step.n_rows], variables.w[: step.width]
         scans = Scans(store, step.n_rows, self._settings.visited, self._threads, self._going)
@@ -63,10 +86,11 @@ class NewtonPhase:
         most = self._settings.newton_equations
         try:
             rows = OwnRows(self._settings.tasks, scans, alpha, len(w))
-            steps = NewtonSteps(self._settings.tasks, rows, w, numbers, self._is_near, most)
+            steps = NewtonSteps(self._settings.tasks, rows, w, numbers, self._is_near, most, self._sigma)
             while steps.active and not is_late():
+                taking_part = steps.taking_part()
                 steps.step()
-                self._stand(steps)
+                self._show(self._put_back(steps), steps.scans, taking_part)
                 if self._cursor.checkpoints.is_due(ends_pass=False):
                     self._cursor.checkpoints.make_within(step, variables.whole_w)
             self._give_up_if(any(task.is_stuck for task in steps.each.values()), "newton_given_up")
@@ -74,11 +98,11 @@ class NewtonPhase:
             is_too_large = isinstance(error, TooLarge)
             self._give_up_if(is_too_large, "newton_given_up" if most == LARGEST else "newton_without_room")
             if steps is not None:
-                self._stand(steps)
+                self._shared.show(self._put_back(steps))
         self._note_all(step.n_rows)
 
     def _give_up_if(self, has_failed: bool, because: str) -> None:
-        self.has_failed = has_failed
+        self._has_failed = has_failed
         if has_failed:
             self._shared.slow_down({because})
 
@@ -92,8 +116,8 @@ class NewtonPhase:
             self._shared.beat()
             yield rows
 
-    def _stand(self, steps: NewtonSteps) -> None:
-        """Write back alpha, w and figures as the steps have them now, for checkpoints and for those who watch."""
+    def _put_back(self, steps: NewtonSteps) -> Progress:
+        """Write back alpha, w and sigma as the steps have them now, for checkpoints; returns the figures there."""
         reached, each = steps.put_back(), list(steps.each.values())
         self._statistics.take_exact(
             list(steps.each),
@@ -102,9 +126,16 @@ class NewtonPhase:
             np.array([[task.found.M_plus for task in each], [task.found.M_minus for task in each]]),
             np.array([task.primal for task in each]),
         )
-        progress = self._statistics.progress(self._cursor.step, rows_unvisited=0)
-        self._shared.show(progress)
-        self.shown.append(Sweep(len(self.shown) + 1, self._shared.elapsed_seconds, progress))
+        for number, task in steps.each.items():
+            self._sigma[number] = task.sigma
+        return self._statistics.progress(self._cursor.step, rows_unvisited=0)
+
+    def _show(self, progress: Progress, scans: int, taking_part: Mapping[int, TaskStep]) -> None:
+        """Show a step, and note it for the history."""
+        number, elapsed = int(self._shared.control["newton_steps"]) + 1, self._shared.elapsed_seconds
+        step = NewtonStep(number, elapsed, self._scans_before + scans, progress, taking_part)
+        self._shared.show_step(step)
+        self.shown.append(step)
 
     def _note_all(self, n_rows: int) -> None:
         """Note that every row has been visited, without a change of its score."""

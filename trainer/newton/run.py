@@ -8,6 +8,7 @@ from streamsvm.trainer.newton.system import LARGEST, is_of_features
 from streamsvm.trainer.newton.task import IsNear, TaskSteps
 from streamsvm.trainer.problem.losses import make_loss
 from streamsvm.trainer.problem.tasks import Tasks
+from streamsvm.trainer.updates.progress import TaskStep
 
 
 class NewtonSteps:
@@ -16,11 +17,19 @@ class NewtonSteps:
     w (features, width): where it begins, the w of the rows' alpha. It is that again only after `put_back`
     numbers  of the tasks that are trained
     most     equations that a system may have
+    sigma    of each task when it took its last step before; nan: it begins anew
     scans    that have been made; requests: that have been answered
     """
 
     def __init__(
-        self, tasks: Tasks, rows: Rows, w: Array, numbers: list[int], is_near: IsNear, most: int = LARGEST
+        self,
+        tasks: Tasks,
+        rows: Rows,
+        w: Array,
+        numbers: list[int],
+        is_near: IsNear,
+        most: int = LARGEST,
+        sigma: Array | None = None,
     ) -> None:
         self._rows, self._most, self._all_w = rows, most, w
         self.scans = self.requests = 0
@@ -29,13 +38,17 @@ class NewtonSteps:
         if numbers:
             greatest = self._ask(Request(begins=tuple(numbers))).greatest
             for number, task in self.each.items():
-                task.begin(greatest[number])
+                task.begin(greatest[number], np.nan if sigma is None else float(sigma[number]))
             self._products()
 
     @property
     def active(self) -> dict[int, TaskSteps]:
         """The tasks that still go on, by number."""
         return {number: task for number, task in self.each.items() if not (task.is_done or task.is_stuck)}
+
+    def taking_part(self) -> dict[int, TaskStep]:
+        """Tasks that take part in the next step, by their numbers."""
+        return {number: TaskStep(task.found.free, task.sigma) for number, task in self.active.items()}
 
     def step(self) -> None:
         """Two scans: for v and the systems, then for the products that tasks ask for. Raises Interrupted, TooLarge."""

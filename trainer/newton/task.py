@@ -46,10 +46,11 @@ class TaskSteps:
         self.product: Product | None = None
         self.look: Look | None = None
 
-    def begin(self, largest_C: float) -> None:
-        """Ask for m at w, knowing the largest C of a row."""
+    def begin(self, largest_C: float, sigma: float = np.nan) -> None:
+        """Ask for m at w, knowing the largest C of a row, and the sigma of steps that led here, if there were any."""
         self._largest_C = largest_C or 1.0
-        self.sigma = np.inf if self._loss.is_smooth else self._largest_C
+        sigma = self._largest_C if np.isnan(sigma) else sigma
+        self.sigma = np.inf if self._loss.is_smooth else sigma
         self._ask(self.w, Asks.POINT)
         self.look = Look(Looks.BEGIN, self.sigma)
 

@@ -29,7 +29,7 @@ from streamsvm.trainer.solvers.options import StreamOptions
 from streamsvm.trainer.sweeps.run import Shares, Store, Sweeps
 from streamsvm.trainer.sweeps.sweep import ResidentSweeps, is_worth_threads, shuffled, sweep, threads_for
 from streamsvm.trainer.updates.convergence import StoppingTargets, has_enough_sweeps, is_late
-from streamsvm.trainer.updates.progress import Progress, Sweep
+from streamsvm.trainer.updates.progress import NewtonStep, Progress, Sweep
 from streamsvm.trainer.updates.statistics import Visits
 from streamsvm.trainer.updates.updater import make_variables
 
@@ -101,7 +101,7 @@ class _Training:
         stack.callback(self._disk.shutdown)
         self._shared.slow_down(self._disk.slowdowns)
         targets = StoppingTargets.of(settings)
-        self._newton = NewtonPhase(settings, parts, cursor, both)
+        self._newton = NewtonPhase(settings, parts, cursor, both, kept)
         self._sweeps = Sweeps(parts, cursor, targets, both, kept, shares, cursor.round, self._newton.is_quicker)
         self._resident_sweeps = ResidentSweeps(
             self._residents.windows, self._shared.score, self._updater, self._streaming
@@ -111,10 +111,12 @@ class _Training:
             cursor.round.export.rows_from(self._windows)
         # P of a pass is unknown if its rows were all at hand, or if it began at another w than was published last.
         self._has_bound = False
-        cursor.checkpoints.keep(lambda: {**self._statistics.resumable(), **self._sweeps.resumable()})
+        resumed = (self._statistics, self._sweeps, self._newton)
+        cursor.checkpoints.keep(lambda: {name: each for part in resumed for name, each in part.resumable().items()})
 
     def passes(self) -> Generator[Progress, None, None]:
         section = None
+        self._shared.enter("stream")
         rng = self._rng(0, 0)
         self._skipped = self._disk.is_sealed
         if self._skipped:
@@ -197,25 +199,28 @@ class _Training:
     def _swept_passes(self, step: Step, primal: Array) -> Generator[Progress, None, None]:
         """Passes of sweeps over all rows, until the store that has them fails."""
         while (store := self._store()) is not None:
-            shown = self._train(store, step)
+            sweeps, newton = self._train(store, step)
             self._shared.slow_down(self._disk.slowdowns)
             progress = self._statistics.finish_pass(step, self._shared.count_unvisited(step), primal)
-            yield replace(progress, is_worth_a_look=True, sweeps=tuple(shown))
+            yield replace(progress, is_worth_a_look=True, sweeps=sweeps, newton=newton)
             primal = self._statistics.meet(self._shared.certified_primal)
             if store.is_open:
                 step = self._cursor.repeat(self._w)
         self._shared.forget_visits()
+        self._shared.enter("stream")
 
-    def _train(self, store: Store, step: Step) -> list[Sweep]:
+    def _train(self, store: Store, step: Step) -> tuple[tuple[Sweep, ...], tuple[NewtonStep, ...]]:
         """Sweeps, then Newton steps if these are the quicker end; or Newton steps at once, if they were before."""
-        shown: list[Sweep] = []
-        if not self._newton.has_begun or self._newton.has_failed:
+        sweeps: tuple[Sweep, ...] = ()
+        if not self._newton.goes_on:
+            self._shared.enter("sweep")
             self._sweeps.run(store, self._is_late, self._rng(step.pass_, 0, _SWEEPS))
-            shown += self._sweeps.shown
-        if self._sweeps.has_handed_on or (self._newton.has_begun and not self._newton.has_failed):
-            self._newton.run(store, lambda: is_late(self._shared.elapsed_seconds, self._settings.max_seconds))
-            shown += self._newton.shown
-        return shown
+            sweeps = tuple(self._sweeps.shown)
+            if not self._sweeps.has_handed_on:
+                return sweeps, ()
+        self._shared.enter("newton")
+        self._newton.run(store, lambda: is_late(self._shared.elapsed_seconds, self._settings.max_seconds))
+        return sweeps, tuple(self._newton.shown)
 
     def _store(self) -> Store | None:
         """The store that has all rows: the disk or the cache; None if neither has."""

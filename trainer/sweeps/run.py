@@ -234,7 +234,8 @@ class Sweeps:
 
     def _show(self, step: Step, number: int) -> None:
         progress = self._statistics.progress(step, rows_unvisited=0)
-        self._shared.control["sweeps"] += 1
+        for name in ("sweeps", "sweeps_made"):
+            self._shared.control[name] += 1
         self._shared.show(progress)
         if is_told(number):
             self.shown.append(Sweep(number, self._shared.elapsed_seconds, progress))

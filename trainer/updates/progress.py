@@ -1,6 +1,8 @@
 """Figures that a solver tells its caller after each pass."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from streamsvm.trainer.problem.objective import relative_gap
 
@@ -18,6 +20,7 @@ class Progress:
     is_worth_a_look     the solver asks for a certificate of the present w before it goes on
     lanes               progress of each task, where there are several: the figures above are those of the worst
     sweeps              figures after each sweep; after some only, if there were many (trainer.sweeps.sweep.is_told)
+    newton              figures after each Newton step
     """
 
     pass_: int
@@ -31,6 +34,7 @@ class Progress:
     is_worth_a_look: bool = field(default=False, kw_only=True)
     lanes: tuple["Progress", ...] = field(default=(), kw_only=True)
     sweeps: tuple["Sweep", ...] = field(default=(), kw_only=True)
+    newton: tuple["NewtonStep", ...] = field(default=(), kw_only=True)
 
     @property
     def gap(self) -> float:
@@ -60,6 +64,35 @@ class Sweep:
     number: int
     elapsed_seconds: float
     found: Progress
+
+
+class TaskStep(NamedTuple):
+    """A task in a Newton step: the rows that its system is made of, those with curvature, and its sigma."""
+
+    rows: int
+    sigma: float
+
+
+@dataclass(frozen=True)
+class NewtonStep:
+    """The end of a Newton step.
+
+    number   in the job, from 1
+    scans    that the job's steps have made so far
+    found    figures then
+    tasks    those that take part in the step, by their numbers
+    """
+
+    number: int
+    elapsed_seconds: float
+    scans: int
+    found: Progress
+    tasks: Mapping[int, TaskStep]
+
+    @property
+    def largest(self) -> TaskStep:
+        """The task with the most rows in its system."""
+        return max(self.tasks.values())
 
 
 @dataclass(frozen=True)

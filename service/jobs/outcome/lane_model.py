@@ -10,6 +10,7 @@ import numpy as np
 
 from streamsvm.service.jobs.fields.features import asked_maps
 from streamsvm.service.jobs.plan.plan import JobPlan
+from streamsvm.service.jobs.progress.progress import made
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.features.maps import listed_maps
 from streamsvm.storage.models.model_file import Model, tuples
@@ -58,6 +59,8 @@ def _about(plan: JobPlan, state: State, result: dict[str, Any]) -> dict[str, Any
         "result": result,
         "elapsed_seconds": state.control["elapsed_seconds"],
         "job_passes": plan.passes_before + int(state.control["finished_passes"]),
+        "run": plan.number,
+        "made": made(state.control),
     }
 
 

@@ -36,7 +36,7 @@ class Outcome:
     @property
     def result(self) -> dict[str, Any]:
         """The job's `result`."""
-        return {**job_result(self.plan.lanes, self.done), **self.folds_view}
+        return {**job_result(self.plan.lanes, self.done), **made_in_all(self.done), **self.folds_view}
 
     @property
     def folds_view(self) -> dict[str, Any]:
@@ -80,6 +80,15 @@ def job_result(lanes: Sequence[Lane], abouts: Sequence[Mapping[str, Any]]) -> di
             for lane, each in zip(lanes, results, strict=False)
         ],
     }
+
+
+def made_in_all(abouts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Sweeps, Newton steps and scans of all runs of a job; {} if a run, perhaps of an older version, has no count.
+
+    Lanes that were trained side by side share them.
+    """
+    runs: list[Mapping[str, int]] = list({about.get("run"): about.get("made") or {} for about in abouts}.values())
+    return {name: sum(made[name] for made in runs) for name in runs[0]} if all(runs) else {}
 
 
 def _distance(certificate: Mapping[str, Any]) -> tuple[float, float]:

@@ -13,6 +13,7 @@ _MOST_NAMED = 8  # lanes; if there are more, others are thin lines without a nam
 _WORST_NAMED = 3
 _MOST_RUNNING = 4
 _MOST_DOTS = 30  # points of a line that are marked
+_NEWTON = {"linestyle": "", "marker": "D", "markersize": 4, "markerfacecolor": "none"}  # the mark of a Newton step
 FIGURES = {"gap": "M+ - M-", "relative_gap_bound": "relative gap, at most"}
 _PARTS_OF_NAMES = ("class", "fold", "C")
 
@@ -59,6 +60,17 @@ def lane_curves(passes: Sequence[Mapping[str, Any]]) -> dict[int, Curve]:
     return found
 
 
+def newton_curves(passes: Sequence[Mapping[str, Any]]) -> dict[int, Curve]:
+    """The points of `lane_curves` that are Newton steps which the lane takes part in."""
+    found: dict[int, Curve] = {}
+    name = lane_figure(passes)
+    for step in filter(_is_step, with_sweeps(passes)):
+        for lane in _lanes_in(step):
+            if lane["system_rows"] is not None:
+                found.setdefault(lane["lane"], []).append((step["elapsed_seconds"], _positive(lane[name])))
+    return found
+
+
 def lane_figure(passes: Iterable[Mapping[str, Any]]) -> str:
     """The figure drawn for lanes: `gap`, or, for solvers without M+ and M-, `relative_gap_bound`."""
     gaps = (lane["gap"] for record in passes for lane in _lanes_in(record))
@@ -66,20 +78,31 @@ def lane_figure(passes: Iterable[Mapping[str, Any]]) -> str:
 
 
 def with_sweeps(passes: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield the records of passes, before each of them the records of its sweeps."""
+    """Yield the records of passes, before each of them the records of its sweeps and its Newton steps."""
     for record in passes:
-        yield from ({"lane": record.get("lane"), **sweep} for sweep in record.get("sweeps", ()))
+        own = (*record.get("sweeps", ()), *record.get("newton", ()))
+        yield from ({"lane": record.get("lane"), **each} for each in own)
         yield record
 
 
-def draw_curves(axes: Any, curves: Mapping[int, Curve], running: set[int], names: Mapping[int, str]) -> None:
-    """Draw a line for each lane, over seconds; lanes of `chosen_lanes` have a name from `names`, or their number."""
+def draw_curves(
+    axes: Any,
+    curves: Mapping[int, Curve],
+    running: set[int],
+    names: Mapping[int, str],
+    steps: Mapping[int, Curve] | None = None,
+) -> None:
+    """Draw a line for each lane, over seconds; lanes of `chosen_lanes` have a name from `names`, or their number.
+
+    steps  the points of lanes that are Newton steps
+    """
     chosen = chosen_lanes(curves, running)
     for lane in curves.keys() - chosen.keys():
         axes.semilogy(*zip(*curves[lane], strict=True), color="grey", linewidth=0.5, alpha=0.5, label="_other")
     for lane, why in chosen.items():
         name = names.get(lane, f"lane {lane + 1}")
         _draw_line(axes, curves[lane], f"{name} ({why})" if why else name, linewidth=1)
+    _draw_steps(axes, [steps[lane] for lane in chosen if steps and lane in steps])
 
 
 def running_lanes(job: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> set[int]:
@@ -121,7 +144,7 @@ def _part(name: str, value: Any) -> str:
 
 def _draw_lanes(axes: Any, job: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> None:
     names = dict(enumerate(lane_names((job["result"] or {}).get("lanes", ()))))
-    draw_curves(axes, lane_curves(passes), running_lanes(job, passes), names)
+    draw_curves(axes, lane_curves(passes), running_lanes(job, passes), names, newton_curves(passes))
     name = lane_figure(passes)
     limit = "tolerance" if name == "gap" else "relative_gap"
     if job["spec"][limit] is not None:
@@ -137,7 +160,8 @@ def _draw_one(axes: Any, job: Mapping[str, Any], passes: Sequence[Mapping[str, A
         end = {"gap": certificate["gap"], "relative_gap_bound": certificate["relative_duality_gap"]}
         records[-1] = {**records[-1], **end}
     for name, label in FIGURES.items():
-        _draw_line(axes, [(record["elapsed_seconds"], _positive(record[name])) for record in records], label)
+        _draw_line(axes, _curve(records, name), label)
+    _draw_steps(axes, [_curve(list(filter(_is_step, records)), name) for name in FIGURES])
     for name in ("tolerance", "relative_gap"):
         if job["spec"][name] is not None:
             _draw_bound(axes, job, name)
@@ -148,6 +172,21 @@ def _draw_line(axes: Any, curve: Curve, label: str, **style: Any) -> None:
     """Draw a curve, with dots if it has few points."""
     is_short = sum(isfinite(value) for _, value in curve) <= _MOST_DOTS
     axes.semilogy(*(zip(*curve, strict=True) if curve else ((), ())), label=label, marker="." * is_short, **style)
+
+
+def _draw_steps(axes: Any, curves: Iterable[Curve]) -> None:
+    """Mark the points of curves that are Newton steps; the legend names them once."""
+    points = [point for curve in curves for point in curve if isfinite(point[1])]
+    if points:
+        axes.semilogy(*zip(*points, strict=True), label="Newton step", color="black", **_NEWTON)
+
+
+def _curve(records: Iterable[Mapping[str, Any]], name: str) -> Curve:
+    return [(record["elapsed_seconds"], _positive(record[name])) for record in records]
+
+
+def _is_step(record: Mapping[str, Any]) -> bool:
+    return "system_rows" in record
 
 
 def _draw_bound(axes: Any, job: Mapping[str, Any], name: str) -> None:

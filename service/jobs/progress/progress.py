@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from streamsvm.storage.run.state import Control
+from streamsvm.storage.run.state import SOLVER_PHASES, Control
 
 HISTORY = "history.ndjson"  # in a job's directory: a line a pass
 _PLACE = ("pass", "block", "blocks", "sweep")
@@ -48,7 +48,7 @@ def progress(
         "relative_gap_bound": _ratio(page["primal_bound"] - page["dual_objective"], page["primal_bound"]),
         "free_rows": page["free_rows"],
     }
-    if not (page["finished_passes"] or page["sweeps"]):
+    if not (page["finished_passes"] or page["sweeps"] or page["newton_steps"]):
         figures = {name: value if name in _PLACE else None for name, value in figures.items()}
     figures = {name: value if value is not None and math.isfinite(value) else None for name, value in figures.items()}
     counted = (
@@ -62,7 +62,9 @@ def progress(
     )
     return {
         "lane": lane,
+        "solver_phase": SOLVER_PHASES[int(page["solver_phase"]) - 1] if page["solver_phase"] else None,
         **figures,
+        "newton": _newton(page),
         **{name: page[name] for name in counted},
         "updates_per_second": _ratio(page["updates"], elapsed),
         "reader_wait_ratio": _ratio(page["reader_wait_seconds"], elapsed),
@@ -72,6 +74,20 @@ def progress(
         "eta_seconds": eta_seconds(history, limits) if lane["of"] == 1 else None,
         **({"machines": history[-1]["machines"]} if history and "machines" in history[-1] else {}),
     }
+
+
+def _newton(page: dict[str, float]) -> dict[str, float | None] | None:
+    """The last Newton step, as a history has it; None before there is one."""
+    if not page["newton_steps"]:
+        return None
+    sigma = page["sigma"] if math.isfinite(page["sigma"]) else None
+    return {"step": page["newton_steps"], "scans": page["scans"], "system_rows": page["system_rows"], "sigma": sigma}
+
+
+def made(control: Control) -> dict[str, int]:
+    """Sweeps, Newton steps and scans that a run has made; {} where its solver does not count them."""
+    counts = {"sweeps": "sweeps_made", "newton_steps": "newton_steps", "scans": "scans"}
+    return {name: int(control[field]) for name, field in counts.items()} if control["solver_phase"] else {}
 
 
 def eta_seconds(history: list[dict], limits: Limits) -> float | None:

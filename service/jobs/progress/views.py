@@ -71,7 +71,7 @@ def sequence_number(transitions: int, passes: int) -> int:
 def history_csv(passes: list[dict[str, Any]]) -> str:
     """A header and one line a pass, and lane where several were trained side by side; what is not known is empty.
 
-    Sweeps are left out: they know less than passes do.
+    Sweeps and Newton steps are left out: they know less than passes do.
     """
     text = io.StringIO()
     lines = [line for each in passes for line in _lines(each)]
@@ -84,7 +84,7 @@ def history_csv(passes: list[dict[str, Any]]) -> str:
 
 def _lines(each: dict[str, Any]) -> list[dict[str, Any]]:
     """A pass as its lanes saw it."""
-    own = {name: value for name, value in each.items() if name not in ("lanes", "sweeps", "slowdowns")}
+    own = {name: value for name, value in each.items() if name not in ("lanes", "sweeps", "newton", "slowdowns")}
     return [{**own, **lane} for lane in each["lanes"]] if "lanes" in each else [own]
 
 

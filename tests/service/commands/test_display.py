@@ -6,7 +6,15 @@ import sys
 
 import pytest
 
-from streamsvm.service.commands.display import Display, JsonLines, Picture, TerminalPicture, display
+from streamsvm.service.commands.display import (
+    Display,
+    JsonLines,
+    Picture,
+    TerminalPicture,
+    display,
+    made,
+    progress_line,
+)
 
 RESULT = {
     "converged": True, "stop_reason": "tolerance", "passes": 1,
@@ -84,6 +92,28 @@ def test_the_picture_is_written_over(open_terminal):
     assert lines[-2:] == ["          sweep 1 to 3", lines[-1]]
     assert lines[-1].startswith("pass 1 sweep 3  M+ - M- 0.1 of 0.001")
     assert sum("|" in line for line in lines) == 8
+
+
+def test_the_line_says_the_newton_step():
+    newton = {"step": 12, "scans": 26, "system_rows": 311, "sigma": 5.0}
+    line = progress_line({**progress(5, 0.1), "solver_phase": "newton", "newton": newton}, None)
+    assert line.startswith("pass 1 Newton step 12 (26 scans)  M+ - M- 0.1")
+    # Before the first step of a run, or after the phase was given up, it says the sweep.
+    for phase, step in (("newton", None), ("sweep", newton)):
+        line = progress_line({**progress(5, 0.1), "solver_phase": phase, "newton": step}, None)
+        assert line.startswith("pass 1 sweep 5")
+
+
+@pytest.mark.parametrize(
+    ("counts", "text"),
+    [
+        ({}, "1 pass"),
+        ({"sweeps": 1, "newton_steps": 0, "scans": 0}, "1 pass, 1 sweep"),
+        ({"sweeps": 5, "newton_steps": 12, "scans": 26}, "1 pass, 5 sweeps, 12 Newton steps in 26 scans"),
+    ],
+)
+def test_how_much_work_there_was(counts, text):
+    assert made({**RESULT, **counts}) == text
 
 
 def test_it_stays_when_all_is_done(open_terminal):

@@ -46,6 +46,23 @@ def test_passes_where_there_are_no_sweeps():
     assert (curve.values, curve.unit) == ([4.0, 2.0], "pass")
 
 
+def newton(gap, step, sweep=5, pass_=1):
+    return {**at(gap, sweep, pass_), "newton": {"step": step, "scans": 2 * step + 2, "system_rows": 9, "sigma": 1.0}}
+
+
+def test_newton_steps_follow_sweeps():
+    """Steps are counted over all passes, sweeps within a pass."""
+    before = [at(8.0, 4), {**at(4.0, 5), "newton": None}]
+    curve = curve_of(*before, newton(2.0, 1), newton(2.0, 1), newton(1.0, 3), newton(0.5, 4, sweep=0, pass_=2))
+    assert curve.values == [8.0, 8.0, 8.0, 8.0, 4.0, 2.0, 2.0, 1.0, 0.5]
+    assert curve.caption == "sweeps: 5, Newton steps: 4"
+
+
+def test_after_newton_steps_that_were_given_up_sweeps_follow():
+    curve = curve_of(at(4.0, 1), newton(2.0, 1, sweep=1), newton(1.0, 1, sweep=1, pass_=2), newton(0.5, 1, 2, 2))
+    assert (curve.values, curve.caption) == ([4.0, 1.0, 0.5], "sweeps: 2, Newton steps: 1")
+
+
 def test_another_lane_begins_anew():
     assert curve_of(at(4.0, 1), at(2.0, 2), at(3.0, 1, lane=OTHER)).values == [3.0]
 
@@ -56,11 +73,11 @@ def test_what_has_no_logarithm_is_left_out(gap):
 
 
 def test_nothing_is_drawn_of_nothing():
-    assert picture([], "sweep", 1e-3) == []
+    assert picture([], "sweep 1 to 0", 1e-3) == []
 
 
 def test_the_picture_falls():
-    assert picture([1.0, 0.1, 0.02], "sweep", 0.01, width=8) == [
+    assert picture([1.0, 0.1, 0.02], "sweep 1 to 3", 0.01, width=8) == [
         " M+ - M-",
         "       1 |██",
         "         |██",
@@ -76,7 +93,7 @@ def test_the_picture_falls():
 
 
 def test_without_unicode():
-    assert "".join(picture([1.0, 0.5, 0.1], "pass", 0.01, blocks=False)).isascii()
+    assert "".join(picture([1.0, 0.5, 0.1], "pass 1 to 3", 0.01, blocks=False)).isascii()
 
 
 @given(
@@ -86,7 +103,7 @@ def test_without_unicode():
     st.booleans(),
 )
 def test_bars_are_in_the_order_of_the_values(values, tolerance, width, blocks):
-    lines = picture(values, "sweep", tolerance, width, blocks)
+    lines = picture(values, "sweeps", tolerance, width, blocks)
     assert max(map(len, lines)) <= 8 + 2 + width + len(" tolerance")
     assert len(lines) <= max(HEIGHT, 12) + 3
     columns = [[row.ljust(width)[k] in "█#" for row in bars(lines)] for k in range(width)]

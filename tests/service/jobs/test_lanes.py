@@ -6,7 +6,7 @@ import pytest
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import parse_spec
-from streamsvm.service.jobs.outcome.outcome import job_result
+from streamsvm.service.jobs.outcome.outcome import job_result, made_in_all
 from streamsvm.service.jobs.plan.lanes import Lane, lanes_of
 from streamsvm.service.jobs.plan.plan import plan_job
 from tests.service.jobs.test_problem import manifest, plan, refusal
@@ -58,6 +58,18 @@ def reported(gap, converged=True, reason="tolerance"):
     certificate = {"gap": gap, "relative_duality_gap": gap, "primal_objective": 1.0}
     result = {"converged": converged, "stop_reason": reason, "passes": 2, "certificate": certificate}
     return {"result": result, "job_passes": 6}
+
+
+def test_runs_add_up_what_they_made_and_lanes_side_by_side_share_it():
+    runs = [(0, 5, 7, 16), (0, 5, 7, 16), (2, 9, 0, 0)]
+    made = [{"run": run, "made": {"sweeps": s, "newton_steps": n, "scans": k}} for run, s, n, k in runs]
+    assert made_in_all(made) == {"sweeps": 14, "newton_steps": 7, "scans": 16}
+
+
+@pytest.mark.parametrize("other", [{"job_passes": 6}, {"run": 1, "made": {}}])
+def test_a_run_without_counts_leaves_out_those_of_the_job(other):
+    """A lane may have been trained by an older version."""
+    assert made_in_all([{"run": 0, "made": {"sweeps": 5, "newton_steps": 0, "scans": 0}}, other]) == {}
 
 
 def test_a_job_has_converged_when_all_its_lanes_have():

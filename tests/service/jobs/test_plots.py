@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.progress.plots import chosen_lanes, draw, lane_curves, lane_names, plot_job, running_lanes
+from streamsvm.service.jobs.progress.plots import (
+    chosen_lanes,
+    draw,
+    lane_curves,
+    lane_names,
+    newton_curves,
+    plot_job,
+    running_lanes,
+)
 
 SPEC = {"dataset": "data", "C": 1.0, "tolerance": 1e-3, "relative_gap": None, "select_by": "accuracy"}
 CV = [
@@ -69,6 +77,30 @@ def test_sweeps_of_lanes_side_by_side_are_points_of_each():
     lanes = [{"lane": k, "gap": 1.0 + k, "relative_gap_bound": 0.1} for k in range(2)]
     passes = [{**side_by_side(2, None)[1], "sweeps": [sweep(1, 0.5, 2.0, lanes=lanes)]}]
     assert lane_curves(passes) == {0: [(0.5, 1.0), (1.0, 0.5)], 1: [(0.5, 2.0), (1.0, 0.25)]}
+
+
+def step(number, seconds, gap, **more):
+    own = {"step": number, "scans": 2 * number + 2, "system_rows": 9, "sigma": 1.0}
+    return {**own, "elapsed_seconds": seconds, "gap": gap, "relative_gap_bound": gap / 10, **more}
+
+
+def test_newton_steps_are_points_of_the_curve_with_a_mark_of_their_own():
+    sweeps, steps = [sweep(1, 1.0, 0.8)], [step(1, 2.0, 0.4), step(2, 2.5, 0.2)]
+    (axes,) = plot_job(job(), [record(1, 3.0, 0.1, sweeps=sweeps, newton=steps)]).axes
+    found = lines(axes)
+    np.testing.assert_equal(found["M+ - M-"], [(1.0, 0.8), (2.0, 0.4), (2.5, 0.2), (3.0, 0.1)])
+    np.testing.assert_allclose(found["Newton step"], [(2.0, 0.4), (2.5, 0.2), (2.0, 0.04), (2.5, 0.02)])
+    marks = {line.get_label(): (line.get_linestyle(), line.get_marker()) for line in axes.get_lines()}
+    assert marks["Newton step"][0] == "None" and marks["Newton step"] != marks["M+ - M-"]
+
+
+def test_newton_steps_are_marked_on_the_lanes_that_take_part():
+    of_lanes = [{"lane": k, "gap": 1.0 + k, "system_rows": 9 if k else None, "sigma": None} for k in range(2)]
+    passes = [{**side_by_side(2, None)[1], "newton": [step(1, 0.5, 2.0, lanes=of_lanes)]}]
+    assert newton_curves(passes) == {1: [(0.5, 2.0)]}
+    assert lane_curves(passes) == {0: [(0.5, 1.0), (1.0, 0.5)], 1: [(0.5, 2.0), (1.0, 0.25)]}
+    (axes,) = plot_job(job("running"), passes).axes
+    np.testing.assert_equal(lines(axes)["Newton step"], [(0.5, 2.0)])
 
 
 def test_of_many_lanes_all_are_drawn_and_eight_at_most_have_a_name():

@@ -13,7 +13,7 @@ from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.lanes.continuing import keep_history
 from streamsvm.service.jobs.progress.progress import HISTORY, eta_seconds, last_passes, progress, read_history
 from streamsvm.storage.blocks.manifest import Manifest
-from streamsvm.storage.run.state import create_state
+from streamsvm.storage.run.state import SOLVER_PHASES, create_state
 
 MANIFEST = Manifest("u", 1, 5, 100, 500, {-1.0: 50, 1.0: 50}, 5, 1000, {}, (None,) * 3)
 
@@ -102,6 +102,30 @@ def test_figures_of_a_sweep_before_the_first_pass_is_over(tmp_path):
     control["elapsed_seconds"] = 4.0
     shown = progress(control, LANE, spec(), len(MANIFEST.blocks), [])
     assert (shown["sweep"], shown["gap"], shown["dual_objective"]) == (3, 0.75, 6.0)
+
+
+def test_a_solver_that_does_not_tell_its_phase_has_none(tmp_path):
+    shown = progress(create_state(tmp_path, 100, 6).control, LANE, spec(), 3, [])
+    assert (shown["solver_phase"], shown["newton"]) == (None, None)
+
+
+@pytest.mark.parametrize("phase", SOLVER_PHASES)
+def test_the_phase_of_the_solver(tmp_path, phase):
+    control = create_state(tmp_path, 100, 6).control
+    control["solver_phase"] = SOLVER_PHASES.index(phase) + 1
+    assert progress(control, LANE, spec(), 3, [])["solver_phase"] == phase
+
+
+@pytest.mark.parametrize(("sigma", "shown_as"), [(5.0, 5.0), (float("inf"), None)])
+def test_the_last_newton_step_is_shown(tmp_path, sigma, shown_as):
+    control = create_state(tmp_path, 100, 6).control
+    figures = {"M_plus": 0.5, "M_minus": -0.25, "sigma": sigma}
+    for name, value in {"newton_steps": 12, "scans": 26, "system_rows": 311, **figures}.items():
+        control[name] = value
+    shown = progress(control, LANE, spec(), 3, [])
+    assert shown["newton"] == {"step": 12, "scans": 26, "system_rows": 311, "sigma": shown_as}
+    assert shown["gap"] == 0.75
+    json.dumps(shown, allow_nan=False)
 
 
 def test_what_is_not_finite_is_null(tmp_path):
