@@ -94,10 +94,12 @@ def test_history_as_csv(service, ended):
 
 def test_history_as_csv_is_of_passes_alone(service, ended):
     sweep = {"sweep": 1, "elapsed_seconds": 0.5, "gap": 0.75}
-    line = json.dumps({"pass": 1, "gap": 0.5, "sweeps": [sweep]}) + "\n"
+    step = {"step": 1, "elapsed_seconds": 0.5, "scans": 4, "system_rows": 9, "sigma": 1.0, "gap": 0.75}
+    line = json.dumps({"pass": 1, "gap": 0.5, "sweeps": [sweep], "newton": [step]}) + "\n"
     (service.settings.jobs / ended / "history.ndjson").write_text(line)
     assert service.request("GET", f"/v1/jobs/{ended}/history?format=csv").text == "pass,gap\n1,0.5\n"
-    assert service.request("GET", f"/v1/jobs/{ended}/history").json()["passes"][0]["sweeps"] == [sweep]
+    (found,) = service.request("GET", f"/v1/jobs/{ended}/history").json()["passes"]
+    assert (found["sweeps"], found["newton"]) == ([sweep], [step])
 
 
 def events(text: str) -> list[dict]:

@@ -1,5 +1,5 @@
 "use strict";
-// The charts of a job: a line for each series, a point for each pass or sweep. The page chooses which charts it has.
+// The charts of a job: a line for each series, a point for each pass, sweep or Newton step. The page chooses which charts it has.
 
 const HEIGHT = 210, MOST_DOTS = 30, LONGEST_TEXT = 11, MOST_DECADES = 8;
 const positive = (value) => (value > 0 ? value : null);
@@ -21,8 +21,16 @@ function laterRange(u) {
   return later.length ? [low - room, high + room] : [0, 1];
 }
 
-// Passes, each after its sweeps.
-const withSweeps = (passes) => passes.flatMap((record) => [...(record.sweeps ?? []).map((sweep) => ({ ...sweep, lane: record.lane })), record]);
+// Passes, each after its sweeps and its Newton steps.
+const withSweeps = (passes) => passes.flatMap((record) => [...[...(record.sweeps ?? []), ...(record.newton ?? [])].map((each) => ({ ...each, lane: record.lane })), record]);
+
+// Whether a record, or the figures of a lane in it, are of a Newton step in which the lane takes part.
+const isStep = ({ system_rows }) => system_rows !== undefined && system_rows !== null;
+const stepText = ({ step, scans, system_rows, sigma }) => `${brief(step)}: ${brief(scans)} scans, ${brief(system_rows)} rows${sigma === null ? "" : `, sigma ${brief(sigma)}`}`;
+
+// Rings around the points of lines that are Newton steps. One of them stands in the legend, and says more of the step that is pointed at.
+const marksOf = (lines) => lines.filter((line) => line.some((value) => value !== null))
+  .map((line, at) => ({ series: { label: "Newton step", color: "--newton", isMark: true, isListed: !at }, line }));
 
 // The count within each pass, from counts that grow over all passes of a lane, or of lanes that run together.
 const inPass = (record, before, name) => record[name] - (before && runTogether(before, record) ? before[name] : 0);
@@ -37,15 +45,15 @@ function held(line, at) {
 
 const CHARTS = [
   { id: "chart-gap", log: true, show: tiny, x: "seconds", series: [
-    { label: "M+ − M−", color: "--curve-1", of: (record) => positive(record.gap) },
-    { label: "relative gap, at most", color: "--curve-2", of: (record) => positive(record.relative_gap_bound) },
+    { label: "M+ − M−", color: "--curve-1", isMarked: true, of: (record) => positive(record.gap) },
+    { label: "relative gap, at most", color: "--curve-2", isMarked: true, of: (record) => positive(record.relative_gap_bound) },
     { label: "tolerance", color: "--curve-4", dash: [6, 4], isFor: (job) => job.tolerance > 0, of: (record, before, job) => positive(job.tolerance) },
     { label: "relative gap wanted", color: "--curve-3", dash: [6, 4], isFor: (job) => job.relativeGap > 0, of: (record, before, job) => positive(job.relativeGap) },
   ] },
   { id: "chart-lanes", log: true, show: tiny, x: "seconds", lines: laneLines },
   { id: "chart-objective", among: worstOfLast, show: exact, x: "seconds", range: laterRange, series: [
     { label: "primal, at most", color: "--curve-2", of: (record) => record.primal_bound },
-    { label: "dual", color: "--curve-1", of: (record) => record.dual_objective },
+    { label: "dual", color: "--curve-1", isMarked: true, of: (record) => record.dual_objective },
   ] },
   { id: "chart-estimate", among: lastRun, show: exact, x: "seconds", range: laterRange, series: [
     { label: "primal, about", color: "--curve-2", of: (record) => record.primal_estimate },
@@ -71,15 +79,20 @@ const CHARTS = [
 
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// {series, data} of a chart; a chart of lanes makes them anew whenever it is drawn.
+// {series, data, texts} of a chart, texts: those of Newton steps; a chart of lanes makes them anew whenever it is drawn.
 function linesOf(chart, all, job) {
   if (chart.lines) return chart.lines(all, job);
   const passes = chart.among ? chart.among(all) : all;
   const records = chart.x ? [...withSweeps(passes), ...job.running] : passes;
   if (chart.x && job.certified) records.splice(-1, 1, job.certified);
   const line = (one) => records.map((record, k) => one.of(record, records[k - 1], job));
-  const series = chart.series.filter(({ isFor }) => !isFor || isFor(job));
-  return { series, data: [records.map((record) => (chart.x ? record.elapsed_seconds : record.pass)), ...series.map(line)] };
+  const series = chart.series.filter(({ isFor }) => !isFor || isFor(job)), lines = series.map(line);
+  const marks = marksOf(lines.filter((_, at) => series[at].isMarked).map((line) => line.map((value, k) => (isStep(records[k]) ? value : null))));
+  return {
+    series: [...series, ...marks.map((mark) => mark.series)],
+    data: [records.map((record) => (chart.x ? record.elapsed_seconds : record.pass)), ...lines, ...marks.map((mark) => mark.line)],
+    texts: records.map((record) => (isStep(record) ? stepText(record) : null)),
+  };
 }
 
 // Marks the points of a line that has few, which would hardly be visible.
@@ -96,6 +109,13 @@ function axisTexts(u, splits) {
 
 // The width of the longest number at an axis.
 const roomFor = (u, texts) => Math.max(64, 24 + 7.5 * Math.max(0, ...(texts ?? []).map((text) => String(text).length)));
+
+const markStyle = (chart, { color: name, isListed }) => ({
+  paths: () => null,
+  points: { show: true, size: 9, width: 2, stroke: color(name), fill: "transparent" },
+  class: isListed ? "newton" : "unlisted",
+  value: (u, value, at, index) => (index === null ? null : held(chart.texts, index)) ?? "–",
+});
 
 function plot(chart, place, series, data) {
   const axis = { stroke: color("--dim"), grid: { stroke: color("--grid"), width: 1 }, ticks: { stroke: color("--grid") }, font: "12px system-ui" };
@@ -114,6 +134,7 @@ function plot(chart, place, series, data) {
       ...series.map((line) => ({
         label: line.label, stroke: color(line.color), width: 2, dash: line.dash, spanGaps: line.spans, points: { show: (u, at) => !line.dash && isShort(u.data[at]), size: 5 },
         value: (u, value, at, index) => chart.show(line.holds && index !== null ? held(u.data[at], index) : value),
+        ...(line.isMark && markStyle(chart, line)),
       })),
     ],
     cursor: { y: false, drag: { x: false, y: false } },
@@ -142,7 +163,8 @@ class Charts {
     this.showLast();
   }
 
-  drawOne(chart, { series, data, note }) {
+  drawOne(chart, { series, data, note, texts }) {
+    chart.texts = texts ?? [];
     const drawn = this.plots.get(chart.id), labels = series.map(({ label }) => label).join("\n");
     if (note) document.getElementById("lanes-note").textContent = note;
     // A single pass makes no curve: the legend shows its figures.

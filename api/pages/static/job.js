@@ -29,9 +29,11 @@ function lanesBeingTrained({ number, count, of }) {
   return count > 1 ? `lanes ${number + 1} to ${number + count} of ${of}` : `lane ${number + 1} of ${of}`;
 }
 
-function place({ lane, sweep, block, blocks }) {
+const SOLVER_PHASES = { stream: "rows are read in", sweep: "sweeps", newton: "Newton steps" };
+
+function place({ lane, sweep, block, blocks, solver_phase, newton }) {
   const which = lane && lane.of > 1 && lane.number !== null ? lanesBeingTrained(lane) : "";
-  const where = sweep ? `sweep ${sweep}` : blocks ? `block ${block} of ${blocks}` : "";
+  const where = solver_phase === "newton" && newton ? `Newton step ${newton.step}, ${newton.scans} scans` : sweep ? `sweep ${sweep}` : blocks ? `block ${block} of ${blocks}` : "";
   return [which, where].filter(Boolean).join(", ");
 }
 
@@ -101,12 +103,13 @@ function addSlowdowns(slowdowns) {
   }
 }
 
-// The history has the sweeps of a finished pass; during a pass the page asks for the last sweep now and then.
-function addSweep({ sweep, lane, elapsed_seconds, gap, relative_gap_bound, dual_objective, primal_bound }) {
-  const { running } = charts.job, before = running.at(-1) ?? passes.at(-1);
-  if (!sweep || lane.of > 1 || gap === null || (before && elapsed_seconds <= before.elapsed_seconds)) return;
-  if (passes.at(-1)?.dual_objective === dual_objective || running.at(-1)?.sweep === sweep) return;
-  running.push({ sweep, elapsed_seconds, gap, relative_gap_bound, dual_objective, primal_bound });
+// The history has the sweeps and Newton steps of a finished pass; during a pass the page hears of the last one now and then.
+function addRunning({ sweep, solver_phase, newton, lane, elapsed_seconds, gap, relative_gap_bound, dual_objective, primal_bound }) {
+  const { running } = charts.job, last = running.at(-1), before = last ?? passes.at(-1);
+  const step = solver_phase === "newton" && newton && newton.step > (passes.at(-1)?.newton?.at(-1).step ?? 0) ? newton : null;
+  if (!(step || sweep) || lane.of > 1 || gap === null || (before && elapsed_seconds <= before.elapsed_seconds)) return;
+  if (passes.at(-1)?.dual_objective === dual_objective || (last && (step ? last.step === step.step : last.sweep === sweep))) return;
+  running.push({ ...(step ?? { sweep }), elapsed_seconds, gap, relative_gap_bound, dual_objective, primal_bound });
   drawSoon();
 }
 
@@ -165,13 +168,14 @@ const on = (kind, action) => events.addEventListener(kind, (event) => action(JSO
 on("state", (step) => showState(step.state));
 on("pass", addPass);
 on("progress", (progress) => {
-  document.getElementById("phase").textContent = progress.phase || "";
+  const solver = progress.phase === "training" ? SOLVER_PHASES[progress.solver_phase] : null;
+  document.getElementById("phase").textContent = [progress.phase, solver].filter(Boolean).join(": ");
   showProgress(progress);
-  addSweep(progress);
+  addRunning(progress);
 });
 on("end", (ended) => {
   events.close();
-  if (ended.progress) showProgress({ ...ended.progress, ...(ended.result && { blocks: null, sweep: null }) });
+  if (ended.progress) showProgress({ ...ended.progress, ...(ended.result && { blocks: null, sweep: null, newton: null }) });
   if (ended.result) {
     showCertificate(ended.result.certificate);
     if (lanes.length <= 1 && passes.length && !document.getElementById("chart-estimate")) certify(ended.result.certificate);

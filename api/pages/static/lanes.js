@@ -25,7 +25,7 @@ function worstOfLast(passes) {
   if (found.length < 2) return run;
   const off = ({ gap, relative_gap_bound }) => gap ?? relative_gap_bound ?? 0;
   const { lane } = found.reduce((worst, each) => (off(each) > off(worst) ? each : worst));
-  const itsOwn = (record) => ({ ...record, lanes: undefined, sweeps: [], ...lanesIn(record).find((each) => each.lane === lane) });
+  const itsOwn = (record) => ({ ...record, lanes: undefined, sweeps: [], newton: [], ...lanesIn(record).find((each) => each.lane === lane) });
   return run.filter((record) => lanesIn(record).some((each) => each.lane === lane)).map(itsOwn);
 }
 
@@ -64,7 +64,7 @@ function chosenLanes(last, running) {
 
 // The chart of the lanes' gaps, for `charts.js`; solvers without M+ and M- have bounds instead.
 function laneLines(passes, job) {
-  const lanes = byLane(withSweeps(passes));
+  const records = withSweeps(passes), lanes = byLane(records);
   const hasGaps = [...lanes.values()].some((line) => line.some(({ gap }) => gap !== null));
   const of = (figures) => (hasGaps ? figures.gap : figures.relative_gap_bound);
   const last = [...lanes].map(([lane, line]) => [lane, line.map(of).findLast((value) => value > 0) ?? null]);
@@ -78,13 +78,20 @@ function laneLines(passes, job) {
     const values = new Map(lanes.get(lane).map((figures) => [figures.seconds, positive(of(figures))]));
     return seconds.map((at) => values.get(at) ?? null);
   });
+  const marks = marksOf([...chosen.keys()].map((lane) => {
+    const steps = new Map(lanes.get(lane).filter(isStep).map((figures) => [figures.seconds, positive(of(figures))]));
+    return seconds.map((at) => steps.get(at) ?? null);
+  }));
+  const texts = new Map(records.filter(isStep).map((step) => [step.elapsed_seconds, stepText(step)]));
   const target = hasGaps ? job.tolerance : job.relativeGap;
   if (target > 0) {
     series.push({ label: hasGaps ? "tolerance" : "relative gap wanted", color: "--curve-4", dash: [6, 4] });
     lines.push(seconds.map(() => target));
   }
   const some = chosen.size < lanes.size ? `; of ${lanes.size} the worst, the best and what runs` : "";
-  return { series, data: [seconds, ...lines], note: `${hasGaps ? "M+ − M−" : "relative gap, at most,"} by seconds, log scale${some}` };
+  return {
+    series: [...series, ...marks.map((mark) => mark.series)], data: [seconds, ...lines, ...marks.map((mark) => mark.line)], texts: seconds.map((at) => texts.get(at) ?? null), note: `${hasGaps ? "M+ − M−" : "relative gap, at most,"} by seconds, log scale${some}`,
+  };
 }
 
 // Writes the figures so far of unfinished lanes into their lines of the table.
