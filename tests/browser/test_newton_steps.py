@@ -86,7 +86,7 @@ def test_the_arrow_keys_go_to_a_step(open_job):
         page.keyboard.press("ArrowLeft")
     wait_for(lambda: "11: 22 scans, 400 rows, sigma 1" in legend(page, "chart-gap")["Newton step"])
     page.keyboard.press("ArrowLeft")
-    wait_for(lambda: legend(page, "chart-gap")["Newton step"].strip() == "–")
+    wait_for(lambda: legend(page, "chart-gap")["Newton step"] == "\N{EN DASH}")
 
 
 def test_the_report_says_how_much_work_there_was(open_job):
