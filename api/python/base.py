@@ -110,8 +110,8 @@ class StreamEstimator(Predictions, BaseEstimator):
             self.cv_results_ = cv_results(fitted.trained.folds["cv"], self.select_by)
             self.best_index_ = [each["C"] for each in self.cv_results_["params"]].index(C)
         self._take_certificate(model.about)
-        self._warn(fitted.was_stopped)
         told = {each["code"]: each for record in fitted.history for each in record.get("slowdowns", ())}
+        self._warn(fitted.was_stopped, "scales_differ" in told)
         for each in told.values():
             warnings.warn(f"{each['message']}. {each['hint']} [{each['code']}]", SlowerTraining, 5)
 
@@ -125,14 +125,15 @@ class StreamEstimator(Predictions, BaseEstimator):
         is_near = are_reached(self._ends, found.gap, found.relative_duality_gap)
         self.converged_ = bool(about["converged"]) or is_near
 
-    def _warn(self, was_stopped: bool) -> None:
+    def _warn(self, was_stopped: bool, needs_scaling: bool) -> None:
         if was_stopped:
             warnings.warn("training was interrupted: the model is that of the last pass", ConvergenceWarning, 6)
         elif not self.converged_:
             gap, relative = self.certificate_.gap, self.certificate_.relative_duality_gap
             reached = "" if np.isnan(gap) else f"M+ - M- is {gap:.3g}; "
             reached += "" if np.isnan(relative) else f"the relative duality gap is {relative:.3g}; "
-            message = f"not converged after {self.n_iter_} passes: {reached}raise max_passes, scale the data"
+            message = f"not converged after {self.n_iter_} passes: {reached}raise max_passes"
+            message += ", scale the data" if needs_scaling else ""
             warnings.warn(message, ConvergenceWarning, 6)
 
     def _job(self, labels: Labels, space: Workspace) -> dict[str, Any]:

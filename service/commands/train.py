@@ -17,11 +17,12 @@ from streamsvm.service.commands.job_fields import add_fields, given_fields
 from streamsvm.service.commands.model_output import check_dataset, check_output, check_plan, left_out, output_files
 from streamsvm.service.commands.remote import CONVERGED, NOT_CONVERGED, exit_code, watch
 from streamsvm.service.commands.spelling import in_dashes
-from streamsvm.service.datasets.views import SCALES_DIFFER, columns_view
+from streamsvm.service.datasets.views import columns_view
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.fields.features import named_maps, scaling_note
+from streamsvm.service.jobs.fields.features import scaling_note
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.plan.lanes import order_note
+from streamsvm.service.jobs.plan.newton import takes_newton
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.local import train_file
 from streamsvm.service.models.exports import MODEL_FORMATS
@@ -78,7 +79,7 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
     def check(plan: JobPlan, dataset: Path) -> None:
         check_plan(output, plan)
         if not plans:
-            for line in column_notes(_view(plan, dataset)):
+            for line in column_notes(columns_view(plan.manifest, dataset)):
                 show.say(in_dashes(line))
             list(map(show.say, left_out(output, plan)))
         plans.append(plan)
@@ -92,16 +93,9 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
         show.finish(model.about, str(path))
     if all(model.about["converged"] for _, model in models):
         return CONVERGED
-    if note := scaling_note(spec, plans[-1].manifest):
+    if not takes_newton(spec) and (note := scaling_note(spec, plans[-1].manifest)):
         show.say(in_dashes(note))
     return NOT_CONVERGED
-
-
-def _view(plan: JobPlan, dataset: Path) -> dict[str, Any]:
-    """The view of the columns, without the warning of scales if the job scales features itself."""
-    view = columns_view(plan.manifest, dataset)
-    scales = {"scale", "idf"} & {name for name, _ in named_maps(plan.spec.features)}
-    return {**view, "warnings": [each for each in view["warnings"] if not scales or each["code"] != SCALES_DIFFER]}
 
 
 def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Path, show: Display) -> int:

@@ -8,7 +8,6 @@ from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.blocks.profile import Profile, read_profile
 
 MOST_NAMES = 1000  # names of columns in a view
-SCALES_DIFFER = "scales_differ"
 
 
 def dataset_view(
@@ -50,8 +49,8 @@ def dataset_view(
         "squared_norms": {"min": least, "mean": total / manifest.n_rows, "max": largest},
         "rejected_rows": manifest.rejected_rows,
         "rejected": list(manifest.rejected),
-        "profile": profile and profile_view(profile),
-        "warnings": _warnings(profile, manifest),
+        "profile": profile and profile_view(profile, manifest),
+        "warnings": _warnings(profile),
         **manifest.counters,
     }
 
@@ -71,31 +70,29 @@ def input_view(input: dict[str, Any]) -> dict[str, Any]:
 
 def columns_view(manifest: Manifest, directory: Path) -> dict[str, Any]:
     """The part of `dataset_view` about the columns of a dataset in this directory: its input, and warnings."""
-    profile = read_profile(directory)
     return {
         "input": manifest.input and input_view(manifest.input),
-        "warnings": _warnings(profile, manifest),
+        "warnings": _warnings(read_profile(directory)),
     }
 
 
-def _warnings(profile: Profile | None, manifest: Manifest) -> list[dict[str, str]]:
-    warnings = [] if profile is None else list(profile.warnings)
-    if profile is None or not profile.scales:
-        return warnings
+def _warnings(profile: Profile | None) -> list[dict[str, str]]:
+    return [] if profile is None else list(profile.warnings)
+
+
+def _far_scales(profile: Profile, manifest: Manifest) -> list[dict[str, Any]]:
+    """Describe the largest and the smallest features, by name if they have one; [] if scales are alike."""
+    if not profile.scales:
+        return []
     # Imported here because it is slow, and few commands need it.
     from streamsvm.reader.parsers.tables.mixed import feature_names  # noqa: PLC0415
 
     numbers = {feature for feature, _ in profile.scales}
     names = feature_names(manifest.input, numbers, manifest.index_base) if manifest.input else {}
-    sizes = ", ".join(f"{names.get(feature, feature)} ({size:.3g})" for feature, size in profile.scales)
-    message = (
-        f"features are on scales far apart, which makes training slow; their sizes, the largest and smallest: {sizes}. "
-        'Ask for "features": ["scale"]'
-    )
-    return [*warnings, {"code": SCALES_DIFFER, "message": message}]
+    return [{"feature": feature, "name": names.get(feature), "size": size} for feature, size in profile.scales]
 
 
-def profile_view(profile: Profile) -> dict[str, Any]:
+def profile_view(profile: Profile, manifest: Manifest) -> dict[str, Any]:
     """Describe the rows: a histogram of their non-zeros, the longest rows, and the most frequent features."""
     bounds = [(1 << k >> 1, max(0, (1 << k) - 1)) for k in range(len(profile.lengths))]
     return {
@@ -106,6 +103,7 @@ def profile_view(profile: Profile) -> dict[str, Any]:
         "longest": [{"row": row, "non_zeros": length} for row, length in profile.longest],
         "frequent_features": [{"feature": feature, "rows": rows} for feature, rows in profile.frequent],
         "counted_rows": profile.counted_rows,
+        "far_scales": _far_scales(profile, manifest),
     }
 
 

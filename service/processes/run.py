@@ -17,6 +17,7 @@ from streamsvm.service.jobs.plan.run_file import read_lane, run_file
 from streamsvm.service.jobs.progress.progress import HISTORY, read_json
 from streamsvm.service.processes.fork_server import Forked, fork
 from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.blocks.profile import read_profile
 from streamsvm.storage.features.maps import FeatureMaps, write_maps
 from streamsvm.storage.run.checkpoint import Checkpoint, newest_checkpoint
 from streamsvm.storage.run.failure import told as word_left
@@ -60,7 +61,9 @@ def prepare_run(
         _restore(state, checkpoint)
     elif warm_up:
         warm_up(state)
-    state.control["slowdowns"] = bits_of({*planned(plan), *(("cache_on_disk",) if is_on_disk else ())})
+    profile = read_profile(dataset)
+    told_before = planned(plan, profile.scales if profile else ())
+    state.control["slowdowns"] = bits_of({*told_before, *(("cache_on_disk",) if is_on_disk else ())})
     told = run_file(plan, dataset)
     maps = None
     if isinstance(plan, JobPlan):

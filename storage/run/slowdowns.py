@@ -72,6 +72,11 @@ SLOWDOWNS = {
         "Newton steps led no further, or their systems would have become too large: sweeps go on",
         "Ask for a larger relative_gap or tolerance, or train on fewer features.",
     ),
+    "scales_differ": Slowdown(
+        "features are on scales far apart, and the job takes no Newton steps, or only while few rows do not rest: "
+        "training may go on for long, and a kernel's distances are those of the largest features",
+        'Ask for "features": ["scale"]. Its estimate says why it takes no Newton steps.',
+    ),
 }
 _BITS = {code: 1 << place for place, code in enumerate(SLOWDOWNS)}
 

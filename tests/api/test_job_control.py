@@ -9,6 +9,7 @@ import time
 import httpx
 import pytest
 
+from streamsvm.storage.run.slowdowns import bits_of, told
 from tests.api.app import Service, check_problem
 
 PASSES = [{"pass": k, "gap": 1 / k, "dual_objective": float(k)} for k in (1, 2, 3)]
@@ -209,5 +210,17 @@ def test_a_job_that_did_not_converge_warns_by_how_much(service, fields, gap, rel
     service.store.finish_job(job, "succeeded", result=result)
     (warning,) = service.request("GET", f"/v1/jobs/{job}").json()["warnings"]
     assert warning["code"] == "not_converged" and said in warning["message"]
-    assert "max_passes" in warning["hint"] and "scale" in warning["hint"]
+    assert warning["hint"] == "Resume it with a larger max_passes or max_seconds."
     assert said in service.request("GET", f"/jobs/{job}").text
+
+
+def test_a_job_whose_scales_mattered_is_told_to_scale_features(service):
+    job = submit(service, pace="fixed")
+    service.store.claim_job()
+    service.store.explain_job(job, slowdowns=told(bits_of(["scales_differ"])))
+    certificate = {"dual_objective": 1.0, "primal_objective": 2.0, "relative_duality_gap": 0.5, "gap": 0.25}
+    result = {"converged": False, "stop_reason": "max_passes", "passes": 3, "certificate": certificate}
+    service.store.finish_job(job, "succeeded", result=result)
+    warnings = {each["code"]: each for each in service.request("GET", f"/v1/jobs/{job}").json()["warnings"]}
+    assert warnings.keys() == {"not_converged", "scales_differ"}
+    assert warnings["not_converged"]["hint"].endswith('Or train anew with "features": ["scale"].')

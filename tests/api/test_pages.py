@@ -365,6 +365,16 @@ def test_a_dataset_has_a_page(of_texts):
     assert 'href="/datasets/mail"' in of_texts.request("GET", "/").text
 
 
+def test_a_dataset_whose_scales_are_far_apart_names_features_on_its_page(service):
+    table = "kind,small,large\n" + "".join(f"{('a', 'b')[k % 2]},{k % 3 + 1},{1e6 * (k % 5 + 1)}\n" for k in range(20))
+    service.request("PUT", "/v1/datasets/far?format=csv&label_column=kind", content=table)
+    shown = service.request("GET", "/v1/datasets/far").json()
+    assert [each["name"] for each in shown["profile"]["far_scales"]] == ["large", "small"]
+    text = service.request("GET", "/datasets/far").text
+    assert '<table id="scales">' in text and "3.32e+06" in text
+    assert '<table id="scales">' not in service.request("GET", "/datasets/data").text
+
+
 def test_a_dataset_of_before_profiles_has_a_page(of_texts):
     (profile,) = of_texts.settings.datasets.glob("*/profile.json")
     profile.unlink()

@@ -213,16 +213,18 @@ def test_not_converged_is_an_exit_code_and_a_model_all_the_same(processes, file,
     assert (tmp_path / "m").read_bytes().startswith(b"solver_type")
 
 
-def test_features_on_a_large_scale_are_named_where_training_does_not_converge(run_here, tmp_path):
+def test_features_on_a_large_scale_are_named_where_no_newton_steps_make_up_for_it(run_here, tmp_path):
     rng = np.random.default_rng(0)
     x = rng.random((300, 2))
-    for factor in (1e6, 1.0):
+    for factor, pace in ((1e6, "fixed"), (1e6, "adaptive"), (1.0, "fixed")):
         rows = [f"{int(a + b > 1)},{a!r},{b * factor!r}\n" for a, b in x.tolist()]
         (tmp_path / "train.csv").write_text("y,a,b\n" + "".join(rows))
-        given = ("--tolerance", "1e-30", "--max-passes", 1, "-o", tmp_path / "m")
+        given = ("--tolerance", "1e-30", "--max-passes", 1, "--pace", pace, "-o", tmp_path / "m")
         done = run_here("train", tmp_path / "train.csv", *given)
         assert done.returncode == 4
-        assert ("scale the features" in done.stderr) == (factor > 1)
+        has_to_scale = factor > 1 and pace == "fixed"
+        assert ("scale the features" in done.stderr) == has_to_scale
+        assert ("[scales_differ]" in done.stderr) == has_to_scale
 
 
 @pytest.mark.parametrize("command", ["train", "predict"])

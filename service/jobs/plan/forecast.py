@@ -1,15 +1,18 @@
 """Tells before a job runs what its plan will take: memory, disk and time, and the faster ways that it rules out."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from streamsvm.reader.stream.settings import has_room_to_certify
+from streamsvm.service.jobs.fields.features import named_maps
 from streamsvm.service.jobs.plan.blocks import holds_all
 from streamsvm.service.jobs.plan.following import FollowPlan
 from streamsvm.service.jobs.plan.memory import memory_of
+from streamsvm.service.jobs.plan.newton import RULED_OUT, ruled_out_by, takes_newton
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.storage.rows.axis import WIDTHS
+from streamsvm.trainer.newton.system import LARGEST
 
 # Speeds of one core, on the slow side of those in tests/bench/RESULTS.md.
 _READER_BYTES_PER_SECOND = 180e6
@@ -20,7 +23,10 @@ _LANE_SHARE = 0.3  # cost of a visit in each of several lanes side by side, rela
 
 
 def estimate(plan: JobPlan) -> dict[str, Any]:
-    """Bytes of memory by what holds them, bytes on disk, seconds a pass of the slower of reader and trainer."""
+    """Bytes of memory by what holds them, bytes on disk, seconds a pass of the slower of reader and trainer.
+
+    And whether the job may take Newton steps, or why not.
+    """
     spec, manifest, at_once = plan.spec, plan.manifest, len(plan.running)
     memory = memory_of(spec, manifest, plan.threads, at_once, plan.newton)
     reading = manifest.decoded_bytes / _READER_BYTES_PER_SECOND
@@ -37,13 +43,49 @@ def estimate(plan: JobPlan) -> dict[str, Any]:
         },
         "lanes": {"count": len(plan.lanes), "at_once": at_once, "groups": len(plan.firsts)},
         "seconds_per_pass": max(reading, training),
+        "newton": _newton(plan),
         "cache_share": min(1.0, plan.cache.row_bytes / manifest.decoded_bytes),
     }
 
 
-def planned(plan: JobPlan | FollowPlan) -> frozenset[str]:
-    """Codes of storage.run.slowdowns. A job that asks for the slower way is told nothing."""
-    return frozenset(_planned(plan)) if isinstance(plan, JobPlan) else frozenset()
+def _newton(plan: JobPlan) -> dict[str, Any]:
+    """Whether the job may take Newton steps; if not, why; and how many equations a system of theirs may have.
+
+    How many rows do not rest, and so how large systems are, is known after some sweeps.
+    """
+    code = _without_newton(plan)
+    needed = min(plan.n_rows, plan.width)
+    most = 0 if code else min(plan.newton.equations, needed)
+    message = RULED_OUT[code] if code else None
+    if 0 < most < needed:
+        message = f"only if at most {most:,} rows do not rest: systems of more equations are too large"
+    return {"is_possible": code is None, "ruled_out_by": code, "message": message, "equations": most}
+
+
+def _without_newton(plan: JobPlan) -> str | None:
+    if code := ruled_out_by(plan.spec):
+        return code
+    if not (plan.spills or holds_all(plan.spec, plan.manifest, plan.cache)):
+        return "rows_not_at_hand"
+    return None if plan.newton.equations else "no_room"
+
+
+def planned(plan: JobPlan | FollowPlan, scales: Sequence[object] = ()) -> frozenset[str]:
+    """Codes of storage.run.slowdowns. A job that asks for the slower way is told nothing.
+
+    scales  those of the dataset's profile: empty if its features are on like scales
+    """
+    if not isinstance(plan, JobPlan):
+        return frozenset()
+    far = {"scales_differ"} if scales and _needs_scaling(plan) else set()
+    return frozenset({*_planned(plan), *far})
+
+
+def _needs_scaling(plan: JobPlan) -> bool:
+    """Whether it is not sure that anything makes up for features on scales far apart: Newton steps, or a map."""
+    is_scaled = {"scale", "idf"} & {name for name, _ in named_maps(plan.spec.features)}
+    is_sure = takes_newton(plan.spec) and min(plan.n_rows, plan.width) <= LARGEST
+    return not (is_scaled or is_sure)
 
 
 def _planned(plan: JobPlan) -> Iterator[str]:

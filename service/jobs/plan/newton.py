@@ -1,5 +1,6 @@
-"""Plans the memory of a job's Newton steps: sweeps go on alone where there is no room for them."""
+"""Plans a job's Newton steps: why it may take none, and their memory. Sweeps go on alone where there is no room."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from streamsvm.service.jobs.fields.features import extra_values, planned_maps
@@ -22,9 +23,33 @@ class NewtonRoom(NamedTuple):
 ANY_ROOM, NO_ROOM = NewtonRoom(LARGEST, 0), NewtonRoom(0, 0)
 
 
+# Why a job takes no Newton steps: those of its fields first, by a rule each, then those of its plan.
+RULED_OUT = {
+    "solver": "only the solver streamsvm takes Newton steps",
+    "pace": 'a job of pace "fixed" makes exactly the updates that are due',
+    "multiclass": "the classes of a row depend on each other where all are one problem",
+    "machines": "each of several machines has a part of the rows",
+    "no_target": "without tolerance and relative_gap there is no end to be near to",
+    "rows_not_at_hand": "neither the cache nor the disk holds all rows: each scan would read and decode all blocks",
+    "no_room": "memory_bytes, or the machine, has no room for what they hold",
+}
+_RULES: dict[str, Callable[[JobSpec], bool]] = {
+    "solver": lambda spec: spec.solver != "streamsvm",
+    "pace": lambda spec: spec.pace != "adaptive",
+    "multiclass": lambda spec: spec.is_joint,
+    "machines": lambda spec: spec.machines is not None,
+    "no_target": lambda spec: spec.tolerance is None and spec.relative_gap is None,
+}
+
+
+def ruled_out_by(spec: JobSpec) -> str | None:
+    """The code of the first of RULED_OUT that the job's fields give; None: it may take Newton steps."""
+    return next((code for code, is_broken in _RULES.items() if is_broken(spec)), None)
+
+
 def takes_newton(spec: JobSpec) -> bool:
     """Whether the job may take Newton steps if they are quicker, see trainer.newton.phase."""
-    return spec.solver == "streamsvm" and spec.pace == "adaptive" and not spec.is_joint and spec.machines is None
+    return ruled_out_by(spec) is None
 
 
 def newton_room(spec: JobSpec, manifest: Manifest, threads: int, lanes: int, room: int) -> NewtonRoom:

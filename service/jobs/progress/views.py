@@ -136,14 +136,11 @@ def _warnings(record: dict[str, Any]) -> list[dict[str, str]]:
     if result and not result["converged"]:
         where = _where(result["certificate"], spec)
         message = f"ended by {result['stop_reason']} before it converged: {where}"
-        found.append({"code": "not_converged", "message": message, "hint": _FARTHER})
+        hint = "Resume it with a larger max_passes or max_seconds."
+        if "scales_differ" in {each["code"] for each in told_last(record)}:
+            hint += ' Or train anew with "features": ["scale"].'
+        found.append({"code": "not_converged", "message": message, "hint": hint})
     return found
-
-
-_FARTHER = (
-    "Resume it with a larger max_passes or max_seconds. If its dataset has the warning scales_differ, train with "
-    '"features": ["scale"].'
-)
 
 
 def _same_values(distances: dict[str, Any] | None) -> list[dict[str, str]]:

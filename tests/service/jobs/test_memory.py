@@ -10,6 +10,7 @@ from streamsvm.service.jobs.fields.from_text import format_size, parse_size
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.plan.forecast import estimate
 from streamsvm.service.jobs.plan.memory import memory_of, plan_memory
+from streamsvm.service.jobs.plan.newton import RULED_OUT
 from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.blocks.weight_counts import WeightCounts
@@ -76,6 +77,33 @@ def test_an_estimate_names_what_it_adds_up():
     parts = {name: size for name, size in found["memory"].items() if name != "total_bytes"}
     assert sum(parts.values()) == found["memory"]["total_bytes"] == 1 << 30
     assert found["disk"]["model_bytes"] == 8 * 100_001
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"solver": "dcd", "cache_bytes": 1 << 30}, "solver"),
+        ({"pace": "fixed"}, "pace"),
+        ({"multiclass": "crammer_singer"}, "multiclass"),
+        ({"machines": 2}, "machines"),
+        ({"tolerance": None, "relative_gap": None}, "no_target"),
+        ({"spill": False, "cache_bytes": 1 << 20}, "rows_not_at_hand"),
+        ({"memory_bytes": 400 << 20}, "no_room"),
+    ],
+    ids=str,
+)
+def test_an_estimate_says_why_a_job_takes_no_newton_steps(fields, code):
+    found = estimate(plan_job(parse_spec({"dataset": "d", **fields}), manifest()))["newton"]
+    assert found == {"is_possible": False, "ruled_out_by": code, "message": RULED_OUT[code], "equations": 0}
+
+
+def test_an_estimate_says_how_large_systems_of_newton_steps_may_be():
+    spec = parse_spec({"dataset": "d"})
+    found = estimate(plan_job(spec, manifest(features=28), memory_bytes=1 << 40))["newton"]
+    assert found == {"is_possible": True, "ruled_out_by": None, "message": None, "equations": 29}
+    found = estimate(plan_job(spec, manifest(), memory_bytes=1 << 40))["newton"]
+    assert (found["is_possible"], found["equations"]) == (True, LARGEST)
+    assert "8,000 rows do not rest" in found["message"]
 
 
 def test_more_updates_take_longer():

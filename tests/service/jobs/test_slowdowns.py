@@ -16,8 +16,8 @@ LARGE, SMALL = {"cache_bytes": 1 << 27}, {"cache_bytes": 1 << 23}  # decoded, th
 MANY = {"C": [0.1 * 1.5**k for k in range(16)]}
 
 
-def codes(manifest=ROWS, **fields):
-    return planned(plan_job(parse_spec({"dataset": "d", **fields}), manifest, cores=4))
+def codes(manifest=ROWS, scales=(), **fields):
+    return planned(plan_job(parse_spec({"dataset": "d", **fields}), manifest, cores=4), scales)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,31 @@ def test_features_that_one_thread_makes_for_want_of_room(fields, is_told):
     makes = {"features": ["pairs"], "cache_bytes": 1 << 27}
     assert ("certified_alone" in codes(replace(ROWS, n_features=2000), **{**makes, **fields})) == is_told
     assert "certified_alone" not in codes(replace(ROWS, n_features=100), **{**makes, **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_told"),
+    [
+        ({}, False),  # Newton steps make up for it
+        ({"solver": "dcd", "cache_bytes": 1 << 27}, True),
+        ({"pace": "fixed"}, True),
+        ({"tolerance": None, "relative_gap": None}, True),
+        ({"kernel": "rbf"}, True),
+        ({"pace": "fixed", "features": ["scale"]}, False),
+    ],
+    ids=str,
+)
+def test_scales_far_apart_that_nothing_makes_up_for(fields, is_told):
+    scales = ((1, 1e5), (2, 1.0))
+    assert ("scales_differ" in codes(scales=scales, **fields)) == is_told
+    assert "scales_differ" not in codes(**fields)
+
+
+def test_scales_far_apart_of_so_many_features_that_newton_steps_may_be_too_large():
+    wide = replace(ROWS, n_features=10_000)
+    assert "scales_differ" in codes(wide, scales=((1, 1e5), (2, 1.0)))
+    few = replace(wide, n_rows=1000, labels={-1.0: 500, 1.0: 500})
+    assert "scales_differ" not in codes(few, scales=((1, 1e5), (2, 1.0)))
 
 
 def test_of_a_dataset_that_is_being_read_in_nothing_is_known():
