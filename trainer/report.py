@@ -34,7 +34,7 @@ def report(
         "relative_gap_bound": progress.relative_gap_bound,
         **({"lanes": _of_lanes(progress, settings.lane)} if progress.lanes else {}),
         **({"sweeps": [_of_sweep(sweep, settings.lane) for sweep in progress.sweeps]} if progress.sweeps else {}),
-        **({"newton": [_of_step(step, settings.lane) for step in progress.newton]} if progress.newton else {}),
+        **({"newton": [told_step(step, settings.lane) for step in progress.newton]} if progress.newton else {}),
         **{name: state.control[name] for name in (*reader, *waits)},
         "elapsed_seconds": elapsed,
         **({"slowdowns": slowdowns} if slowdowns else {}),
@@ -62,7 +62,7 @@ def _of_sweep(sweep: Sweep, first: int) -> dict:
     return {**own, "lanes": lanes} if lanes else own
 
 
-def _of_step(step: NewtonStep, first: int) -> dict:
+def told_step(step: NewtonStep, first: int) -> dict:
     """A Newton step; rows and sigma are those of the largest system, and of each lane that takes part."""
     lanes = [
         {"lane": first + number, **_system(step.tasks.get(number)), **_gaps(lane)}

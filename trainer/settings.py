@@ -21,6 +21,8 @@ class TrainerSettings:
     follows           the first pass is over a dataset that is being read in
     share_of_gap      of a shard trainer (trainer.distributed.cocoa_round): a pass ends when the gap falls to this share
                       of the gap of the pass's first sweep; else None
+    shards            number of machines that have a shard of the rows each: C and alpha are so many times those of the
+                      problem; 1: this machine has all rows
     maps              the feature maps of the job
     solver            a key of `trainer.solvers.SOLVERS`
     options           the solver's options, an instance of its class of options
@@ -49,6 +51,7 @@ class TrainerSettings:
     passes_before: int
     follows: bool
     share_of_gap: float | None
+    shards: int
     maps: FeatureMaps
     solver: str
     options: Any

@@ -223,16 +223,26 @@ class SharedState:
     def show(self, progress: Progress) -> None:
         """Write the figures of a pass or sweep into the state, for the service and its pages."""
         self.control["elapsed_seconds"] = self.elapsed_seconds
-        for name in _SHOWN:
-            self.control[name] = getattr(progress, name)
-        for lane, each in enumerate(progress.lanes or (progress,)):
-            for name in SHOWN_OF_LANE:
-                self._state.lanes[name][lane] = getattr(each, name)
+        show_figures(self._state, progress)
 
     def show_step(self, step: NewtonStep) -> None:
         """Write a Newton step into the state, and the figures after it."""
-        rows, sigma = step.largest
-        of_step = {"newton_steps": step.number, "scans": step.scans, "system_rows": rows, "sigma": sigma}
-        for name, value in of_step.items():
-            self.control[name] = value
+        note_step(self._state, step)
         self.show(step.found)
+
+
+def show_figures(state: State, progress: Progress) -> None:
+    """Write the figures of a pass, a sweep or a step into a job's state."""
+    for name in _SHOWN:
+        state.control[name] = getattr(progress, name)
+    for lane, each in enumerate(progress.lanes or (progress,)):
+        for name in SHOWN_OF_LANE:
+            state.lanes[name][lane] = getattr(each, name)
+
+
+def note_step(state: State, step: NewtonStep) -> None:
+    """Write a Newton step, without figures, into a job's state."""
+    rows, sigma = step.largest
+    of_step = {"newton_steps": step.number, "scans": step.scans, "system_rows": rows, "sigma": sigma}
+    for name, value in of_step.items():
+        state.control[name] = value

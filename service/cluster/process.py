@@ -19,6 +19,7 @@ from streamsvm.service.cluster.rounds.coordinator import Coordinator
 from streamsvm.service.cluster.rounds.gathering import bring_alpha, bring_held_out
 from streamsvm.service.cluster.rounds.machines import Rules
 from streamsvm.service.cluster.rounds.messages import Begin
+from streamsvm.service.cluster.rounds.newton import newton_for
 from streamsvm.service.cluster.rounds.pool import pool_for
 from streamsvm.service.cluster.rounds.reporting import Reporter
 from streamsvm.service.errors import ServiceError
@@ -79,10 +80,11 @@ def _coordinate(run: Path, told: dict[str, Any], reports: TextIO) -> int:
     first_alpha = state.alpha if told["has_alpha"] else None
     with RayMachines(ray, dataset, shards, begins, told["checkpoint_seconds"], first_alpha) as machines:
         reporter = Reporter(state, told, machines, reports)
+        newton = newton_for(plan, rules, count, reporter.show_step)
         control["committed_step"] = 1
         coordinator = Coordinator(
             machines, rules, told["width"], told["lanes"], told["axes"][0], reporter.report,
-            lambda: bool(control["stop"]), reporter.attend, pool,
+            lambda: bool(control["stop"]), reporter.attend, pool, newton,
         )  # fmt: skip
         try:
             coordinator.run()

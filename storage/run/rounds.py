@@ -8,7 +8,8 @@ alpha here is sigma times the alpha of the whole problem, and D the curvature th
 that the agent makes of the figures see `service.cluster.rounds.convergence`.
 
 The trainer may export rows that do not rest to the coordinator, which trains those of all machines as one problem and
-sends their new alpha back. They pass through files beside this one: GIVEN, GIVEN_ALPHA and TAKEN_ALPHA.
+sends their new alpha back. They pass through files beside this one: GIVEN, GIVEN_ALPHA and TAKEN_ALPHA. So do requests
+of Newton steps, which all machines answer: NEWTON_REQUEST and NEWTON_REPLY.
 """
 
 from collections.abc import Iterator
@@ -22,7 +23,10 @@ from streamsvm.storage.files.mapped import new_array, open_array
 from streamsvm.storage.rows.csr import Array
 
 GIVEN, GIVEN_ALPHA, TAKEN_ALPHA = "given", "given_alpha.npy", "taken_alpha.npy"
-_COUNTS = np.dtype([(name, "<i8") for name in ("asked", "answered", "order", "most_bytes")])
+NEWTON_REQUEST, NEWTON_REPLY = "newton_request", "newton_reply"
+_COUNTS = np.dtype(
+    [(name, "<i8") for name in ("asked", "answered", "order", "most_bytes", "most_sweeps", "newton_equations")]
+)
 OF_LANE = np.dtype(
     [
         # trainer
@@ -30,6 +34,7 @@ OF_LANE = np.dtype(
         ("linear", "<f8"),  # its slope along the change of alpha in the round; its curvature there is -square
         ("square", "<f8"),
         ("gap", "<f8"),  # sum of the rows' terms of P - D in the round's first sweep; nan: there was no sweep
+        ("rate", "<f8"),  # the factor by which a sweep of the round reduced the gap; nan: there were not two
         ("free_rows", "<f8"),
         # agent
         ("step", "<f8"),  # share of the change of alpha that is kept, 0 to 1
@@ -45,12 +50,14 @@ class Order(IntEnum):
     GIVE   export some of the rows that do not rest, with their alpha, then ask again; an export without rows means that
            there are no more, or that there is no room for them
     END    stop
+    NEWTON answer the request of Newton steps, if there is one, then ask again; the first such order ends a round
     """
 
     GO_ON = 0
     LOOK = 1
     END = 2
     GIVE = 3
+    NEWTON = 4
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,8 @@ class RoundState:
     """The mapped files of a round.
 
     counts     asked: reports of the trainer so far; answered: answers of the agent so far; order: an Order; most_bytes:
-               limit on an export of rows
+               limit on an export of rows; most_sweeps: limit on the sweeps of a round, 0: none; newton_equations: most
+               equations of a Newton step for which the trainer has room, -1: it has not all rows at hand
     lanes      (lanes,) OF_LANE
     own_w      sum_i alpha_i y_i x_i over the machine's rows at its last LOOK; written by the reader
     """

@@ -5,14 +5,18 @@ between 0 and 1 follows from two numbers of each machine and the changes of w (L
 quadratic optimization for dual linear SVM", ICML 2015).
 """
 
+from math import inf
+
 import numpy as np
 
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.rounds import Order, RoundState
 from streamsvm.trainer.distributed.active_row_export import ActiveRowExport
+from streamsvm.trainer.distributed.newton_rows import ShardRows
 from streamsvm.trainer.problem.losses import box_of
 from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.shared_state import SharedState
+from streamsvm.trainer.updates.momentum import rate
 
 _PART_ROWS = 1 << 16
 
@@ -22,13 +26,20 @@ class Round:
 
     tasks      rows of both signs have the same D
     export     writes rows that do not rest when the coordinator asks for them
-    first_gap  (n_figures,) P - D as the first sweep of the round added it up; nan: there was no sweep
+    newton     answers requests of Newton steps
     """
 
     def __init__(
-        self, shared: SharedState, state: RoundState, alpha: Array, w: Array, tasks: Tasks, export: ActiveRowExport
+        self,
+        shared: SharedState,
+        state: RoundState,
+        alpha: Array,
+        w: Array,
+        tasks: Tasks,
+        export: ActiveRowExport,
+        newton: ShardRows,
     ) -> None:
-        self._shared, self._state, self.export = shared, state, export
+        self._shared, self._state, self.export, self.newton = shared, state, export, newton
         self._alpha, self._w = alpha, w
         # A place that only fills the axis has no rows: U and D are 0.
         self._U, self._D = np.zeros((2, tasks.width))
@@ -37,14 +48,24 @@ class Round:
             _, D = box_of(tasks.loss, np.array([task.C_positive]))
             self._U[place], self._D[place] = U[0], D[0]
         self._before = alpha.copy()
-        self.first_gap = np.full(tasks.n_figures, np.nan)
+        self._gap, self._rate = np.full((2, tasks.n_figures), np.nan)
+
+    def meet(self, gaps: list[Array]) -> None:
+        """Note P - D (n_figures,) as each sweep of the round has added it up."""
+        if gaps:
+            self._gap = gaps[0]
+        if len(gaps) > 1:
+            self._rate = np.array([rate(each) for each in np.array(gaps).T.tolist()])
 
     def end(self) -> bool:
         """Tell the agent what has changed and take over what was agreed; whether another round follows."""
         self._tell()
         order = self._ask()
         self._take_over()
-        while order in (Order.LOOK, Order.GIVE):
+        while order in (Order.LOOK, Order.GIVE, Order.NEWTON):
+            if order is Order.NEWTON:
+                order = self._take_newton_steps()
+                continue
             if order is Order.GIVE:
                 self.export.write_some(int(self._state.counts[0]["most_bytes"]))
                 self._shared.slow_down(self.export.slowdowns)
@@ -57,9 +78,29 @@ class Round:
         self.export.forget()  # if this machine was late, its exported rows have not been used
         return order is Order.GO_ON
 
+    @property
+    def most_sweeps(self) -> float:
+        """Most sweeps of the round."""
+        return int(self._state.counts[0]["most_sweeps"]) or inf
+
+    def _take_newton_steps(self) -> Order:
+        """Answer requests of Newton steps until they have ended; returns the order that follows."""
+        order = Order.NEWTON
+        while order is Order.NEWTON:
+            self.newton.answer()
+            order = self._next_order()
+        self.newton.forget()
+        self._before[:] = self._alpha
+        self._w[:] = self._shared.scratch_w
+        return order
+
     def _ask(self) -> Order:
         self._shared.publish(self._w)
+        return self._next_order()
+
+    def _next_order(self) -> Order:
         counts = self._state.counts[0]
+        counts["newton_equations"] = self.newton.equations
         counts["asked"] += 1
         self._shared.wait_until(lambda: counts["answered"] >= counts["asked"])
         return Order(int(counts["order"]))
@@ -79,8 +120,8 @@ class Round:
         lanes["linear"] = changed - self._D * mixed
         lanes["square"] = self._D * changed_squares
         lanes["free_rows"] = free_rows
-        lanes["gap"] = self.first_gap
-        self.first_gap = np.full_like(self.first_gap, np.nan)
+        lanes["gap"], lanes["rate"] = self._gap, self._rate
+        self._gap, self._rate = np.full((2, len(self._gap)), np.nan)
 
     def _take_alpha(self) -> None:
         """Take over the alpha of exported rows, if the agent has brought it: the next round starts from it."""

@@ -12,6 +12,7 @@ from streamsvm.storage.rows.cache import CacheReader
 from streamsvm.storage.run.rounds import open_round
 from streamsvm.trainer.distributed.active_row_export import ActiveRowExport
 from streamsvm.trainer.distributed.cocoa_round import Round
+from streamsvm.trainer.distributed.newton_rows import ShardRows
 from streamsvm.trainer.process import Trainer
 from streamsvm.trainer.process import main as train
 
@@ -42,7 +43,8 @@ class ShardTrainer(Trainer):
         settings, alpha = self._settings, self._state.alpha
         state = open_round(run, settings.width, settings.tasks.width)
         export = ActiveRowExport(run, alpha, self._state.score)
-        self._round = Round(self._shared, state, alpha, self._w, settings.tasks, export)
+        newton = ShardRows(run, settings, self._shared, alpha)
+        self._round = Round(self._shared, state, alpha, self._w, settings.tasks, export, newton)
         return self._round
 
     def _end_round(self) -> None:

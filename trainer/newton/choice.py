@@ -1,7 +1,10 @@
 """Whether Newton steps would end training sooner than more sweeps, by the price of their operations: no clock is read.
 
-So a job on few rows, which one thread sweeps over, comes out the same each time that it is run.
+So a job on few rows, which one thread sweeps over, comes out the same each time that it is run. Several machines share
+scans, and have what they find sent to one of them.
 """
+
+from math import log
 
 from streamsvm.trainer.newton.system import LARGEST
 from streamsvm.trainer.sweeps.outlook import Outlook
@@ -11,6 +14,11 @@ _SCANS, _STEPS = 40, 18  # scans and steps of a task, measured; it took 16 to 11
 _SCANNED, _VISITED = 1.0e-9, 2.0e-9  # seconds a value, measured; a scan only multiplies, a visit also adds to w
 _FLOP = 2.5e-10  # seconds, of BLAS and LAPACK on one core
 _MORE_FREE = 1.5  # rows in a system for each row that is free in sweeps
+_NUMBER, _HALF_MATRIX, _SPARSE = 8, 4, 12  # bytes of a number, of an entry of a system, of a value of a row
+_SENT = 2.0e-9  # seconds a byte, from machine to machine, of a fast network
+_STEP_MESSAGES, _ROUND_MESSAGES = 5, 4  # messages that machines wait for; a round has those of a pool
+_MESSAGE = 5e-3  # seconds that one takes at least
+_SHARE_OF_ROUND, _LEAST_SHARE = 0.1, 1e-12  # of the gap, that a round leaves
 
 
 def system_size(outlook: Outlook) -> float:
@@ -20,10 +28,45 @@ def system_size(outlook: Outlook) -> float:
 
 def is_newton_quicker(sweeps: int, outlook: Outlook) -> bool:
     """Whether Newton steps are likely to end sooner, after so many sweeps. Never where systems would be too large."""
-    n_rows, size = _MORE_FREE * outlook.n_free, system_size(outlook)
-    if sweeps < LEAST_SWEEPS or size > LARGEST:
+    if sweeps < LEAST_SWEEPS or system_size(outlook) > LARGEST:
         return False
-    n_tasks, row_values = len(outlook.rates), outlook.n_values / max(outlook.n_rows, 1)
-    system = (size**3 / 3.0 + n_rows * min(size, row_values) ** 2) * _FLOP
-    newton = n_tasks * (_SCANS * outlook.n_values * _SCANNED + _STEPS * system)
-    return newton < n_tasks * outlook.sweeps_left * outlook.visits * row_values * _VISITED
+    return _newton_seconds(outlook) < outlook.sweeps_left * _sweep_seconds(outlook)
+
+
+def is_newton_quicker_than_rounds(outlook: Outlook, machines: int) -> bool:
+    """Whether Newton steps over the rows of so many machines are likely to end sooner than more of their rounds.
+
+    In rounds, the sweeps that are left are made in one place, over the rows that are free: visits.
+    """
+    if system_size(outlook) > LARGEST or not outlook.sweeps_left:
+        return False
+    n_tasks, free_values = len(outlook.rates), outlook.visits * _row_values(outlook)
+    vectors = 4 * machines * _NUMBER * n_tasks * outlook.n_features
+    sent = _STEPS * ((_system_bytes(outlook, machines) + vectors) * _SENT + _STEP_MESSAGES * _MESSAGE)
+    round_ = free_values * _SPARSE * _SENT + n_tasks * outlook.n_values * _SCANNED / machines
+    rounds = max([1.0, *(log(max(share, _LEAST_SHARE)) / log(_SHARE_OF_ROUND) for share in outlook.shares_left)])
+    in_rounds = outlook.sweeps_left * _sweep_seconds(outlook) + rounds * (round_ + _ROUND_MESSAGES * _MESSAGE)
+    return _newton_seconds(outlook, machines) + sent < in_rounds
+
+
+def _newton_seconds(outlook: Outlook, machines: int = 1) -> float:
+    size, row_values = system_size(outlook), _row_values(outlook)
+    added = _MORE_FREE * outlook.n_free * min(size, row_values) ** 2 / machines
+    steps = _STEPS * (size**3 / 3.0 + added) * _FLOP
+    return len(outlook.rates) * (_SCANS * outlook.n_values * _SCANNED / machines + steps)
+
+
+def _sweep_seconds(outlook: Outlook) -> float:
+    return len(outlook.rates) * outlook.visits * _row_values(outlook) * _VISITED
+
+
+def _system_bytes(outlook: Outlook, machines: int) -> float:
+    """Bytes that all machines send of a step's systems."""
+    n_rows = _MORE_FREE * outlook.n_free
+    if outlook.n_features <= n_rows:
+        return len(outlook.rates) * machines * _HALF_MATRIX * float(outlook.n_features) ** 2
+    return len(outlook.rates) * n_rows * _row_values(outlook) * _SPARSE
+
+
+def _row_values(outlook: Outlook) -> float:
+    return outlook.n_values / max(outlook.n_rows, 1)

@@ -4,7 +4,7 @@
 adds up their replies; the steps are the same for both.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
@@ -154,9 +154,10 @@ class Rows(Protocol):
         """Follow the orders. Raises Interrupted."""
 
 
-def added(replies: Sequence[Reply]) -> Reply:
+def added(replies: Iterable[Reply]) -> Reply:
     """The reply of all rows, of those of each machine, in the order of machines. The first one's systems change."""
-    first, *others = replies
+    others = iter(replies)
+    first = next(others)
     looks, greatest = dict(first.looks), dict(first.greatest)
     v = None if first.v is None else first.v.copy()  # arrays from another process may be read-only
     for other in others:

@@ -109,6 +109,7 @@ class _Training:
         self._shared.control["collects"] = self._disk.is_open and not self._disk.is_sealed
         if cursor.round:
             cursor.round.export.rows_from(self._windows)
+            cursor.round.newton.rows_from(self._store, both)
         # P of a pass is unknown if its rows were all at hand, or if it began at another w than was published last.
         self._has_bound = False
         resumed = (self._statistics, self._sweeps, self._newton)
@@ -234,4 +235,6 @@ class _Training:
 
     def _is_late(self, sweeps: int) -> bool:
         """Whether so many sweeps are enough for a pass."""
+        if self._cursor.round and sweeps >= self._cursor.round.most_sweeps:
+            return True
         return has_enough_sweeps(sweeps, self._settings, self._shared.elapsed_seconds)

@@ -136,8 +136,6 @@ class Sweeps:
             self._shared.hand_over()  # the next sweep leaves out rows that rest since this one
             gaps.append(swept.sums.gap)
             self._visits.append(swept.visits)
-            if self._round and len(gaps) == 1:
-                self._round.first_gap = gaps[0]
             before, D = D, self._statistics.dual_objective(step)
             self._momentum.end_sweep(yields=before > D)
             self._show(step, len(gaps))
@@ -148,6 +146,8 @@ class Sweeps:
                 self.has_handed_on = has_to_end = self._hands_on(len(gaps), outlook)
             if self._cursor.checkpoints.is_due(ends_pass=False):
                 self._cursor.checkpoints.make_within(step, variables.whole_w)
+        if self._round:
+            self._round.meet(gaps)
         del self._momentum  # frees its arrays
         variables.end()
 

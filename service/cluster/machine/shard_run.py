@@ -30,10 +30,19 @@ from streamsvm.storage.machine.backoff import backoff_sleep
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.packing import split
 from streamsvm.storage.rows.row_runs import written_ids
-from streamsvm.storage.run.rounds import GIVEN, GIVEN_ALPHA, TAKEN_ALPHA, Order, create_round
+from streamsvm.storage.run.rounds import (
+    GIVEN,
+    GIVEN_ALPHA,
+    NEWTON_REPLY,
+    NEWTON_REQUEST,
+    TAKEN_ALPHA,
+    Order,
+    create_round,
+)
 from streamsvm.storage.run.state import RUN_FILE, State, open_state
 
-_SHARE_OF_GAP = 0.75
+# What ends a pass: of a machine that is alone what is wanted of the job, of others a share of their rows' gap.
+_ALONE, _IN_ROUNDS = {"share_of_gap": 0.0}, {"share_of_gap": 0.75, "tolerance": None, "relative_gap": None}
 _MODULES = {**PROCESSES, "trainer": SHARD_TRAINER}
 _LOOK_SECONDS = 0.1  # between two looks at whether the processes live
 _NO_END = 1 << 62  # passes
@@ -69,6 +78,7 @@ class Running:
         self._change = np.zeros_like(self._w)  # of the round
         self._untold = np.zeros_like(self._w)
         self._order: Order | None = None
+        self._is_in_newton = False  # a request of Newton steps has come
         self._run = ProcessRun(self._directory, job_dir, settings.stall_seconds, _MODULES)
         self._began = time.monotonic()
         self._run.start()
@@ -77,36 +87,64 @@ class Running:
         """Wait for the end of a round, of a look, or for some rows."""
         self._wait()
         figures = self._round.lanes[: self._lanes]
-        is_joining, has_looked = self._order is None, self._order is Order.LOOK
+        has_looked = self._order is Order.LOOK
         given = self._given() if self._order is Order.GIVE else None
-        own_w = self._state.w / self._sigma if is_joining else self._round.own_w / self._sigma if has_looked else None
+        newton = (self._directory / NEWTON_REPLY).read_bytes() if self._order is Order.NEWTON else None
+        own_w = self._told_w()
         if own_w is not None:
             self._own[:] = self._told[:] = own_w
             self._change[:] = 0.0
-        elif given is None:
+        elif given is None and newton is None:
             np.subtract(self._state.w, self._w, out=self._change)
             self._change /= self._sigma
-        np.subtract(self._own, self._told, out=self._untold)
-        self._untold += self._change
-        self._sent = NO_CHANGE if given else Change.of(self._untold)
+        if given is None and newton is None:
+            np.subtract(self._own, self._told, out=self._untold)
+            self._untold += self._change
+            self._sent = Change.of(self._untold)
+        else:
+            self._sent = NO_CHANGE
         shown = self._state.lanes[: self._lanes]
-        counts = {name: self._state.control[name] for name in (*COUNTED, "slowdowns")}
+        counts = {name: self._state.control[name] for name in (*COUNTED, "slowdowns", "sweeps_made")}
         return Found(
             change=self._sent,
             own_w=own_w,
             **{name: figures[name] / self._sigma for name in ("dual", "linear", "square", "gap")},
+            rate=figures["rate"].copy(),
             M_plus=shown["final_M_plus" if has_looked else "M_plus"].copy(),
             M_minus=shown["final_M_minus" if has_looked else "M_minus"].copy(),
             losses=self._losses() if has_looked else None,
             given=given,
-            counts={**counts, "free_rows": float(figures["free_rows"].max())},
+            newton=newton,
+            counts={
+                **counts,
+                "free_rows": float(figures["free_rows"].max()),
+                "newton_equations": float(self._round.counts[0]["newton_equations"]),
+            },
             seconds=time.monotonic() - self._began,
         )
 
     def take(self, answer: Answer) -> None:
         """Take over what the coordinator has decided about the round."""
+        if answer.newton is None:
+            self._take_w(answer)
+        else:
+            (self._directory / NEWTON_REQUEST).write_bytes(answer.newton)
+        if answer.alpha is not None:
+            np.save(self._directory / TAKEN_ALPHA, _scaled(answer.alpha, self._sigma, self._plan))
+        self._round.lanes["step"][: self._lanes] = answer.step
+        self._state.lanes["converged_by"][: self._lanes] = answer.converged
+        counts = self._round.counts[0]
+        self._is_in_newton = answer.newton is not None
+        counts["order"] = self._order = answer.order
+        counts["most_bytes"], counts["most_sweeps"] = answer.most_bytes, answer.most_sweeps
+        self._began = time.monotonic()
+        counts["answered"] += 1
+        if answer.order is Order.END:
+            self._finish()
+
+    def _take_w(self, answer: Answer) -> None:
         step = along_axis(answer.step, self._w)
-        if self._order not in (Order.LOOK, Order.GIVE):
+        if self._order not in (Order.LOOK, Order.GIVE, Order.NEWTON):
             add_step(_flat(self._change), np.full(self._w.shape[1], step), _flat(self._own))
             self._sent.add_to(self._told, step)
         if answer.w is not None:
@@ -114,17 +152,14 @@ class Running:
         elif answer.change is not None:
             answer.change.add_to(self._w, step)
         self._state.w[:] = self._w
-        if answer.alpha is not None:
-            np.save(self._directory / TAKEN_ALPHA, _scaled(answer.alpha, self._sigma, self._plan))
-        self._round.lanes["step"][: self._lanes] = answer.step
-        self._state.lanes["converged_by"][: self._lanes] = answer.converged
-        counts = self._round.counts[0]
-        counts["order"] = self._order = answer.order
-        counts["most_bytes"] = answer.most_bytes
-        self._began = time.monotonic()
-        counts["answered"] += 1
-        if answer.order is Order.END:
-            self._finish()
+
+    def _told_w(self) -> Array | None:
+        """The machine's part of w, if the report is to have it."""
+        if self._order is None:
+            return self._state.w / self._sigma
+        if self._order is Order.LOOK:
+            return self._round.own_w / self._sigma
+        return self._own.copy() if self._order is Order.NEWTON and not self._is_in_newton else None
 
     def alpha(self, part: slice = slice(None)) -> Array:
         """alpha of these rows in the problem, (n,) or with an axis of lanes; feasible between two rounds."""
@@ -173,12 +208,10 @@ def _flat(array: Array) -> Array:
 
 
 def _plan(begin: Begin, manifest: Any) -> JobPlan:
-    """The lanes that are run, on the shard, with sigma times C. What is wanted ends a machine that is alone."""
+    """The lanes that are run, on the shard, with sigma times C."""
     spec = JobSpec.model_validate(begin.spec)
     C = [begin.machines * each for each in spec.C] if isinstance(spec.C, list) else begin.machines * spec.C
     own = {"C": C, "max_passes": _NO_END, "max_seconds": None}
-    if not begin.is_alone:
-        own |= {"tolerance": None, "relative_gap": None}
     return replace(plan_job(spec.model_copy(update=own), manifest), number=begin.number, at_once=begin.at_once)
 
 
@@ -205,5 +238,5 @@ def _tell_of_shard(directory: Path, begin: Begin) -> None:
     """Say in run.json that the rows of reader and trainer are a shard of the problem's."""
     told: dict[str, Mapping[str, Any]] = json.loads((directory / RUN_FILE).read_bytes())
     reader = {**told["reader"], "part_rows": begin.rows.tolist()}
-    trainer = {**told["trainer"], "share_of_gap": 0.0 if begin.is_alone else _SHARE_OF_GAP}
+    trainer = {**told["trainer"], "shards": begin.machines, **(_ALONE if begin.is_alone else _IN_ROUNDS)}
     (directory / RUN_FILE).write_text(json.dumps({**told, "reader": reader, "trainer": trainer}))

@@ -28,9 +28,10 @@ class Agent(Machine):
         """The version of StreamSVM on this node, and the shards that it has."""
         return version("streamsvm"), self.shards()
 
-    def go_on_by(self, answer: Answer, change: Change | None) -> Found | None:
-        """`go_on` with an answer whose change Ray sends as an argument of its own."""
-        return self.go_on(replace(answer, change=change))
+    def go_on_by(self, answer: Answer, agreed: tuple[Change | None, bytes | None]) -> Found | None:
+        """`go_on` with an answer whose change and request Ray sends as an argument of its own."""
+        change, newton = agreed
+        return self.go_on(replace(answer, change=change, newton=newton))
 
     def keep_own(self, job: str, shard: str) -> Any:
         """Keep the present dual variables, and return them for another machine to keep, too."""

@@ -56,8 +56,8 @@ class RayMachines:
         self._nodes: dict[int, str] = {}
         self._due: dict[int, Any] = {}  # what machines are at
         self._beginning: dict[int, Future[Any]] = {}  # those that are being begun
-        self._agreed: Change | None = None  # last, and where it is
-        self._shared = ray.put(None)
+        self._agreed: tuple[Change | None, bytes | None] = None, None  # change and request, last, and where they are
+        self._shared = ray.put(self._agreed)
         self._failures: Counter[int] = Counter()
         self._fresh: dict[str, Any] = {}  # by node: actors that have begun nothing
         self._pool = ThreadPoolExecutor(len(shards))
@@ -111,10 +111,12 @@ class RayMachines:
     def answer(self, number: int, answer: Answer) -> None:
         if number in self._beginning:
             return
-        if answer.change is not self._agreed:
+        agreed = answer.change, answer.newton
+        if any(one is not other for one, other in zip(agreed, self._agreed, strict=True)):
             # In Ray's store once: nodes may have it from each other.
-            self._agreed, self._shared = answer.change, self._ray.put(answer.change)
-        self._due[number] = self._actors[number].go_on_by.remote(replace(answer, change=None), self._shared)
+            self._agreed, self._shared = agreed, self._ray.put(agreed)
+        own = replace(answer, change=None, newton=None)
+        self._due[number] = self._actors[number].go_on_by.remote(own, self._shared)
 
     def is_lost(self, number: int) -> bool:
         return number in self._beginning

@@ -86,13 +86,16 @@ class Found:
     """A machine's report on a round. Figures are (lanes,) float64, of its rows alone.
 
     change         change of the machine's part of w since the last step was agreed on
-    own_w          the machine's part of w, as long as w: when it joins, and after a LOOK
+    own_w          the machine's part of w, as long as w: when it joins, and after a LOOK or the first NEWTON
     dual           sum_i alpha_i - D alpha_i^2 / 2 after the last step; linear, square: see storage.run.rounds
     gap            its rows' terms of P - D in the round's first sweep; nan: there was no sweep
+    rate           the factor by which a sweep of the round reduced its rows' terms of P - D; nan: it is not known
     M_plus, M_minus  largest and smallest projected gradient of the round
     losses         sum_i C loss_i at the present w, after a LOOK
     given          rows, if they were asked for
-    counts         COUNTED, and free_rows
+    newton         pickled Reply to a request of Newton steps (trainer.newton.requests), after a NEWTON; empty: there
+                   was no request, or not all rows are at hand
+    counts         COUNTED, sweeps_made, slowdowns, free_rows, and newton_equations (storage.run.rounds)
     seconds        that the round took
     """
 
@@ -102,12 +105,24 @@ class Found:
     linear: Array
     square: Array
     gap: Array
+    rate: Array
     M_plus: Array
     M_minus: Array
     losses: Array | None
     given: Given | None
+    newton: bytes | None
     counts: dict[str, float]
     seconds: float
+
+    @property
+    def has_begun_anew(self) -> bool:
+        """Whether the machine tells where it begins: it has answered no order yet."""
+        return self.own_w is not None and self.losses is None and self.newton is None
+
+    @property
+    def n_bytes(self) -> int:
+        """To be sent, without exported rows."""
+        return self.change.n_bytes + (0 if self.own_w is None else self.own_w.nbytes) + len(self.newton or b"")
 
 
 @dataclass(frozen=True)
@@ -118,6 +133,8 @@ class Answer:
     converged (lanes,) int64, as `storage.run.state.OF_LANE` has it
     alpha     new alpha of the rows that this machine has exported, in their order; None: it has not changed
     most_bytes  limit on the rows that this machine exports, in all
+    most_sweeps  limit on the sweeps of the next round; 0: none
+    newton      pickled Request of Newton steps
     """
 
     order: Order
@@ -127,6 +144,8 @@ class Answer:
     converged: Array
     alpha: Array | None = None
     most_bytes: int = 0
+    most_sweeps: int = 0
+    newton: bytes | None = None
 
 
 @dataclass(frozen=True)

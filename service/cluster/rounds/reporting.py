@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, TextIO
@@ -10,10 +11,12 @@ import numpy as np
 
 from streamsvm.service.cluster.rounds.messages import COUNTED
 from streamsvm.storage.run.slowdowns import bits_of, told
-from streamsvm.storage.run.state import State
+from streamsvm.storage.run.state import SOLVER_PHASES, State
 from streamsvm.trainer.problem.objective import certificate_of, relative_gap
-from streamsvm.trainer.shared_state import HandedBack
+from streamsvm.trainer.report import told_step
+from streamsvm.trainer.shared_state import HandedBack, note_step, show_figures
 from streamsvm.trainer.updates.convergence import lane_result
+from streamsvm.trainer.updates.progress import NewtonStep
 
 if TYPE_CHECKING:
     from streamsvm.service.cluster.nodes.ray_machines import RayMachines
@@ -25,9 +28,9 @@ class Reporter:
 
     def __init__(self, state: State, told: dict[str, Any], machines: "RayMachines", reports: TextIO) -> None:
         self._reports = reports
-        self._control, self._lanes = state.control, state.lanes
+        self._state, self._control, self._lanes = state, state.control, state.lanes
         self._told, self._machines = told, machines
-        self._before = {name: state.control[name] for name in COUNTED}
+        self._before = {name: state.control[name] for name in (*COUNTED, "newton_steps", "scans")}
         self._slowdowns = 0  # that have been told
 
     def attend(self, come: dict[int, Any]) -> None:
@@ -41,8 +44,25 @@ class Reporter:
         """`attend`, when all machines have come to the end."""
         self.attend(dict.fromkeys(range(len(self._machines))))
 
+    def show_step(self, step: NewtonStep) -> None:
+        """Show a Newton step while the round goes on."""
+        updates = self._control["updates"]
+        note_step(self._state, self._in_job(step))
+        show_figures(self._state, step.found)
+        self._control["updates"], self._control["elapsed_seconds"] = updates, step.elapsed_seconds
+        self._enter("newton")
+
+    def _in_job(self, step: NewtonStep) -> NewtonStep:
+        """The step as it counts in all attempts."""
+        number, scans = (int(self._before[name]) for name in ("newton_steps", "scans"))
+        return replace(step, number=number + step.number, scans=scans + step.scans)
+
+    def _enter(self, phase: str) -> None:
+        self._control["solver_phase"] = 1 + SOLVER_PHASES.index(phase)
+
     def report(self, now: "Coordinator") -> None:
         """Report the round that has ended."""
+        self._enter("sweep")
         worst = int(np.argmax(np.nan_to_num(now.convergence.M_plus - now.convergence.M_minus, nan=-np.inf)))
         page = {
             "finished_passes": now.round,
@@ -52,6 +72,7 @@ class Reporter:
             "dual_objective": now.D[worst],
             "primal_bound": now.convergence.P[worst],
             "free_rows": int(sum(shard.counts.get("free_rows", 0) for shard in now.shards)),
+            "sweeps_made": max(int(shard.counts.get("sweeps_made", 0)) for shard in now.shards),
             "elapsed_seconds": now.convergence.elapsed_seconds,
             **{name: self._before[name] + sum(shard.counts.get(name, 0) for shard in now.shards) for name in COUNTED},
         }
@@ -75,17 +96,16 @@ class Reporter:
 
     def _line(self, now: "Coordinator", page: dict[str, Any], worst: int) -> dict[str, Any]:
         lanes = [self._figures(now, lane) for lane in range(len(now.D))]
+        first = self._told["number"]
+        steps = [told_step(self._in_job(step), first) for step in now.newton.take_shown()] if now.newton else []
         return {
             **{name: page[name] for name in ("free_rows", "elapsed_seconds", *COUNTED)},
             "pass": self._told["passes_before"] + now.round,
-            "lane": self._told["number"],
+            "lane": first,
             "rows_unvisited": 0,
             **lanes[worst],
-            **(
-                {"lanes": [{"lane": self._told["number"] + k, **each} for k, each in enumerate(lanes)]}
-                if len(lanes) > 1
-                else {}
-            ),
+            **({"lanes": [{"lane": first + k, **each} for k, each in enumerate(lanes)]} if len(lanes) > 1 else {}),
+            **({"newton": steps} if steps else {}),
             "step": float(now.step.min()),
             "pooled_rows": now.pooled_rows,
             "machines": [self._machine(now, number) for number in range(len(now.shards))],
@@ -96,7 +116,8 @@ class Reporter:
     def _found(now: "Coordinator") -> int:
         """Faster ways that a machine has given up, or the coordinator, as bits."""
         given_up = (int(shard.counts.get("slowdowns", 0)) for shard in now.shards)
-        return reduce(or_, given_up, bits_of({"pool_without_room"}) if now.lacked_room else 0)
+        own = {"pool_without_room"} if now.lacked_room else set()
+        return reduce(or_, given_up, bits_of(own | (now.newton.slowdowns if now.newton else set())))
 
     def _new_slowdowns(self) -> dict[str, Any]:
         before, self._slowdowns = self._slowdowns, int(self._control["slowdowns"])

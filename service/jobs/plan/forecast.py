@@ -55,7 +55,9 @@ def _newton(plan: JobPlan) -> dict[str, Any]:
     """
     code = _without_newton(plan)
     needed = min(plan.n_rows, plan.width)
-    most = 0 if code else min(plan.newton.equations, needed)
+    # What each of several machines has room for is known when it begins.
+    room = plan.newton.equations if plan.spec.machines is None else LARGEST
+    most = 0 if code else min(room, needed)
     message = RULED_OUT[code] if code else None
     if 0 < most < needed:
         message = f"only if at most {most:,} rows do not rest: systems of more equations are too large"
@@ -63,7 +65,8 @@ def _newton(plan: JobPlan) -> dict[str, Any]:
 
 
 def _without_newton(plan: JobPlan) -> str | None:
-    if code := ruled_out_by(plan.spec):
+    code = ruled_out_by(plan.spec)
+    if code or plan.spec.machines is not None:
         return code
     if not (plan.spills or holds_all(plan.spec, plan.manifest, plan.cache)):
         return "rows_not_at_hand"

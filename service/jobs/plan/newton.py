@@ -28,7 +28,7 @@ RULED_OUT = {
     "solver": "only the solver streamsvm takes Newton steps",
     "pace": 'a job of pace "fixed" makes exactly the updates that are due',
     "multiclass": "the classes of a row depend on each other where all are one problem",
-    "machines": "each of several machines has a part of the rows",
+    "machines": "each of several machines trains alone if their results are averaged",
     "no_target": "without tolerance and relative_gap there is no end to be near to",
     "rows_not_at_hand": "neither the cache nor the disk holds all rows: each scan would read and decode all blocks",
     "no_room": "memory_bytes, or the machine, has no room for what they hold",
@@ -37,7 +37,7 @@ _RULES: dict[str, Callable[[JobSpec], bool]] = {
     "solver": lambda spec: spec.solver != "streamsvm",
     "pace": lambda spec: spec.pace != "adaptive",
     "multiclass": lambda spec: spec.is_joint,
-    "machines": lambda spec: spec.machines is not None,
+    "machines": lambda spec: spec.machines is not None and spec.combine == "average",
     "no_target": lambda spec: spec.tolerance is None and spec.relative_gap is None,
 }
 
@@ -48,7 +48,10 @@ def ruled_out_by(spec: JobSpec) -> str | None:
 
 
 def takes_newton(spec: JobSpec) -> bool:
-    """Whether the job may take Newton steps if they are quicker, see trainer.newton.phase."""
+    """Whether the job may take Newton steps if they are quicker.
+
+    See trainer.newton.phase and, on several machines, service.cluster.rounds.newton.
+    """
     return ruled_out_by(spec) is None
 
 

@@ -67,6 +67,7 @@ def run_file(plan: JobPlan | FollowPlan, dataset: Path) -> dict[str, Any]:
             "gamma": distances and distances.gamma,
             "lane": plan.number,
             "share_of_gap": None,
+            "shards": 1,
             "options": options,
             "threads": plan.threads,
         },

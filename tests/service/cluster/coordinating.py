@@ -3,10 +3,13 @@
 import pickle
 from dataclasses import replace
 
+import numpy as np
+
 from streamsvm.service.cluster.dataset.shards import deal
 from streamsvm.service.cluster.rounds.coordinator import Coordinator
 from streamsvm.service.cluster.rounds.machines import Rules
 from streamsvm.service.cluster.rounds.messages import Begin
+from streamsvm.service.cluster.rounds.newton import newton_for
 from streamsvm.service.cluster.rounds.pool import pool_for
 from streamsvm.service.jobs.fields.features import fitted_maps
 from streamsvm.service.jobs.fields.spec import parse_spec
@@ -31,6 +34,7 @@ def coordinate(
     rules=None,
     wrap=lambda machines: machines,
     pools=True,
+    steps=True,
     pool_bytes=None,
     after=lambda *_: None,
     at_once=None,
@@ -55,11 +59,19 @@ def coordinate(
     pool = pool_for(plan, dataset, maps, root) if pools else None
     if pool_bytes:
         pool = replace(pool, most_bytes=pool_bytes)
+    newton = newton_for(plan, rules, machines) if steps else None
     with ThreadMachines([root / f"node{k}" for k in range(machines)], dataset, shards, begins) as threads:
         coordinator = Coordinator(
             wrap(threads), rules, plan.width, len(plan.running), plan.axes[0], seen, lambda: False,
-            pool=pool,
+            pool=pool, newton=newton,
         )  # fmt: skip
         coordinator.run()
         after(threads, plan)
     return coordinator, seen, plan
+
+
+def input_w(dataset, w, n_features=None):
+    """w (features,) in the order of the input; with the number of its features, a constant feature is the last."""
+    own = Dataset(dataset)
+    of_input = own.in_input_order(w[:n_features].copy())[own.manifest.index_base :]
+    return of_input if n_features is None else np.append(of_input, w[n_features:])

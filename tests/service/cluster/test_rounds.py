@@ -13,11 +13,10 @@ from streamsvm.service.cluster.dataset.shards import deal
 from streamsvm.service.cluster.rounds.machines import Rules
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import parse_spec
-from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.run.rounds import Order
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem
-from tests.service.cluster.coordinating import coordinate
+from tests.service.cluster.coordinating import coordinate, input_w
 
 
 @pytest.fixture(scope="module")
@@ -41,11 +40,6 @@ def objective(X, y, w, C, loss):
     return w @ w / 2 + C * (lost.sum() if loss == "hinge" else lost @ lost)
 
 
-def input_w(dataset, w):
-    own = Dataset(dataset)
-    return own.in_input_order(w.reshape(len(w), -1)[:, 0])[own.manifest.index_base :]
-
-
 @pytest.mark.parametrize(
     ("machines", "loss", "C", "pools"),
     [
@@ -61,7 +55,7 @@ def input_w(dataset, w):
 def test_the_optimum_of_one_machine_with_its_certificate(dataset, problem, tmp_path, machines, loss, C, pools):
     done, seen, _ = coordinate(dataset, tmp_path, machines, loss=loss, C=C, max_passes=1000, pools=pools)
     found = done.convergence.certificate
-    P = objective(*problem, input_w(dataset, done.w), C, loss)
+    P = objective(*problem, input_w(dataset, done.w[:, 0]), C, loss)
     assert done.convergence.stop_reason == "relative_gap"
     assert pytest.approx(found.primal_objective[0], rel=1e-6) == P  # values are float32
     assert P - found.dual_objective[0] <= 1.1e-5 * P
@@ -76,7 +70,7 @@ def test_lanes_are_each_at_their_optimum(dataset, problem, tmp_path):
     done, seen, plan = coordinate(dataset, tmp_path, 2, C=values, max_passes=2000)
     assert plan.axes[0] == 8
     for lane, C in enumerate(values):
-        P = objective(*problem, input_w(dataset, done.w[:, lane].copy()), C, "hinge")
+        P = objective(*problem, input_w(dataset, done.w[:, lane]), C, "hinge")
         assert P - done.convergence.certificate.dual_objective[lane] <= 1.1e-5 * P, C
     assert all((D <= P + 1e-9).all() for D, P, *_ in seen)
 
@@ -95,7 +89,7 @@ def test_a_pool_with_room_for_some_of_the_rows(tmp_path):
     append_rows([libsvm_text(X[3000:], y[3000:])], dataset, InputOptions(index_base=1), Limits(), threads=1)
     done, seen, _ = coordinate(dataset, tmp_path, 2, relative_gap=1e-4, pool_bytes=1 << 20)
     assert done.convergence.stop_reason == "relative_gap"
-    P = objective(X, y, input_w(dataset, done.w), 1.0, "hinge")
+    P = objective(X, y, input_w(dataset, done.w[:, 0]), 1.0, "hinge")
     assert P - done.convergence.certificate.dual_objective[0] <= 1.1e-4 * P
     pooled = [rows for *_, rows in seen]
     assert 1800 < max(pooled) < 2200  # as many as a MiB has room for; more do not rest
@@ -114,7 +108,7 @@ def test_a_pool_that_takes_nothing_is_made_smaller_and_rounds_go_on(dataset, pro
     assert asked and done.lacked_room
     assert done._pool.most_bytes == (1 << 20) >> len(asked)
     assert not any(rows for *_, rows in seen)
-    P = objective(*problem, input_w(dataset, done.w), 1.0, "hinge")
+    P = objective(*problem, input_w(dataset, done.w[:, 0]), 1.0, "hinge")
     assert P - done.convergence.certificate.dual_objective[0] <= 1.1e-3 * P
 
 
@@ -172,8 +166,8 @@ class Late:
 
 
 def test_a_machine_that_is_late_is_not_waited_for_and_its_change_counts_later(dataset, tmp_path, monkeypatch):
-    monkeypatch.setattr("streamsvm.service.cluster.rounds.coordinator._LEAST_PATIENCE", 0.02)
-    monkeypatch.setattr("streamsvm.service.cluster.rounds.coordinator._PATIENCE", 0.0)
+    monkeypatch.setattr("streamsvm.service.cluster.rounds.collecting._LEAST_PATIENCE", 0.02)
+    monkeypatch.setattr("streamsvm.service.cluster.rounds.collecting._PATIENCE", 0.0)
     done, seen, _ = coordinate(dataset, tmp_path, 2, wrap=lambda machines: Late(machines, 5), max_passes=3000)
     assert done.convergence.stop_reason == "relative_gap"
     assert done.convergence.certificate.w_error[0] < 1e-6

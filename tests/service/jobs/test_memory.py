@@ -29,7 +29,7 @@ def test_the_whole_is_the_bound():
 
 
 def test_more_rows_leave_less_for_the_cache():
-    spec = parse_spec({"dataset": "d", "memory_bytes": 1 << 30, "machines": 2})
+    spec = parse_spec({"dataset": "d", "memory_bytes": 1 << 30, "machines": 2, "combine": "average"})
     few, many = (plan_memory(spec, manifest(rows), 1, 1 << 40)[1].cache_bytes for rows in (1_000, 1_001_000))
     assert few - many == 25_000_000
 
@@ -85,7 +85,7 @@ def test_an_estimate_names_what_it_adds_up():
         ({"solver": "dcd", "cache_bytes": 1 << 30}, "solver"),
         ({"pace": "fixed"}, "pace"),
         ({"multiclass": "crammer_singer"}, "multiclass"),
-        ({"machines": 2}, "machines"),
+        ({"machines": 2, "combine": "average"}, "machines"),
         ({"tolerance": None, "relative_gap": None}, "no_target"),
         ({"spill": False, "cache_bytes": 1 << 20}, "rows_not_at_hand"),
         ({"memory_bytes": 400 << 20}, "no_room"),
@@ -103,6 +103,9 @@ def test_an_estimate_says_how_large_systems_of_newton_steps_may_be():
     assert found == {"is_possible": True, "ruled_out_by": None, "message": None, "equations": 29}
     found = estimate(plan_job(spec, manifest(), memory_bytes=1 << 40))["newton"]
     assert (found["is_possible"], found["equations"]) == (True, LARGEST)
+    on_four = parse_spec({"dataset": "d", "machines": 4, "spill": False, "cache_bytes": 1 << 20})
+    found = estimate(plan_job(on_four, manifest(features=28)))["newton"]
+    assert (found["is_possible"], found["equations"]) == (True, 29)
     assert "8,000 rows do not rest" in found["message"]
 
 
@@ -238,7 +241,8 @@ def test_newton_steps_take_the_place_of_momentum():
 @pytest.mark.parametrize(
     ("fields", "has"),
     [({}, True), ({"bias": 1.0}, True), ({"pace": "fixed"}, False), ({"solver": "bm"}, False),
-     ({"multiclass": "crammer_singer"}, False), ({"machines": 2}, False)],
+     ({"multiclass": "crammer_singer"}, False), ({"machines": 2}, True),
+     ({"machines": 2, "combine": "average"}, False)],
     ids=str,
 )  # fmt: skip
 def test_jobs_that_take_no_newton_steps_have_no_room_for_them(fields, has):

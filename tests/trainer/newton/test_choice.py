@@ -5,7 +5,7 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from streamsvm.trainer.newton.choice import LEAST_SWEEPS, is_newton_quicker
+from streamsvm.trainer.newton.choice import LEAST_SWEEPS, is_newton_quicker, is_newton_quicker_than_rounds
 from streamsvm.trainer.sweeps.outlook import Outlook, shares_left
 from streamsvm.trainer.updates.convergence import StoppingTargets
 
@@ -54,6 +54,28 @@ def changed(**fields):
 )
 def test_cases(sweeps, outlook, is_quicker):
     assert is_newton_quicker(sweeps, outlook) is is_quicker
+
+
+@pytest.mark.parametrize(
+    ("machines", "outlook", "is_quicker"),
+    [
+        (3, TABLE, True),
+        (64, TABLE, True),
+        (3, changed(shares_left=(1.0,)), False),
+        # Text: systems are too large, or cost more than the sweeps that are left.
+        (3, changed(n_features=700_000, n_free=11_540, rates=(1.0,)), False),
+        (2, changed(n_features=2_001, n_free=1_373, visits=1_373, n_rows=6_000, n_values=361_785, rates=(0.9,)), False),
+        # So many machines send more than they save.
+        (2, changed(n_features=2_000, n_values=1e8, rates=(0.96,)), True),
+        (64, changed(n_features=2_000, n_values=1e8, rates=(0.96,)), False),
+        # A few rows: a round takes as long as what machines say in it, and so does a step.
+        (2, changed(n_features=6, n_rows=480, n_free=60, visits=60, n_values=3360, rates=(0.9,)), False),
+        (2, changed(n_features=6, n_rows=480, n_free=60, visits=60, n_values=3360, rates=(1.0,)), True),
+        (2, changed(rates=(), shares_left=()), False),
+    ],
+)
+def test_cases_of_several_machines(machines, outlook, is_quicker):
+    assert is_newton_quicker_than_rounds(outlook, machines) is is_quicker
 
 
 def test_sweeps_left_are_those_until_the_gap_is_its_share():

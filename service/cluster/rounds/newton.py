@@ -1,0 +1,223 @@
+"""Newton steps over the rows of all machines: each answers the requests about its shard, this adds the answers up.
+
+The steps are those of one machine (trainer.newton). A request is one message to each machine, and w goes out with it.
+So they take as many scans as on one machine, to the same optimum. What was added up in the order of machines is the
+same each time.
+"""
+
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from streamsvm.service.cluster.rounds.machines import Rules, ShardState
+from streamsvm.service.cluster.rounds.messages import Found
+from streamsvm.service.jobs.fields.features import extra_values
+from streamsvm.service.jobs.plan.plan import JobPlan
+from streamsvm.storage.machine.resources import memory_limit
+from streamsvm.trainer.newton.choice import LEAST_SWEEPS, is_newton_quicker_than_rounds, system_size
+from streamsvm.trainer.newton.requests import Reply, Request, added
+from streamsvm.trainer.newton.run import NewtonSteps
+from streamsvm.trainer.newton.scans import Interrupted
+from streamsvm.trainer.newton.system import LARGEST, TooLarge
+from streamsvm.trainer.problem.tasks import Tasks
+from streamsvm.trainer.sweeps.outlook import Outlook, shares_left
+from streamsvm.trainer.updates.convergence import StoppingTargets
+from streamsvm.trainer.updates.progress import NewtonStep, Progress, TaskStep
+
+if TYPE_CHECKING:
+    from streamsvm.service.cluster.rounds.coordinator import Coordinator
+
+_NEARER = 0.9  # of the targets asked for: the certificate adds up in another order, and may come out a little higher
+_SHARE_OF_MEMORY = 0.5
+_HALF_MATRIX, _MATRIX = 4, 8  # bytes of an entry of a system, as a machine sends it, and here
+
+Exchange = Callable[[bytes], Mapping[int, Found]]  # sends a request to all machines; returns all reports
+
+
+class MachineRows:
+    """See `trainer.newton.requests.Rows`: all rows, on machines. Raises Interrupted if one has not all of its rows."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+
+    def answer(self, request: Request) -> Reply:
+        come = self._exchange(pickle.dumps(request, pickle.HIGHEST_PROTOCOL))
+        told = [come[number].newton for number in sorted(come)]
+        if not all(told):
+            raise Interrupted
+        return added(pickle.loads(each) for each in told if each)  # one at a time: systems may be large
+
+
+class Newton:
+    """`meet` the figures of each round, `run` once it `is_next`.
+
+    n_values   values in all rows
+    most       equations that the coordinator has room for
+    show       is called with each step
+    has_begun  it has been run; has_failed: systems are too large, or a task is stuck: only rounds remain
+    slowdowns  codes of storage.run.slowdowns
+    steps, scans  that have been made
+    """
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        rules: Rules,
+        n_rows: int,
+        n_values: float,
+        n_features: int,
+        most: int,
+        show: Callable[[NewtonStep], None],
+    ) -> None:
+        self._tasks, self._most = tasks, most
+        self._n_rows, self._n_values, self._n_features = n_rows, n_values, n_features
+        self._targets = StoppingTargets(rules.tolerance, rules.relative_gap)
+        self.has_begun, self.has_failed = False, not self._targets.is_bound
+        self.slowdowns: set[str] = set()
+        self.steps = self.scans = 0
+        self._show = show
+        self._shown: list[NewtonStep] = []
+        self._sigma = np.full(tasks.count, np.nan)  # of each task when it took its last step
+        self._is_quicker = self._is_slower = False  # as far as is known
+
+    @property
+    def most_sweeps(self) -> int:
+        """Most sweeps of the next round: enough to know at which rate gaps fall; 0: any number."""
+        if self.has_failed or self._is_slower:
+            return 0
+        return 1 if self.has_begun else LEAST_SWEEPS
+
+    def meet(self, now: "Coordinator", come: Mapping[int, Found]) -> None:
+        """Take in a round that all machines have taken part in; decide whether steps are next."""
+        figures, trained = now.convergence, now.convergence.converged == 0
+        rates = np.max([found.rate for found in come.values()], axis=0)[trained]
+        sweeps = max(found.counts["sweeps_made"] for found in come.values())
+        is_known = sweeps >= LEAST_SWEEPS and np.isfinite(np.append(rates, figures.gap)).all()
+        if self.has_failed or self.has_begun or not is_known:
+            return
+        free = int(sum(found.counts["free_rows"] for found in come.values()))
+        distance = figures.M_plus - figures.M_minus
+        outlook = Outlook(
+            rates=tuple(rates.tolist()),
+            shares_left=tuple(shares_left(self._targets, distance, figures.gap, now.D)[trained].tolist()),
+            visits=float(free),
+            n_rows=self._n_rows,
+            n_values=self._n_values,
+            n_features=self._n_features,
+            n_free=free,
+        )
+        self._is_quicker = is_newton_quicker_than_rounds(outlook, len(come))
+        room = self._room(now.shards)
+        if self._is_quicker and system_size(outlook) > room:
+            self._is_quicker = False
+            # A machine says by itself why it has not all of its rows at hand.
+            self.slowdowns |= {"newton_without_room"} if room >= 0 else set()
+        self._is_slower = not self._is_quicker
+
+    def is_next(self, shards: Sequence[ShardState]) -> bool:
+        """Whether to make steps now: all machines have all of their rows at hand, and room."""
+        wanted = self.has_begun or self._is_quicker
+        return wanted and not self.has_failed and self._room(shards) > 0
+
+    def run(self, exchange: Exchange, now: "Coordinator", after_step: Callable[[], bool]) -> bool:
+        """Make steps from the w of the coordinator, that of the machines' alpha; it changes in place.
+
+        after_step  is called after each step; returns whether to go on
+        Returns whether w is that of alpha; if not, a machine has been lost on the way, or its rows.
+        """
+        self.has_begun, most, before = True, self._room(now.shards), self.scans
+        numbers = np.flatnonzero(now.convergence.converged == 0).tolist()
+        try:
+            steps = NewtonSteps(self._tasks, MachineRows(exchange), now.w, numbers, self._is_near, most, self._sigma)
+            try:
+                while steps.active:
+                    taking_part = steps.taking_part()
+                    steps.step()
+                    self._put_back(steps, now)
+                    self.scans = before + steps.scans
+                    self._note(now, taking_part)
+                    if not after_step():
+                        break
+            except TooLarge:
+                self._give_up("newton_given_up" if most == LARGEST else "newton_without_room")
+        except Interrupted:
+            return False
+        if any(task.is_stuck for task in steps.each.values()):
+            self._give_up("newton_given_up")
+        return True
+
+    def take_shown(self) -> list[NewtonStep]:
+        """The steps that nobody has taken yet."""
+        shown, self._shown = self._shown, []
+        return shown
+
+    def _put_back(self, steps: NewtonSteps, now: "Coordinator") -> None:
+        """Have the coordinator's w and figures be those of the step."""
+        reached, figures = steps.put_back(), now.convergence
+        for (number, task), found in zip(steps.each.items(), reached, strict=True):
+            self._sigma[number] = task.sigma
+            now.D[number] = found.dual - float(task.centre_w @ task.centre_w) / 2.0
+            figures.M_plus[number], figures.M_minus[number] = task.found.M_plus, task.found.M_minus
+            figures.P[number] = min(figures.P[number], task.primal)
+            figures.gap[number] = task.primal - now.D[number]
+
+    def _note(self, now: "Coordinator", taking_part: Mapping[int, TaskStep]) -> None:
+        """Note the step that has been made, for the history, and for those who watch."""
+        self.steps += 1
+        figures, free = now.convergence, max(task.rows for task in taking_part.values())
+        each = tuple(
+            Progress(now.round, 0, *each, free_rows=free)
+            for each in zip(
+                figures.M_plus.tolist(), figures.M_minus.tolist(), [0] * len(now.D), now.D.tolist(), figures.P.tolist(),
+                strict=True,
+            )
+        )  # fmt: skip
+        worst = max(each, key=lambda lane: lane.gap)
+        found = worst if len(each) == 1 else replace(worst, lanes=each)
+        step = NewtonStep(self.steps, figures.elapsed_seconds, self.scans, found, taking_part)
+        self._shown.append(step)
+        self._show(step)
+
+    def _give_up(self, because: str) -> None:
+        self.has_failed = True
+        self.slowdowns.add(because)
+
+    def _room(self, shards: Sequence[ShardState]) -> int:
+        """Equations that all have room for; -1: a machine has not all rows at hand."""
+        return min(self._most, *(int(shard.counts.get("newton_equations", -1)) for shard in shards))
+
+    def _is_near(self, distance: float, relative_gap: float) -> bool:
+        return bool(self._targets.reached(distance / _NEARER, relative_gap / _NEARER))
+
+
+def newton_for(
+    plan: JobPlan,
+    rules: Rules,
+    machines: int,
+    show: Callable[[NewtonStep], None] = lambda _: None,
+    room: int | None = None,
+) -> Newton | None:
+    """The Newton steps of a job on so many machines; None: they train alone, and the results are averaged.
+
+    room  bytes that the coordinator may hold; by default a share of this machine's memory
+    """
+    if plan.spec.combine == "average":
+        return None
+    manifest, maps = plan.manifest, plan.maps
+    row_values = manifest.nnz / max(1, manifest.n_rows) + extra_values(plan.spec)
+    values = manifest.n_rows * (maps.width if len(maps.late) else row_values)
+    room = int(_SHARE_OF_MEMORY * memory_limit()) if room is None else room
+    most = equations_here(room, len(plan.running), machines)
+    return Newton(plan.tasks, rules, manifest.n_rows, values, plan.width, most, show)
+
+
+def equations_here(room: int, n_tasks: int, machines: int) -> int:
+    """Equations for which so many bytes are enough on the coordinator.
+
+    It holds the systems that machines have sent, what they add up to, one that is being added, and one being solved.
+    """
+    each = n_tasks * (machines * _HALF_MATRIX + 2 * _MATRIX) + _MATRIX
+    return min(LARGEST, int((room / each) ** 0.5))

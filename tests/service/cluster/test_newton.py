@@ -1,0 +1,134 @@
+"""Newton steps over the rows of several machines: as many scans as on one, and the same optimum; machines that die."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from streamsvm.reader.ingest.append import append_rows
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.cluster.rounds.newton import equations_here
+from streamsvm.storage.run.rounds import Order
+from streamsvm.trainer.newton.system import LARGEST
+from tests.contracts.problems import libsvm_text, make_dataset
+from tests.reference.newton import Problem, primal
+from tests.service.cluster.coordinating import coordinate, input_w
+
+N, D, BLOCKS = 480, 6, 8
+SCALES = 10.0 ** np.linspace(-1, 2, D)
+FIELDS = {"bias": 1.0, "relative_gap": 1e-9, "max_passes": 30}
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """Columns on different scales: sweeps take thousands, and so do rounds."""
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((N, D)) * SCALES).astype(np.float32)
+    return X, np.where(X @ (rng.standard_normal(D) / SCALES) + rng.standard_normal(N) > 0, 1.0, -1.0)
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory, problem):
+    X, y = problem
+    texts = [libsvm_text(sparse.csr_matrix(X[some]), y[some]) for some in np.array_split(np.arange(N), BLOCKS)]
+    first = np.array_split(np.arange(N), BLOCKS)[0]
+    directory = make_dataset(tmp_path_factory.mktemp("data") / "dataset", sparse.csr_matrix(X[first]), y[first])
+    for text in texts[1:]:
+        append_rows([text], directory, InputOptions(index_base=1), Limits(), threads=1)
+    return directory
+
+
+@pytest.fixture(autouse=True)
+def is_taken(monkeypatch):
+    """Newton steps follow as soon as rates are known: this is not about prices."""
+    monkeypatch.setattr("streamsvm.service.cluster.rounds.newton.is_newton_quicker_than_rounds", lambda *_: True)
+
+
+def optima(dataset, problem, done, plan):
+    """P of the whole problem at the w of each lane."""
+    X, y = problem
+    X = np.hstack([X.astype(float), np.ones((N, 1))])
+    found = []
+    for place, lane in enumerate(plan.running):
+        w = input_w(dataset, done.w[:, place].copy(), D)
+        found.append(primal(Problem(plan.spec.loss, X, y, np.full(N, lane.C_positive), 0.1), w))
+    return np.array(found)
+
+
+@pytest.mark.parametrize("fields", [{"C": [1.0, 100.0]}, {"loss": "squared_hinge", "C": 10.0}], ids=str)
+def test_any_number_of_machines_takes_as_many_scans_to_the_same_optimum(dataset, problem, tmp_path, fields):
+    scans, P = [], []
+    for machines in (1, 3, 4):
+        done, _, plan = coordinate(dataset, tmp_path / str(machines), machines, **FIELDS, **fields)
+        assert done.convergence.stop_reason == "relative_gap"
+        found = done.convergence.certificate
+        assert (found.w_error < 1e-9).all()
+        P.append(optima(dataset, problem, done, plan))
+        assert np.allclose(P[-1], found.primal_objective, rtol=1e-9)
+        scans.append(done.newton.scans)
+    assert np.allclose(P, P[0], rtol=1e-8)
+    assert max(scans) <= 1.2 * min(scans) + 2  # they begin where different rounds have ended
+
+
+class Losing:
+    """The first machine dies when it is given the n-th order of Newton steps."""
+
+    def __init__(self, machines, nth):
+        self._machines, self._left = machines, nth
+
+    def __getattr__(self, name):
+        return getattr(self._machines, name)
+
+    def __len__(self):
+        return len(self._machines)
+
+    def answer(self, number, answer):
+        if number == 0 and answer.order is Order.NEWTON:
+            self._left -= 1
+            if self._left == 0:
+                self._machines.restart(0)
+                return
+        self._machines.answer(number, answer)
+
+
+@pytest.mark.parametrize(("nth", "keeps"), [(1, True), (2, True), (25, False), (50, True)])
+def test_a_machine_that_dies_within_begins_anew_and_the_job_ends_certified(dataset, tmp_path, nth, keeps):
+    losing = []
+
+    def wrap(machines):
+        machines.keeps = keeps
+        losing.append(machines)
+        return Losing(machines, nth)
+
+    done, _, _ = coordinate(dataset, tmp_path, 3, wrap=wrap, C=100.0, **FIELDS)
+    assert losing[0].restarts == 1
+    assert done.convergence.stop_reason == "relative_gap"
+    found = done.convergence.certificate
+    assert found.primal_objective[0] - found.dual_objective[0] <= 1e-9 * found.primal_objective[0]
+    assert found.w_error[0] < 1e-9
+
+
+def test_history_has_steps_with_what_all_machines_added_up(dataset, tmp_path):
+    done, _, _ = coordinate(dataset, tmp_path, 2, C=[1.0, 100.0], **FIELDS)
+    steps = done.newton.take_shown()
+    assert [step.number for step in steps] == list(range(1, done.newton.steps + 1))
+    assert steps[-1].scans == done.newton.scans
+    assert set(np.diff([step.scans for step in steps])) == {2}
+    assert all(0 < step.largest.rows <= N and len(step.found.lanes) == 2 for step in steps)
+    duals = [step.found.lanes[1].dual_objective for step in steps]
+    assert (np.diff(duals) >= -1e-9 * duals[-1]).all()
+    assert done.newton.take_shown() == []
+
+
+def test_rounds_go_on_where_a_machine_has_no_room(dataset, tmp_path, monkeypatch):
+    monkeypatch.setattr("streamsvm.service.jobs.plan.newton.equations_within", lambda *_: 0)
+    done, _, _ = coordinate(dataset, tmp_path, 2, C=1.0, **FIELDS | {"relative_gap": 1e-2})
+    assert done.convergence.stop_reason == "relative_gap"
+    assert (done.newton.steps, done.newton.slowdowns) == (0, {"newton_without_room"})
+
+
+def test_the_coordinator_has_room_for_what_all_machines_send():
+    assert equations_here(1 << 50, 1, 3) == LARGEST
+    of_two = equations_here(1 << 30, 1, 2)
+    assert of_two > equations_here(1 << 30, 1, 8) > equations_here(1 << 30, 16, 8) > 1000
+    assert of_two**2 * 4 * 2 < 1 << 30
