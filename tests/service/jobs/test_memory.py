@@ -103,10 +103,10 @@ def test_an_estimate_says_how_large_systems_of_newton_steps_may_be():
     assert found == {"is_possible": True, "ruled_out_by": None, "message": None, "equations": 29}
     found = estimate(plan_job(spec, manifest(), memory_bytes=1 << 40))["newton"]
     assert (found["is_possible"], found["equations"]) == (True, LARGEST)
+    assert "8,000 rows do not rest" in found["message"]
     on_four = parse_spec({"dataset": "d", "machines": 4, "spill": False, "cache_bytes": 1 << 20})
     found = estimate(plan_job(on_four, manifest(features=28)))["newton"]
     assert (found["is_possible"], found["equations"]) == (True, 29)
-    assert "8,000 rows do not rest" in found["message"]
 
 
 def test_more_updates_take_longer():
