@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from streamsvm.api.context import AppContext, Context
+from streamsvm.api.pages.examples import example_of
 from streamsvm.api.pages.forms import input_fields, job_form
 from streamsvm.api.pages.render import missing_page, page
 from streamsvm.reader.parsers import READERS
@@ -87,7 +88,8 @@ def show_model(context: Context, request: Request, model_id: str) -> HTMLRespons
     """A model: its certificate, its files, its evaluation on a dataset, and how to use it."""
     try:
         record = context.store.model(model_id)
-        model = model_view(record, load_head(context.settings, model_id))
+        head = load_head(context.settings, model_id)
+        model = model_view(record, head)
     except (ServiceError, StorageError) as error:
         return missing_page(request, error)
     job = _model(context, record)["job"]
@@ -96,10 +98,11 @@ def show_model(context: Context, request: Request, model_id: str) -> HTMLRespons
         "model.html",
         model=model,
         dataset=job["spec"]["dataset"] if job else "a dataset",
-        has_job=job is not None,
+        job=job,
         datasets=[record["name"] for record in context.store.datasets() if record["state"] == "ready"],
         most_labels=_MOST_LABELS,
         base=str(request.base_url),
+        example=example_of(model, head.about.get("input")),
         formats={name: MODEL_FORMATS[name] for name in model["formats"]},
     )
 

@@ -450,3 +450,22 @@ def again(service):
 def test_jobs_that_cannot_be_compared(service, query, status, says):
     answer = service.request("GET", f"/compare{query}")
     assert answer.status_code == status and says in answer.text and "<b>" not in answer.text
+
+
+def test_a_job_that_ended_short_of_its_target_says_so_and_shows_its_notes(service):
+    dataset = service.add_dataset("data")
+    job = service.store.add_job(dataset, {"dataset": "data", "labels": {"experiment": "<first>"}}, 10)
+    service.store.claim_job()
+    certificate = {"primal_objective": 2.0, "dual_objective": 1.0, "relative_duality_gap": 0.5, "gap": None}
+    result = {"converged": False, "stop_reason": "max_passes", "passes": 2, "certificate": certificate, "lanes": []}
+    service.store.finish_job(job, "succeeded", result=result)
+    for path in ("/", f"/jobs/{job}"):
+        text = service.request("GET", path).text
+        assert re.search('class="badge stopped"[^>]*>succeeded, not converged<', text), path
+        assert "experiment: &lt;first&gt;" in text
+    assert service.request("GET", f"/v1/jobs/{job}").json()["state"] == "succeeded"
+
+
+def test_what_is_not_there_is_told_in_a_sentence(service):
+    text = service.request("GET", "/jobs/job_0", headers={"accept": "text/html"}).text
+    assert "<h1>Not found</h1>" in text and "There is no such job. It may have been deleted" in text
