@@ -41,6 +41,7 @@ class Solver:
     is_dual   it trains alpha, and w with it; else w alone, and its Progress has a lower bound of its own
     has_lanes several problems may be trained side by side
     has_kernel  it trains support vectors of a Gaussian kernel, no w
+    has_weights  it trains with weights of rows, and can leave rows out of a fold by a weight of 0
     shares_work  threads of the trainer share it
     has_joint it trains all classes as one problem, that of Crammer and Singer, with hinge loss
     own_bytes (n_rows, width, threads, its options) -> bytes it may hold beside alpha, w and what is kept about rows
@@ -55,6 +56,7 @@ class Solver:
     has_lanes: bool = False
     has_joint: bool = False
     has_kernel: bool = False
+    has_weights: bool = False
     shares_work: bool = False
     own_bytes: Callable[[int, int, int, Any], int] = lambda *_: 0
 
@@ -75,16 +77,16 @@ _PREFERENCE = _a_row(8)  # preference and credit of each row (trainer.kernels.ad
 
 SOLVERS = {
     "streamsvm": Solver(
-        streamsvm.streamsvm, "steps", LOSSES, streamsvm.Options, has_lanes=True, has_joint=True, shares_work=True,
-        own_bytes=_SWEEPS,
+        streamsvm.streamsvm, "steps", LOSSES, streamsvm.Options, has_lanes=True, has_joint=True, has_weights=True,
+        shares_work=True, own_bytes=_SWEEPS,
     ),
     "streamsvm_paper": Solver(
         streamsvm_paper.streamsvm_paper, "steps", SVM_LOSSES, streamsvm_paper.Options, evicts="random"
     ),
-    "dcd": Solver(dcd.dcd, "blocks", LOSSES, own_bytes=_ORDER),
-    "avsf": Solver(avsf.avsf, "blocks", SVM_LOSSES, avsf.Options, own_bytes=_PREFERENCE),
-    "bm": Solver(bm.bm, "blocks", SVM_LOSSES, bm.Options, own_bytes=_ORDER),
-    "sbm": Solver(bm.sbm, "blocks", SVM_LOSSES, bm.SelectiveOptions, own_bytes=_ORDER),
+    "dcd": Solver(dcd.dcd, "blocks", LOSSES, has_weights=True, own_bytes=_ORDER),
+    "avsf": Solver(avsf.avsf, "blocks", SVM_LOSSES, avsf.Options, has_weights=True, own_bytes=_PREFERENCE),
+    "bm": Solver(bm.bm, "blocks", SVM_LOSSES, bm.Options, has_weights=True, own_bytes=_ORDER),
+    "sbm": Solver(bm.sbm, "blocks", SVM_LOSSES, bm.SelectiveOptions, has_weights=True, own_bytes=_ORDER),
     "pegasos": Solver(pegasos.pegasos, "blocks", ("hinge",), pegasos.Options, is_dual=False),
     "cpa": Solver(
         cutting_planes.cpa, "blocks", ("hinge",), cutting_planes.Options, is_dual=False, shares_work=True,
@@ -95,14 +97,16 @@ SOLVERS = {
         own_bytes=cutting_planes.ocas_bytes,
     ),
     "bsca": Solver(
-        budgeted.bsca, "blocks", ("hinge",), budgeted.Options, is_dual=False, shares_work=True, has_kernel=True,
-        own_bytes=budgeted.own_bytes,
+        budgeted.bsca, "blocks", ("hinge",), budgeted.Options, is_dual=False, has_weights=True, has_kernel=True,
+        shares_work=True, own_bytes=budgeted.own_bytes,
     ),
     "bsgd": Solver(
-        budgeted.bsgd, "blocks", ("hinge",), budgeted.GradientOptions, is_dual=False, shares_work=True, has_kernel=True,
-        own_bytes=budgeted.own_bytes,
+        budgeted.bsgd, "blocks", ("hinge",), budgeted.GradientOptions, is_dual=False, has_weights=True, has_kernel=True,
+        shares_work=True, own_bytes=budgeted.own_bytes,
     ),
 }  # fmt: skip
+
+TRAINS_WEIGHTS = tuple(name for name, solver in SOLVERS.items() if solver.has_weights)
 
 # The options of all solvers by name. Solvers that have an option of the same name share its description.
 OPTIONS: dict[str, Option] = {

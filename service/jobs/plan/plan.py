@@ -28,7 +28,7 @@ from streamsvm.storage.machine.resources import memory_limit, usable_cores
 from streamsvm.storage.rows.cache_plan import CachePlan
 from streamsvm.storage.run.state import state_bytes
 from streamsvm.trainer.problem.tasks import Task, Tasks
-from streamsvm.trainer.solvers import SOLVERS, Solver
+from streamsvm.trainer.solvers import SOLVERS, TRAINS_WEIGHTS, Solver
 
 
 @dataclass(frozen=True)
@@ -180,10 +180,6 @@ class JobPlan:
     def places_with_folds(self) -> list[int]:
         """Places, among the running lanes, of those that leave a fold out."""
         return [place for place, lane in enumerate(self.running) if lane.fold is not None]
-
-
-# Solvers that train with the weights of rows.
-TRAINS_WEIGHTS = ("streamsvm", "dcd", "avsf", "bm", "sbm", "bsca", "bsgd")
 
 
 def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None, memory_bytes: int | None = None) -> JobPlan:

@@ -9,12 +9,12 @@ import pytest
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.plan.memory import threads_of
-from streamsvm.service.jobs.plan.plan import TRAINS_WEIGHTS, plan_job
+from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.service.jobs.plan.run_file import run_file
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.blocks.weight_counts import WeightCounts
 from streamsvm.storage.rows.cache_plan import CachePlan, plan_cache
-from streamsvm.trainer.solvers import SOLVERS
+from streamsvm.trainer.solvers import SOLVERS, TRAINS_WEIGHTS
 
 
 def manifest(labels: dict[float, int] | None = None, longest_row: int = 40) -> Manifest:
