@@ -142,13 +142,13 @@ class InputOptions:
 OPTIONS: dict[str, Option] = options_of(InputOptions)
 
 
-def add_input_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of an input to a command."""
+def add_input_options(parser: argparse.ArgumentParser, formats: tuple[str, ...] = ()) -> None:
+    """Add the options of an input to a command; formats: further ones that it reads."""
     group = parser.add_argument_group("input")
     for name, each in OPTIONS.items():
         meaning = f"{plain(without_null(each), 'none')} (default: {default_words(each)})"
-        kind, choices = each.read or each.kind, each.choices or None
-        group.add_argument(_flag(name), type=kind, choices=choices, default=each.default, help=meaning)
+        kind, choices = each.read or each.kind, each.choices + (formats if name == "format" else ())
+        group.add_argument(_flag(name), type=kind, choices=choices or None, default=each.default, help=meaning)
 
 
 def input_options(given: argparse.Namespace) -> InputOptions:

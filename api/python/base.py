@@ -7,20 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import _check_sample_weight, check_array, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from streamsvm.bars import progress_bar
 from streamsvm.errors import SlowerTraining, told_plainly
-from streamsvm.frames import column_names, selected
 from streamsvm.labels import Labels
 from streamsvm.parameters import are_reached, ends, given_ends
 from streamsvm.prediction import Certificate, Predictions
 from streamsvm.results import cv_results, plot_history
+from streamsvm.rows import TrainingRows
 from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.models.numbering import NUMBERED
-from streamsvm.sources import Source, chosen_columns, chunks, files, is_files, matrix
+from streamsvm.sources import Source, without_beside
 from streamsvm.storage.models.model_file import Label, Model
 from streamsvm.workspace import Fitted, Workspace
 
@@ -31,7 +30,7 @@ _TRANSLATED = {
 }  # fmt: skip
 
 
-class StreamEstimator(Predictions, BaseEstimator):
+class StreamEstimator(Predictions, TrainingRows):
     """An estimator of the engine; StreamSVC and StreamSVR have the parameters."""
 
     C: Any
@@ -46,11 +45,9 @@ class StreamEstimator(Predictions, BaseEstimator):
     cache_bytes: int | None
     memory_bytes: int | None
     solver_options: Mapping[str, Any] | None
-    input_options: dict[str, Any] | None
     verbose: bool
 
     _workspace: Workspace | None
-    _dropped: tuple[str, ...]
 
     def plot_convergence(self, ax: Any = None) -> Any:
         """Draw how M+ - M- fell in training, over seconds; returns the axes. Needs matplotlib.
@@ -101,6 +98,8 @@ class StreamEstimator(Predictions, BaseEstimator):
         ((C, model),) = fitted.trained.models
         if not fitted.is_numbered:
             model = replace(model, about={**model.about, NUMBERED: False})
+        if fitted.beside:
+            model = replace(model, about={**model.about, "input": without_beside(model.about["input"], fitted.beside)})
         if getattr(self, "_dropped", ()):
             left_out = {**model.about["input"], "dropped": list(self._dropped)}
             model = replace(model, about={**model.about, "input": left_out})
@@ -167,35 +166,6 @@ class StreamEstimator(Predictions, BaseEstimator):
     def _complete(self, model: Model, labels: Labels) -> Model:
         return model
 
-    def _source(self, X: Any, y: Any, sample_weight: Any, labels: Labels) -> Source:
-        """The source of files or chunks."""
-        self._dropped = ()
-        if hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
-        if is_files(X):
-            return files(X, y, sample_weight, self.input_options)
-        return chunks(X, y, sample_weight, labels, self.input_options)
-
-    def _in_memory(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> tuple[Any, Any, Any]:
-        """X, y and weights of a matrix or a data frame, checked; the first call fixes the number of columns."""
-        is_first = getattr(self, "_workspace", None) is None
-        with told_plainly():
-            X, self._dropped = chosen_columns(X, self.input_options)
-        if not is_first:
-            X = self._in_known_order(X)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=(np.float64, np.float32), reset=is_first, **checks)
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
-        return X, column_or_1d(y, warn=True), weight
-
-    def _matrix(self, X: Any, y: Any, weight: Any) -> Source:
-        """The source of a matrix."""
-        return matrix(X, y, weight, getattr(self, "feature_names_in_", None), self.input_options)
-
-    def _in_known_order(self, X: Any) -> Any:
-        """A data frame with its columns in the order of earlier calls; scikit-learn refuses other columns."""
-        known = vars(self).get("feature_names_in_", ())
-        return selected(X, known) if sorted(column_names(X) or ()) == sorted(known) and len(known) else X
-
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self, "model_")
         kinds = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
@@ -229,7 +199,13 @@ class StreamEstimator(Predictions, BaseEstimator):
 
 def decoded(model: Model, labels: Labels) -> Model:
     """The model with the labels of y in place of the numbers that stood for them."""
-    return replace(model, labels=tuple(_label(labels.decode(label)) for label in model.labels))
+    about = dict(model.about)
+    if "lanes" in about:
+        about["lanes"] = [
+            lane if lane.get("class") is None else {**lane, "class": _label(labels.decode(lane["class"]))}
+            for lane in about["lanes"]
+        ]
+    return replace(model, labels=tuple(_label(labels.decode(label)) for label in model.labels), about=about)
 
 
 def _label(label: Any) -> Label:

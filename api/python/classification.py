@@ -11,7 +11,7 @@ from streamsvm.base import StreamEstimator, as_python
 from streamsvm.classes import with_absent
 from streamsvm.labels import Labels, OwnLabels, balanced, check_balanced
 from streamsvm.prediction import Decisions
-from streamsvm.sources import Source, is_files, is_in_memory
+from streamsvm.sources import Source, is_column, is_files
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import Array
 from streamsvm.workspace import Workspace
@@ -27,7 +27,9 @@ class Classification(ClassifierMixin, Decisions, StreamEstimator):
     probability: str | None
 
     def _labelled(self, X: Any, y: Any, sample_weight: Any, labels: Labels) -> tuple[Source, Labels]:
-        if not is_in_memory(X):
+        if not self._is_matrix(X, y, sample_weight):
+            if not (y is None or is_column(y)):
+                check_classification_targets(y)
             if is_files(X) and type(labels) is Labels:
                 labels = OwnLabels()
             return self._source(X, y, sample_weight, labels), labels
@@ -44,7 +46,9 @@ class Classification(ClassifierMixin, Decisions, StreamEstimator):
             return fields
         if isinstance(self.class_weight, str):
             check_balanced(self.class_weight)
-            weights = balanced({labels.decode(label): n for label, n in space.label_weights().items()})
+            names = space.manifest.label_names
+            sums = space.label_weights().items()
+            weights = balanced({names[int(label)] if names else labels.decode(label): n for label, n in sums})
         else:
             weights = dict(self.class_weight)
         return {**fields, "class_weight": labels.class_weight(weights)}

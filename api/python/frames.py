@@ -1,21 +1,69 @@
-"""Finds columns by name in data frames of pandas and polars and tables of pyarrow, without importing any of them."""
+"""Tells data frames and tables apart, and finds their columns by name, without importing their libraries."""
 
 import warnings
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Any
-
-import numpy as np
-
-from streamsvm.storage.rows.csr import Array
 
 
 def column_names(X: Any) -> list[str] | None:
     """Return the names of a frame's columns if all are strings, as scikit-learn asks; else None."""
     columns = getattr(X, "column_names", None)  # a table of pyarrow, whose `columns` are the data
+    if columns is None and hasattr(X, "schema") and _is_of(X, "pyarrow"):
+        columns = X.schema.names
+    if columns is None and is_lazy(X):
+        columns = X.collect_schema().names()
     if columns is None:
         columns = getattr(X, "columns", None)
     names = [] if columns is None or callable(columns) else list(columns)
     return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def is_frame(X: Any) -> bool:
+    """Tell whether X is a table with columns: of pandas, polars or pyarrow, or any that gives streams of Arrow."""
+    if is_pandas(X) or is_lazy(X) or is_dataset(X):
+        return True
+    return (hasattr(X, "__arrow_c_stream__") and not hasattr(X, "dtype") and hasattr(X, "columns")) or is_reader(X)
+
+
+def is_pandas(X: Any) -> bool:
+    """Tell whether X is a data frame of pandas."""
+    return hasattr(X, "iloc") and hasattr(X, "columns")
+
+
+def is_lazy(X: Any) -> bool:
+    """Tell whether X is a LazyFrame of polars."""
+    return _is_of(X, "polars") and hasattr(X, "collect_schema") and hasattr(X, "collect")
+
+
+def is_dataset(X: Any) -> bool:
+    """Tell whether X is a dataset, a table or a batch of pyarrow."""
+    return _is_of(X, "pyarrow") and hasattr(X, "schema") and (hasattr(X, "to_batches") or hasattr(X, "num_rows"))
+
+
+def is_reader(X: Any) -> bool:
+    """Tell whether X is a reader of batches of pyarrow, which can be read once."""
+    return _is_of(X, "pyarrow") and hasattr(X, "read_next_batch")
+
+
+def has_arrow() -> bool:
+    """Tell whether pyarrow is installed."""
+    return find_spec("pyarrow") is not None
+
+
+def is_plain(X: Any) -> bool:
+    """Tell whether X is a frame of pandas or polars whose columns are numbers without a gap."""
+    if is_pandas(X):
+        kinds = {
+            getattr(dtype, "kind", "O") if type(dtype).__module__.startswith("numpy") else "O" for dtype in X.dtypes
+        }
+        return kinds <= set("biuf") and not X.isna().to_numpy().any()
+    if not _is_of(X, "polars") or is_lazy(X):
+        return False
+    if not all(dtype.is_numeric() or str(dtype) == "Boolean" for dtype in X.dtypes):
+        return False
+    floats = [name for name, dtype in zip(X.columns, X.dtypes, strict=True) if dtype.is_float()]
+    return not any(X[name].has_nulls() for name in X.columns) and not any(X[name].is_nan().any() for name in floats)
 
 
 def selected(X: Any, names: Sequence[str]) -> Any:
@@ -23,13 +71,12 @@ def selected(X: Any, names: Sequence[str]) -> Any:
     return X[list(names)] if hasattr(X, "iloc") else X.select(list(names))
 
 
-def column(X: Any, name: str) -> Array:
-    """Return a column, (n_rows,) of its own type; a missing value is nan, None or pandas.NA."""
-    return np.asarray(X[name].to_numpy())
-
-
 def warn_of(unknown: Sequence[str], shown: str) -> None:
     """Warn of columns that the model does not have; `shown` names some."""
     if unknown:
         message = f"columns that the model does not have, left out: {len(unknown):,} ({shown})"
         warnings.warn(message, UserWarning, stacklevel=5)
+
+
+def _is_of(X: Any, library: str) -> bool:
+    return type(X).__module__.split(".")[0] == library

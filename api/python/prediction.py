@@ -12,7 +12,7 @@ from scipy import sparse
 from streamsvm.classes import coefficients, in_order, label_array, with_coefficients
 from streamsvm.errors import told_plainly
 from streamsvm.frames import column_names
-from streamsvm.raw import file_values, raw_rows, with_columns
+from streamsvm.raw import is_read, raw_rows, read_values, with_columns
 from streamsvm.reader.parsers.tables.mixed import feature_names
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.formats import check_ending, format_of
@@ -68,8 +68,8 @@ class Predictions:
 
     def _values(self, X: Any) -> Array:
         if "model_" in vars(self):
-            if isinstance(X, str | os.PathLike):
-                return file_values(X, self._as_it_is())
+            if is_read(X, self.model_):
+                return read_values(X, self._as_it_is())
             X = with_columns(X, self.model_)
             rows = raw_rows(X, self.model_)
             if rows is not None:

@@ -1,40 +1,67 @@
-"""Makes the rows of a model from inputs that are no matrix: files, strings, and tables with column names."""
+"""Makes the rows of a model from inputs that are no matrix: files, frames, strings, and dictionaries."""
 
 import os
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from streamsvm.errors import told_plainly
-from streamsvm.frames import column, column_names, selected, warn_of
+from streamsvm.frames import column_names, has_arrow, is_frame, selected, warn_of
 from streamsvm.reader.ingest.run import read_chunks
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.strings.strings import is_of_strings
 from streamsvm.reader.parsers.tables.column_match import shown
 from streamsvm.reader.parsers.tables.mixed_columns import is_numbers
-from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.service.models.predicting.raw_rows import TableRows, match_names, rows_of_columns, rows_of_strings
 from streamsvm.service.models.predicting.rows_read import format_of_name
+from streamsvm.sources import table
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import Array, Rows
 
 
-def file_values(path: str | os.PathLike[str], model: Model) -> Array:
-    """Return the decision values of the rows of a file: (n_rows,) float64, or (n_rows, n_classes)."""
+def is_read(X: Any, model: Model) -> bool:
+    """Tell whether rows are read as files are: those of a file, and of a frame with the columns of the model."""
+    if isinstance(X, str | os.PathLike):
+        return True
+    return is_frame(X) and has_arrow() and "columns" in (model.about.get("input") or {})
+
+
+def read_values(X: Any, model: Model) -> Array:
+    """Return the decision values of the rows of a file or a frame: (n_rows,) float64, or (n_rows, n_classes)."""
+    no_rows = Predictor(model).decision_values(np.zeros((0, model.n_features)))
+    return np.concatenate([no_rows, *(each.decision_values for each in predictions(X, model, None))])
+
+
+def predictions(X: Any, model: Model, label: Any) -> Iterator[Prediction]:
+    """Predict the rows of a file or a frame; warn of columns that the model does not have.
+
+    label  the name or number of the column of labels; None: found out
+    """
     predictor, unknown = Predictor(model), list[str]()
-    values = [predictor.decision_values(np.zeros((0, model.n_features)))]
-    with told_plainly(), Path(path).open("rb") as file:
-        options = InputOptions(format_of_name(Path(path), predictor.text_format))
-        for prediction in predictor.predict_text(read_chunks(file), options=options):
-            values.append(prediction.decision_values)
+    with told_plainly():
+        if is_frame(X):
+            source = table(X, None, None, None, None, labelled=False)
+            chunks, options = source.chunks, source.options
+        else:
+            chunks, options = _chunks(Path(X)), InputOptions(format_of_name(Path(X), predictor.text_format))
+        options = replace(options, label_column=None if label is None else str(label))
+        for prediction in predictor.predict_text(chunks, options=options):
             unknown = prediction.match.unknown if prediction.match else unknown
+            yield prediction
     warn_of(unknown, shown(unknown))
-    return np.concatenate(values)
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        yield from read_chunks(file)
 
 
 def raw_rows(X: Any, model: Model) -> Rows | None:
-    """Make rows of a list of strings, a list of dictionaries or a data frame; return None for a matrix of features.
+    """Make rows of a list of strings, or of a list of dictionaries; return None for a matrix of features.
 
     Raises
     ------
@@ -47,17 +74,10 @@ def raw_rows(X: Any, model: Model) -> Rows | None:
             return rows_of_strings(X, input_)
         if input_ is None or "columns" not in input_:
             return None
-        names = column_names(X)
-        if names is not None:
-            if is_plain(input_):
-                return None
-            match = match_names(input_, names)
-            columns: dict[str, Any] = {name: column(X, name) for name in match.columns.names}
-        elif isinstance(X, list | tuple) and X and all(isinstance(each, dict) for each in X):
-            names = [str(name) for name in dict.fromkeys(name for each in X for name in each)]
-            columns = {name: [each.get(name) for each in X] for name in input_["columns"]}
-        else:
+        if not (isinstance(X, list | tuple) and X and all(isinstance(each, dict) for each in X)):
             return None
+        names = [str(name) for name in dict.fromkeys(name for each in X for name in each)]
+        columns = {name: [each.get(name) for each in X] for name in input_["columns"]}
         return _warned(rows_of_columns(columns, names, len(X), input_, model.index_base))
 
 

@@ -8,7 +8,7 @@ from sklearn.base import RegressorMixin
 from streamsvm.base import StreamEstimator
 from streamsvm.labels import OwnLabels
 from streamsvm.parameters import described, keep_parameters
-from streamsvm.sources import Source, is_in_memory
+from streamsvm.sources import Source
 
 
 @described
@@ -122,7 +122,7 @@ class StreamSVR(RegressorMixin, StreamEstimator):
         return self
 
     def _targeted(self, X: Any, y: Any, sample_weight: Any) -> Source:
-        if not is_in_memory(X):
+        if not self._is_matrix(X, y, sample_weight):
             return self._source(X, y, sample_weight, OwnLabels())
         X, y, weight = self._in_memory(X, y, sample_weight, y_numeric=True)
         return self._matrix(X, OwnLabels().encode(y), weight)

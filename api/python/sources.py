@@ -11,19 +11,18 @@ import numpy as np
 from scipy import sparse
 
 from streamsvm.batches import batches, name_array, size_of
-from streamsvm.errors import tell
-from streamsvm.frames import column_names, selected
+from streamsvm.frames import column_names, has_arrow, is_frame, selected
 from streamsvm.labels import Labels
+from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables.columns import Heading
 from streamsvm.reader.parsers.tables.mixed_columns import new_columns
-from streamsvm.reader.parsers.tables.odd_columns import OddColumns
 from streamsvm.reader.sources.locations import is_pattern, is_url
 
-# Rows that a pyarrow dataset reads at a time; it reads ahead.
-_ROWS_OF_TABLE = 1 << 13
 # Input options that choose columns.
 _CHOICE = ("columns", "drop_columns")
+# Input options that only tables have, but those that choose columns.
+TABLE = {"group_column", "categorical", "categories", "missing", "string_column", "text_column", "header"}
 
 
 @dataclass(frozen=True)
@@ -42,14 +41,16 @@ class Files:
 
 @dataclass(frozen=True)
 class Stream:
-    """Batches in the format of `reader.parsers.matrices.batches`, which can be read once.
+    """Batches in the format of `reader.parsers.matrices.batches`, or streams of Arrow, which can be read once.
 
-    size  estimated bytes, None if unknown
+    size    estimated bytes, None if unknown
+    beside  options that name columns of labels and weights which were put behind those of a frame
     """
 
     chunks: Iterator[bytes]
     options: InputOptions
     size: int | None
+    beside: tuple[str, ...] = ()
 
 
 Source = Files | Stream
@@ -64,9 +65,20 @@ class Chunk(NamedTuple):
     names: list[str] | None
 
 
-def is_in_memory(X: Any) -> bool:
-    """Tell whether X is a matrix or a data frame, not files, a dataset or an iterator."""
-    return not (is_files(X) or _is_dataset(X) or isinstance(X, Iterator))
+def asks_for_table(options: dict[str, Any] | None) -> bool:
+    """Tell whether an input option is given that a matrix has no use for."""
+    return bool(InputOptions(**(options or {})).given & TABLE)
+
+
+def is_column(given: Any) -> bool:
+    """Tell whether y or a weight is the name or the number of a column."""
+    return isinstance(given, str) or (isinstance(given, int | np.integer) and not isinstance(given, bool))
+
+
+def without_beside(input_: dict[str, Any], beside: Sequence[str]) -> dict[str, Any]:
+    """Return a model's `input` without the columns of labels and weights that were put behind those of the frame."""
+    left = {name: value for name, value in input_.items() if name not in beside}
+    return {**left, "n_columns": input_["n_columns"] - len(beside)}
 
 
 def is_files(X: Any) -> bool:
@@ -124,17 +136,59 @@ def matrix(X: Any, y: Any, weight: Any, names: Sequence[str] | None, options: di
 
 
 def chunks(X: Any, y: Any, sample_weight: Any, labels: Labels, options: dict[str, Any] | None) -> Stream:
-    """Make the source of an iterator of (X, y) or (X, y, weight), or of a pyarrow dataset.
+    """Make the source of an iterator of (X, y) or (X, y, weight), or of a frame.
 
-    y, sample_weight  names of columns of the dataset; None for an iterator
+    y, sample_weight  columns of the frame, or arrays; None for an iterator
     options           input options by name
     """
-    if _is_dataset(X):
-        chosen = InputOptions(**(options or {}))
-        return Stream(_encoded(_tables(X, y, sample_weight, chosen), labels), _as_batches(_but_choice(options)), None)
+    if is_frame(X):
+        return table(X, y, sample_weight, labels, options)
     if y is not None or sample_weight is not None:
         raise ValueError("an iterator brings y and sample_weight with each chunk: leave them out")
-    return Stream(_encoded(map(_chunk, X), labels), _as_batches(options), None)
+    first = next(X, None)
+    rest = map(_chunk, X if first is None else chain([first], X))
+    if isinstance(first, tuple) and first and is_frame(first[0]) and has_arrow():
+        return _streamed(_tables().table_streams(map(_framed, rest), labels, options))
+    return Stream(_encoded(rest, labels), _as_batches(options), None)
+
+
+def as_table(X: Any, y: Any, weight: Any, input_: dict[str, Any], options: dict[str, Any] | None) -> Stream:
+    """Make the source of a checked matrix whose columns stand as those of the frames before, which have this `input`.
+
+    ValueError if some of them held words.
+    """
+    if input_["categorical"]:
+        raise ValueError("the rows before have words in their columns: give these as a data frame, too")
+    dense = X.toarray() if sparse.issparse(X) else X
+    names = input_["columns"] if input_["has_names"] else None
+    return _streamed(_tables().stream_of_matrix(dense, names, y, weight, options))
+
+
+def table(
+    X: Any, y: Any, sample_weight: Any, labels: Labels | None, options: dict[str, Any] | None, labelled: bool = True
+) -> Stream:
+    """Make the source of a data frame, a table or a reader; for the arguments see `table_stream`."""
+    if not has_arrow():
+        raise InputError("not_installed", "data frames with words, gaps or dates need pyarrow")
+    return _streamed(_tables().table_stream(X, y, sample_weight, labels, options, labelled))
+
+
+def _tables() -> Any:
+    # pyarrow is an extra, and slow to import.
+    from streamsvm import tables  # noqa: PLC0415
+
+    return tables
+
+
+def _streamed(streams: Any) -> Stream:
+    return Stream(*streams)
+
+
+def _framed(part: Chunk) -> tuple[Any, Any, Any]:
+    """A chunk whose columns may have words. ValueError if it is a matrix."""
+    if not is_frame(part.X):
+        raise ValueError("columns of some chunks have names, those of others have none")
+    return part.X, part.y, part.weight
 
 
 def _as_batches(options: dict[str, Any] | None) -> InputOptions:
@@ -169,34 +223,3 @@ def _checked(X: Any, y: Any, weight: Any = None) -> tuple[Any, Any, Any]:
     if X.dtype.kind not in "biuf":
         X = X.astype(np.float64)  # raises ValueError for text that is not a number
     return X, y, weight
-
-
-def _is_dataset(X: Any) -> bool:
-    """Tell whether X is a pyarrow dataset or table, without importing pyarrow."""
-    return type(X).__module__.startswith("pyarrow.") and hasattr(X, "to_batches") and hasattr(X, "schema")
-
-
-def _tables(dataset: Any, y: Any, weight: Any, options: InputOptions) -> Iterator[Chunk]:
-    # Imports pyarrow, which is installed if there is a dataset.
-    from streamsvm.reader.parsers.tables.parquet_file import index_of  # noqa: PLC0415
-
-    names = list(dataset.schema.names)
-    if not all(each is None or isinstance(each, str) for each in (y, weight)):
-        raise ValueError("y and sample_weight of a pyarrow table or dataset are names of its columns")
-    heading = Heading(names, len(names))
-    label = names[heading.label()] if y is None else y
-    aside = {label, weight} - {None}
-    if missing := aside - set(names):
-        raise ValueError(f"there is no column {missing.pop()!r}; the first are {', '.join(names[:8])}")
-    places = [names.index(name) for name in aside]
-    features = new_columns(options, heading, places, set(), index_of(dataset.schema))
-    tell(OddColumns(features).warnings())
-    wanted = [*features.names, *aside]
-    # A dataset would read far ahead by default; a table has all its rows in memory.
-    is_read = hasattr(dataset, "scanner")
-    ahead = {"columns": wanted, "batch_size": _ROWS_OF_TABLE, "batch_readahead": 1, "fragment_readahead": 1}
-    for batch in dataset.to_batches(**ahead) if is_read else dataset.select(wanted).to_batches():
-        if batch.num_rows:
-            columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in features.names]
-            weights = None if weight is None else batch.column(weight).to_numpy(zero_copy_only=False)
-            yield Chunk(np.column_stack(columns), np.array(batch.column(label).to_pylist()), weights, features.names)

@@ -2,16 +2,13 @@
 
 import os
 import shutil
-import signal
 import tempfile
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain, groupby
 from pathlib import Path
-from types import FrameType
 from typing import IO, Any, NamedTuple
 
 from streamsvm.errors import tell
@@ -27,6 +24,7 @@ from streamsvm.service.jobs.lanes.warm_start import can_grow, grow
 from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
 from streamsvm.service.jobs.progress.progress import HISTORY, read_history
 from streamsvm.service.local import Report, Trained, Training
+from streamsvm.service.processes.interrupts import interrupting
 from streamsvm.service.settings import Settings
 from streamsvm.sources import Files, Source, Stream
 from streamsvm.storage.blocks.dataset import Dataset
@@ -46,13 +44,15 @@ class Fitted(NamedTuple):
     trained      models and folds
     history      an entry for each pass
     was_stopped  an interrupt ended training
-    is_numbered  rows came from files, which number their features
+    is_numbered  rows came from files or tables, which number their features
+    beside       see `Stream`
     """
 
     trained: Trained
     history: list[dict[str, Any]]
     was_stopped: bool
     is_numbered: bool
+    beside: tuple[str, ...]
 
 
 class _Before(NamedTuple):
@@ -81,6 +81,12 @@ class Workspace:
         self._before: _Before | None = None
         self._trainings = 0
         self._is_numbered = True
+        self._beside: tuple[str, ...] = ()
+
+    @property
+    def is_table(self) -> bool:
+        """Whether there are rows, which came from frames that were read as a table."""
+        return self._dataset.exists() and (self.manifest.input or {}).get("format") == "arrow"
 
     @property
     def manifest(self) -> Manifest:
@@ -105,7 +111,8 @@ class Workspace:
 
     def _read(self, source: Source) -> None:
         if isinstance(source, Stream):
-            self._is_numbered = False
+            self._is_numbered &= source.options.format != "batches"
+            self._beside = self._beside if self._dataset.exists() else source.beside
             self._add_stream(source)
             return
         for elsewhere, paths in groupby(source.paths, lambda path: isinstance(path, str)):
@@ -136,7 +143,7 @@ class Workspace:
         with interrupting(training.stop), _telling():
             trained = training.all_lanes(plan)
         self._keep(plan, checkpoints)
-        return Fitted(trained, read_history(work / HISTORY), training.is_stopping, self._is_numbered)
+        return Fitted(trained, read_history(work / HISTORY), training.is_stopping, self._is_numbered, self._beside)
 
     def _warm(self, plan: JobPlan, work: Path) -> tuple[Path | None, Callable[[State], None] | None]:
         """Return the directory for checkpoints, and a function that fills in the last training's state, or None."""
@@ -157,13 +164,13 @@ class Workspace:
         self._before = None if checkpoints is None else _Before(plan, checkpoints, Dataset(self._dataset).row_runs())
 
     def _add_stream(self, source: Stream) -> None:
-        if _is_small(source.size):
-            self._read_here(source.chunks, source.options)
+        first, rest = _begun(source)
+        if rest is None:
+            self._read_here(first, source.options)
             return
-        first = next(source.chunks, b"")  # an iterator that fails at once fails before a process starts
         reading, writing = os.pipe()
         with os.fdopen(reading, "rb") as file, os.fdopen(writing, "wb") as pipe:
-            self._read_apart(file, source.options, partial(_write, pipe, chain([first], source.chunks), file))
+            self._read_apart(file, source.options, partial(_write, pipe, chain(first, rest), file))
 
     def _read_here(self, chunks: Any, options: InputOptions) -> None:
         limits = Limits(max_features=self._settings.max_features, max_bytes=self._settings.max_upload_bytes)
@@ -200,6 +207,22 @@ def _is_small(size: int | None) -> bool:
     return size is not None and size <= SMALL_BYTES
 
 
+def _begun(source: Stream) -> tuple[Iterable[bytes], Iterator[bytes] | None]:
+    """Return chunks that begin a stream, and the rest; None in its place if all of little data are in the first.
+
+    An iterator that fails at once so fails before a process starts.
+    """
+    if _is_small(source.size):
+        return source.chunks, None
+    first, size = list[bytes](), 0
+    for chunk in source.chunks:
+        first.append(chunk)
+        size += len(chunk)
+        if source.size is not None or size > SMALL_BYTES:
+            return first, source.chunks
+    return first, None
+
+
 def _write(pipe: IO[bytes], chunks: Any, other_end: IO[bytes]) -> None:
     other_end.close()  # only the reading process has it now, so that its death breaks the pipe
     try:
@@ -208,25 +231,3 @@ def _write(pipe: IO[bytes], chunks: Any, other_end: IO[bytes]) -> None:
                 pipe.write(chunk)
     except BrokenPipeError:
         pass  # the process has ended with an error, which `wait` raises
-
-
-@contextmanager
-def interrupting(stop: Callable[[], None]) -> Iterator[None]:
-    """Let the first interrupt call `stop`, and leave the second to the handler before.
-
-    Changes nothing outside of the main thread, or where interrupts are ignored.
-    """
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield
-        return
-
-    def first(_number: int, _frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, before)
-        stop()
-
-    signal.signal(signal.SIGINT, first)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -28,6 +28,7 @@ from streamsvm.reader.ingest.shared_schema import SharedSchema
 from streamsvm.reader.ingest.shuffling.shuffle import BUCKETS, Shuffler
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions, add_input_options, input_options
+from streamsvm.reader.parsers import OF_PROGRAMS
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.sources.files import list_files
 from streamsvm.storage.blocks.dataset import publish_dataset, staged_path
@@ -159,7 +160,7 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-features", type=int, default=Limits.max_features)
     parser.add_argument("--max-bytes", type=int, default=Limits.max_bytes)
     parser.add_argument("--source", action="append", metavar="URL", help="a file to read, or a pattern of files")
-    add_input_options(parser)
+    add_input_options(parser, tuple(OF_PROGRAMS))
 
 
 def limits_of(given: argparse.Namespace) -> Limits:

@@ -89,6 +89,13 @@ def _parquet(options: InputOptions, limits: Limits, names: LabelNames, threads: 
     return ParquetParser(options, limits, scratch, names)
 
 
+def _arrow(options: InputOptions, limits: Limits, names: LabelNames, _threads: int, _scratch: Path) -> Parser:
+    from streamsvm.reader.parsers.tables.arrow import ArrowParser  # noqa: PLC0415
+
+    _refuse_kind(options)
+    return ArrowParser(options, limits, names)
+
+
 def _npz(options: InputOptions, limits: Limits, names: LabelNames, _threads: int, scratch: Path) -> Parser:
     _refuse_names(options, names)
     return NpzParser(options, limits, scratch)
@@ -142,12 +149,15 @@ READERS = {
     "text": Reader(_text, OF_TEXT | {"label_type"}),
 }
 
+# What programs on this machine write for each other; no format of files or uploads.
+OF_PROGRAMS = {"arrow": Reader(_arrow, _TABLE | {"header"})}
+
 _OF_SOME = frozenset().union(*(reader.options for reader in READERS.values()))
 
 
 def open_parser(options: InputOptions, limits: Limits, names: LabelNames, threads: int, scratch: Path) -> Parser:
     """Open the parser for options.format. InputError option_unused for an option that the format does not have."""
-    reader = READERS[options.format]
+    reader = READERS.get(options.format) or OF_PROGRAMS[options.format]
     unused = (options.given & _OF_SOME) - reader.options
     if unused:
         raise InputError("option_unused", f"{min(unused)} is no option of {options.format}")

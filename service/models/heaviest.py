@@ -17,8 +17,14 @@ MOST_CLASSES = 100
 
 
 def input_about(manifest: Manifest) -> dict[str, Any]:
-    """The part of a model's `about` that says how its dataset was read, so that other rows can be read alike."""
-    return {} if manifest.input is None else {"input": manifest.input}
+    """The part of a model's `about` that says how its dataset was read, so that other rows can be read alike.
+
+    A table makes one model, whatever the format that it came in.
+    """
+    input_ = manifest.input
+    if input_ is None:
+        return {}
+    return {"input": {**input_, "format": "table"} if "columns" in input_ else input_}
 
 
 def with_heaviest(model: Model, dataset: Path) -> Model:

@@ -39,6 +39,8 @@ def test_columns_of_a_frame_that_are_not_there():
     assert caught.value.code == "drop_columns_missing"
 
 
-def test_labels_of_a_table_of_pyarrow_are_named():
-    with pytest.raises(ValueError, match="names of its columns"):
-        StreamSVC().fit(pa.table({"a": [0.0, 1.0]}), y=np.array([0, 1]))
+def test_labels_may_stand_beside_a_table_of_pyarrow():
+    model = StreamSVC().fit(pa.table({"a": [0.0, 1.0]}), y=np.array([0, 1]))
+    assert model.predict(pa.table({"a": [0.0, 1.0]})).tolist() == [0, 1]
+    assert model.feature_names_in_.tolist() == ["a"]
+    assert model.model_.about["input"]["n_columns"] == 1 and "label_column" not in model.model_.about["input"]

@@ -38,14 +38,14 @@ class BatchesParser(BatchedParser):
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """Yield the rows. InputError at the first fault, unless rows are skipped."""
-        source = _Source(chunks)
+        source = Source(chunks)
         while not source.is_at_end():
             rows = self._batch(source)
             if len(rows):
                 yield rows
         self.check_end()
 
-    def _batch(self, source: "_Source") -> Rows:
+    def _batch(self, source: "Source") -> Rows:
         first = source.array("iuU")
         if first.dtype.kind == "U":
             self._take_names(first.tolist())
@@ -104,7 +104,7 @@ class BatchesParser(BatchedParser):
         return n_rows, n_columns
 
 
-class _Source:
+class Source:
     """Reads numpy arrays from chunks of any size."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:

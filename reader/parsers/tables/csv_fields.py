@@ -80,9 +80,14 @@ def is_missing(field: bytes) -> bool:
     return field.lower() in _MISSING
 
 
+def is_truth(field: bytes) -> bool:
+    """Whether a field is true or false, which are the numbers 1 and 0 of a feature, and words of a label."""
+    return field.lower() in (b"true", b"false")
+
+
 def is_text(field: bytes) -> bool:
-    """Whether a field is neither a number nor missing."""
-    return not (NUMBER.fullmatch(field) or NOT_FINITE.fullmatch(field) or is_missing(field))
+    """Whether a field is neither a number, a truth value nor missing."""
+    return not (NUMBER.fullmatch(field) or NOT_FINITE.fullmatch(field) or is_missing(field) or is_truth(field))
 
 
 def field_fault(field: bytes, kind: str = "field") -> tuple[str, str] | None:

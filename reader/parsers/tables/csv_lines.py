@@ -30,6 +30,7 @@ from streamsvm.reader.parsers.tables.csv_fields import (
     find_delimiter,
     is_missing,
     is_text,
+    is_truth,
 )
 from streamsvm.reader.parsers.tables.csv_head import LOOK_LINES, has_header
 from streamsvm.reader.parsers.tables.fields_kernel import skip_blank
@@ -108,7 +109,8 @@ class CsvLines(TableParser):
             except BadQuote:
                 continue
             if len(fields) == self._heading.n_columns and not is_missing(fields[self._columns.label][1]):
-                self._labels.type = "string" if is_text(fields[self._columns.label][1]) else "number"
+                first = fields[self._columns.label][1]
+                self._labels.type = "string" if is_text(first) or is_truth(first) else "number"
                 return
 
     def _read_head(self, begin: int, end: int) -> int:

@@ -9,6 +9,8 @@ from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.rows.csr import Array
 
 NEWLINE, RETURN, QUOTE, SPACE, TAB = 10, 13, 34, 32, 9
+LOWER = 32  # the bit of lower case
+TRUE, FALSE = np.frombuffer(b"true", np.uint8), np.frombuffer(b"false", np.uint8)
 
 # skip_blank(text, begin, end, delimiter) -> (lines, place)
 # Skips blank lines of text[begin:end], which ends with a line feed, up to the first line with a byte that is not blank
@@ -23,7 +25,7 @@ NEWLINE, RETURN, QUOTE, SPACE, TAB = 10, 13, 34, 32, 9
 # read_table(text, start (r, c), stop (r, c), places (k,) int64, out (n, k) float64), n <= r -> number of NaN
 # read_doubles(text, start (n,), stop (n,), out (n,) float64) -> number of NaN
 # Read fields (read_table: those of the columns at `places`) as numbers: the nearest float32, or the nearest double. NaN
-# where a field is no number, or cannot be rounded here.
+# where a field is no number, or cannot be rounded here. read_table reads "true" and "false" in any case as 1 and 0.
 #
 # text must have at least one byte behind each field.
 
@@ -95,6 +97,18 @@ def split_lines(text: Array, begin: int, end: int, delimiter: int, start: Array,
 
 
 @njit(cache=True, nogil=True)
+def truth(text: Array, begin: int, end: int) -> int:
+    """1 for "true" and 0 for "false" at text[begin:end], in any case; else -1."""
+    is_true = end - begin == len(TRUE)
+    if not (is_true or end - begin == len(FALSE)):
+        return -1
+    for k in range(end - begin):
+        if text[begin + k] | LOWER != (TRUE[k] if is_true else FALSE[k]):
+            return -1
+    return int(is_true)
+
+
+@njit(cache=True, nogil=True)
 def read_table(text: Array, start: Array, stop: Array, places: Array, out: Array) -> int:
     hard = 0
     for row in range(out.shape[0]):
@@ -106,8 +120,11 @@ def read_table(text: Array, start: Array, stop: Array, places: Array, out: Array
                 p, mantissa, exponent, exact = scan_number(text, begin)
                 if p == end:
                     value, certain = round_value(mantissa, exponent, exact)
+            known = -1 if certain else truth(text, begin, end)
             if certain:
                 out[row, column] = -value if text[begin] == MINUS else value
+            elif known >= 0:
+                out[row, column] = known
             else:
                 out[row, column] = np.nan
                 hard += 1

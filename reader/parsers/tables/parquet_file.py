@@ -1,17 +1,15 @@
-"""Opens Parquet files, checks their sizes, and converts columns to arrays. Needs pyarrow, the extra `parquet`."""
+"""Opens Parquet files and checks their sizes. Needs pyarrow, the extra `parquet`."""
 
 import json
 from collections.abc import Iterator
 from typing import IO, Any
 
-import numpy as np
 import pyarrow
-from pyarrow import parquet, types
+from pyarrow import parquet
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.decompress import check_size
 from streamsvm.reader.limits import Limits
-from streamsvm.storage.rows.csr import Array
 
 _BUFFER_BYTES = 1 << 20
 
@@ -48,36 +46,6 @@ def next_batch(batches: Iterator[Any]) -> Any:
         return next(batches, None)
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError("bad_parquet", f"the file is damaged: {_first_line(error)}") from error
-
-
-def is_number(kind: Any) -> bool:
-    """Whether a column of this type has numbers."""
-    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
-    return any(test(kind) for test in tests)
-
-
-def is_string(kind: Any) -> bool:
-    """Whether a column of this type has strings."""
-    if types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(types.is_string(kind) or types.is_large_string(kind))
-
-
-def strings_of(column: Any) -> Array:
-    """(n,) of str, None for null; numbers as Python writes them."""
-    return np.array([None if value is None else str(value) for value in column.to_pylist()], object)
-
-
-def lengths(texts: Array) -> Array:
-    """(n,) float64: the number of characters of each text, NaN for None and for an empty one."""
-    return np.array([len(text) if text else np.nan for text in texts])
-
-
-def numbers_of(column: Any) -> Array:
-    """(n,) float64, NaN for null."""
-    if types.is_boolean(column.type):
-        column = column.cast(pyarrow.uint8())
-    return column.cast(pyarrow.float64(), safe=False).to_numpy(zero_copy_only=False)
 
 
 def _first_line(error: Exception) -> str:

@@ -11,8 +11,9 @@ from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.spool import size_of, spooled
+from streamsvm.reader.parsers.tables.arrow_types import is_number, is_string
 from streamsvm.reader.parsers.tables.columns import Heading, find_columns, find_label
-from streamsvm.reader.parsers.tables.parquet_file import check_sizes, is_number, is_string, next_batch, open_table
+from streamsvm.reader.parsers.tables.parquet_file import check_sizes, next_batch, open_table
 from streamsvm.reader.parsers.text.hashed_text import Documents, HashedText, PlacedFault, one_text
 from streamsvm.storage.rows.csr import Rows
 

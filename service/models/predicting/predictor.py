@@ -15,13 +15,13 @@ from streamsvm.reader.options import IndexBase, InputOptions
 from streamsvm.reader.parsers.sniff import has_pairs, with_head
 from streamsvm.reader.parsers.strings.strings import is_of_strings
 from streamsvm.reader.parsers.tables.column_match import Match, shown
-from streamsvm.reader.parsers.tables.csv_to_predict import CsvToPredict
+from streamsvm.reader.parsers.tables.judge import TableToPredict
 from streamsvm.reader.parsers.text.options import as_input
 from streamsvm.reader.parsers.text.parser import DocumentRows
 from streamsvm.service.models.numbering import NUMBERED, Numbering
 from streamsvm.service.models.predicting.applied import Linear, applied
 from streamsvm.service.models.predicting.raw_rows import TableRows
-from streamsvm.service.models.predicting.rows_read import FORMATS
+from streamsvm.service.models.predicting.rows_read import FORMATS, OF_PROGRAMS, TEXT_FORMATS
 from streamsvm.storage.machine.abandoned_work import check_wanted
 from streamsvm.storage.models.decision import predicted_classes
 from streamsvm.storage.models.model_file import Label, Model
@@ -72,12 +72,12 @@ class Predictor:
 
     @property
     def text_format(self) -> str:
-        """The default format, one of FORMATS, of text to predict; "auto" tells CSV from LIBSVM text."""
+        """The default format, one of TEXT_FORMATS, of text to predict; "auto" tells CSV from LIBSVM text."""
         if self.input is None:
             return "libsvm"
         if "columns" in self.input and not self.input["categorical"]:
             return "auto"
-        return self.input["format"] if self.input["format"] in FORMATS else "csv"
+        return self.input["format"] if self.input["format"] in TEXT_FORMATS else "csv"
 
     @property
     def is_regression(self) -> bool:
@@ -169,10 +169,10 @@ class Predictor:
         numbering = self.numbering(options.index_base if options.format == "libsvm" else "auto")
         options = self._as_trained(options, numbering)
         self._check_kind(options.format)
-        parser = FORMATS[options.format](options, limits, self.classes)
+        parser = (FORMATS | OF_PROGRAMS)[options.format](options, limits, self.classes)
         unknown = 0
         for rows in parser.parse_chunks(text):
-            if not isinstance(parser, CsvToPredict):
+            if not isinstance(parser, TableToPredict):
                 yield from self.predictions(numbering.as_model(rows) if options.format == "libsvm" else rows)
                 continue
             before, unknown = unknown, parser.unknown

@@ -1,8 +1,11 @@
 """The text formats of rows to predict, with their parsers."""
 
+import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
+from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers import Parser
@@ -27,11 +30,33 @@ def _table(options: InputOptions, limits: Limits, classes: Sequence[Label]) -> P
     return CsvToPredict(options, limits, classes)
 
 
+def _arrow(options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
+    # pyarrow is an extra, and slow to import.
+    from streamsvm.reader.parsers.tables.arrow import arrow_tables  # noqa: PLC0415
+    from streamsvm.reader.parsers.tables.arrow_to_predict import ArrowToPredict  # noqa: PLC0415
+
+    return ArrowToPredict(options, limits, arrow_tables, classes)
+
+
+def _parquet(options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
+    try:
+        from streamsvm.reader.parsers.tables.arrow_to_predict import ArrowToPredict  # noqa: PLC0415
+        from streamsvm.reader.parsers.tables.parquet import parquet_tables  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise InputError("not_installed", "reading Parquet needs pyarrow") from None
+    tables = partial(parquet_tables, scratch=Path(tempfile.gettempdir()), limits=limits)
+    return ArrowToPredict(options, limits, tables, classes)
+
+
 # format -> a function that makes its parser; the labels are the model's classes.
 FORMATS: dict[str, Callable[[InputOptions, Limits, Sequence[Label]], Parser]] = {
     "libsvm": lambda options, limits, _: LibsvmParser(options.index_base, limits, weighted=False),
     "csv": _table,
     "tsv": _table,
+    "parquet": _parquet,
     "fasta": lambda options, limits, _: FastaParser(options, limits, labelled=False),
     "text": lambda options, limits, _: TextParser(options, limits, labelled=False),
 }
+TEXT_FORMATS = FORMATS.keys() - {"parquet"}
+# Those that programs on this machine write for each other.
+OF_PROGRAMS: dict[str, Callable[[InputOptions, Limits, Sequence[Label]], Parser]] = {"arrow": _arrow}

@@ -6,7 +6,7 @@ import pytest
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.tables import csv_to_predict
+from streamsvm.reader.parsers.tables import judge
 from streamsvm.reader.parsers.tables.column_match import named_numbers
 from streamsvm.reader.parsers.tables.csv_to_predict import CsvToPredict
 from streamsvm.storage.machine.long_work import LARGE_BYTES
@@ -23,8 +23,8 @@ def matched(monkeypatch):
         seen.append(arguments)
         return original(*arguments)
 
-    original = csv_to_predict.match_columns
-    monkeypatch.setattr(csv_to_predict, "match_columns", match_columns)
+    original = judge.match_columns
+    monkeypatch.setattr(judge, "match_columns", match_columns)
     return seen
 
 

@@ -1,0 +1,205 @@
+"""Turns data frames and tables into streams of Arrow, which the engine reads as it reads Parquet. Needs pyarrow."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import compute, ipc, types
+
+from streamsvm.arrow_frames import opened
+from streamsvm.frames import column_names
+from streamsvm.labels import Labels
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.tables.arrow_types import is_number, plain_values
+from streamsvm.reader.parsers.tables.columns import Heading
+from streamsvm.sources import is_column
+from streamsvm.storage.rows.csr import Array
+
+# Names of columns of labels and weights that a frame does not have, and that are put behind its own.
+LABEL, WEIGHT = "\0label", "\0weight"
+_BESIDE = {"label_column": LABEL, "weight_column": WEIGHT}
+
+
+class TableStream(NamedTuple):
+    """Streams of Arrow.
+
+    chunks   bytes
+    options  how they are read
+    size     bytes of all rows, None if unknown
+    beside   options whose column is put behind those of the frame
+    """
+
+    chunks: Iterator[bytes]
+    options: InputOptions
+    size: int | None
+    beside: tuple[str, ...]
+
+
+def table_stream(
+    X: Any, y: Any, weight: Any, labels: Labels | None, options: dict[str, Any] | None, labelled: bool = True
+) -> TableStream:
+    """Make streams of a frame.
+
+    y, weight  the name or number of a column, an array (n_rows,), or None; y None: the column with a usual name
+    labels     number the labels; None: the engine takes them as they are
+    options    input options by name
+    labelled   False: y None is no labels
+    """
+    table = opened(X)
+    named = column_names(X) is not None and (options or {}).get("header") != "no"
+    heading = Heading(table.schema.names if named else None, len(table.schema.names))
+    places, arrays = dict[str, int](), dict[str, Any]()
+    for option, given in (("label_column", y), ("weight_column", weight)):
+        if given is None or is_column(given):
+            place = _place(given, option, heading, labelled)
+            places |= {} if place is None else {option: place}
+        else:
+            arrays[option] = np.asarray(given)
+    read_as = _options(options, named, heading, places, tuple(arrays))
+    encode = None if labels is None else labels.encode
+    batches = _completed(table.batches, table.schema, places, arrays, encode)
+    return TableStream(_written(batches), read_as, table.size, tuple(arrays))
+
+
+def table_streams(parts: Iterable[tuple[Any, Any, Any]], labels: Labels, options: dict[str, Any] | None) -> TableStream:
+    """Make streams of chunks (X, y, weight), one of each; options of the first one hold for all."""
+    rest = iter(parts)
+    first = table_stream(*next(rest), labels, options)
+
+    def chunks() -> Iterator[bytes]:
+        yield from first.chunks
+        for part in rest:
+            yield from table_stream(*part, labels, options).chunks
+
+    return first._replace(chunks=chunks(), size=None)
+
+
+def stream_of_matrix(X: Array, names: list[str] | None, y: Any, weight: Any, options: Any) -> TableStream:
+    """Make streams of a matrix (n_rows, n_columns) whose columns have these names, with numbers for labels."""
+    columns = {names[place] if names else str(place + 1): X[:, place] for place in range(X.shape[1])}
+    left_out = {"columns": None, "drop_columns": None}
+    given = {**(options or {}), **left_out, **({} if names else {"header": "no"})}
+    return table_stream(pa.table(columns), y, weight, None, given)
+
+
+def _place(given: Any, option: str, heading: Heading, labelled: bool) -> int | None:
+    if given is not None:
+        return heading.place(str(given), option)
+    return heading.label() if labelled and option == "label_column" else None
+
+
+def _options(
+    given: dict[str, Any] | None, named: bool, heading: Heading, places: dict[str, int], beside: tuple[str, ...]
+) -> InputOptions:
+    """The options by which the engine reads the streams."""
+    options = InputOptions(**(given or {}))
+    if options.format not in ("auto", "arrow"):
+        raise InputError("option_unused", f"format is {options.format}, the rows are a table in memory")
+    n_columns = heading.n_columns + len(beside)
+    # Counted from the end, a column is not taken for another one whose name is a number.
+    columns = {option: str(place - n_columns) for option, place in places.items()}
+    columns |= {option: str(number - len(beside)) for number, option in enumerate(beside)}
+    return replace(options, format="arrow", **columns, **({} if named else {"header": "no"}))  # type: ignore[arg-type]
+
+
+def _completed(
+    batches: Iterator[Any],
+    schema: Any,
+    places: dict[str, int],
+    arrays: dict[str, Any],
+    encode: Callable[[Array], Array] | None,
+) -> Iterator[Any]:
+    """Yield batches with their labels encoded, and the arrays as further columns."""
+    names = [*schema.names, *(_BESIDE[option] for option in arrays)]
+    row = 0
+    for batch in batches:
+        columns = list(batch.columns)
+        if encode is not None and "label_column" in places:
+            place = places["label_column"]
+            columns[place] = pa.array(encode(_labels(columns[place], row)))
+        for option, values in arrays.items():
+            part = values[row : row + batch.num_rows]
+            columns.append(_beside(part, row, encode if option == "label_column" else None, option))
+        row += batch.num_rows
+        if any(len(values) < row for values in arrays.values()):
+            break
+        fields = [pa.field(name, column.type) for name, column in zip(names, columns, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields, metadata=schema.metadata))
+    for option, values in arrays.items():
+        if len(values) != row:
+            what = "y" if option == "label_column" else "sample_weight"
+            raise ValueError(f"X and {what} have inconsistent numbers of samples: {row}, {len(values)}")
+
+
+def _labels(column: Any, first: int) -> Array:
+    """(n,): the labels in a column, numbers or texts. InputError missing_value."""
+    column = plain_values(column)
+    gaps = column.is_null(nan_is_null=True)
+    if compute.any(gaps).as_py():
+        row = first + gaps.to_pylist().index(True) + 1
+        raise InputError("missing_value", f"row {row}: the label is missing")
+    if is_number(column.type) and not types.is_decimal(column.type):
+        return column.to_numpy(zero_copy_only=False)
+    return np.array([str(value) for value in column.to_pylist()], object)
+
+
+def _beside(part: Array, first: int, encode: Callable[[Array], Array] | None, option: str) -> Any:
+    """A further column of an array's part."""
+    if encode is not None:
+        check_labels(part, first)
+        return pa.array(encode(part))
+    return pa.array(np.asarray(part, np.float64) if option == "weight_column" else part, from_pandas=True)
+
+
+def check_labels(y: Array, first: int = 0) -> None:
+    """Raise InputError missing_value if a label of y (n,) is None, nan or the like; `first` is the row of the first."""
+    gaps = np.isnan(y) if y.dtype.kind == "f" else np.zeros(len(y), bool)
+    if y.dtype.kind == "O":
+        gaps = np.array([value is None or str(value) in ("<NA>", "NaT", "nan") for value in y], bool)
+    if gaps.any():
+        row = first + int(np.argmax(gaps)) + 1
+        raise InputError("missing_value", f"row {row}: the label is missing")
+
+
+def _written(batches: Iterator[Any]) -> Iterator[bytes]:
+    """Write batches as a stream of Arrow, a batch at a time."""
+    sink, writer = _Sink(), None
+    for batch in batches:
+        if writer is None:
+            writer = ipc.new_stream(pa.PythonFile(sink, "w"), batch.schema)
+        writer.write_batch(batch)
+        yield sink.taken()
+    if writer is not None:
+        writer.close()
+        yield sink.taken()
+
+
+class _Sink:
+    """The part of a file's interface that Arrow writes by; what was written is taken away."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: Any) -> int:
+        self._parts.append(bytes(data))
+        self._size += len(data)
+        return len(data)
+
+    def taken(self) -> bytes:
+        parts, self._parts = self._parts, []
+        return b"".join(parts)
+
+    def tell(self) -> int:
+        return self._size
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,67 @@
+"""Reads streams of Arrow, one after the other, that a program on this machine writes. Needs pyarrow.
+
+This is no format of files or uploads: memory is bounded by the batches that the program makes.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow
+from pyarrow import ipc
+
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.parsers.matrices.batches import Source
+from streamsvm.reader.parsers.tables.arrow_table import ArrowTableParser, Table
+
+
+class ArrowParser(ArrowTableParser):
+    """A `Parser`. The streams are tables with the same columns in any order."""
+
+    format = "arrow"
+
+    def tables(self, chunks: Iterable[bytes]) -> Iterator[Table]:
+        return arrow_tables(chunks)
+
+    def _set_columns(self, schema: Any) -> None:
+        try:
+            super()._set_columns(schema)
+        except InputError as error:
+            error.line = None  # a program's table has no lines
+            raise
+
+    def _fault_at(self, row: int, column: int, code: str, message: str) -> InputError:
+        error = super()._fault_at(row, column, code, message)
+        error.line = None
+        return error
+
+
+def arrow_tables(chunks: Iterable[bytes]) -> Iterator[Table]:
+    """Yield the tables of several streams."""
+    source = Source(chunks)
+    while not source.is_at_end():
+        with ipc.open_stream(pyarrow.PythonFile(_File(source), "r")) as stream:
+            rest = iter(stream)
+
+            def batches(names: list[str], most: int, rest: Iterator[Any] = rest) -> Iterator[Any]:
+                for batch in rest:
+                    for begin in range(0, batch.num_rows, most):
+                        yield batch.select(names).slice(begin, most)
+
+            yield Table(stream.schema, batches)
+            for _ in rest:  # what follows is the next stream
+                pass
+
+
+class _File:
+    """The part of a file's interface that Arrow reads by."""
+
+    closed = False
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def read(self, size: int) -> bytes:
+        return self._source.read(size)
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,81 @@
+"""Finds the columns of a table to predict, and reads its labels, which judge the predictions."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.options import InputOptions, LabelType
+from streamsvm.reader.parsers.tables.column_match import Match, label_place, match_columns
+from streamsvm.reader.parsers.tables.columns import Columns, Heading
+from streamsvm.storage.models.model_file import Label
+from streamsvm.storage.rows.csr import LABEL, Array
+
+_ANOTHER = "\n"  # stands for a label that the model does not have
+
+
+class Judge:
+    """Translates labels that are strings to numbers and back.
+
+    classes  labels of the model. A label that is a string becomes its place in `classes`; a string that is no class
+             becomes their number
+    """
+
+    def __init__(self, classes: Sequence[Label]) -> None:
+        self._codes = {label: float(code) for code, label in enumerate(classes) if isinstance(label, str)}
+
+    @property
+    def type(self) -> LabelType:
+        """The type of the labels."""
+        return "string" if self._codes else "number"
+
+    def codes(self, texts: Iterable[str | None]) -> Array:
+        """(n,): the numbers of labels; NaN for one that is missing."""
+        other = float(len(self._codes))
+        return np.array([self._codes.get(text, other) if text else np.nan for text in texts], LABEL)
+
+    def expected(self, label: Array) -> Array:
+        """(n,): the labels that the numbers `label` (n,) of rows stand for, NaN or "" where a row has none."""
+        if not self._codes:
+            return label
+        places = np.where(np.isnan(label), len(self._codes) + 1, label).astype(np.int64)
+        return np.array([*self._codes, _ANOTHER, ""])[places]
+
+
+class TableToPredict:
+    """What parsers of tables to predict share: their labels judge predictions, and none is a fault.
+
+    classes  labels of the model
+    match    of the table's columns with the model's, set when the names of the columns are known
+    """
+
+    match: Match | None = None
+
+    def __init__(self, classes: Sequence[Label]) -> None:
+        self.judge = Judge(classes)
+
+    @property
+    def unknown(self) -> int:
+        """Number of fields whose category has no feature; the parser has it."""
+        raise NotImplementedError
+
+    def expected(self, label: Array) -> Array:
+        """(n,): the labels that the numbers `label` (n,) of rows stand for, NaN or "" where a row has none."""
+        return self.judge.expected(label)
+
+
+def judged_columns(options: InputOptions, heading: Heading) -> Columns:
+    """Find the labels alone: weights and groups are not read."""
+    wanted = options.label_column
+    label = label_place(options.like or {}, heading.names)
+    return Columns(label if wanted is None else heading.place(wanted, "label_column"), None, None)
+
+
+def matched(options: InputOptions, heading: Heading, columns: Columns) -> Match:
+    """Match the columns of a table with those of the model, options.like. Raises InputError as `match_columns`."""
+    assert options.like is not None
+    try:
+        return match_columns(options.like, heading.names, heading.n_columns, columns.aside, options.header == "no")
+    except InputError as error:
+        error.line = 1
+        raise
