@@ -51,6 +51,7 @@ STATUS = {
     "unknown_format": 415,
     "multipart": 415,
     "host_not_allowed": 421,
+    "request_under_way": 409,
     "queue_full": 429,
     "too_many_uploads": 429,
     "internal": 500,

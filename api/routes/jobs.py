@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import AsyncIterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Response
@@ -10,8 +10,9 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
-from streamsvm.api.context import Context
+from streamsvm.api.context import AppContext, Context
 from streamsvm.api.requests.body import JsonObject, OptionalJsonObject
+from streamsvm.api.requests.repeated import Once
 from streamsvm.service.cluster.cluster_run import check_machines
 from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
 from streamsvm.service.jobs.lanes.continuing import CHANGEABLE, continued_spec
@@ -22,6 +23,7 @@ from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.service.jobs.progress.feed import Event
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.jobs.progress.views import history, history_csv, job_view
+from streamsvm.service.records.keys import RequestKey
 from streamsvm.service.records.unrecorded import remove, unrecording
 from streamsvm.storage.machine.resources import machine_memory
 
@@ -50,8 +52,12 @@ _HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
 @router.post("", status_code=202, operation_id="submitJob", openapi_extra=_JOB_BODY)
-def submit_job(context: Context, fields: JsonObject, response: Response) -> dict[str, Any]:
+def submit_job(context: Context, fields: JsonObject, response: Response, once: Once) -> dict[str, Any]:
     """Queue a job. A job that cannot run is refused now."""
+    return once.answer(response, fields, partial(_submit, context, fields))
+
+
+def _submit(context: AppContext, fields: dict[str, Any], key: RequestKey | None) -> str:
     spec = parse_spec(fields)
     record = context.store.dataset(spec.dataset)
     if record["state"] == "ingesting":
@@ -62,9 +68,7 @@ def submit_job(context: Context, fields: JsonObject, response: Response) -> dict
         check_warm_start(context.store, context.settings, plan, record["id"])
         check_machines(plan, context.settings)
         spec = plan.spec
-    job_id = context.store.add_job(record["id"], spec.model_dump(), context.settings.max_queued_jobs)
-    response.headers["Location"] = f"/v1/jobs/{job_id}"
-    return job_view(context.settings, context.store.job(job_id))
+    return context.store.add_job(record["id"], spec.model_dump(), context.settings.max_queued_jobs, key=key)
 
 
 @router.post("/estimate", operation_id="estimateJob", openapi_extra=_JOB_BODY)
@@ -116,14 +120,18 @@ async def cancel_job(context: Context, job_id: str) -> Response:
 
 
 @router.post("/{job_id}/resume", status_code=202, operation_id="resumeJob", openapi_extra=_CHANGES_BODY)
-def resume_job(context: Context, job_id: str, changes: OptionalJsonObject, response: Response) -> dict[str, Any]:
+def resume_job(
+    context: Context, job_id: str, changes: OptionalJsonObject, response: Response, once: Once
+) -> dict[str, Any]:
     """Queue a new job that continues one that has ended, to later limits. The old job does not change."""
+    return once.answer(response, changes, partial(_resume, context, job_id, changes))
+
+
+def _resume(context: AppContext, job_id: str, changes: dict[str, Any], key: RequestKey | None) -> str:
     record = context.store.job(job_id)
     spec = continued_spec(context.settings.jobs, record, changes)
     most = context.settings.max_queued_jobs
-    new_id = context.store.add_job(record["dataset_id"], spec.model_dump(), most, continues=job_id)
-    response.headers["Location"] = f"/v1/jobs/{new_id}"
-    return job_view(context.settings, context.store.job(new_id))
+    return context.store.add_job(record["dataset_id"], spec.model_dump(), most, continues=job_id, key=key)
 
 
 @router.delete("/{job_id}", status_code=204, operation_id="deleteJob")

@@ -9,23 +9,30 @@ from typing import Any
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.progress.states import REQUESTS, TRANSITIONS, check_transition
+from streamsvm.service.records.keys import KeyRecords, RequestKey
 from streamsvm.service.records.stamps import new_id, now
-from streamsvm.service.records.table import JSON_COLUMNS, Records, unpack
+from streamsvm.service.records.table import JSON_COLUMNS, unpack
 
 PAGE_BYTES = 4 << 20
 _SIZE = "length(spec) + length(transitions) + ifnull(length(progress), 0) + ifnull(length(result), 0)"
 NOTHING: Mapping[str, Any] = {}
 
 
-class JobRecords(Records):
+class JobRecords(KeyRecords):
     """The jobs' fields, states and results. Each change of state is checked, and listed in the job's `transitions`."""
 
     def add_job(
-        self, dataset_id: str, spec: dict[str, Any], max_queued: int = sys.maxsize, continues: str | None = None
+        self,
+        dataset_id: str,
+        spec: dict[str, Any],
+        max_queued: int = sys.maxsize,
+        continues: str | None = None,
+        key: RequestKey | None = None,
     ) -> str:
         """Queue a job on a dataset that is ready or being read in; returns its id.
 
         continues  the id of the job that it resumes
+        key        of the request that asks for the job
         Raises `queue_full`, `unknown_dataset`.
         """
         job_id = new_id("job")
@@ -41,6 +48,8 @@ class JobRecords(Records):
             )
             if not added.rowcount:
                 raise ServiceError("unknown_dataset", "there is no such dataset to train on any more")
+            if key is not None:
+                key.note(connection, job_id)
         return job_id
 
     def job(self, job_id: str) -> dict[str, Any]:

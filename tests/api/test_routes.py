@@ -45,7 +45,7 @@ def test_what_is_no_route(filled, path):
 def test_a_person_who_is_lost_gets_a_page(filled):
     answer = filled.request("GET", "/nowhere", headers={"Accept": "text/html,*/*"})
     assert answer.status_code == 404 and answer.headers["content-type"].startswith("text/html")
-    assert "there is no page /nowhere" in answer.text and 'href="/"' in answer.text
+    assert "There is no page /nowhere" in answer.text and 'href="/"' in answer.text
 
 
 @pytest.mark.parametrize(
