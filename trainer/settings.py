@@ -23,6 +23,7 @@ class TrainerSettings:
                       of the gap of the pass's first sweep; else None
     shards            number of machines that have a shard of the rows each: C and alpha are so many times those of the
                       problem; 1: this machine has all rows
+    whole_steps       a round's step is 1, for D is no parabola along it that two numbers tell
     maps              the feature maps of the job
     solver            a key of `trainer.solvers.SOLVERS`
     options           the solver's options, an instance of its class of options
@@ -52,6 +53,7 @@ class TrainerSettings:
     follows: bool
     share_of_gap: float | None
     shards: int
+    whole_steps: bool
     maps: FeatureMaps
     solver: str
     options: Any

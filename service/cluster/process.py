@@ -15,6 +15,7 @@ from typing import Any, TextIO
 from streamsvm.service.cluster.dataset.shards import Shard, shards_of
 from streamsvm.service.cluster.nodes.connecting import connect, nodes_of
 from streamsvm.service.cluster.nodes.ray_machines import RayMachines
+from streamsvm.service.cluster.rounds.convergence import has_whole_steps
 from streamsvm.service.cluster.rounds.coordinator import Coordinator
 from streamsvm.service.cluster.rounds.gathering import bring_alpha, bring_held_out
 from streamsvm.service.cluster.rounds.machines import Rules
@@ -73,6 +74,7 @@ def _coordinate(run: Path, told: dict[str, Any], reports: TextIO) -> int:
     begins = [Begin(told["job"], shard.name, *own, shard.rows) for shard in shards]
     rules = Rules(
         **told["rules"],
+        whole_steps=has_whole_steps(spec, manifest),
         rounds_before=int(control["finished_passes"]),
         seconds_before=float(control["elapsed_seconds"]),
     )

@@ -17,6 +17,7 @@ from streamsvm.trainer.problem.losses import box_of
 from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.shared_state import SharedState
 from streamsvm.trainer.updates.momentum import rate
+from streamsvm.trainer.updates.statistics import DualStatistics
 
 _PART_ROWS = 1 << 16
 
@@ -27,6 +28,7 @@ class Round:
     tasks      rows of both signs have the same D
     export     writes rows that do not rest when the coordinator asks for them
     newton     answers requests of Newton steps
+    statistics of the solver, once it has begun: where steps are whole, they tell the rows' part of D
     """
 
     def __init__(
@@ -38,9 +40,11 @@ class Round:
         tasks: Tasks,
         export: ActiveRowExport,
         newton: ShardRows,
+        whole_steps: bool = False,
     ) -> None:
         self._shared, self._state, self.export, self.newton = shared, state, export, newton
-        self._alpha, self._w = alpha, w
+        self._alpha, self._w, self._whole_steps = alpha, w, whole_steps
+        self.statistics: DualStatistics | None = None
         # A place that only fills the axis has no rows: U and D are 0.
         self._U, self._D = np.zeros((2, tasks.width))
         for place, task in enumerate(tasks.each):
@@ -120,6 +124,10 @@ class Round:
         lanes["linear"] = changed - self._D * mixed
         lanes["square"] = self._D * changed_squares
         lanes["free_rows"] = free_rows
+        if self._whole_steps:
+            curvature, free = self.statistics.of_alpha if self.statistics else np.zeros((2, len(lanes)))
+            lanes["dual"], lanes["linear"], lanes["square"] = total + changed - curvature, 0.0, 0.0
+            lanes["free_rows"] = free
         lanes["gap"], lanes["rate"] = self._gap, self._rate
         self._gap, self._rate = np.full((2, len(self._gap)), np.nan)
 

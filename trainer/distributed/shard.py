@@ -44,7 +44,7 @@ class ShardTrainer(Trainer):
         state = open_round(run, settings.width, settings.tasks.width)
         export = ActiveRowExport(run, alpha, self._state.score)
         newton = ShardRows(run, settings, self._shared, alpha)
-        self._round = Round(self._shared, state, alpha, self._w, settings.tasks, export, newton)
+        self._round = Round(self._shared, state, alpha, self._w, settings.tasks, export, newton, settings.whole_steps)
         return self._round
 
     def _end_round(self) -> None:

@@ -110,6 +110,7 @@ class _Training:
         if cursor.round:
             cursor.round.export.rows_from(self._windows)
             cursor.round.newton.rows_from(self._store, both)
+            cursor.round.statistics = self._statistics
         # P of a pass is unknown if its rows were all at hand, or if it began at another w than was published last.
         self._has_bound = False
         resumed = (self._statistics, self._sweeps, self._newton)

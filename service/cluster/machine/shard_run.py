@@ -4,23 +4,17 @@ Their alpha and C are sigma times those of the problem (storage.run.rounds). Wha
 sigma.
 """
 
-import json
 import secrets
 import time
-from collections.abc import Mapping
-from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from streamsvm.reader.certificate.folds import read_held_out, read_weights
+from streamsvm.service.cluster.machine.shard_plan import beginning_at, scaled, shard_plan, tell_of_shard
 from streamsvm.service.cluster.machine.shard_reading import Leftovers
 from streamsvm.service.cluster.rounds.change_kernel import add_step
-from streamsvm.service.cluster.rounds.convergence import along_axis, dots
+from streamsvm.service.cluster.rounds.convergence import along_axis, dots, has_whole_steps
 from streamsvm.service.cluster.rounds.messages import COUNTED, NO_CHANGE, Answer, Begin, Change, Found, Given, HeldRows
-from streamsvm.service.jobs.fields.spec import JobSpec
-from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
 from streamsvm.service.processes.run import PROCESSES, SHARD_TRAINER, ProcessRun, prepare_run
 from streamsvm.service.processes.run_directories import has_room
 from streamsvm.service.settings import Settings
@@ -39,13 +33,10 @@ from streamsvm.storage.run.rounds import (
     Order,
     create_round,
 )
-from streamsvm.storage.run.state import RUN_FILE, State, open_state
+from streamsvm.storage.run.state import open_state
 
-# What ends a pass: of a machine that is alone what is wanted of the job, of others a share of their rows' gap.
-_ALONE, _IN_ROUNDS = {"share_of_gap": 0.0}, {"share_of_gap": 0.75, "tolerance": None, "relative_gap": None}
 _MODULES = {**PROCESSES, "trainer": SHARD_TRAINER}
 _LOOK_SECONDS = 0.1  # between two looks at whether the processes live
-_NO_END = 1 << 62  # passes
 
 
 class Running:
@@ -56,18 +47,18 @@ class Running:
 
     def __init__(self, settings: Settings, begin: Begin, alpha: Array | None) -> None:
         self._sigma = float(begin.machines)
-        self._plan = plan = _plan(begin, read_manifest(settings.datasets / begin.shard))
+        self._plan = plan = shard_plan(begin, read_manifest(settings.datasets / begin.shard))
         job_dir = settings.jobs / begin.job / begin.shard
         job_dir.mkdir(parents=True, exist_ok=True)
         place = settings.cache_dir if has_room(settings.cache_dir, plan.run_bytes) else job_dir
         # A name of its own: the process that removes the directory of an earlier run may still be waiting.
         self._directory = place / f"streamsvm-shard-{begin.job}-{begin.shard}-{secrets.token_hex(4)}"
         self._leftovers = Leftovers(self._directory)
-        begins = _beginning(alpha, self._sigma, plan)
+        begins = beginning_at(alpha, self._sigma, plan)
         is_on_disk = place != settings.cache_dir
         prepare_run(self._directory, plan, settings.datasets / begin.shard, None, begins, begin.maps, is_on_disk)
         self._rows = begin.rows
-        _tell_of_shard(self._directory, begin)
+        tell_of_shard(self._directory, begin, has_whole_steps(plan.spec, plan.manifest))
         axis = plan.axes[0]
         self._state = open_state(self._directory, plan.n_rows, plan.width, *plan.axes)
         self._round = create_round(self._directory, plan.width, axis)
@@ -77,6 +68,8 @@ class Running:
         self._own, self._told = np.zeros_like(self._w), np.zeros_like(self._w)
         self._change = np.zeros_like(self._w)  # of the round
         self._untold = np.zeros_like(self._w)
+        self._has_whole_steps = has_whole_steps(plan.spec, plan.manifest)
+        self._dual_error = np.full(self._lanes, np.nan if self._has_whole_steps and alpha is not None else 0.0)
         self._order: Order | None = None
         self._is_in_newton = False  # a request of Newton steps has come
         self._run = ProcessRun(self._directory, job_dir, settings.stall_seconds, _MODULES)
@@ -108,7 +101,8 @@ class Running:
         return Found(
             change=self._sent,
             own_w=own_w,
-            **{name: figures[name] / self._sigma for name in ("dual", "linear", "square", "gap")},
+            dual=self._dual(has_looked),
+            **{name: figures[name] / self._sigma for name in ("linear", "square", "gap")},
             rate=figures["rate"].copy(),
             M_plus=shown["final_M_plus" if has_looked else "M_plus"].copy(),
             M_minus=shown["final_M_minus" if has_looked else "M_minus"].copy(),
@@ -130,7 +124,7 @@ class Running:
         else:
             (self._directory / NEWTON_REQUEST).write_bytes(answer.newton)
         if answer.alpha is not None:
-            np.save(self._directory / TAKEN_ALPHA, _scaled(answer.alpha, self._sigma, self._plan))
+            np.save(self._directory / TAKEN_ALPHA, scaled(answer.alpha, self._sigma, self._plan))
         self._round.lanes["step"][: self._lanes] = answer.step
         self._state.lanes["converged_by"][: self._lanes] = answer.converged
         counts = self._round.counts[0]
@@ -178,6 +172,14 @@ class Running:
         self._run.close()
         self._leftovers.remove()
 
+    def _dual(self, has_looked: bool) -> Array:
+        """The rows' part of D. Where steps are whole the trainer's is known up to an error, which a look tells."""
+        told = self._round.lanes["dual"][: self._lanes]
+        if self._has_whole_steps and has_looked:
+            exact = self._state.lanes["final_dual_objective"] + dots(self._round.own_w, self._round.own_w) / 2.0
+            self._dual_error = told - exact[: self._lanes]
+        return np.asarray((told - self._dual_error) / self._sigma)
+
     def _given(self) -> Given:
         """The rows that the trainer has exported."""
         segments = split((self._directory / GIVEN).read_bytes())
@@ -205,38 +207,3 @@ class Running:
 
 def _flat(array: Array) -> Array:
     return array.reshape(-1)
-
-
-def _plan(begin: Begin, manifest: Any) -> JobPlan:
-    """The lanes that are run, on the shard, with sigma times C."""
-    spec = JobSpec.model_validate(begin.spec)
-    C = [begin.machines * each for each in spec.C] if isinstance(spec.C, list) else begin.machines * spec.C
-    own = {"C": C, "max_passes": _NO_END, "max_seconds": None}
-    return replace(plan_job(spec.model_copy(update=own), manifest), number=begin.number, at_once=begin.at_once)
-
-
-def _beginning(alpha: Array | None, sigma: float, plan: JobPlan) -> Any:
-    def begin(state: State) -> None:
-        if alpha is not None and alpha.shape == state.alpha.shape:
-            state.alpha[:] = _scaled(alpha, sigma, plan)
-            state.control["w_unmade"] = 1
-
-    return begin
-
-
-def _scaled(alpha: Array, sigma: float, plan: JobPlan) -> Array:
-    """alpha of the problem as a machine has it."""
-    scaled = alpha * sigma
-    if plan.spec.loss == "hinge" and plan.manifest.weights is None:
-        for lane, column in zip(plan.running, scaled.T, strict=False):
-            # Rounding must not leave the box.
-            np.minimum(column, max(lane.C_positive, lane.C_negative), out=column)
-    return scaled
-
-
-def _tell_of_shard(directory: Path, begin: Begin) -> None:
-    """Say in run.json that the rows of reader and trainer are a shard of the problem's."""
-    told: dict[str, Mapping[str, Any]] = json.loads((directory / RUN_FILE).read_bytes())
-    reader = {**told["reader"], "part_rows": begin.rows.tolist()}
-    trainer = {**told["trainer"], "shards": begin.machines, **(_ALONE if begin.is_alone else _IN_ROUNDS)}
-    (directory / RUN_FILE).write_text(json.dumps({**told, "reader": reader, "trainer": trainer}))

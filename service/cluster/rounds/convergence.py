@@ -1,8 +1,9 @@
 """Decides how far each round of several machines goes, and when their job has converged. Figures are (lanes,).
 
-Step: D(alpha + k change) is a parabola in k, as the losses' parts of D are (hinge and squared hinge). Both ends of the
-line are feasible, and the box is convex: the best k in [0, 1] is known exactly from two dot products with w (Lee, Roth,
-"Distributed box-constrained quadratic optimization for dual linear SVM", ICML 2015).
+Step: with hinge and squared hinge loss D(alpha + k change) is a parabola in k. Both ends of the line are feasible, and
+the box is convex: the best k in [0, 1] is known exactly from two dot products with w (Lee, Roth, "Distributed
+box-constrained quadratic optimization for dual linear SVM", ICML 2015). With other losses k is 1. D does not fall then
+either, whatever the loss: that is what sigma is for (Ma, Smith, Jaggi et al., ICML 2015, see storage.run.rounds).
 """
 
 import time
@@ -11,7 +12,10 @@ from collections.abc import Callable
 import numpy as np
 
 from streamsvm.service.cluster.rounds.machines import Certificate, Rules
+from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.rows.csr import Array
+from streamsvm.trainer.problem.losses import SVM_LOSSES
 from streamsvm.trainer.problem.objective import relative_gap
 from streamsvm.trainer.updates.convergence import StoppingTargets, limit_reached, reason_of_all
 
@@ -81,11 +85,17 @@ class Convergence:
             return True
         if round_ == rules.rounds_before or not self._targets.is_bound:
             return False
-        if np.isnan(self.gap).any():
+        if np.isnan(self.gap).any() or np.isnan(dual_objective).any():
             return round_ - self._last_look >= _LOOK_EVERY
         safety, gap_safety = self._gap_safety_factor
         near = self._targets.near(self.M_plus - self.M_minus, gap_safety * self.gap, dual_objective, safety, np.ones(1))
         return bool(near[left].any())
+
+
+def has_whole_steps(spec: JobSpec, manifest: Manifest) -> bool:
+    """Whether the step is 1: D is no parabola, or rows have curvatures of their own."""
+    is_weighed = spec.class_weight is not None or manifest.weights is not None
+    return spec.loss != "hinge" and (spec.loss not in SVM_LOSSES or is_weighed)
 
 
 def along_axis(figures: Array, w: Array) -> Array:

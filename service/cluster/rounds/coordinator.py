@@ -202,7 +202,7 @@ class Coordinator:
         changes[...] = 0.0
         agreed.add_to(changes)  # as machines decode it
         self.step = best_step(self.w[:, : self._lanes], changes[:, : self._lanes], linear, square)
-        if self._rules.combine == "average":
+        if self._rules.combine == "average" or self._rules.whole_steps:
             self.step = np.ones(self._lanes)
         by = along_axis(self.step, self.w)
         agreed.add_to(self.w, by)

@@ -28,13 +28,18 @@ class Machines(Protocol):
 
 @dataclass(frozen=True)
 class Rules:
-    """When a job ends; None: not by this. `rounds_before` and `seconds_before` were made by earlier attempts."""
+    """When a job ends; None: not by this.
+
+    whole_steps  the step of a round is 1
+    rounds_before and seconds_before were made by earlier attempts
+    """
 
     tolerance: float | None
     relative_gap: float | None
     max_rounds: int
     max_seconds: float | None
     combine: str
+    whole_steps: bool = False
     rounds_before: int = 0
     seconds_before: float = 0.0
 

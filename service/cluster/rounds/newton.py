@@ -102,7 +102,9 @@ class Newton:
         distance = figures.M_plus - figures.M_minus
         outlook = Outlook(
             rates=tuple(rates.tolist()),
-            shares_left=tuple(shares_left(self._targets, distance, figures.gap, now.D)[trained].tolist()),
+            shares_left=tuple(
+                shares_left(self._targets, distance, figures.gap, np.nan_to_num(now.D))[trained].tolist()
+            ),
             visits=float(free),
             n_rows=self._n_rows,
             n_values=self._n_values,

@@ -95,8 +95,11 @@ class Pooled:
 
 
 def pool_for(plan: JobPlan, dataset: Path, maps: FeatureMaps, directory: Path) -> Pool | None:
-    """The pool of a job, on the dataset's disk or, if the job may not use it, in memory; None: machines work alone."""
-    if plan.spec.combine == "average":
+    """The pool of a job, on the dataset's disk or, if the job may not use it, in memory; None: machines work alone.
+
+    With logistic loss no row rests: all of them would come here.
+    """
+    if plan.spec.combine == "average" or plan.spec.loss == "logistic":
         return None
     on_disk = spills(plan.spec)
     place = dataset.parent if on_disk else directory

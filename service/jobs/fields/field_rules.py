@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.descriptions import FIELDS, MOST_LABEL, MOST_LABEL_NAME
 from streamsvm.service.jobs.fields.fold_metrics import OF_CLASSES, OF_NUMBERS
-from streamsvm.trainer.problem.losses import REGRESSION, SVM_LOSSES
+from streamsvm.trainer.problem.losses import REGRESSION
 from streamsvm.trainer.solvers import SOLVERS
 
 if TYPE_CHECKING:
@@ -122,10 +122,7 @@ RULES = (
     Rule("machines_range", lambda spec: spec.machines is None and _is_set(spec, "combine"),
          "one machine has nothing to combine", "Leave combine out, or name machines."),
     _on_one_machine('solver "{spec.solver}"', lambda spec: spec.solver != "streamsvm"),
-    _on_one_machine("{spec.loss} loss", lambda spec: spec.loss not in SVM_LOSSES),
     _on_one_machine("multiclass crammer_singer", lambda spec: spec.is_joint),
-    _on_one_machine("class_weight with {spec.loss}",
-                    lambda spec: spec.class_weight is not None and spec.loss != "hinge"),
     _on_one_machine("pace fixed", lambda spec: spec.pace == "fixed"),
     *_needing("solver", "solver_option"),
     Rule("labels_range",

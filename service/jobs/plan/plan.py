@@ -210,10 +210,6 @@ def _check_weights(spec: JobSpec, manifest: Manifest) -> None:
             f"rows of the dataset have weights, which {spec.solver} would ignore",
             f"Solvers that know weights are {', '.join(TRAINS_WEIGHTS)}.",
         )
-    if spec.machines is not None and manifest.weights is not None and spec.loss != "hinge":
-        raise ServiceError(
-            "machines_range", "several machines have no weights of rows with squared_hinge", "Train on one."
-        )
     if n_folds_of(spec) and spec.solver not in TRAINS_WEIGHTS:
         # Rows of a fold are left out by a weight of 0.
         known = ", ".join(TRAINS_WEIGHTS)

@@ -68,6 +68,7 @@ def run_file(plan: JobPlan | FollowPlan, dataset: Path) -> dict[str, Any]:
             "lane": plan.number,
             "share_of_gap": None,
             "shards": 1,
+            "whole_steps": False,
             "options": options,
             "threads": plan.threads,
         },

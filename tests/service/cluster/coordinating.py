@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from streamsvm.service.cluster.dataset.shards import deal
+from streamsvm.service.cluster.rounds.convergence import has_whole_steps
 from streamsvm.service.cluster.rounds.coordinator import Coordinator
 from streamsvm.service.cluster.rounds.machines import Rules
 from streamsvm.service.cluster.rounds.messages import Begin
@@ -54,7 +55,8 @@ def coordinate(
     own = spec.model_dump(), 0, plan.at_once, machines, maps
     begins = [Begin("job", each.name, *own, each.rows) for each in shards]
     begins = pickle.loads(pickle.dumps(begins))  # as they come to machines
-    rules = rules or Rules(spec.tolerance, spec.relative_gap, spec.max_passes, None, spec.combine)
+    whole = has_whole_steps(spec, manifest)
+    rules = rules or Rules(spec.tolerance, spec.relative_gap, spec.max_passes, None, spec.combine, whole)
     seen = Seen()
     pool = pool_for(plan, dataset, maps, root) if pools else None
     if pool_bytes:

@@ -5,12 +5,13 @@ import pytest
 from scipy import sparse
 
 from streamsvm.reader.ingest.append import append_rows
+from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.cluster.rounds.newton import equations_here
 from streamsvm.storage.run.rounds import Order
 from streamsvm.trainer.newton.system import LARGEST
-from tests.contracts.problems import libsvm_text, make_dataset
+from tests.contracts.problems import libsvm_text, make_dataset, weighted_text
 from tests.reference.newton import Problem, primal
 from tests.service.cluster.coordinating import coordinate, input_w
 
@@ -51,11 +52,22 @@ def optima(dataset, problem, done, plan):
     found = []
     for place, lane in enumerate(plan.running):
         w = input_w(dataset, done.w[:, place].copy(), D)
-        found.append(primal(Problem(plan.spec.loss, X, y, np.full(N, lane.C_positive), 0.1), w))
+        C = np.where(y > 0, lane.C_positive, lane.C_negative)
+        found.append(primal(Problem(plan.spec.loss, X, y, C, 0.1), w))
     return np.array(found)
 
 
-@pytest.mark.parametrize("fields", [{"C": [1.0, 100.0]}, {"loss": "squared_hinge", "C": 10.0}], ids=str)
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"C": [1.0, 100.0]},
+        {"loss": "squared_hinge", "C": 10.0, "class_weight": {"1": 2.0}},
+        {"loss": "logistic", "C": 10.0},
+        {"loss": "epsilon_insensitive", "C": 10.0},
+        {"loss": "squared_epsilon_insensitive", "C": 10.0},
+    ],
+    ids=str,
+)
 def test_any_number_of_machines_takes_as_many_scans_to_the_same_optimum(dataset, problem, tmp_path, fields):
     scans, P = [], []
     for machines in (1, 3, 4):
@@ -68,6 +80,22 @@ def test_any_number_of_machines_takes_as_many_scans_to_the_same_optimum(dataset,
         scans.append(done.newton.scans)
     assert np.allclose(P, P[0], rtol=1e-8)
     assert max(scans) <= 1.2 * min(scans) + 2  # they begin where different rounds have ended
+
+
+def test_weights_of_rows_are_theirs(problem, tmp_path):
+    X, y = problem
+    weight = np.random.default_rng(1).choice([0.5, 1.0, 3.0], N)
+    texts = [
+        weighted_text(sparse.csr_matrix(X[some]), y[some], weight[some]) for some in (slice(0, 300), slice(300, N))
+    ]
+    ingest(texts[:1], tmp_path / "dataset", InputOptions(index_base=1))
+    append_rows(texts[1:], tmp_path / "dataset", InputOptions(index_base=1), Limits(), threads=1)
+    done, _, _ = coordinate(tmp_path / "dataset", tmp_path, 2, loss="squared_hinge", C=10.0, **FIELDS)
+    found = done.convergence.certificate
+    assert done.convergence.stop_reason == "relative_gap" and done.newton.steps
+    w = input_w(tmp_path / "dataset", done.w[:, 0], D)
+    whole = Problem("squared_hinge", np.hstack([X.astype(float), np.ones((N, 1))]), y, 10.0 * weight, 0.1)
+    assert primal(whole, w) == pytest.approx(found.primal_objective[0], rel=1e-8)
 
 
 class Losing:

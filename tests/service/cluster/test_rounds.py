@@ -264,7 +264,7 @@ def test_more_machines_than_blocks_are_refused(dataset):
     ("fields", "word"),
     [
         ({"solver": "dcd"}, "dcd"),
-        ({"loss": "squared_hinge", "class_weight": {"1": 2.0}}, "class_weight"),
+        ({"multiclass": "crammer_singer"}, "crammer_singer"),
         ({"pace": "fixed"}, "fixed"),
         ({"machines": None, "combine": "average"}, "combine"),
     ],
@@ -272,3 +272,18 @@ def test_more_machines_than_blocks_are_refused(dataset):
 def test_what_several_machines_do_not_have_is_refused(fields, word):
     with pytest.raises(ServiceError, match=word):
         parse_spec({"dataset": "any", "machines": 2, **fields})
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"loss": "logistic"}, {"loss": "epsilon_insensitive"}, {"loss": "squared_hinge", "class_weight": {"-1": 3.0}}],
+    ids=str,
+)
+def test_rounds_with_whole_steps_end_certified_and_D_never_falls(dataset, tmp_path, fields):
+    done, seen, _ = coordinate(dataset, tmp_path, 2, relative_gap=1e-4, max_passes=300, steps=False, **fields)
+    assert done.convergence.stop_reason == "relative_gap"
+    assert done.convergence.certificate.w_error[0] < 1e-6
+    duals = [float(D[0]) for D, *_ in seen]
+    assert all(after >= before - 1e-6 * abs(before) for before, after in pairwise(duals))
+    assert duals[-1] <= done.convergence.certificate.primal_objective[0]
+    assert all(step == 1.0 for _, _, step, _ in seen)

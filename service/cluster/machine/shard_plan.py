@@ -1,0 +1,60 @@
+"""Plans what a machine runs on its shard: alpha and C are sigma times those of the problem, see storage.run.rounds."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from streamsvm.service.cluster.rounds.messages import Begin
+from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.run.state import RUN_FILE, State
+
+# What ends a pass: of a machine that is alone what is wanted of the job, of others a share of their rows' gap.
+_ALONE, _IN_ROUNDS = {"share_of_gap": 0.0}, {"share_of_gap": 0.75, "tolerance": None, "relative_gap": None}
+_NO_END = 1 << 62  # passes
+_LESS = 1.0 - 2.0**-51  # makes up for rounding
+
+
+def shard_plan(begin: Begin, manifest: Any) -> JobPlan:
+    """The lanes that are run, on the shard, with sigma times C."""
+    spec = JobSpec.model_validate(begin.spec)
+    C = [begin.machines * each for each in spec.C] if isinstance(spec.C, list) else begin.machines * spec.C
+    own = {"C": C, "max_passes": _NO_END, "max_seconds": None}
+    return replace(plan_job(spec.model_copy(update=own), manifest), number=begin.number, at_once=begin.at_once)
+
+
+def beginning_at(alpha: Array | None, sigma: float, plan: JobPlan) -> Callable[[State], None]:
+    """What makes a state begin with this alpha of the problem; None: with zeros."""
+
+    def begin(state: State) -> None:
+        if alpha is not None and alpha.shape == state.alpha.shape:
+            state.alpha[:] = scaled(alpha, sigma, plan)
+            state.control["w_unmade"] = 1
+
+    return begin
+
+
+def scaled(alpha: Array, sigma: float, plan: JobPlan) -> Array:
+    """alpha of the problem as a machine has it. Rounding must not leave the box."""
+    found = alpha * sigma
+    if plan.spec.loss.startswith("squared"):
+        return np.asarray(found)
+    if plan.manifest.weights is not None or plan.spec.class_weight is not None:
+        return np.asarray(found * _LESS)  # rows have boxes of their own
+    for lane, column in zip(plan.running, found.T, strict=False):
+        np.clip(column, -lane.C_positive, lane.C_positive, out=column)
+    return np.asarray(found)
+
+
+def tell_of_shard(directory: Path, begin: Begin, whole_steps: bool) -> None:
+    """Say in run.json that the rows of reader and trainer are a shard of the problem's."""
+    told: dict[str, Mapping[str, Any]] = json.loads((directory / RUN_FILE).read_bytes())
+    reader = {**told["reader"], "part_rows": begin.rows.tolist()}
+    rounds = {"shards": begin.machines, "whole_steps": whole_steps, **(_ALONE if begin.is_alone else _IN_ROUNDS)}
+    trainer = {**told["trainer"], **rounds}
+    (directory / RUN_FILE).write_text(json.dumps({**told, "reader": reader, "trainer": trainer}))
