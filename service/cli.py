@@ -95,7 +95,7 @@ class _Root(argparse.ArgumentParser):
             groups.append("\n".join([f"{title}:", *(f"  {name:<10}  {COMMANDS[name]}" for name in names)]))
         first = f"usage: {self.prog} COMMAND ...\n\n{self.description}"
         last = f"{self.prog} COMMAND --help shows the options of a command."
-        return "\n".join([first, "", *groups, "", last, ""])
+        return "\n".join([first, *groups, "", last, ""])
 
 
 class _Version(argparse.Action):

@@ -1,7 +1,7 @@
 """The base of both estimators: from X and y of any kind to a fitted model."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -15,6 +15,7 @@ from streamsvm.errors import SlowerTraining, told_plainly
 from streamsvm.labels import Labels
 from streamsvm.parameters import are_reached, ends, given_ends
 from streamsvm.prediction import Certificate, Predictions
+from streamsvm.raw import evaluated
 from streamsvm.results import cv_results, plot_history
 from streamsvm.rows import TrainingRows
 from streamsvm.service.jobs.fields.descriptions import FIELDS
@@ -60,6 +61,20 @@ class StreamEstimator(Predictions, TrainingRows):
         check_is_fitted(self, "history_")
         return plot_history(self.history_, *self._ends, ax)
 
+    def evaluate(self, X: Any, y: Any = None, sample_weight: Any = None) -> dict[str, Any]:
+        """Return the figures of a service's evaluation: accuracy, AUC, errors of each class, or squared errors.
+
+        Parameters
+        ----------
+        X : path or data frame
+            Rows, read as those of training were; `input_options` hold where training does not say.
+        y, sample_weight : array of shape (n_rows,), or the name or number of a column, default=None
+            Labels and weights; y None: the column with the labels in training, or with a usual name.
+        """
+        check_is_fitted(self, "model_")
+        with told_plainly():
+            return evaluated(self._as_it_is(), X, y, sample_weight, self.input_options)
+
     def _begin_anew(self) -> None:
         """Forget the rows of earlier calls."""
         self._lost_rows = False
@@ -96,13 +111,7 @@ class StreamEstimator(Predictions, TrainingRows):
         if not fitted.trained.models:
             raise KeyboardInterrupt
         ((C, model),) = fitted.trained.models
-        if not fitted.is_numbered:
-            model = replace(model, about={**model.about, NUMBERED: False})
-        if fitted.beside:
-            model = replace(model, about={**model.about, "input": without_beside(model.about["input"], fitted.beside)})
-        if getattr(self, "_dropped", ()):
-            left_out = {**model.about["input"], "dropped": list(self._dropped)}
-            model = replace(model, about={**model.about, "input": left_out})
+        model = self._as_given(model, fitted.is_numbered, fitted.beside)
         self._take(self._complete(decoded(model, labels), labels))
         self.C_, self.history_ = C, fitted.history
         if fitted.trained.folds:
@@ -113,6 +122,17 @@ class StreamEstimator(Predictions, TrainingRows):
         self._warn(fitted.was_stopped, "scales_differ" in told)
         for each in told.values():
             warnings.warn(f"{each['message']}. {each['hint']} [{each['code']}]", SlowerTraining, 5)
+
+    def _as_given(self, model: Model, is_numbered: bool, beside: Sequence[str]) -> Model:
+        """The model with what it says of its rows as they were given; for the arguments see `Fitted`."""
+        about = dict(model.about)
+        if not is_numbered:
+            about[NUMBERED] = False
+        if beside:
+            about["input"] = without_beside(about["input"], beside)
+        if getattr(self, "_dropped", ()):
+            about["input"] = {**about["input"], "dropped": list(self._dropped)}
+        return replace(model, about=about)
 
     def _take_certificate(self, about: Mapping[str, Any]) -> None:
         found = about["certificate"] or {}

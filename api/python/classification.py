@@ -3,14 +3,17 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from streamsvm.base import StreamEstimator, as_python
+from streamsvm.base import StreamEstimator, as_python, decoded
 from streamsvm.classes import with_absent
 from streamsvm.labels import Labels, OwnLabels, balanced, check_balanced
 from streamsvm.prediction import Decisions
+from streamsvm.raw import has_labels, judged
+from streamsvm.service.models.heaviest import input_about
 from streamsvm.sources import Source, is_column, is_files
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import Array
@@ -63,6 +66,50 @@ class Classification(ClassifierMixin, Decisions, StreamEstimator):
 
     def _complete(self, model: Model, labels: Labels) -> Model:
         return with_absent(model, [label for label in labels.known if label not in model.labels])
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return the accuracy.
+
+        Parameters
+        ----------
+        X : matrix, data frame or path
+            Rows; of a frame or a file.
+        y : array of shape (n_rows,), or the name or number of a column, default=None
+            Labels; None: the column with the labels in training, or with a usual name.
+        sample_weight : array of shape (n_rows,), default=None
+            Weights of rows.
+        """
+        check_is_fitted(self, "model_")
+        if not has_labels(X, y, self.model_):
+            return super().score(X, y, sample_weight)
+        found, expected = judged(X, self._as_it_is(), y)
+        return float(np.average(found == expected, weights=sample_weight))
+
+    def _learn(self, space: Workspace, labels: Labels) -> None:
+        counts = space.manifest.labels
+        if type(labels) is Labels and len(counts) == 1 < len(labels.known) and self.kernel == "linear":
+            self._take_constant(space, labels)
+        else:
+            super()._learn(space, labels)
+
+    def _take_constant(self, space: Workspace, labels: Labels) -> None:
+        """Take a model that predicts the one class of all rows so far."""
+        (number,) = space.manifest.labels
+        manifest, n_classes = space.manifest, len(labels.known)
+        signs = [1.0 if place == int(number) else -1.0 for place in range(n_classes)]
+        several = n_classes > 2
+        model = Model(
+            np.zeros((n_classes, manifest.n_features) if several else manifest.n_features),
+            tuple(map(float, range(n_classes))),
+            manifest.index_base,
+            bias=1.0,
+            w_bias=tuple(signs) if several else signs[0],
+            about={**input_about(manifest), "loss": self.loss, "passes": 0, "converged": False, "certificate": {}},
+        )
+        model = self._as_given(model, space.is_numbered, space.beside)
+        self._take(decoded(model, labels))
+        self.C_, self.history_ = as_python(self.C), []
+        self._take_certificate(model.about)
 
     def _has_probabilities(self) -> bool:
         if hasattr(self, "model_"):

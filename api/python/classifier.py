@@ -139,6 +139,7 @@ class StreamSVC(Classification):
         solver_options: Mapping[str, Any] | None = None,
         input_options: dict[str, Any] | None = None,
         verbose: bool = False,
+        **unknown: Any,
     ) -> None:
         keep_parameters(self, locals())
 
@@ -175,7 +176,8 @@ class StreamSVC(Classification):
         X, y, sample_weight
             Those that `fit` takes.
         classes : array of shape (n_classes,), default=None
-            All labels there will be; None: those that have come. The first call needs rows of two.
+            All labels there will be; None: those that have come, and the first call needs rows of two. While all rows
+            are of one class, that class is predicted for every row.
 
         Returns
         -------

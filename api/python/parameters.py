@@ -4,6 +4,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from streamsvm.service.jobs.fields.descriptions import FIELDS
@@ -29,8 +30,37 @@ def described(kind: _Kind) -> _Kind:
 
 
 def keep_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
-    """Set each parameter that `__init__` was given as the attribute of its name, as scikit-learn asks."""
-    vars(estimator).update({name: value for name, value in given.items() if name != "self"})
+    """Set each parameter that `__init__` was given as the attribute of its name, as scikit-learn asks.
+
+    TypeError for one that the estimator does not have, with the name of its counterpart.
+    """
+    for name in given["unknown"]:
+        raise TypeError(f"{type(estimator).__name__} has no parameter {name!r}{_instead(name)}")
+    vars(estimator).update({name: value for name, value in given.items() if name not in ("self", "unknown")})
+
+
+def _instead(name: str) -> str:
+    """The counterpart of a parameter of scikit-learn's, or the likely meaning of a mistyped one, for a message."""
+    if name in COUNTERPARTS:
+        return f": {COUNTERPARTS[name]}"
+    near = get_close_matches(name, FIELDS, 1)
+    return f": did you mean {near[0]!r}?" if near else ""
+
+
+# Parameters of LinearSVC, SVC and SGDClassifier that have another name here.
+COUNTERPARTS = {
+    "tol": "relative_gap is how near to the optimum training ends, tolerance is LIBLINEAR's -e",
+    "max_iter": "max_passes is the most passes over the data",
+    "random_state": "seed is its counterpart, a number",
+    "n_jobs": "threads is its counterpart",
+    "fit_intercept": "bias=None trains without an intercept, bias=1.0 with one",
+    "intercept_scaling": "bias is its counterpart",
+    "penalty": "the penalty is always |w|^2 / 2",
+    "dual": "solver chooses among dual and primal solvers",
+    "multi_class": "multiclass is its counterpart",
+    "cache_size": "cache_bytes is its counterpart, in bytes",
+    "alpha": "C is its counterpart: 1 / (alpha * n_rows)",
+}
 
 
 def given_ends(tolerance: float | None, relative_gap: float | str | None) -> dict[str, Any]:

@@ -23,6 +23,11 @@ from streamsvm.storage.models.model_file import Label, Model
 from streamsvm.storage.models.probability import probabilities
 from streamsvm.storage.rows.csr import Array
 
+_NO_PROBABILITIES = (
+    'this model has no probabilities: train with probability="sigmoid" or loss="logistic"; '
+    "decision_function ranks rows without them"
+)
+
 
 class Certificate(NamedTuple):
     """How near a model is to the optimum, computed over all rows at its final weights; the worst of several problems.
@@ -87,6 +92,8 @@ class Predictions:
     def __getattr__(self, name: str) -> Any:
         if name == "coef_" and "dual_coef_" in vars(self):
             raise AttributeError("coef_ is only available when using a linear kernel")
+        if name == "predict_proba" and hasattr(type(self), name):
+            raise AttributeError(_NO_PROBABILITIES)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def predict(self, X: Any) -> Array:
@@ -200,7 +207,7 @@ class Decisions(Predictions):
     def predict_proba(self) -> Any:
         """(X) -> (n_rows, n_classes), in the order of classes_; there for models that have probabilities."""
         if not self._has_probabilities():
-            raise AttributeError('there are no probabilities: ask for probability="sigmoid", or loss="logistic"')
+            raise AttributeError(_NO_PROBABILITIES)
 
         def predict_proba(X: Any) -> Array:  # scikit-learn goes by the name of what it is given
             return self._predict_proba(X)
@@ -239,4 +246,4 @@ def _as_matrix(model: Model) -> sparse.csr_matrix:
 
 
 def _plain(label: Any) -> Label:
-    return label if isinstance(label, str) else float(label)
+    return str(label) if isinstance(label, str) else float(label)

@@ -10,15 +10,21 @@ import numpy as np
 
 from streamsvm.errors import told_plainly
 from streamsvm.frames import column_names, has_arrow, is_frame, selected, warn_of
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.ingest.run import read_chunks
+from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.strings.strings import is_of_strings
 from streamsvm.reader.parsers.tables.column_match import shown
 from streamsvm.reader.parsers.tables.mixed_columns import is_numbers
+from streamsvm.reader.sources.files import list_files
+from streamsvm.service.models.evaluation.files import evaluate_rows
+from streamsvm.service.models.predicting.files import predict_file
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.service.models.predicting.raw_rows import TableRows, match_names, rows_of_columns, rows_of_strings
 from streamsvm.service.models.predicting.rows_read import format_of_name
-from streamsvm.sources import table
+from streamsvm.sources import files, is_column, is_files, table
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import Array, Rows
 
@@ -28,6 +34,11 @@ def is_read(X: Any, model: Model) -> bool:
     if isinstance(X, str | os.PathLike):
         return True
     return is_frame(X) and has_arrow() and "columns" in (model.about.get("input") or {})
+
+
+def has_labels(X: Any, y: Any, model: Model) -> bool:
+    """Tell whether labels that predictions are judged by are in X, a file or a frame, and no array."""
+    return (y is None or is_column(y)) and is_read(X, model)
 
 
 def read_values(X: Any, model: Model) -> Array:
@@ -47,12 +58,42 @@ def predictions(X: Any, model: Model, label: Any) -> Iterator[Prediction]:
             source = table(X, None, None, None, None, labelled=False)
             chunks, options = source.chunks, source.options
         else:
-            chunks, options = _chunks(Path(X)), InputOptions(format_of_name(Path(X), predictor.text_format))
+            chunks, options = _chunks(Path(X)), InputOptions(format_of_name(Path(X), "auto"))
         options = replace(options, label_column=None if label is None else str(label))
-        for prediction in predictor.predict_text(chunks, options=options):
+        for prediction in predict_file(predictor, chunks, options):
             unknown = prediction.match.unknown if prediction.match else unknown
             yield prediction
     warn_of(unknown, shown(unknown))
+
+
+def judged(X: Any, model: Model, label: Any) -> tuple[Array, Array]:
+    """Return the predictions for the rows of a file or a frame, and their labels there, (n_rows,) each.
+
+    label  the name or number of the column of labels; None: found out
+    InvalidInput if a row has no label.
+    """
+    pairs = [(each.labels, each.expected) for each in predictions(X, model, label)]
+    found, expected = (np.concatenate(each) for each in zip(*pairs, strict=True)) if pairs else (np.empty(0),) * 2
+    with told_plainly():
+        gaps = np.isnan(expected) if expected.dtype.kind == "f" else expected == ""
+        if gaps.any() or found.dtype.kind != expected.dtype.kind:
+            message = f"{gaps.sum()} of {len(gaps)} rows have no label of the model's kind"
+            raise InputError("missing_value", message, hint="name the column of labels: score(X, 'column')")
+    return found, expected
+
+
+def evaluated(model: Model, X: Any, y: Any, weight: Any, options: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the figures of an evaluation on a path or a frame; for the other arguments see `files` and `table`."""
+    if is_files(X):
+        source = files(X, y, weight, options)
+        paths = [str(path) for path in source.paths]
+        return evaluate_rows(model, SourceInput(list_files(paths), Limits()), source.options)
+    if not is_frame(X):
+        raise ValueError("evaluate takes files and data frames: score takes matrices")
+    given = model.about.get("input", {}).get("label_column") if y is None else y
+    names = column_names(X) or ()
+    stream = table(X, given if y is not None or given in names else None, weight, None, options)
+    return evaluate_rows(model, stream.chunks, stream.options)
 
 
 def _chunks(path: Path) -> Iterator[bytes]:

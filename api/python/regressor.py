@@ -4,10 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted
 
 from streamsvm.base import StreamEstimator
 from streamsvm.labels import OwnLabels
 from streamsvm.parameters import described, keep_parameters
+from streamsvm.raw import has_labels, judged
 from streamsvm.sources import Source
 
 
@@ -80,6 +83,7 @@ class StreamSVR(RegressorMixin, StreamEstimator):
         solver_options: Mapping[str, Any] | None = None,
         input_options: dict[str, Any] | None = None,
         verbose: bool = False,
+        **unknown: Any,
     ) -> None:
         keep_parameters(self, locals())
 
@@ -120,6 +124,20 @@ class StreamSVR(RegressorMixin, StreamEstimator):
         self._check_rows()
         self._add_source(self._targeted(X, y, sample_weight), OwnLabels())
         return self
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return R^2.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            Those that `StreamSVC.score` takes, y numbers.
+        """
+        check_is_fitted(self, "model_")
+        if not has_labels(X, y, self.model_):
+            return super().score(X, y, sample_weight)
+        found, expected = judged(X, self._as_it_is(), y)
+        return float(r2_score(expected, found, sample_weight=sample_weight))
 
     def _targeted(self, X: Any, y: Any, sample_weight: Any) -> Source:
         if not self._is_matrix(X, y, sample_weight):

@@ -68,6 +68,7 @@ class Workspace:
 
     size   bytes of all rows to come, None if unknown; small data go to memory
     keeps  more rows will come: each training keeps a checkpoint, from which the next one starts
+    is_numbered, beside   see `Fitted`
     """
 
     def __init__(self, size: int | None = None, keeps: bool = False) -> None:
@@ -80,8 +81,8 @@ class Workspace:
         self._keeps = keeps
         self._before: _Before | None = None
         self._trainings = 0
-        self._is_numbered = True
-        self._beside: tuple[str, ...] = ()
+        self.is_numbered = True
+        self.beside: tuple[str, ...] = ()
 
     @property
     def is_table(self) -> bool:
@@ -111,8 +112,8 @@ class Workspace:
 
     def _read(self, source: Source) -> None:
         if isinstance(source, Stream):
-            self._is_numbered &= source.options.format != "batches"
-            self._beside = self._beside if self._dataset.exists() else source.beside
+            self.is_numbered &= source.options.format != "batches"
+            self.beside = self.beside if self._dataset.exists() else source.beside
             self._add_stream(source)
             return
         for elsewhere, paths in groupby(source.paths, lambda path: isinstance(path, str)):
@@ -143,7 +144,7 @@ class Workspace:
         with interrupting(training.stop), _telling():
             trained = training.all_lanes(plan)
         self._keep(plan, checkpoints)
-        return Fitted(trained, read_history(work / HISTORY), training.is_stopping, self._is_numbered, self._beside)
+        return Fitted(trained, read_history(work / HISTORY), training.is_stopping, self.is_numbered, self.beside)
 
     def _warm(self, plan: JobPlan, work: Path) -> tuple[Path | None, Callable[[State], None] | None]:
         """Return the directory for checkpoints, and a function that fills in the last training's state, or None."""

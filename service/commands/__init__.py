@@ -8,6 +8,7 @@ COMMANDS = {
     "demo": "Try it all on generated text: train out of core, certify, predict.",
     "train": "Train a model on a file.",
     "predict": "Predict the labels of a file, or numbers, with a model file.",
+    "evaluate": "Evaluate a model file on a file whose rows have labels.",
     "data": "Datasets of a service: add, ls, rm, verify.",
     "job": "Jobs of a service: ls, show, watch, stop, cancel, resume, rm.",
     "model": "Models of a service: get, ls, show.",
@@ -22,7 +23,7 @@ COMMANDS = {
 
 # Groups in which the help shows the commands.
 GROUPS = {
-    "On this machine, without a service": ("demo", "train", "predict"),
+    "On this machine, without a service": ("demo", "train", "predict", "evaluate"),
     "With a service (--url, or STREAMSVM_URL; `train --url` trains there)": ("data", "job", "model", "plot"),
     "To run a service": ("serve", "worker", "token", "doctor", "backup"),
     "For the shell": ("completion",),

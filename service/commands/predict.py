@@ -20,12 +20,13 @@ from streamsvm.service.commands.inputs import Source, file_or_url
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.service.models.formats import stored_format
 from streamsvm.service.models.predicting.answers import shown_label
+from streamsvm.service.models.predicting.files import predict_file
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.service.models.predicting.rows_read import FORMATS, format_of_name
 from streamsvm.storage.files.durable import whole_file
 from streamsvm.storage.rows.csr import Array
 
-_FORMAT = "format of the file (default: by its name; else text for a model of documents, libsvm for others)"
+_FORMAT = "format of the file (default: by its name, else by its content)"
 _INDEX_BASE = "number of the first feature of LIBSVM text (default: as in the model's training data)"
 _LABEL_COLUMN = (
     "name or number of the column with labels of CSV (default: as in training, or label, y, target, class); "
@@ -38,7 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm predict`."""
     parser.add_argument("model", type=Path, help="LIBLINEAR or LIBSVM text, .npz, .json or .onnx")
     parser.add_argument(
-        "file", type=file_or_url, help="LIBSVM text, CSV, TSV, FASTA or documents; a URL of one; - for standard input"
+        "file",
+        type=file_or_url,
+        help="rows in a format of train, such as CSV or Parquet; a URL; - for standard input",
     )
     parser.add_argument("-o", "--output", type=Path, help="write the predictions there instead of printing them")
     parser.add_argument("--decision-values", action="store_true", help="write the decision value behind each label")
@@ -62,17 +65,17 @@ def run(options: argparse.Namespace) -> int:
         raise ModelFormatError("the model has no probabilities", "predict without --probabilities")
     errors, unknown, match = _Errors(), 0, None
     with (
-        _opened(options.file) as chunks,
+        opened(options.file) as chunks,
         _writing(options.output) as write,
     ):
         input_options = InputOptions(
-            options.format or format_of_name(Path(options.file), predictor.text_format),
+            options.format or format_of_name(Path(options.file), "auto"),
             index_base=index_base(options.index_base),
             label_column=options.label_column,
             text_column=options.text_column,
             header=options.header,
         )
-        for prediction in predictor.predict_text(chunks, options=input_options):
+        for prediction in predict_file(predictor, chunks, input_options):
             write(_lines(predictor, prediction, options))
             errors.add(prediction)
             unknown += prediction.unknown_features
@@ -97,7 +100,7 @@ def _writing(output: Path | None) -> Iterator[Callable[[Iterable[str]], None]]:
 
 
 @contextmanager
-def _opened(file: Source) -> Iterator[Iterator[bytes]]:
+def opened(file: Source) -> Iterator[Iterator[bytes]]:
     """Open a file, standard input or a URL; yields its bytes in chunks."""
     if isinstance(file, str):
         files = list_files([file])

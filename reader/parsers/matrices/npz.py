@@ -12,6 +12,7 @@ import math
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
@@ -76,12 +77,35 @@ class StoredArray:
             raise bad_npz(f"the array {self._name} is damaged") from error
 
 
-class NpzParser(BatchedParser):
-    """A `Parser`. The input is stored in the directory `scratch`. A fault's `line` is the row's number."""
+class NoLabels:
+    """Stands for an array of labels that is missing."""
 
-    def __init__(self, options: InputOptions, limits: Limits, scratch: Path) -> None:
+    def __init__(self, n_rows: int) -> None:
+        self._n_rows = n_rows
+
+    def __len__(self) -> int:
+        return self._n_rows
+
+    def is_of(self, kinds: str) -> bool:
+        return "f" in kinds
+
+    def read(self, count: int) -> Array:
+        return np.zeros(count)
+
+    def check_end(self) -> None:
+        pass
+
+
+class NpzParser(BatchedParser):
+    """A `Parser`. The input is stored in the directory `scratch`. A fault's `line` is the row's number.
+
+    labelled  False: labels may be missing; they are NaN then
+    """
+
+    def __init__(self, options: InputOptions, limits: Limits, scratch: Path, *, labelled: bool = True) -> None:
         super().__init__(options, limits)
         self._scratch = scratch
+        self._labelled = labelled
         self._n_columns = 0
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
@@ -89,7 +113,7 @@ class NpzParser(BatchedParser):
         with spooled(chunks, self._scratch) as file, open_archive(file) as archive:
             check_size(sum(info.file_size for info in archive.infolist()), size_of(file), self._limits)
             n_rows = self._read_shape(archive)
-            y = StoredArray(archive, "y" if "y.npy" in archive.namelist() else "label")
+            y = self._labels(archive, n_rows)
             indptr, indices, data = (StoredArray(archive, name) for name in ("indptr", "indices", "data"))
             weight, group = (_optional(archive, name) for name in ("weight", "group"))
             _check_arrays(n_rows, y, indptr, indices, data)
@@ -97,12 +121,20 @@ class NpzParser(BatchedParser):
             for label, ends in _row_ends(n_rows, y, indptr):
                 optional = [None if array is None else array.read(len(label)) for array in (weight, group)]
                 rows = self._read(label, ends, indices, data, optional)
+                if isinstance(y, NoLabels):
+                    rows = replace(rows, label=np.full(len(rows), np.nan))
                 if len(rows):
                     yield rows
             for array in (y, indptr, indices, data, weight, group):
                 if array is not None:
                     array.check_end()
         self.check_end()
+
+    def _labels(self, archive: zipfile.ZipFile, n_rows: int) -> "StoredArray | NoLabels":
+        names = archive.namelist()
+        if not self._labelled and "y.npy" not in names and "label.npy" not in names:
+            return NoLabels(n_rows)
+        return StoredArray(archive, "y" if "y.npy" in names else "label")
 
     def _read_shape(self, archive: zipfile.ZipFile) -> int:
         if "format.npy" in archive.namelist():
@@ -126,7 +158,9 @@ class NpzParser(BatchedParser):
         return self.give_batch(MatrixBatch(label, ends - ends[0], columns, values, self._n_columns, *optional))
 
 
-def _check_arrays(n_rows: int, y: StoredArray, indptr: StoredArray, indices: StoredArray, data: StoredArray) -> None:
+def _check_arrays(
+    n_rows: int, y: StoredArray | NoLabels, indptr: StoredArray, indices: StoredArray, data: StoredArray
+) -> None:
     if not (indptr.is_of("iu") and indices.is_of("iu") and data.is_of("biuf") and y.is_of("biuf")):
         raise bad_npz("indptr and indices must be integers, data and y real numbers")
     if len(y) != n_rows or len(indptr) != n_rows + 1 or len(indices) != len(data):
@@ -144,7 +178,7 @@ def _check_optional(n_rows: int, weight: StoredArray | None, group: StoredArray 
         raise bad_npz(f"weight and group must have {n_rows} entries, one a row")
 
 
-def _row_ends(n_rows: int, y: StoredArray, indptr: StoredArray) -> Iterator[tuple[Array, Array]]:
+def _row_ends(n_rows: int, y: StoredArray | NoLabels, indptr: StoredArray) -> Iterator[tuple[Array, Array]]:
     """Yield labels (n,) and ends of values (n + 1,) of batches of rows whose values fit in memory."""
     before = indptr.read(1).astype(np.int64)
     if before[0] != 0:

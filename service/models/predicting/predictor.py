@@ -156,24 +156,24 @@ class Predictor:
     def predict_text(
         self, chunks: Iterable[bytes], limits: Limits | None = None, options: InputOptions | None = None
     ) -> Iterator[Prediction]:
-        """Predict text, in chunks of any size, plain or compressed, a batch at a time, in bounded memory.
+        """Predict text, in chunks of any size, plain or compressed, a batch at a time. InputError at its first fault.
 
         options  how to read it, in one of FORMATS; by default in `text_format`
-        Raises InputError at the first fault of the input.
         """
         limits = limits or Limits(max_features=MOST_FEATURES)
         options, text = options or InputOptions(self.text_format), decompressed(chunks, limits)
         if options.format == "auto":
             head, text = with_head(text)
             options = replace(options, format="libsvm" if has_pairs(head) else "csv")
-        numbering = self.numbering(options.index_base if options.format == "libsvm" else "auto")
+        is_numbered = options.format in ("libsvm", "npz")
+        numbering = self.numbering(options.index_base if is_numbered else "auto")
         options = self._as_trained(options, numbering)
         self._check_kind(options.format)
         parser = (FORMATS | OF_PROGRAMS)[options.format](options, limits, self.classes)
         unknown = 0
         for rows in parser.parse_chunks(text):
             if not isinstance(parser, TableToPredict):
-                yield from self.predictions(numbering.as_model(rows) if options.format == "libsvm" else rows)
+                yield from self.predictions(numbering.as_model(rows) if is_numbered else rows)
                 continue
             before, unknown = unknown, parser.unknown
             for prediction in self.predict_table(TableRows(rows, unknown - before, parser.match)):

@@ -10,6 +10,8 @@ from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers import Parser
 from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
+from streamsvm.reader.parsers.matrices.npz import NpzParser
+from streamsvm.reader.parsers.sniff import NPZ, PARQUET, has_pairs, recognise
 from streamsvm.reader.parsers.strings.fasta import FastaParser
 from streamsvm.reader.parsers.tables.csv_to_predict import CsvToPredict
 from streamsvm.reader.parsers.text.parser import TextParser
@@ -21,7 +23,18 @@ def format_of_name(file: Path, otherwise: str) -> str:
     """The format that the endings of a file name mean, such as rows.csv or rows.tsv.gz; else `otherwise`."""
     if {".fa", ".fna"} & set(file.suffixes):
         return "fasta"
-    return next((name for name in FORMATS if f".{name}" in file.suffixes), otherwise)
+    return next((name for name in TEXT_FORMATS if f".{name}" in file.suffixes), otherwise)
+
+
+def format_of_head(head: bytes, usual: str) -> str:
+    """The format of an input that begins with `head`; usual: that of the model's text, "auto" is CSV or LIBSVM text."""
+    if head.startswith(PARQUET):
+        return "parquet"
+    if head.startswith(NPZ):
+        return "npz"
+    if usual == "auto":
+        return "libsvm" if has_pairs(head) else "csv"
+    return "csv" if usual == "libsvm" and recognise(head) == "csv" else usual
 
 
 def _table(options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
@@ -54,9 +67,10 @@ FORMATS: dict[str, Callable[[InputOptions, Limits, Sequence[Label]], Parser]] = 
     "csv": _table,
     "tsv": _table,
     "parquet": _parquet,
+    "npz": lambda options, limits, _: NpzParser(options, limits, Path(tempfile.gettempdir()), labelled=False),
     "fasta": lambda options, limits, _: FastaParser(options, limits, labelled=False),
     "text": lambda options, limits, _: TextParser(options, limits, labelled=False),
 }
-TEXT_FORMATS = FORMATS.keys() - {"parquet"}
+TEXT_FORMATS = FORMATS.keys() - {"parquet", "npz"}
 # Those that programs on this machine write for each other.
 OF_PROGRAMS: dict[str, Callable[[InputOptions, Limits, Sequence[Label]], Parser]] = {"arrow": _arrow}

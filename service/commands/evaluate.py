@@ -1,0 +1,58 @@
+"""Evaluate a model file on a file whose rows have labels."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from streamsvm.reader.ingest.ranges import SourceInput
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import add_input_options, input_options
+from streamsvm.reader.sources.files import list_files
+from streamsvm.service.commands.inputs import file_or_url
+from streamsvm.service.commands.predict import opened
+from streamsvm.service.models.evaluation.files import evaluate_rows
+from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.service.models.formats import stored_format
+from streamsvm.service.models.predicting.answers import shown_label
+
+_FIGURES = {
+    "accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "auc": "area under the ROC curve",
+    "log_loss": "log loss", "brier_score": "Brier score", "mean_squared_error": "mean squared error",
+    "r_squared": "R^2", "objective": "objective",
+}  # fmt: skip
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `streamsvm evaluate`."""
+    parser.usage = "%(prog)s [options] model file"
+    parser.add_argument("model", type=Path, help="LIBLINEAR or LIBSVM text, .npz, .json or .onnx")
+    parser.add_argument("file", type=file_or_url, help="rows with labels, in any format of train; - for standard input")
+    parser.add_argument("--json", action="store_true", help="print all figures as one object of JSON")
+    add_input_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the figures of an evaluation. Input options that are not given are as in training."""
+    with options.model.open("rb") as file:
+        model = MODEL_FORMATS[stored_format(options.model)].read(file)
+    given = input_options(options)
+    if isinstance(options.file, str):
+        found = evaluate_rows(model, SourceInput(list_files([options.file]), Limits()), given)
+    else:
+        with opened(options.file) as chunks:
+            found = evaluate_rows(model, chunks, given)
+    print(json.dumps(found) if options.json else "\n".join(lines(found)))
+    return 0
+
+
+def lines(found: dict[str, Any]) -> list[str]:
+    """The figures of an evaluation for people."""
+    told = [f"{found['rows']:,} rows"]
+    told += [f"{name}  {found[key]:.6g}" for key, name in _FIGURES.items() if found.get(key) is not None]
+    for each in found.get("classes", ()):
+        figures = ", ".join(f"{name} {each[name]:.4f}" for name in ("precision", "recall", "f1") if each.get(name))
+        told.append(f"class {shown_label(each['label'])}  {figures}")
+    if found["unknown_features"]:
+        told.append(f"values of features that the model does not have, passed over: {found['unknown_features']:,}")
+    return told

@@ -1,0 +1,44 @@
+"""Evaluates a model on rows that are no dataset yet: they are read in, as the rows of training were, to be removed."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from streamsvm.reader.ingest.ranges import SourceInput
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.text.options import as_input
+from streamsvm.service.models.evaluation.evaluation import evaluate
+from streamsvm.service.processes.run_directories import temporary_directory
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.models.model_file import Model
+
+_OF_TABLE = ("categorical", "missing", "categories", "n_features", "columns")
+
+
+def evaluate_rows(model: Model, rows: Iterable[bytes] | SourceInput, options: InputOptions) -> dict[str, Any]:
+    """Compute the figures of `evaluate` for an input. Raises InputError, and the errors of `evaluate`.
+
+    options  those that are not at their default hold; the others are as in training
+    """
+    with temporary_directory(None, "streamsvm-evaluate-") as work:
+        ingest(rows, work / "dataset", options_as_trained(model, options), Limits())
+        return evaluate(model, Dataset(work / "dataset"))
+
+
+def options_as_trained(model: Model, options: InputOptions) -> InputOptions:
+    """Complete the options by how the rows of training were made."""
+    input_ = model.about.get("input") or {}
+    if any(isinstance(label, str) for label in model.labels):
+        options = replace(options, label_type="string")
+    if input_.get("format") == "text":
+        return as_input(options, input_)
+    if "columns" not in input_:
+        return options
+    known = {name: input_[name] for name in _OF_TABLE if input_.get(name)}
+    if not input_["has_names"]:
+        known.pop("columns")
+    if "label_column" in input_:
+        known["label_column"] = input_["label_column"]
+    return replace(options, **{name: value for name, value in known.items() if name not in options.given})

@@ -1,0 +1,94 @@
+"""Estimators are judged on files and frames that have the labels; a first batch may have one class."""
+
+import numpy as np
+import pytest
+
+import streamsvm
+from streamsvm import InvalidInput, StreamSVC, StreamSVR
+
+pandas = pytest.importorskip("pandas")
+pytest.importorskip("pyarrow")
+
+rng = np.random.default_rng(0)
+FRAME = pandas.DataFrame(
+    {"size": rng.normal(size=40).round(3), "color": rng.choice(["red", "blue"], 40), "flag": rng.random(40) < 0.5}
+)
+FRAME["answer"] = np.where((FRAME["size"] > 0) & (FRAME["color"] == "red"), "yes", "no")
+WORDS = {"categorical": "all"}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return StreamSVC(input_options=WORDS).fit(FRAME, "answer")
+
+
+@pytest.mark.parametrize("kind", ["frame", "csv", "parquet"])
+def test_labels_of_the_table_judge(fitted, tmp_path, kind):
+    path = tmp_path / f"t.{kind}"
+    if kind == "csv":
+        FRAME.to_csv(path, index=False)
+    elif kind == "parquet":
+        FRAME.to_parquet(path)
+    X = FRAME if kind == "frame" else path
+    expected = float((fitted.predict(FRAME) == FRAME["answer"]).mean())
+    assert fitted.score(X) == fitted.score(X, "answer") == fitted.score(X, FRAME["answer"]) == pytest.approx(expected)
+    found = fitted.evaluate(X)
+    assert found["accuracy"] == pytest.approx(expected) and found["rows"] == 40
+    assert found == fitted.evaluate(X, "answer")
+    assert [type(each["label"]) for each in found["classes"]] == [str, str]
+
+
+def test_rows_without_labels_do_not_judge(fitted):
+    with pytest.raises(InvalidInput, match="40 of 40 rows have no label") as caught:
+        fitted.score(FRAME.drop(columns="answer"))
+    assert "name the column" in caught.value.hint
+    with pytest.raises(InvalidInput, match="label is missing"):
+        StreamSVC(input_options=WORDS).fit(FRAME.assign(answer=FRAME["answer"].where(FRAME.index != 3)), "answer")
+
+
+def test_numbers_are_judged_by_R2():
+    model = StreamSVR(input_options=WORDS).fit(FRAME.drop(columns="answer").assign(target=FRAME["size"] * 2), "target")
+    frame = FRAME.assign(target=FRAME["size"] * 2)[["size", "color", "flag", "target"]]
+    assert model.score(frame) == pytest.approx(model.score(frame.drop(columns="target"), frame["target"]))
+    assert model.evaluate(frame)["r_squared"] == pytest.approx(model.score(frame), rel=1e-5)
+
+
+@pytest.mark.parametrize("classes", [["a", "b"], ["a", "b", "c"], [0, 1]])
+def test_the_first_rows_may_be_of_one_class(classes):
+    X = np.arange(8.0).reshape(4, 2)
+    for one in classes:
+        model = StreamSVC().partial_fit(X, [one] * 4, classes=classes)
+        assert model.classes_.tolist() == classes
+        assert model.predict(X).tolist() == [one] * 4
+        other = classes[one == classes[0]]
+        model.partial_fit(-X - 1, [other] * 4)
+        assert model.predict(X).tolist() == [one] * 4 and model.predict(-X - 1).tolist() == [other] * 4
+    with pytest.raises(ValueError, match="one class"):
+        StreamSVC().partial_fit(X, [classes[0]] * 4)
+
+
+def test_what_is_missing_says_why(fitted):
+    with pytest.raises(AttributeError, match='train with probability="sigmoid"'):
+        fitted.predict_proba(FRAME)
+    assert streamsvm.__version__
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("tol", "relative_gap"),
+        ("max_iter", "max_passes"),
+        ("random_state", "seed"),
+        ("max_pases", "did you mean 'max_passes'"),
+    ],
+)
+def test_parameters_of_scikit_learn_have_counterparts(name, instead):
+    with pytest.raises(TypeError, match=instead):
+        StreamSVC(**{name: 1})
+
+
+def test_weights_of_classes_that_are_words_of_a_file(tmp_path):
+    FRAME.to_csv(tmp_path / "t.csv", index=False)
+    from_file = StreamSVC(class_weight="balanced", input_options=WORDS).fit(tmp_path / "t.csv", "answer")
+    from_frame = StreamSVC(class_weight="balanced", input_options=WORDS).fit(FRAME, "answer")
+    assert from_file.coef_.tolist() == from_frame.coef_.tolist()

@@ -1,0 +1,53 @@
+"""`streamsvm predict` and `evaluate` read what `train` reads, whatever the file is called."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from streamsvm.service.cli import main
+
+SIZES = [0.5 + k / 7 if k > 9 else k / 7 - 3 for k in range(20)]
+LINES = (f"{size},{'red' if k % 3 else 'blue'},{'yes' if k > 9 else 'no'}\n" for k, size in enumerate(SIZES))
+ROWS = "size,color,answer\n" + "".join(LINES)
+
+
+@pytest.fixture
+def model(tmp_path):
+    (tmp_path / "t.csv").write_text(ROWS)
+    options = ["--label-column", "answer", "--categorical", "all"]
+    assert main(["train", str(tmp_path / "t.csv"), *options, "-o", str(tmp_path / "m.npz")]) == 0
+    return tmp_path / "m.npz"
+
+
+@pytest.mark.parametrize("name", ["rows", "rows.csv", "rows.parquet", "rows.data"])
+def test_files_are_known_by_their_content(model, tmp_path, capsys, name):
+    path = tmp_path / name
+    if name in ("rows", "rows.parquet"):
+        csv, parquet = pytest.importorskip("pyarrow.csv"), pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(csv.read_csv(io.BytesIO(ROWS.encode())), path)
+    else:
+        path.write_text(ROWS)
+    assert main(["predict", str(model), str(path)]) == 0
+    told = capsys.readouterr()
+    assert told.out.split() == ["no"] * 10 + ["yes"] * 10
+    assert "accuracy 100.0000% (20/20)" in told.err
+    assert main(["evaluate", str(model), str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["accuracy"] == 1.0
+    assert main(["evaluate", str(model), str(path)]) == 0
+    assert "accuracy  1\n" in capsys.readouterr().out
+
+
+def test_matrices_in_npz_are_predicted_with_labels_and_without(tmp_path, capsys):
+    X, y = sparse.csr_matrix(np.array(SIZES)[:, np.newaxis]), np.repeat([-1, 1], 10)
+    parts = {"data": X.data, "indices": X.indices, "indptr": X.indptr, "shape": X.shape}
+    np.savez(tmp_path / "train.npz", **parts, y=y)
+    np.savez(tmp_path / "rows.npz", **parts)
+    assert main(["train", str(tmp_path / "train.npz"), "-o", str(tmp_path / "m.model")]) == 0
+    capsys.readouterr()
+    assert main(["predict", str(tmp_path / "m.model"), str(tmp_path / "train.npz")]) == 0
+    with_labels = capsys.readouterr()
+    assert main(["predict", str(tmp_path / "m.model"), str(tmp_path / "rows.npz")]) == 0
+    assert capsys.readouterr().out == with_labels.out and "accuracy" in with_labels.err
