@@ -39,13 +39,17 @@ class ShardRows:
         return self._settings.newton_equations if self._store() is not None else -1
 
     def answer(self) -> None:
-        """Answer the request that has come, if there is one. The reply is empty if the store has failed."""
+        """Answer the request that has come, if there is one. The reply is empty if the store, or room for it, fails."""
         asked, reply = self._directory / NEWTON_REQUEST, b""
         if asked.exists():
             request: Request = pickle.loads(asked.read_bytes())
             asked.unlink()
             reply = self._reply(request)
-        (self._directory / NEWTON_REPLY).write_bytes(reply)
+        path = self._directory / NEWTON_REPLY
+        try:
+            path.write_bytes(reply)
+        except OSError:
+            path.write_bytes(b"")
 
     def forget(self) -> None:
         """Free what is kept of each row."""

@@ -82,7 +82,7 @@ class Running:
         figures = self._round.lanes[: self._lanes]
         has_looked = self._order is Order.LOOK
         given = self._given() if self._order is Order.GIVE else None
-        newton = (self._directory / NEWTON_REPLY).read_bytes() if self._order is Order.NEWTON else None
+        newton = self._reply() if self._order is Order.NEWTON else None
         own_w = self._told_w()
         if own_w is not None:
             self._own[:] = self._told[:] = own_w
@@ -179,6 +179,13 @@ class Running:
             exact = self._state.lanes["final_dual_objective"] + dots(self._round.own_w, self._round.own_w) / 2.0
             self._dual_error = told - exact[: self._lanes]
         return np.asarray((told - self._dual_error) / self._sigma)
+
+    def _reply(self) -> bytes:
+        """The trainer's reply to a request of Newton steps."""
+        path = self._directory / NEWTON_REPLY
+        reply = path.read_bytes()
+        path.unlink()  # it may be large, and in memory
+        return reply
 
     def _given(self) -> Given:
         """The rows that the trainer has exported."""

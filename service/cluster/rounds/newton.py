@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _NEARER = 0.9  # of the targets asked for: the certificate adds up in another order, and may come out a little higher
 _SHARE_OF_MEMORY = 0.5
+_MOST_VAIN = 3  # runs in a row that end before a step has been made, because a machine is lost, or its rows
 _HALF_MATRIX, _MATRIX = 4, 8  # bytes of an entry of a system, as a machine sends it, and here
 
 Exchange = Callable[[bytes], Mapping[int, Found]]  # sends a request to all machines; returns all reports
@@ -77,7 +78,7 @@ class Newton:
         self._targets = StoppingTargets(rules.tolerance, rules.relative_gap)
         self.has_begun, self.has_failed = False, not self._targets.is_bound
         self.slowdowns: set[str] = set()
-        self.steps = self.scans = 0
+        self.steps = self.scans = self._vain = 0
         self._show = show
         self._shown: list[NewtonStep] = []
         self._sigma = np.full(tasks.count, np.nan)  # of each task when it took its last step
@@ -146,6 +147,9 @@ class Newton:
             except TooLarge:
                 self._give_up("newton_given_up" if most == LARGEST else "newton_without_room")
         except Interrupted:
+            self._vain = 0 if self.scans > before else self._vain + 1
+            if self._vain == _MOST_VAIN:
+                self._give_up("newton_given_up")
             return False
         if any(task.is_stuck for task in steps.each.values()):
             self._give_up("newton_given_up")

@@ -1,5 +1,7 @@
 """Newton steps over the rows of several machines: as many scans as on one, and the same optimum; machines that die."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -134,6 +136,31 @@ def test_a_machine_that_dies_within_begins_anew_and_the_job_ends_certified(datas
     found = done.convergence.certificate
     assert found.primal_objective[0] - found.dual_objective[0] <= 1e-9 * found.primal_objective[0]
     assert found.w_error[0] < 1e-9
+
+
+class WithoutRows:
+    """Machines whose rows are never at hand when steps ask for them."""
+
+    def __init__(self, machines):
+        self._machines = machines
+
+    def __getattr__(self, name):
+        return getattr(self._machines, name)
+
+    def __len__(self):
+        return len(self._machines)
+
+    def wait(self, pending, seconds):
+        found = self._machines.wait(pending, seconds)
+        return {k: replace(each, newton=each.newton and b"") for k, each in found.items()}
+
+
+def test_steps_that_never_come_about_are_given_up(dataset, tmp_path):
+    fields = FIELDS | {"relative_gap": 1e-2, "C": 1.0}
+    done, _, _ = coordinate(dataset, tmp_path, 2, wrap=WithoutRows, **fields)
+    assert done.convergence.stop_reason == "relative_gap"
+    assert (done.newton.steps, done.newton.slowdowns) == (0, {"newton_given_up"})
+    assert done.convergence.certificate.w_error[0] < 1e-6
 
 
 def test_history_has_steps_with_what_all_machines_added_up(dataset, tmp_path):
