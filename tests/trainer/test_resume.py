@@ -96,7 +96,7 @@ class Job:
 
     def __init__(self, directory, dataset, **settings):
         self.checkpoints = directory / "checkpoints"
-        self.checkpoints.mkdir(parents=True)
+        self.checkpoints.mkdir(parents=True, exist_ok=True)
         self._run = directory / "run"
         self._dataset = dataset
         self._settings = {

@@ -12,6 +12,7 @@ from streamsvm.trainer.newton.rows import chunks
 from streamsvm.trainer.newton.run import NewtonSteps
 from streamsvm.trainer.newton.scans import InOrder, Interrupted, Scans
 from streamsvm.trainer.newton.system import LARGEST, TooLarge
+from streamsvm.trainer.newton.task import Left
 from streamsvm.trainer.rows.cache import Cursor
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.sweeps.outlook import Outlook
@@ -21,6 +22,10 @@ from streamsvm.trainer.updates.progress import NewtonStep, Progress, TaskStep
 from streamsvm.trainer.updates.updater import Parts
 
 _NEARER = 0.9  # of the targets asked for: the certificate adds up in another order, and may come out a little higher
+
+
+# Arrays of a checkpoint: a line for each task that still goes on, its number and all of `Left` but w; and each w.
+_LEFT, _LEFT_W = "newton", "newton_w_{}"
 
 
 class NewtonPhase:
@@ -46,10 +51,8 @@ class NewtonPhase:
         # Without a target there is no end to be near to.
         is_swept = settings.pace == "fixed" or settings.tasks.is_joint or cursor.round is not None
         self._is_ruled_out = is_swept or not self._targets.is_bound
-        self._sigma = kept.get(
-            "sigma", np.full(settings.tasks.count, np.nan)
-        ).copy()  # of each task; nan before its steps
-        self._has_begun = not self._is_ruled_out and not np.isnan(self._sigma).all()
+        self._left = _left(kept)  # where the steps of tasks are that still go on
+        self._has_begun = _LEFT in kept and not self._is_ruled_out
         self._has_failed = False
         self._scans_before = 0  # made by earlier runs
         self.shown: list[NewtonStep] = []
@@ -61,7 +64,7 @@ class NewtonPhase:
 
     def resumable(self) -> dict[str, Array]:
         """The arrays from which a new phase goes on, as its `kept`."""
-        return {"sigma": self._sigma} if self.goes_on else {}
+        return _kept(self._left) if self.goes_on else {}
 
     def is_quicker(self, sweeps: int, outlook: Outlook) -> bool:
         """Whether to end training by Newton steps, see trainer.newton.choice."""
@@ -86,7 +89,7 @@ class NewtonPhase:
         most = self._settings.newton_equations
         try:
             rows = OwnRows(self._settings.tasks, scans, alpha, len(w))
-            steps = NewtonSteps(self._settings.tasks, rows, w, numbers, self._is_near, most, self._sigma)
+            steps = NewtonSteps(self._settings.tasks, rows, w, numbers, self._is_near, most, self._left)
             while steps.active and not is_late():
                 taking_part = steps.taking_part()
                 steps.step()
@@ -117,7 +120,7 @@ class NewtonPhase:
             yield rows
 
     def _put_back(self, steps: NewtonSteps) -> Progress:
-        """Write back alpha, w and sigma as the steps have them now, for checkpoints; returns the figures there."""
+        """Write back alpha and w as the steps have them now, and note where they are; returns the figures at alpha."""
         reached, each = steps.put_back(), list(steps.each.values())
         self._statistics.take_exact(
             list(steps.each),
@@ -126,8 +129,7 @@ class NewtonPhase:
             np.array([[task.found.M_plus for task in each], [task.found.M_minus for task in each]]),
             np.array([task.primal for task in each]),
         )
-        for number, task in steps.each.items():
-            self._sigma[number] = task.sigma
+        self._left = steps.left()
         return self._statistics.progress(self._cursor.step, rows_unvisited=0)
 
     def _show(self, progress: Progress, scans: int, taking_part: Mapping[int, TaskStep]) -> None:
@@ -142,3 +144,19 @@ class NewtonPhase:
         for chunk in chunks(n_rows):
             row_id = np.arange(chunk.start, chunk.stop, dtype=np.int32)
             self._shared.note(row_id, self._shared.score[row_id])
+
+
+def _kept(left: Mapping[int, Left]) -> dict[str, Array]:
+    """The arrays of a checkpoint from which `_left` makes `left` again."""
+    lines = [(number, *of_task[1:]) for number, of_task in left.items()]
+    return {
+        _LEFT: np.array(lines, float).reshape(-1, len(Left._fields)),
+        **{_LEFT_W.format(number): of_task.w for number, of_task in left.items()},
+    }
+
+
+def _left(kept: Mapping[str, Array]) -> dict[int, Left]:
+    found = {}
+    for number, sigma, most_sigma, steps, checks in kept.get(_LEFT, np.empty((0, len(Left._fields)))).tolist():
+        found[int(number)] = Left(kept[_LEFT_W.format(int(number))], sigma, most_sigma, int(steps), int(checks))
+    return found

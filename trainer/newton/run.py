@@ -1,11 +1,14 @@
 """The phase of Newton steps: all tasks of a job side by side, over all rows, wherever these are."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 import numpy as np
 
 from streamsvm.storage.rows.csr import Array
 from streamsvm.trainer.newton.requests import Figures, Reply, Request, Rows, SumOf
 from streamsvm.trainer.newton.system import LARGEST, is_of_features
-from streamsvm.trainer.newton.task import IsNear, TaskSteps
+from streamsvm.trainer.newton.task import IsNear, Left, TaskSteps
 from streamsvm.trainer.problem.losses import make_loss
 from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.updates.progress import TaskStep
@@ -17,7 +20,7 @@ class NewtonSteps:
     w (features, width): where it begins, the w of the rows' alpha. It is that again only after `put_back`
     numbers  of the tasks that are trained
     most     equations that a system may have
-    sigma    of each task when it took its last step before; nan: it begins anew
+    left     where tasks go on that have been left on their way; others begin at w
     scans    that have been made; requests: that have been answered
     """
 
@@ -29,16 +32,16 @@ class NewtonSteps:
         numbers: list[int],
         is_near: IsNear,
         most: int = LARGEST,
-        sigma: Array | None = None,
+        left: Mapping[int, Left] = MappingProxyType({}),
     ) -> None:
         self._rows, self._most, self._all_w = rows, most, w
         self.scans = self.requests = 0
         loss = make_loss(tasks.loss, tasks.epsilon)
-        self.each = {number: TaskSteps(loss, w[:, number].copy(), is_near) for number in numbers}
+        self.each = {n: TaskSteps(loss, w[:, n].copy(), is_near, left.get(n)) for n in numbers}
         if numbers:
             greatest = self._ask(Request(begins=tuple(numbers))).greatest
             for number, task in self.each.items():
-                task.begin(greatest[number], np.nan if sigma is None else float(sigma[number]))
+                task.begin(greatest[number])
             self._products()
 
     @property
@@ -49,6 +52,10 @@ class NewtonSteps:
     def taking_part(self) -> dict[int, TaskStep]:
         """Tasks that take part in the next step, by their numbers."""
         return {number: TaskStep(task.found.free, task.sigma) for number, task in self.active.items()}
+
+    def left(self) -> dict[int, Left]:
+        """Where the steps of the tasks are that still go on, from which others go on if alpha is put back, too."""
+        return {number: task.left for number, task in self.active.items()}
 
     def step(self) -> None:
         """Two scans: for v and the systems, then for the products that tasks ask for. Raises Interrupted, TooLarge."""

@@ -1,6 +1,7 @@
 """One task's way to its optimum: what it asks of the rows, and what it makes of the answers."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,19 @@ _LOOKS = {Asks.STEP: Looks.SLOPE, Asks.CHECK: Looks.CHECK, Asks.POINT: Looks.POI
 IsNear = Callable[[float, float], bool]  # whether M+ - M- and the relative gap are near enough
 
 
+class Left(NamedTuple):
+    """Where steps of a task were when they were left, besides the centre.
+
+    w (features,), which is not that of the centre; the other fields are as in TaskSteps
+    """
+
+    w: Array
+    sigma: float
+    most_sigma: float
+    steps_at_centre: int
+    checks: int
+
+
 class TaskSteps:
     """A task's state between requests. The rows have m and the centre (task_rows.py); alpha follows from them.
 
@@ -33,9 +47,9 @@ class TaskSteps:
     product, look  what is to be asked next; None: nothing
     """
 
-    def __init__(self, loss: Loss, w: Array, is_near: IsNear) -> None:
-        self._loss, self._is_near = loss, is_near
-        self.w, self.centre_w = w, w
+    def __init__(self, loss: Loss, centre_w: Array, is_near: IsNear, left: Left | None = None) -> None:
+        self._loss, self._is_near, self._left = loss, is_near, left
+        self.w, self.centre_w = left.w if left else centre_w, centre_w
         self.sigma = np.inf
         self._largest_C, self._most_sigma = 1.0, np.inf
         self.primal, self.dual, self._centre_D = np.inf, -np.inf, -np.inf
@@ -46,11 +60,17 @@ class TaskSteps:
         self.product: Product | None = None
         self.look: Look | None = None
 
-    def begin(self, largest_C: float, sigma: float = np.nan) -> None:
-        """Ask for m at w, knowing the largest C of a row, and the sigma of steps that led here, if there were any."""
+    @property
+    def left(self) -> Left:
+        """Where the steps are now, to go on from there."""
+        return Left(self.w, self.sigma, self._most_sigma, self._steps_at_centre, self._checks)
+
+    def begin(self, largest_C: float) -> None:
+        """Ask for m at w, knowing the largest C of a row."""
         self._largest_C = largest_C or 1.0
-        sigma = self._largest_C if np.isnan(sigma) else sigma
-        self.sigma = np.inf if self._loss.is_smooth else sigma
+        self.sigma = np.inf if self._loss.is_smooth else self._largest_C
+        if self._left is not None:
+            _, self.sigma, self._most_sigma, self._steps_at_centre, self._checks = self._left
         self._ask(self.w, Asks.POINT)
         self.look = Look(Looks.BEGIN, self.sigma)
 
@@ -63,7 +83,7 @@ class TaskSteps:
         asked, self.look, self.found = self.look, None, looked[-1]
         if asked.kind is Looks.BEGIN:
             self.reached = looked[0]
-            self._centre_D = self.reached.dual - float(self.w @ self.w) / 2.0
+            self._centre_D = self.reached.dual - float(self.centre_w @ self.centre_w) / 2.0
         elif asked.kind is Looks.MOVE:
             self.w = self.w + asked.t * self._vector
         elif asked.kind is Looks.CHECK:

@@ -22,6 +22,7 @@ from streamsvm.trainer.newton.requests import Reply, Request, added
 from streamsvm.trainer.newton.run import NewtonSteps
 from streamsvm.trainer.newton.scans import Interrupted
 from streamsvm.trainer.newton.system import LARGEST, TooLarge
+from streamsvm.trainer.newton.task import Left
 from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.sweeps.outlook import Outlook, shares_left
 from streamsvm.trainer.updates.convergence import StoppingTargets
@@ -81,7 +82,7 @@ class Newton:
         self.steps = self.scans = self._vain = 0
         self._show = show
         self._shown: list[NewtonStep] = []
-        self._sigma = np.full(tasks.count, np.nan)  # of each task when it took its last step
+        self._left: Mapping[int, Left] = {}  # where the steps of tasks are that still go on
         self._is_quicker = self._is_slower = False  # as far as is known
 
     @property
@@ -134,7 +135,7 @@ class Newton:
         self.has_begun, most, before = True, self._room(now.shards), self.scans
         numbers = np.flatnonzero(now.convergence.converged == 0).tolist()
         try:
-            steps = NewtonSteps(self._tasks, MachineRows(exchange), now.w, numbers, self._is_near, most, self._sigma)
+            steps = NewtonSteps(self._tasks, MachineRows(exchange), now.w, numbers, self._is_near, most, self._left)
             try:
                 while steps.active:
                     taking_part = steps.taking_part()
@@ -163,8 +164,8 @@ class Newton:
     def _put_back(self, steps: NewtonSteps, now: "Coordinator") -> None:
         """Have the coordinator's w and figures be those of the step."""
         reached, figures = steps.put_back(), now.convergence
+        self._left = steps.left()
         for (number, task), found in zip(steps.each.items(), reached, strict=True):
-            self._sigma[number] = task.sigma
             now.D[number] = found.dual - float(task.centre_w @ task.centre_w) / 2.0
             figures.M_plus[number], figures.M_minus[number] = task.found.M_plus, task.found.M_minus
             figures.P[number] = min(figures.P[number], task.primal)

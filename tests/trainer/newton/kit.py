@@ -83,8 +83,10 @@ class Found:
     scans: Scans
 
 
-def begin(rows, tasks, is_near, threads=ALONE, going=lambda segments: segments, alpha=None, numbers=None) -> Found:
-    """Steps of these tasks, or all, that have not been made yet, from alpha (n, width) or 0."""
+def begin(
+    rows, tasks, is_near, threads=ALONE, going=lambda segments: segments, alpha=None, numbers=None, left=None
+) -> Found:
+    """Steps of these tasks, or all, that have not been made yet, from alpha (n, width) or 0, or where they were."""
     n = len(rows.X)
     alpha = np.zeros((n, tasks.width)) if alpha is None else alpha.copy()
     w = np.zeros((rows.X.shape[1], tasks.width))
@@ -94,7 +96,7 @@ def begin(rows, tasks, is_near, threads=ALONE, going=lambda segments: segments, 
     numbers = list(range(len(tasks.each))) if numbers is None else numbers
     scans = Scans(rows, n, UNMAPPED, threads, going)
     own = OwnRows(tasks, scans, alpha, len(w))
-    return Found(alpha, w, NewtonSteps(tasks, own, w, numbers, is_near), scans)
+    return Found(alpha, w, NewtonSteps(tasks, own, w, numbers, is_near, left=left or {}), scans)
 
 
 def solve(rows, tasks, relative_gap=1e-6, threads=1, after_step=lambda found: None, alpha=None) -> Found:

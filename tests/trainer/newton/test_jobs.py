@@ -1,6 +1,7 @@
 """Jobs that end by Newton steps, from the cache and from disk, and after kills; history says how they went."""
 
 import json
+import shutil
 from functools import partial
 from itertools import groupby
 
@@ -9,7 +10,7 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer
 
-from streamsvm.storage.run.checkpoint import newest_checkpoint
+from streamsvm.storage.run.checkpoint import SLOTS, newest_checkpoint, write_checkpoint
 from streamsvm.storage.run.state import SOLVER_PHASES
 from streamsvm.trainer.newton.choice import LEAST_SWEEPS
 from streamsvm.trainer.newton.phase import NewtonPhase
@@ -111,8 +112,8 @@ def test_a_job_that_dies_within_goes_on_to_the_same_optimum(tmp_path, dataset, w
         assert job.train(partial(DoomedBetweenSweeps, killed_at)) is None
         kept = newest_checkpoint(job.checkpoints)
         assert kept["alpha"].min() >= 0.0 and kept["alpha"].max() <= 1.0
-    control, sigma = kept.about["control"], kept["sigma"].item()
-    assert control["newton_steps"] > 20 and sigma > 1.0
+    control, ((_, sigma, *_),) = kept.about["control"], kept["newton"]
+    assert control["newton_steps"] > 20 and len(kept["newton_w_0"]) == len(kept["w"])
     found = job.attempt()
     # It goes on with the next step, at the same sigma; no sweep comes before.
     steps = steps_of(found)
@@ -122,6 +123,30 @@ def test_a_job_that_dies_within_goes_on_to_the_same_optimum(tmp_path, dataset, w
     assert found.result["stop_reason"] == "relative_gap"
     assert found.result["certificate"]["primal_objective"] == pytest.approx(OPTIMUM, abs=1e-4)
     assert found.result["certificate"]["w_error"] <= 1e-9
+
+
+def test_an_older_checkpoint_knows_of_no_steps(tmp_path, dataset):
+    job = Job(tmp_path, dataset, **SETTINGS, on_disk=True)
+    assert job.train(partial(DoomedBetweenSweeps, 20)) is None
+    kept = newest_checkpoint(job.checkpoints)
+    arrays = {name: array for name, array in kept.arrays().items() if not name.startswith("newton")}
+    new = {"sweeps_made", "newton_steps", "scans", "system_rows", "sigma", "solver_phase"}
+    control = {name: value for name, value in kept.about["control"].items() if name not in new}
+    for slot in SLOTS:
+        (job.checkpoints / slot).unlink(missing_ok=True)
+    write_checkpoint(job.checkpoints / SLOTS[0], {**kept.about, "control": control}, arrays)
+    found = job.attempt()
+    assert found.result["stop_reason"] == "relative_gap"
+    assert len(found.passes[0]["sweeps"]) == LEAST_SWEEPS and steps_of(found)[0]["step"] == 1
+
+
+def test_a_job_that_goes_on_to_a_farther_end_begins_with_newton_steps(tmp_path, dataset):
+    near, far = ({**SETTINGS, "relative_gap": gap} for gap in (1e-3, 1e-8))
+    assert Job(tmp_path, dataset, **near, on_disk=True).attempt().result["stop_reason"] == "relative_gap"
+    shutil.rmtree(tmp_path / "run")
+    found = Job(tmp_path, dataset, **far, on_disk=True).attempt()
+    assert found.result["certificate"]["relative_duality_gap"] <= 1e-8
+    assert steps_of(found) and all("sweeps" not in done for done in found.passes)
 
 
 def test_without_a_target_there_are_sweeps_alone(tmp_path, dataset, monkeypatch):

@@ -174,6 +174,29 @@ def test_tasks_that_are_not_trained_stay_as_they_are():
     assert found.w.any(axis=0).tolist() == trained.tolist()
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+def test_steps_that_are_left_every_few_steps_go_on_where_they_were(loss):
+    """As after a kill: an alpha alone would lose the steps since its centre, over and over."""
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((300, 20)) * 10.0 ** rng.uniform(0, 4, 20)
+    y = X @ (1.0 / X.std(axis=0)) + 2.0 * rng.standard_normal(300)
+    rows = Rows(X, np.sign(y) if loss in MARGIN else y, loss)
+    tasks = Tasks.single(loss, 30.0)
+    undisturbed = solve(rows, tasks, 1e-7).steps.each[0].steps
+    alpha, left, n_steps = None, None, 0
+    for _ in range(undisturbed):
+        found = begin(rows, tasks, lambda _distance, gap: gap <= 1e-7, alpha=alpha, left=left)
+        for _ in range(3):
+            if found.steps.active:
+                found.steps.step()
+        found.steps.put_back()
+        alpha, left, n_steps = found.alpha, found.steps.left(), n_steps + found.steps.each[0].steps
+        if not found.steps.active:
+            break
+    assert found.steps.each[0].is_done
+    assert n_steps <= 1.2 * undisturbed + 3
+
+
 def test_steps_from_near_the_optimum_are_few():
     rows, tasks = lanes()
     first = solve(rows, tasks, 1e-8)
