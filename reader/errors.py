@@ -57,9 +57,10 @@ HINTS = {
     "not_installed": "install streamsvm with the extra parquet",
     "not_numeric": (
         "write plain decimal numbers, set categorical=all for words, or leave the column out: drop_columns; "
-        "header=yes if the first line has names; label_type=string if labels are strings"
+        "header=yes if the first line has names; label_type=string if labels are strings; decimal=comma for 1,5"
     ),
     "not_text": "write text in UTF-8, or set on_bad_text=replace",
+    "not_utf8": "write text in UTF-8, or set encoding=windows-1252 if an older program of Western Europe wrote it",
     "option_unused": "leave the option out, or set format",
     "qid_unsupported": "ranking data is not supported: remove the qid column",
     "row_overflow": "values are kept as float32: scale the feature down",

@@ -80,8 +80,16 @@ class InputOptions:
         "indicator feature (`indicator`)", label="Missing values are",
     )  # fmt: skip
     delimiter: str | None = option(
-        None, "of CSV: a character, or `tab`, `comma`, `semicolon`, `pipe`, `space`; null: found out",
+        None, "of CSV: a character, or `tab`, `comma`, `semicolon`, `pipe`, `space` (one or more blanks); null: found "
+        "out",
         min_length=1, max_length=9,
+    )  # fmt: skip
+    decimal: Literal["point", "comma"] = option(
+        "point", "of CSV: `comma`: numbers are written as 1,5", label="Numbers have a decimal",
+    )  # fmt: skip
+    encoding: Literal["utf-8", "windows-1252"] = option(
+        "utf-8", "of CSV: how characters are written; `windows-1252` is that of older programs of Western Europe",
+        label="Characters are written in",
     )  # fmt: skip
     header: Literal["auto", "yes", "no"] = option(
         "auto", "`yes` or `no`: whether the first line of CSV names the columns", label="First line names columns"

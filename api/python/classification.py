@@ -82,7 +82,7 @@ class Classification(ClassifierMixin, Decisions, StreamEstimator):
         check_is_fitted(self, "model_")
         if not has_labels(X, y, self.model_):
             return super().score(X, y, sample_weight)
-        found, expected = judged(X, self._as_it_is(), y)
+        found, expected = judged(X, self._as_it_is(), y, self.input_options)
         return float(np.average(found == expected, weights=sample_weight))
 
     def _learn(self, space: Workspace, labels: Labels) -> None:

@@ -1,7 +1,7 @@
 """Makes the rows of a model from inputs that are no matrix: files, frames, strings, and dictionaries."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,9 @@ from streamsvm.sources import files, is_column, is_files, table
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import Array, Rows
 
+# Input options that say how a text is written, which other files are, too.
+_OF_FILES = ("delimiter", "decimal", "encoding")
+
 
 def is_read(X: Any, model: Model) -> bool:
     """Tell whether rows are read as files are: those of a file, and of a frame with the columns of the model."""
@@ -41,16 +44,17 @@ def has_labels(X: Any, y: Any, model: Model) -> bool:
     return (y is None or is_column(y)) and is_read(X, model)
 
 
-def read_values(X: Any, model: Model) -> Array:
+def read_values(X: Any, model: Model, given: Mapping[str, Any] | None) -> Array:
     """Return the decision values of the rows of a file or a frame: (n_rows,) float64, or (n_rows, n_classes)."""
     no_rows = Predictor(model).decision_values(np.zeros((0, model.n_features)))
-    return np.concatenate([no_rows, *(each.decision_values for each in predictions(X, model, None))])
+    return np.concatenate([no_rows, *(each.decision_values for each in predictions(X, model, None, given))])
 
 
-def predictions(X: Any, model: Model, label: Any) -> Iterator[Prediction]:
+def predictions(X: Any, model: Model, label: Any, given: Mapping[str, Any] | None) -> Iterator[Prediction]:
     """Predict the rows of a file or a frame; warn of columns that the model does not have.
 
     label  the name or number of the column of labels; None: found out
+    given  input options by which a text was read in training
     """
     predictor, unknown = Predictor(model), list[str]()
     with told_plainly():
@@ -59,6 +63,7 @@ def predictions(X: Any, model: Model, label: Any) -> Iterator[Prediction]:
             chunks, options = source.chunks, source.options
         else:
             chunks, options = _chunks(Path(X)), InputOptions(format_of_name(Path(X), "auto"))
+            options = replace(options, **{name: value for name, value in (given or {}).items() if name in _OF_FILES})
         options = replace(options, label_column=None if label is None else str(label))
         for prediction in predict_file(predictor, chunks, options):
             unknown = prediction.match.unknown if prediction.match else unknown
@@ -66,13 +71,13 @@ def predictions(X: Any, model: Model, label: Any) -> Iterator[Prediction]:
     warn_of(unknown, shown(unknown))
 
 
-def judged(X: Any, model: Model, label: Any) -> tuple[Array, Array]:
+def judged(X: Any, model: Model, label: Any, given: Mapping[str, Any] | None) -> tuple[Array, Array]:
     """Return the predictions for the rows of a file or a frame, and their labels there, (n_rows,) each.
 
     label  the name or number of the column of labels; None: found out
     InvalidInput if a row has no label.
     """
-    pairs = [(each.labels, each.expected) for each in predictions(X, model, label)]
+    pairs = [(each.labels, each.expected) for each in predictions(X, model, label, given)]
     found, expected = (np.concatenate(each) for each in zip(*pairs, strict=True)) if pairs else (np.empty(0),) * 2
     with told_plainly():
         gaps = np.isnan(expected) if expected.dtype.kind == "f" else expected == ""

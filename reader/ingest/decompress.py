@@ -1,4 +1,4 @@
-"""Decompresses gzip, bzip2, xz or zstd input of unknown origin in bounded memory."""
+"""Decompresses gzip, bzip2, xz or zstd input, or a zip archive of one file, of unknown origin in bounded memory."""
 
 import bz2
 import lzma
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.unzip import HEAD_BYTES as ARCHIVE_BYTES
+from streamsvm.reader.ingest.unzip import LOCAL, ZipStream, is_archive
 from streamsvm.reader.limits import Limits
 from streamsvm.storage.errors import CorruptData
 from streamsvm.storage.files.zstd_stream import FRAME_MAGIC, ZstdStream, is_frame
@@ -74,6 +76,9 @@ FORMATS = (
 )
 
 
+ZIP = Format("zip", LOCAL, ZipStream)
+
+
 class _Source:
     """Reads bytes in pieces of at most PIECE_BYTES; pieces can be peeked at and given back."""
 
@@ -119,7 +124,7 @@ def decompressed(chunks: Iterable[bytes], limits: Limits) -> Iterator[bytes]:
     or decompressed_too_large.
     """
     source = _Source(chunks)
-    head = source.peek(MAGIC_BYTES)
+    head = source.peek(ARCHIVE_BYTES)
     kind = _kind(head)
     if kind is None and head and any(kind.magic.startswith(head) for kind in FORMATS):
         raise InputError("compressed_truncated", "the input ends inside the first bytes of a compressed file")
@@ -139,7 +144,7 @@ def is_compressed(head: bytes) -> bool:
 
 
 def _kind(head: bytes) -> Format | None:
-    return next((kind for kind in FORMATS if kind.starts(head)), None)
+    return ZIP if is_archive(head) else next((kind for kind in FORMATS if kind.starts(head)), None)
 
 
 def check_size(decoded: int, taken: int, limits: Limits) -> None:
@@ -153,6 +158,10 @@ def check_size(decoded: int, taken: int, limits: Limits) -> None:
 
 
 def _members(source: _Source, kind: Format) -> Iterator[bytes]:
+    if kind is ZIP:
+        yield from _member(source, ZIP)
+        while source.read():  # the directory behind the one file
+            pass
     head = source.peek(MAGIC_BYTES)
     while head:
         if not kind.starts(head):

@@ -139,8 +139,8 @@ _TABLE = _ASIDE | _CHOICE | _MIXED | OF_TEXT | {"text_column"}
 
 READERS = {
     "libsvm": Reader(_libsvm, frozenset()),
-    "csv": Reader(_csv, _TABLE | {"delimiter", "header"}),
-    "tsv": Reader(_csv, _TABLE | {"header"}),
+    "csv": Reader(_csv, _TABLE | {"delimiter", "header", "decimal", "encoding"}),
+    "tsv": Reader(_csv, _TABLE | {"header", "decimal", "encoding"}),
     "parquet": Reader(_parquet, _TABLE),
     "npz": Reader(_npz, frozenset()),
     "batches": Reader(_batches, frozenset()),

@@ -76,7 +76,8 @@ def recognise(head: bytes) -> str:
     if first.startswith(b">"):
         return "fasta"
     # A line of LIBSVM text has pairs, or is a label alone.
-    return "csv" if _DELIMITER.search(first) and not _PAIR.search(first) else "libsvm"
+    is_table = _DELIMITER.search(first) or (len(first.split()) > 1 and b":" not in first)
+    return "csv" if is_table and not _PAIR.search(first) else "libsvm"
 
 
 def with_head(text: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.run import read_chunks
-from streamsvm.reader.options import InputOptions, index_base
+from streamsvm.reader.options import OPTIONS, InputOptions, index_base
 from streamsvm.reader.parsers.tables.column_match import Match, shown
 from streamsvm.reader.sources.fetch import read_range
 from streamsvm.reader.sources.files import list_files
@@ -52,6 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--index-base", choices=("auto", "0", "1"), default="auto", help=_INDEX_BASE)
     parser.add_argument("--label-column", help=_LABEL_COLUMN)
     parser.add_argument("--header", choices=("auto", "yes", "no"), default="auto", help=_HEADER)
+    for name in ("delimiter", "decimal", "encoding"):
+        known = OPTIONS[name]
+        parser.add_argument(f"--{name}", choices=known.choices or None, default=known.default, help=known.meaning)
     parser.add_argument(
         "--text-column", help="name or number of the column of CSV with documents (default: as in training)"
     )
@@ -74,6 +77,9 @@ def run(options: argparse.Namespace) -> int:
             label_column=options.label_column,
             text_column=options.text_column,
             header=options.header,
+            delimiter=options.delimiter,
+            decimal=options.decimal,
+            encoding=options.encoding,
         )
         for prediction in predict_file(predictor, chunks, input_options):
             write(_lines(predictor, prediction, options))

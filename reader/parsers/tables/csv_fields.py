@@ -112,5 +112,5 @@ def text_fault(field: bytes) -> tuple[str, str] | None:
     try:
         length = len(field.decode())
     except UnicodeDecodeError:
-        return "not_text", f"{excerpt(field)} is not UTF-8"
+        return "not_utf8", f"{excerpt(field)} is not UTF-8"
     return ("label_too_long", f"{excerpt(field)} has {length} characters") if length > MOST_CHARACTERS else None

@@ -6,13 +6,18 @@ A content is a number; in columns of labels, groups and categories it may be a s
 the first.
 """
 
+import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
+
+import numpy as np
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.tables.categories import is_utf8
 from streamsvm.reader.parsers.tables.columns import (
     MOST_COLUMNS,
     UNNAMED,
@@ -33,6 +38,7 @@ from streamsvm.reader.parsers.tables.csv_fields import (
     is_truth,
 )
 from streamsvm.reader.parsers.tables.csv_head import LOOK_LINES, has_header
+from streamsvm.reader.parsers.tables.csv_text import rewritten, stands_between_blanks, with_first_line
 from streamsvm.reader.parsers.tables.fields_kernel import skip_blank
 from streamsvm.reader.parsers.tables.mixed_columns import check_header
 from streamsvm.reader.parsers.tables.table import TableParser
@@ -42,6 +48,8 @@ from streamsvm.storage.rows.csr import Rows
 
 _LOOK_FIELDS = 1 << 16  # of the lines that are looked at to tell names from rows
 _NO_DELIMITER = -1
+_SEPARATOR = re.compile(rb'"?sep=([,;|\t])"?', re.IGNORECASE)
+_DELIMITERS = re.compile(rb"[,;|\t]")
 BAD_QUOTE = "a quote that is not closed, or stands in a field"
 
 
@@ -71,7 +79,11 @@ class CsvLines(TableParser):
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """Yield the rows, about 4 MiB of text at a time. InputError at the first fault, unless rows are skipped."""
         self._window = TextWindow(self._limits.max_line_bytes, self.window_bytes)
-        for _ in self._window.fill(chunks):
+        first, chunks = with_first_line(chunks)
+        has_blanks = self._options.format != "tsv" and stands_between_blanks(first, self._options.delimiter)
+        if has_blanks:
+            self._options = replace(self._options, delimiter="space")
+        for _ in self._window.fill(rewritten(chunks, self._options, has_blanks)):
             yield from self._read_lines()
         self.check_end()
 
@@ -115,13 +127,27 @@ class CsvLines(TableParser):
 
     def _read_head(self, begin: int, end: int) -> int:
         """Settle the columns by the first line that is not blank; return where the first row begins."""
-        skipped, begin = skip_blank(self._window.text, begin, end, _NO_DELIMITER)
-        self._blank_lines += skipped
-        if begin == end:
-            return end
-        line, following = self._line(begin)
+        line, following = b"", begin
+        while not line or self._is_remark(line, following, end):
+            skipped, begin = skip_blank(self._window.text, following, end, _NO_DELIMITER)
+            self._blank_lines += skipped + bool(line)
+            if begin == end:
+                return end
+            line, following = self._line(begin)
         with one_at_a_time(len(line)):
             return self._settle_line(line, begin, following, end)
+
+    def _is_remark(self, line: bytes, following: int, end: int) -> bool:
+        """Whether a line before the table is none of its lines: a comment, or the delimiter as Excel writes it."""
+        if known := _SEPARATOR.fullmatch(line.strip(b"\xef\xbb\xbf \t")):
+            if self._options.delimiter is None and self._options.format != "tsv":
+                self._options = replace(self._options, delimiter=known[1].decode())
+            return True
+        if not line.startswith(b"#") or following == end:
+            return False
+        # Names may begin with a hash: "#id,label,a".
+        below = self._line(following)[0]
+        return line[1:2] in (b" ", b"\t", b"#", b"") or _DELIMITERS.findall(line) != _DELIMITERS.findall(below)
 
     def _settle_line(self, line: bytes, begin: int, following: int, end: int) -> int:
         """Settle the columns by this line at `begin`; return where the first row begins."""
@@ -158,7 +184,10 @@ class CsvLines(TableParser):
 
     def _names(self, fields: list[Field], begin: int) -> list[str]:
         """The names of the columns; a column without one is named as pandas does. InputError duplicate_column."""
-        names = decoded([field for _, field in fields])
+        contents = [field for _, field in fields]
+        names = decoded(contents)
+        if not is_utf8(np.frombuffer(b"\n".join(contents), np.uint8)):
+            raise self._window.error(begin, "not_utf8", "the names of columns are not UTF-8")
         if "" in names:
             names = [name or f"{UNNAMED}{number}" for number, name in enumerate(names)]
         if len(set(names)) < len(names):

@@ -102,7 +102,7 @@ class MixedFeatures:
         try:
             word.decode()
         except UnicodeDecodeError:
-            return "not_text", f"{excerpt(word)} is not UTF-8", 0
+            return "not_utf8", f"{excerpt(word)} is not UTF-8", 0
         return None
 
     def words_fit(self, fields: Fields, is_text: bool) -> Array:

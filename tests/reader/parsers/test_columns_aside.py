@@ -150,7 +150,7 @@ def test_a_fault_in_a_line_is_told_with_its_column(tmp_path):
         (b"y,w,x\n1,1,1\n-1,abc,1\n", "not_numeric", 3, 4),
         (b"y,w,x\n1,1,1\nabc,1,1\n", "not_numeric", 3, 1),
         (b"y,w,x\nabc,1,1\n,1,1\n", "missing_value", 3, 1),
-        (b"y,w,x\nabc,1,1\n\xff,1,1\n", "not_text", 3, 1),
+        (b"y,w,x\nabc,1,1\n\xff,1,1\n", "not_utf8", 3, 1),
         (b"y,w,x\nabc,1,1\n" + b"a" * 257 + b",1,1\n", "label_too_long", 3, 1),
     ):
         with pytest.raises(InputError) as caught:

@@ -65,7 +65,7 @@ FAULTS = [
     (b"label,a,b,a\n1,2,3,4\n", "duplicate_column", 1, 11),
     (b"a,b\n1,2\n", "label_column_missing", 1, None),
     (b"y,label\n1,2\n", "label_column_missing", 1, None),
-    (b"1 2 3\n", "delimiter_mismatch", 1, None),
+    (b"123\n", "delimiter_mismatch", 1, None),
     (b"1\n2\n", "delimiter_mismatch", 1, None),
     (b"", "no_rows", None, None),
     (b"\n\r\n", "no_rows", None, None),

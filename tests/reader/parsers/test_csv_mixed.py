@@ -170,7 +170,7 @@ FAULTS = [
     ('1,"udp,2\n', {}, "bad_quote", 3),
     ('1,"a""b",big\n', {}, "not_numeric", 10),
     ("no,udp,2\n", {"label_type": "number"}, "not_numeric", 1),
-    (b"1,\xff\xfe,2\n", {}, "not_text", 3),
+    (b"1,\xff\xfe,2\n", {}, "not_utf8", 3),
 ]
 
 
