@@ -5,6 +5,7 @@ import os
 import signal
 import sqlite3
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import version
 from types import FrameType
@@ -37,6 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
     if not words:
         print(parser.format_help(), end="", file=sys.stderr)
         return USAGE
+    if near := _near(words):
+        return _complain(f"there is no command {words[0]!r}", f"Did you mean {near}?", USAGE)
     options = parser.parse_args(words)
     # These signals raise KeyboardInterrupt, as Ctrl-C does, so that context managers clean up.
     signal.signal(signal.SIGTERM, _interrupt)
@@ -70,6 +73,13 @@ def main(arguments: list[str] | None = None) -> int:
         return _complain(str(error), "", OUT_OF_RESOURCE)
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _near(words: list[str]) -> str | None:
+    """The command that a mistyped one is likely to mean."""
+    if words[0] in COMMANDS or words[0].startswith("-"):
+        return None
+    return next(iter(get_close_matches(words[0], COMMANDS, 1)), None)
 
 
 def _parser(words: list[str]) -> argparse.ArgumentParser:

@@ -46,7 +46,8 @@ class TrainingRows(BaseEstimator):
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         if is_files(X):
-            return files(X, y, sample_weight, self.input_options)
+            with told_plainly():
+                return files(X, y, sample_weight, self.input_options)
         if is_frame(X):
             y = y if y is None or is_column(y) else column_or_1d(y, warn=True)
         with told_plainly():

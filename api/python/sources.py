@@ -101,6 +101,8 @@ def files(X: Any, y: Any, sample_weight: Any, options: dict[str, Any] | None) ->
 
 def _path(text: Any) -> Path | str:
     is_elsewhere = isinstance(text, str) and (is_url(text) or (is_pattern(text) and not Path(text).exists()))
+    if not is_elsewhere and Path(text).is_dir():
+        raise InputError("source_is_folder", f"{text} is a folder")
     return text if is_elsewhere else Path(text)
 
 

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from streamsvm.service.errors import ServiceError
 from streamsvm.service.records.database import Database
 from streamsvm.service.records.opening import open_store
 from streamsvm.service.records.tokens import SCOPES, Tokens
@@ -24,6 +25,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Change or show the tokens of a data directory, whether a service runs on it or not."""
     settings = Settings.from_environment(options.data_dir)
+    if options.action != "new" and not settings.database.exists():
+        where = settings.data_dir
+        raise ServiceError("no_service", f"{where} is no data directory: it has no tokens", "Name it: --data-dir.")
     open_store(settings)
     tokens = Tokens(Database(settings.database))
     if options.action == "new":

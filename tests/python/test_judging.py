@@ -92,3 +92,9 @@ def test_weights_of_classes_that_are_words_of_a_file(tmp_path):
     from_file = StreamSVC(class_weight="balanced", input_options=WORDS).fit(tmp_path / "t.csv", "answer")
     from_frame = StreamSVC(class_weight="balanced", input_options=WORDS).fit(FRAME, "answer")
     assert from_file.coef_.tolist() == from_frame.coef_.tolist()
+
+
+def test_a_folder_says_how_its_files_are_named(tmp_path):
+    with pytest.raises(InvalidInput, match="is a folder") as caught:
+        StreamSVC().fit(tmp_path)
+    assert "folder/*" in caught.value.hint

@@ -51,3 +51,15 @@ def test_matrices_in_npz_are_predicted_with_labels_and_without(tmp_path, capsys)
     with_labels = capsys.readouterr()
     assert main(["predict", str(tmp_path / "m.model"), str(tmp_path / "rows.npz")]) == 0
     assert capsys.readouterr().out == with_labels.out and "accuracy" in with_labels.err
+
+
+def test_a_mistyped_command_is_told_what_it_may_mean(capsys):
+    assert main(["trian", "x"]) == 2
+    assert "Did you mean train?" in capsys.readouterr().err
+
+
+def test_the_list_of_tokens_makes_no_data_directory(tmp_path, capsys):
+    for action in (["ls"], ["revoke", "ann"]):
+        assert main(["token", *action, "--data-dir", str(tmp_path / "data")]) != 0
+        assert "is no data directory" in capsys.readouterr().err
+    assert not (tmp_path / "data").exists()
