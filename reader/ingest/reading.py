@@ -28,6 +28,7 @@ from streamsvm.storage.features.statistics import FeatureStatistics
 from streamsvm.storage.rows.csr import VALUE, Array, Rows, squared_norms
 
 MOST_LABELS = 10_000
+_MANY_LABELS = 100
 _OF_FILES = {"npz", "parquet", "csv", "tsv"}  # files that cannot be joined as bytes: each has a parser of its own
 
 
@@ -103,8 +104,19 @@ class Reading:
 
     @property
     def warnings(self) -> tuple[dict[str, str], ...]:
-        """Warnings of columns of a table that look like ids or dates."""
-        return tuple(self._parser.warnings) if isinstance(self._parser, TableParser | SeveralFiles) else ()
+        """Warnings of columns of a table that look like ids or dates, and of labels that look like no classes."""
+        if not isinstance(self._parser, TableParser | SeveralFiles):
+            return ()
+        return (*self._parser.warnings, *self._label_warnings(self._parser.input or {}))
+
+    def _label_warnings(self, input_: dict[str, Any]) -> Iterator[dict[str, str]]:
+        """Yield a warning if the first column of a table without names, which nobody named, has very many values."""
+        options, is_unnamed = self.options, not input_.get("has_names", True)
+        are_many = len(self.labels) > _MANY_LABELS or not self._are_classes
+        if is_unnamed and are_many and options.label_column is None and options.like is None:
+            what = f"no line names the columns, and the first, taken for labels, has over {_MANY_LABELS} values"
+            help_ = "If another column has the labels, name it: label_column=-1 is the last"
+            yield {"code": "many_labels", "message": f"{what}. {help_}"}
 
     def rows(self) -> Iterator[Rows]:
         """Yield the rows in batches. InputError for a bad input."""
