@@ -6,7 +6,7 @@ LIBLINEAR's are -s 3 -c 1 -e 0.1 -p 0.1 -B 1 -w1 10 -v 5.
 import argparse
 import re
 from collections.abc import Callable
-from typing import Any, get_origin
+from typing import Any
 
 from streamsvm.service.jobs.fields.descriptions import FIELDS, GENERAL
 from streamsvm.service.jobs.fields.from_text import format_size, parse_size
@@ -54,7 +54,7 @@ def _add_field(parser: Any, field: Option) -> None:
     if field.kind is not bool:
         choices = (*field.choices, _NONE) if field.is_nullable and field.choices else field.choices
         more = {"type": _reader(field), "choices": choices or None, "metavar": field.word or None}
-    if get_origin(field.kind) is dict:
+    if field.name == "class_weight":
         more["action"] = _Merge
     parser.add_argument(*flags, dest=field.name, help=_help(field), **more)
 
@@ -98,10 +98,11 @@ def _flag(name: str) -> str:
 
 
 class _Merge(argparse.Action):
-    """An object, of which each mention of the option gives a part."""
+    """An object, of which each mention of the option gives a part; or a word."""
 
     def __call__(self, _parser: argparse.ArgumentParser, options: Any, value: Any, _: Any = None) -> None:
-        setattr(options, self.dest, (getattr(options, self.dest) or {}) | value)
+        before = getattr(options, self.dest)
+        setattr(options, self.dest, before | value if isinstance(before, dict) and isinstance(value, dict) else value)
 
 
 class _Folds(argparse.Action):

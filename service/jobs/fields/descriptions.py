@@ -19,6 +19,11 @@ _WORD_OR_NOT = Discriminator(lambda given: "word" if isinstance(given, str) else
 _Weight = Annotated[float, Field(allow_inf_nan=False, gt=0, le=1e12)]
 _Several = Annotated[list[_Weight], Field(min_length=1)]
 _Weights = Annotated[Annotated[_Weight, Tag("one")] | Annotated[_Several, Tag("several")], _LIST_OR_NOT]
+_WORD_OR_OBJECT = Discriminator(lambda given: "word" if isinstance(given, str) else "object")
+_Factors = Annotated[dict[str, _Weight], Field(max_length=1000)]
+_ClassWeight = Annotated[
+    Annotated[_Factors, Tag("object")] | Annotated[Literal["balanced"], Tag("word")], _WORD_OR_OBJECT
+]
 _Gamma = Annotated[Annotated[_Weight, Tag("number")] | Annotated[Literal["scale"], Tag("word")], _WORD_OR_NOT]
 _Count = Annotated[int, Field(ge=1, le=64)]
 _Machines = Annotated[Annotated[_Count, Tag("number")] | Annotated[Literal["all"], Tag("word")], _WORD_OR_NOT]
@@ -97,10 +102,10 @@ class GeneralFields:
         None, "value of a constant feature, whose weight is regularised like all others (LIBLINEAR's `-B`); null: no "
         "constant feature", ge=-1e9, le=1e9,
     )  # fmt: skip
-    class_weight: dict[str, _Weight] | None = option(
-        None, "factors of `C` for the rows of labels; null: 1 for every label",
-        read=from_text.label_and_number, word="LABEL=NUMBER", part=None,
-        values='object, label -> number above 0, up to 1e12: `{"1": 10}`; or null', max_length=1000,
+    class_weight: _ClassWeight | None = option(
+        None, "factors of `C` for the rows of labels; `\"balanced\"`: rows / (labels * rows of the label), so that all "
+        "labels weigh alike; null: 1 for every label", read=from_text.label_and_number, word="LABEL=NUMBER", part=None,
+        values='object, label -> number above 0, up to 1e12: `{"1": 10}`; or `"balanced"`, or null',
     )  # fmt: skip
     tolerance: float | None = option(
         None,

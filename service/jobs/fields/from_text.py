@@ -36,8 +36,10 @@ def names_or_json(text: str) -> Any:
         raise argparse.ArgumentTypeError(f"{text} is no JSON") from None
 
 
-def label_and_number(text: str) -> dict[str, float]:
-    """`LABEL=NUMBER`."""
+def label_and_number(text: str) -> dict[str, float] | str:
+    """`LABEL=NUMBER`, or `balanced`."""
+    if text == "balanced":
+        return text
     label, number = text.split("=")
     return {label: float(number)}
 

@@ -180,7 +180,16 @@ def _lane(
 
 
 def class_weights(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> dict[float, float]:
-    """Each label with its factor of C. Raises ServiceError unknown_label."""
+    """Each label with its factor of C. Raises ServiceError unknown_label, weights_not_supported."""
+    if spec.class_weight == "balanced":
+        if manifest.weights is not None:
+            raise ServiceError(
+                "weights_not_supported",
+                "balanced counts rows, and these have weights",
+                "Give each label its factor: class_weight.",
+            )
+        total = sum(manifest.labels[label] for label in labels)
+        return {label: total / (len(labels) * manifest.labels[label]) for label in labels}
     weights = dict.fromkeys(labels, 1.0)
     for label, weight in (spec.class_weight or {}).items():
         value = manifest.label_of(label)
