@@ -24,6 +24,11 @@ def index_base(word: str) -> IndexBase:
     return bases.get(word, word)
 
 
+def yes_or_no(given: Any) -> Any:
+    """`yes` or `no` for what else says so: true, false, 1, 0, and Python's booleans; other values are unchanged."""
+    return {"true": "yes", "1": "yes", "false": "no", "0": "no"}.get(str(given).lower(), given)
+
+
 @dataclass(frozen=True)
 class InputOptions:
     """How an input is read. In Python `columns`, `drop_columns` and `categorical` may also be lists.
@@ -92,7 +97,10 @@ class InputOptions:
         label="Characters are written in",
     )  # fmt: skip
     header: Literal["auto", "yes", "no"] = option(
-        "auto", "`yes` or `no`: whether the first line of CSV names the columns", label="First line names columns"
+        "auto",
+        "`yes` or `no`: whether the first line of CSV names the columns",
+        label="First line names columns",
+        read=yes_or_no,
     )
     normalize: Literal["none", "row_l2"] = option(
         "none", "`row_l2`: every row is divided by its norm; divide the rows that you predict, too", label="Rows"
@@ -103,7 +111,7 @@ class InputOptions:
     )  # fmt: skip
     shuffle: _YesOrNo = option(
         "yes", "`no`: rows are stored in the order of the input, for experiments; if it is sorted, training is slow",
-        label="Shuffle rows",
+        label="Shuffle rows", read=yes_or_no,
     )  # fmt: skip
     text_column: str | None = option(
         None, "of CSV and Parquet: the column with documents, by name or number; it alone makes features; null: none",
@@ -119,10 +127,10 @@ class InputOptions:
     )  # fmt: skip
     alternate_sign: _YesOrNo | None = option(
         None, "of documents: half of the n-grams count -1, so that n-grams of one feature cancel on average; `no`: all "
-        "count 1; null: yes", label="Half of them count -1",
+        "count 1; null: yes", label="Half of them count -1", read=yes_or_no,
     )  # fmt: skip
     lowercase: _YesOrNo | None = option(
-        None, "of documents: `no` reads them as they are; null: yes", label="In lower case"
+        None, "of documents: `no` reads them as they are; null: yes", label="In lower case", read=yes_or_no
     )
     on_bad_text: Literal["error", "replace"] = option(
         "error", "of documents: `replace`: bytes that are not UTF-8 become U+FFFD", label="What is no UTF-8"
@@ -130,7 +138,9 @@ class InputOptions:
     like: dict[str, Any] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
-        """Replace lists of columns by text."""
+        """Replace lists of columns by text, and other words for yes and no by these."""
+        for name in ("header", "shuffle", "alternate_sign", "lowercase"):
+            object.__setattr__(self, name, yes_or_no(getattr(self, name)))
         for name in ("columns", "drop_columns", "categorical"):
             if isinstance(names := getattr(self, name), list | tuple):
                 text = io.StringIO()

@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Query, Request
 from fastapi.dependencies.models import Dependant
+from pydantic import BeforeValidator
 
-from streamsvm.reader.options import OPTIONS, InputOptions
+from streamsvm.reader.options import OPTIONS, InputOptions, yes_or_no
 from streamsvm.service.errors import ServiceError
 from streamsvm.storage.options import Option
 
@@ -30,9 +31,10 @@ def _query_names(dependant: Dependant) -> Iterator[str]:
         yield from _query_names(inner)
 
 
-def _parameter(option: Option) -> inspect.Parameter:
+def parameter_of(option: Option) -> inspect.Parameter:
     """The query parameter of an option of an input."""
     kind: Any = Literal[tuple(map(str, option.choices))] if option.choices else option.kind
+    kind = Annotated[kind, BeforeValidator(option.read)] if option.read is yes_or_no else kind
     kind = kind | None if option.is_nullable else kind
     annotation = Annotated[kind, Query(**option.limits)] if option.limits else kind
     return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=annotation)
@@ -47,5 +49,5 @@ def _unchanged(value: Any) -> Any:
 
 
 # FastAPI reads the parameters of the query from the signature.
-_input_options.__signature__ = inspect.Signature([_parameter(each) for each in OPTIONS.values()])  # type: ignore[attr-defined]
+_input_options.__signature__ = inspect.Signature([parameter_of(each) for each in OPTIONS.values()])  # type: ignore[attr-defined]
 InputQuery = Annotated[InputOptions, Depends(_input_options)]

@@ -1,12 +1,16 @@
 """`streamsvm predict` and `evaluate` read what `train` reads, whatever the file is called."""
 
+import argparse
 import io
 import json
 
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 from scipy import sparse
 
+from streamsvm.api.requests.parameters import parameter_of
+from streamsvm.reader.options import OPTIONS, InputOptions, add_input_options, input_options
 from streamsvm.service.cli import main
 
 SIZES = [0.5 + k / 7 if k > 9 else k / 7 - 3 for k in range(20)]
@@ -63,3 +67,13 @@ def test_the_list_of_tokens_makes_no_data_directory(tmp_path, capsys):
         assert main(["token", *action, "--data-dir", str(tmp_path / "data")]) != 0
         assert "is no data directory" in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(("said", "means"), [("yes", "yes"), ("TRUE", "yes"), ("1", "yes"), ("false", "no")])
+def test_yes_and_no_may_be_said_in_other_words(said, means):
+    parser = argparse.ArgumentParser()
+    add_input_options(parser)
+    given = input_options(parser.parse_args([f"--header={said}", f"--shuffle={said}", f"--lowercase={said}"]))
+    assert (given.header, given.shuffle, given.lowercase) == (means,) * 3
+    assert InputOptions(header=means == "yes").header == means
+    assert TypeAdapter(parameter_of(OPTIONS["header"]).annotation).validate_python(said) == means
