@@ -24,15 +24,16 @@ _ROUNDING = 1e-12  # share of the largest alpha: by rounding, the alpha of a row
 
 
 class OutOfBox(Exception):
-    """alpha is not in its box: what follows from it would not hold."""
+    """alpha is not in its box, so that neither D nor a checkpoint made from it would be valid."""
 
 
 class Slots:
-    """Files in `directory`, written in turn; None: nothing is kept.
+    """Writes checkpoints to two files in turn: the newest sound one is never overwritten.
 
-    run      directory of the attempt: after the worker has removed it, this process writes no more checkpoints
-    seconds  longest time between two checkpoints, as far as sections allow
-    number   number of the last checkpoint made
+    run        directory of the attempt: after the worker has removed it, this process writes no more checkpoints
+    directory  where checkpoints go; None: the run makes none
+    seconds    a checkpoint is due at the first end of a section after so much time
+    number     number of the newest checkpoint
     """
 
     def __init__(

@@ -63,7 +63,7 @@ class Trainer:
         self._passes = self._solver.train(settings, make_source(self._cursor, settings), self._state.alpha, self._w)
 
     def _make_round(self, _run: Path) -> Round | None:
-        """The rounds that a trainer takes part in whose rows are a shard of the problem's."""
+        """The rounds that tie the trainer of a shard to other machines; None here, where the trainer has all rows."""
         return None
 
     def _resume(self, path: str | None) -> tuple[Mapping[str, Array], int]:
@@ -72,7 +72,8 @@ class Trainer:
         Sets `stop_reason` if training had ended, and a crash came before the model was made.
         """
         if path is None and self._settings.follows:
-            # w is zero, and longer than memory: how many features come is not known yet. Copying it would fill memory.
+            # The number of features is not known yet, so the state's w is as long as it may ever be. It is zero,
+            # and a copy would fill memory.
             return {}, 0
         if path is None:
             self._w[:] = self._state.w

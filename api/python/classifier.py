@@ -165,7 +165,7 @@ class StreamSVC(Classification):
         return self
 
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> "StreamSVC":
-        """Add rows to those of the calls before, and train on them all, beginning with what was found before.
+        """Add rows to the rows of earlier calls, and train on all of them, starting from the last solution.
 
         It begins anew where the engine has no warm start: with more than two classes one against the rest, weights of
         rows or classes, a kernel, or logistic loss. A class without rows so far gets no weights, and is predicted for

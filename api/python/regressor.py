@@ -109,12 +109,12 @@ class StreamSVR(RegressorMixin, StreamEstimator):
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "StreamSVR":
-        """Add rows to those of the calls before, and train on them all.
+        """Add rows to the rows of earlier calls, and train on all of them.
 
         Parameters
         ----------
         X, y, sample_weight
-            Those that `fit` takes.
+            Rows, targets and weights in any form that `fit` takes.
 
         Returns
         -------

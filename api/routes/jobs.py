@@ -98,7 +98,7 @@ async def get_job(
     wait_seconds: Annotated[float, Query(ge=0, le=_MOST_WAIT_SECONDS)] = 0,
     after: Annotated[int, Query(ge=0, lt=1 << 63)] = 0,
 ) -> Response:
-    """A job, with live progress; with `wait_seconds` once its `seq` is beyond `after`."""
+    """A job, with live progress. `wait_seconds` delays the answer until the job's `seq` exceeds `after`."""
     feed = context.feed
     text = await (feed.wait(job_id, after, wait_seconds) if wait_seconds else feed.text(job_id))
     return Response(text, media_type="application/json")

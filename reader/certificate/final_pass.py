@@ -163,7 +163,7 @@ class _Pairs:
         return total
 
     def _whole(self) -> Array:
-        """The pairs with the sum of all threads' v; no thread adds rows any more."""
+        """Add up the v of all threads; returns the pairs (w, v). Called once no thread adds rows any more."""
         whole, *others = self._every or [self._make_pairs()]
         while others:
             whole[:, 1] += others.pop()[:, 1]

@@ -62,7 +62,7 @@ class HeldOut:
         self._weights()[row_id] = weight
 
     def _weights(self) -> Array:
-        """The file of weights (n_rows,), made when the first come; 1 for rows that were added without a weight."""
+        """The file of weights (n_rows,), made at the first call; 1 for rows that were added without a weight."""
         if self._weight is None:
             self._weight = new_array(self._weight_file, WEIGHT, (self._n_rows,))
             self._weight[:] = 1.0

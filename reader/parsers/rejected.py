@@ -28,7 +28,7 @@ class Rejected:
             self.first.append(fault())
 
     def join(self, others: "list[Rejected]") -> "Rejected":
-        """The rejected rows of all, as one."""
+        """Add up the rejected rows of several parsers; keep the first faults by line number."""
         joined = Rejected(self.skip)
         all_ = [self, *others]
         joined.rows = sum(each.rows for each in all_)

@@ -103,5 +103,5 @@ class Passes:
             source = Partitioned(dataset, settings.blocks, settings.permute_blocks, settings.maps.early, settings.seed)
             self._source = source
         self.n_rows = dataset.manifest.n_rows
-        # Nobody knew the width while the dataset was being read in.
+        # The width was not known before the dataset was complete.
         self.width = settings.maps.width if len(settings.maps) else dataset.manifest.width

@@ -109,7 +109,7 @@ class Partitioned:
         pieces = np.concatenate([_pieces(dataset, number, seed) for number in range(len(dataset.manifest.blocks))])
         rows: Array = pieces["rows"].astype(np.int64)
         # A map that is applied early makes the same number of additional values of every row.
-        extra = int(maps.made(np.zeros(1, np.int64))[0])
+        extra = int(maps.most_values(np.zeros(1, np.int64))[0])
         self._per_row = PLAIN_ROW + OPTIONAL_COLUMN * (dataset.manifest.weights is not None)
         sizes: Array = packed_bytes(rows, pieces["nnz"] + extra * rows, self._per_row)
         self._blocks = partition(pieces, sizes, blocks)
@@ -121,7 +121,7 @@ class Partitioned:
     def decode(self, location: Array, fetched: FileRange) -> Piece:
         """Check and decode a PART."""
         piece = self._dataset.decode(location, fetched)
-        sizes = row_bytes(self._maps.made(np.diff(piece.rows.indptr)), self._per_row)
+        sizes = row_bytes(self._maps.most_values(np.diff(piece.rows.indptr)), self._per_row)
         return rows_of(piece, sizes, int(location["begin"]), int(location["end"]))
 
     def _in_order(self, seed: int, pass_: int) -> Iterator[tuple[int, Array]]:

@@ -40,10 +40,10 @@ def cluster_run(
     checkpoints: Path | None,
     warm_up: Callable[[State], None] | None,
 ) -> tuple[ProcessRun, Checkpoint | None]:
-    """Make the run directory, and the run, still to be started; and the checkpoint that it goes on from.
+    """Make the run directory and a run, which the caller starts.
 
-    Dual variables stay on the machines. alpha here is what they begin with: that of a checkpoint in the directory
-    `checkpoints`, where the run will leave one, or what `warm_up` makes; without either it is empty.
+    Returns the run, and the checkpoint that it goes on from, or None. Dual variables stay on the machines. alpha here
+    is their start: that of the newest checkpoint in `checkpoints`, else that of `warm_up`, else zeros.
     Raises ServiceError: ray_missing, ray_address, and what `warm_up` does.
     """
     check_machines(plan, settings)

@@ -65,11 +65,11 @@ class Forked:
         return self._handle
 
     def kill(self) -> None:
-        """End it, if it has not ended."""
+        """Kill the process, unless it has ended."""
         self._send(signal.SIGKILL)
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Send SIGTERM to the process."""
         self._send(signal.SIGTERM)
 
     def _send(self, number: signal.Signals) -> None:
@@ -141,18 +141,21 @@ class ForkServer:
             os.close(directory)
 
     def exit_code(self, number: int, waits: bool) -> int | None:
-        """The exit code of the process of this number; None while it runs. `waits`: it has ended, wait for the word."""
+        """The exit code of the process of this number; None while it runs.
+
+        waits   the process has ended: wait until the server reports it
+        """
         with self._talk:
             while self._codes[number] is None and (waits or _has_word(self._socket.fileno(), 0)):
                 self._learn()
             return self._codes[number]
 
     def forget(self, number: int) -> None:
-        """Nobody will ask for its exit code any more."""
+        """Forget the exit code of the process of this number; callers no longer ask for it."""
         self._codes.pop(number, None)
 
     def close(self) -> None:
-        """End it, and all that it has forked."""
+        """Kill the server, and with it the processes that it has forked."""
         self._process.kill()
         self._process.wait()
         with self._talk:

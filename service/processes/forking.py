@@ -140,15 +140,15 @@ class LoadedServer:
             _serve_in_a_fork(descriptor)
 
     def poll(self) -> int | None:
-        """Its exit code; None while it runs."""
+        """The server's exit code; None while it runs."""
         return self._wait(os.WNOHANG)
 
     def wait(self) -> None:
-        """Wait until it has ended."""
+        """Wait until the server has ended."""
         self._wait(0)
 
     def kill(self) -> None:
-        """End it, if it has not ended."""
+        """Kill the server, unless it has ended."""
         if self.poll() is None:
             os.kill(self.pid, signal.SIGKILL)
 
@@ -193,7 +193,7 @@ def _serve_in_a_fork(descriptor: int) -> NoReturn:
 def _serve() -> NoReturn:
     """Serve; in a forked process, do its task and end."""
     die_with_parent()
-    gc.freeze()  # what is there stays: to look through it would copy it into each process
+    gc.freeze()  # collecting the objects that exist now would copy their pages into each process
     task = Forking().serve()
     code = task() if task else None
     if code:

@@ -24,7 +24,7 @@ _POLL_SECONDS = 0.1
 
 
 class Turns(SharedState):
-    """Gives the reader a turn whenever the trainer waits for it, or looks whether it has come further."""
+    """Lets the reader make one step whenever the trainer waits for the reader, or asks whether it has committed."""
 
     def __init__(self, turn: Callable[[], object], *args: Any, **options: Any) -> None:
         super().__init__(*args, **options, wait=lambda _since: turn())  # type: ignore[misc]
@@ -50,7 +50,7 @@ class InlineRun:
         self.lane = read_lane(directory)
 
     def start(self) -> None:
-        """Have the reader bring all that it can before the trainer begins."""
+        """Let the reader fill the cache as far as it can, then make the trainer."""
         with _told():
             self._reader = Reader(self.directory)
             while self._reader.step():
@@ -59,7 +59,7 @@ class InlineRun:
             self._trainer = Trainer(self.directory, self._cache, self._make_shared)
 
     def poll(self) -> bool:
-        """Train; whether all is done, the certificate too."""
+        """Train for a while. Returns True once training has ended and the certificate is made."""
         assert self._trainer is not None, "start() comes first"
         end = time.monotonic() + _POLL_SECONDS
         with _told(), self._history.open("a") as history:

@@ -50,7 +50,7 @@ class WorkerKeeper:
         self._ends_by = 0.0
         self._lock = threading.Lock()
         self._child: Child | None = None
-        # What starts the worker ends with a thread at the latest: this one lasts as long as the process.
+        # A child process dies with the thread that started it. This thread lasts as long as the process.
         self._thread = threading.Thread(target=self._keep, name="worker-keeper", daemon=True)
 
     @property

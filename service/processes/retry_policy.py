@@ -172,7 +172,7 @@ def describe(error: BaseException) -> dict[str, Any]:
     if isinstance(error, ServiceError | StorageError):
         return {"code": error.code, "message": error.message, "hint": error.hint}
     code = OutOfSpace.code if is_full(error) else "io_error" if isinstance(error, OSError) else INTERNAL
-    # Not the whole text: it names files of this machine.
+    # The whole text would show names of files on this machine.
     return {"code": code, "message": getattr(error, "strerror", None) or type(error).__name__, "hint": ""}
 
 

@@ -48,10 +48,12 @@ def prepare_run(
 ) -> Checkpoint | None:
     """Lay out a run directory: state files, which `warm_up` may fill if the run starts anew, and run.json.
 
-    `fitted`: feature maps to be used; None: they are fitted to the dataset. `is_on_disk`: the directory is, for want of
-    memory.
-    Checkpoints are made in the directory `checkpoints`. If there is a sound one already, the run goes on from it: that
-    is what comes back. Raises ServiceError `dataset_changed`.
+    checkpoints  directory in which the run makes checkpoints
+    fitted       feature maps to use; None: maps are fitted to the dataset here
+    is_on_disk   whether the directory is on disk because memory had no room
+
+    Returns the sound checkpoint from which the run goes on, None if there is none. Raises ServiceError
+    `dataset_changed`.
     """
     directory.mkdir(parents=True)
     axes = plan.axes if isinstance(plan, JobPlan) else (1,)

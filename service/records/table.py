@@ -78,7 +78,10 @@ def _unpack(row: sqlite3.Row) -> dict[str, Any]:
 
 
 def unpack(name: str, packed: str) -> Any:
-    """Read a column of JSON; numbers that are not finite become None, and damaged JSON the value in JSON_COLUMNS."""
+    """Parse the JSON of a column. Numbers that are not finite become None.
+
+    Returns the column's default in JSON_COLUMNS if the JSON is damaged.
+    """
     try:
         value = json.loads(packed, parse_constant=lambda _: None)
     except ValueError:

@@ -30,7 +30,7 @@ class Remote:
 
     @property
     def path(self) -> str:
-        """The path of its route."""
+        """The path of the route of this dataset, job or model."""
         return f"/v1/{self._FOLDER}/{quote(self.id, safe='')}"
 
     def refresh(self) -> Self:
@@ -39,7 +39,7 @@ class Remote:
         return self
 
     def delete(self) -> None:
-        """Delete it in the service."""
+        """Delete this dataset, job or model in the service."""
         self._connection.json("DELETE", self.path)
 
     def __repr__(self) -> str:
@@ -52,7 +52,7 @@ class RemoteDataset(Remote):
     _FOLDER = "datasets"
 
     def wait(self, poll_seconds: float = _PAUSE_SECONDS) -> Self:
-        """Wait until it has been read in. Raises ServiceError for what went wrong."""
+        """Wait until the service has read the dataset in. Raises ServiceError if reading failed."""
         while self.refresh().view["state"] == "ingesting":
             time.sleep(poll_seconds)
         if failure := self.view.get("failure"):

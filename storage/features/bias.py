@@ -22,7 +22,7 @@ class Bias(FeatureMap):
     def width(self, shape: Shape) -> int:
         return shape.width + 1
 
-    def made(self, lengths: Array) -> Array:
+    def most_values(self, lengths: Array) -> Array:
         return lengths + 1
 
     def mean_square(self, before: float) -> float:

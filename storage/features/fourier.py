@@ -45,7 +45,7 @@ class Fourier(FeatureMap):
     def width(self, _shape: Shape) -> int:
         return self.dimension
 
-    def made(self, lengths: Array) -> Array:
+    def most_values(self, lengths: Array) -> Array:
         return np.full_like(lengths, self.dimension)
 
     def sizes(self, _shape: Shape) -> Mapping[str, int]:

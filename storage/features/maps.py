@@ -143,10 +143,10 @@ class FeatureMaps:
     def _n_early(self) -> int:
         return next((number for number, each in enumerate(self.maps) if each.map.expands), len(self.maps))
 
-    def made(self, lengths: Array) -> Array:
-        """For rows of `lengths` (n,) int64 values, the most values that each can have once mapped."""
+    def most_values(self, lengths: Array) -> Array:
+        """Upper bounds (n,) of the number of values in mapped rows, for rows with `lengths` (n,) int64 values."""
         for each in self.maps:
-            lengths = each.map.made(lengths)
+            lengths = each.map.most_values(lengths)
         return lengths
 
     @property
@@ -156,7 +156,7 @@ class FeatureMaps:
 
     def check_row(self, longest: int) -> None:
         """Raises FeaturesError if the maps make too many features of a row of `longest` features."""
-        made = int(self.made(np.array([longest], np.int64))[0])
+        made = int(self.most_values(np.array([longest], np.int64))[0])
         if made > MOST_MADE:
             raise FeaturesError(
                 "features_range",

@@ -35,7 +35,7 @@ class Pairs(FeatureMap):
         pairs = shape.width * (shape.width + 1) // 2 if self.is_exact(shape) else 1 << self.bits
         return shape.width + pairs
 
-    def made(self, lengths: Array) -> Array:
+    def most_values(self, lengths: Array) -> Array:
         return lengths + lengths * (lengths + 1) // 2
 
     def check(self, shape: Shape) -> None:
@@ -49,7 +49,7 @@ class Pairs(FeatureMap):
         is_exact, thread = self.is_exact(shape), threading.local()
 
         def apply(rows: Features) -> Features:
-            most = int(self.made(np.diff(rows.indptr)).sum())
+            most = int(self.most_values(np.diff(rows.indptr)).sum())
             indptr, indices, values = np.empty(rows.n_rows + 1, INDPTR), np.empty(most, INDEX), np.empty(most, VALUE)
             if is_exact:
                 end = make_pairs(*rows, shape.width, self.squares, indptr, indices, values)

@@ -82,8 +82,8 @@ class FeatureMap:
         """The shape of mapped rows, given that of the rows before."""
         return Shape(self.width(before), before.base)
 
-    def made(self, lengths: Array) -> Array:
-        """For rows of `lengths` (n,) int64 values, the most values that each can have once mapped."""
+    def most_values(self, lengths: Array) -> Array:
+        """Upper bounds (n,) of the number of values in mapped rows, for rows with `lengths` (n,) int64 values."""
         return lengths
 
     def mean_square(self, before: float) -> float:

@@ -30,7 +30,7 @@ class Visited:
             yield rows, order
             return
         lengths = np.diff(rows.indptr)[order].astype(np.int64)
-        ends = np.cumsum(self.maps.made(lengths))
+        ends = np.cumsum(self.maps.most_values(lengths))
         begin = 0
         while begin < len(order):
             before = ends[begin - 1] if begin else 0

@@ -43,7 +43,7 @@ class WeightedDegree(FeatureMap):
     def width(self, shape: Shape) -> int:
         return shape.strings * _offsets(self.degree)[-1]
 
-    def made(self, lengths: Array) -> Array:
+    def most_values(self, lengths: Array) -> Array:
         # Each base of a word begins at most one j-mer of each length.
         return lengths * BASES_A_WORD * self.degree
 

@@ -1,4 +1,4 @@
-"""The head of a model: what can be read quickly, without its weights."""
+"""The head of a model: labels, features and options, which are read quickly, without the weights."""
 
 import zipfile
 from collections.abc import Mapping
@@ -17,10 +17,10 @@ class ModelHead:
     """A model without its arrays. Fields not listed here are those of `Model`.
 
     n_features   features of the rows that the model takes, numbered from `index_base` on
-    probability  "sigmoid" or "logistic": how decision values become probabilities; None: they do not
+    probability  "sigmoid" or "logistic": how decision values become probabilities; None: the model gives none
     maps         name and options of each feature map that the job asked for
     is_listed    whether the model has weights only of features that it lists, because features are far apart
-    gamma, n_vectors  of a kernel machine, else None
+    gamma, n_vectors  kernel width and number of support vectors of a kernel machine; None for a linear model
     """
 
     labels: tuple[Label, ...]

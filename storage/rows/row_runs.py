@@ -30,7 +30,7 @@ def runs_of(first: Array, rows: Array) -> Array:
 
 
 def written_ids(runs: Array, ids: Array) -> Array:
-    """Written ids (n,) of the rows whose present ids are `ids` (n,)."""
+    """Translate the rows' positions `ids` (n,) into the ids (n,) with which the rows were written."""
     begins = np.cumsum(runs[:, 1]) - runs[:, 1]
     run = np.searchsorted(begins, ids, side="right") - 1
     return runs[run, 0] + (ids - begins[run])

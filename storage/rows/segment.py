@@ -62,7 +62,7 @@ def used_bytes(buffer: bytes | memoryview, begin: int = 0) -> int:
 
 
 def most_rows(segment_bytes: int) -> int:
-    """Rows without values that fit in a segment of the given size."""
+    """An upper bound of the number of rows in a segment of this size: as many as fit if rows have no values."""
     return room(segment_bytes) // PLAIN_ROW
 
 

@@ -31,25 +31,25 @@ def telling(run: Path) -> Iterator[None]:
 def _end(run: Path, error: StorageError) -> NoReturn:
     leave_word(run, error.code, error.message, error.hint)
     say(error.message)
-    # Not by Python's own end: where the disk does not take what is yet to be written, that has a code of its own.
+    # sys.exit would flush files first; if the disk refuses that, Python ends with another exit code.
     os._exit(error.exit_code or 1)
 
 
 def say(message: str) -> None:
-    """Tell the log of the job, if its disk has room: a process does not end for what it cannot say."""
+    """Write a line to the log of the job. A full disk is ignored: it must not end the process."""
     with suppress(OSError):
         print(message, file=sys.stderr, flush=True)
 
 
 def leave_word(run: Path, code: str, message: str, hint: str) -> None:
-    """Leave what `told` is to say."""
-    # It may be the disk that has no room.
+    """Write code, message and hint to the file that `told` reads."""
+    # The disk may be full: then `told` goes by the exit code.
     with suppress(OSError):
         (run / _FILE).write_text(json.dumps({"code": code, "message": message, "hint": hint}))
 
 
 def told(run: Path, exit_code: int) -> dict[str, Any] | None:
-    """Code, message and hint of what a process of the run ended with, None if it did not end by `telling`."""
+    """Code, message and hint of the error that ended a process of the run; None if it did not end within `telling`."""
     try:
         return json.loads((run / _FILE).read_bytes())
     except (FileNotFoundError, ValueError):

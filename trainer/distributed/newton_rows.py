@@ -77,7 +77,7 @@ class ShardRows:
 
 
 def _times(request: Request, shards: int) -> Request:
-    """The request with sigma times the number of shards."""
+    """Multiply each sigma of the request by the number of shards, as the shard's alpha is scaled."""
     return replace(
         request,
         centres={number: shards * sigma for number, sigma in request.centres.items()},
@@ -87,7 +87,7 @@ def _times(request: Request, shards: int) -> Request:
 
 
 def _divided(reply: Reply, shards: int) -> Reply:
-    """The reply in numbers of the problem."""
+    """Scale the sums of the reply back to the whole problem."""
     for system in reply.systems.values():
         system.scale(1.0 / shards)
     return replace(

@@ -1,4 +1,4 @@
-"""A trainer whose rows are a shard of the problem's: it works round by round, until the machine's agent says stop.
+"""The trainer of one shard of a job's rows: it works round by round, until the machine's agent orders the end.
 
 python -m streamsvm.trainer.distributed.shard RUN_DIRECTORY
 """

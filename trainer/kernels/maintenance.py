@@ -116,7 +116,7 @@ def merge(i: int, j: int, p: int, batch_order: Array, Qii: Array, gamma: float, 
         inner[r, j] = inner[j, r]
     inner[j, j] = norms[j] = square
     _move(i, j, h, vectors)
-    # This coefficient of k(z, .) leaves the smallest distance to the sum of the two.
+    # With this coefficient k(z, .) is as near as it can be to the sum of the two terms that it replaces.
     beta[j] = total * (m * k ** ((1.0 - h) * (1.0 - h)) + (1.0 - m) * k ** (h * h))
     vectors.row[j] = MERGED
     vectors.figures[MERGES] += 1.0

@@ -1,7 +1,7 @@
 """The exact line search: along a direction, phi has a slope that rises and, for most losses, is piecewise linear."""
 
 _MOST = 60  # evaluations
-_ENOUGH = 1e-10  # of the slope at 0
+_ENOUGH = 1e-10  # the search ends once |slope| is at most this share of |slope at 0|
 
 
 class LineSearch:

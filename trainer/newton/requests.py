@@ -1,4 +1,4 @@
-"""What Newton steps ask of the rows, and what the rows answer: sums over them, which several machines can add up.
+"""Requests of Newton steps to the rows, and the replies: sums over the rows, which several machines can add up.
 
 `OwnRows` (own_rows.py) are the rows of one machine. A cluster's coordinator sends a request to each of its machines and
 adds up their replies; the steps are the same for both.
@@ -69,14 +69,14 @@ class Slope(NamedTuple):
 Looked = tuple[Figures, ...] | Slope
 
 
-class Looks(Enum):
-    """Questions that rows answer by their m and the change of m; no scan is needed.
+class LookKind(Enum):
+    """Questions about a task that each row answers from its m and the change of m, without a scan.
 
-    BEGIN  take the products as m; figures of the centre, and of the alpha at m
-    POINT  take the products as m; figures there
-    SLOPE  the slope at m + t change
-    MOVE   add t change to m; figures there
-    CHECK  figures at m + change with the alpha of m, and those at m
+    BEGIN  replace m by the products; return the figures of the centre, then of the alpha at m
+    POINT  replace m by the products; return the figures at m
+    SLOPE  return the slope at m + t change
+    MOVE   add t change to m; return the figures at the new m
+    CHECK  return the figures at m + change with the alpha that belongs to m, then the figures at m
     """
 
     BEGIN = "begin"
@@ -87,9 +87,9 @@ class Looks(Enum):
 
 
 class Look(NamedTuple):
-    """A question about a task, whose alpha is that of this sigma."""
+    """A question about a task. The rows compute its alpha from m, the centre and this sigma."""
 
-    kind: Looks
+    kind: LookKind
     sigma: float
     t: float = 0.0
 

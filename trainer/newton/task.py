@@ -7,7 +7,7 @@ import numpy as np
 
 from streamsvm.storage.rows.csr import Array
 from streamsvm.trainer.newton.line_search import LineSearch
-from streamsvm.trainer.newton.requests import Asks, Figures, Look, Looked, Looks, Product, Slope
+from streamsvm.trainer.newton.requests import Asks, Figures, Look, Looked, LookKind, Product, Slope
 from streamsvm.trainer.problem.losses import Loss
 from streamsvm.trainer.problem.objective import relative_gap
 
@@ -20,7 +20,7 @@ _MOST_STEPS = 400  # a task that takes more is given up
 _MOST_CHECKS = 8  # checks of v, the w of alpha; after so many w is the result: rounding keeps the two apart
 _STEPS_FROM_POINT = 10  # after so many, m is computed anew from w: it has been added up step by step
 
-_LOOKS = {Asks.STEP: Looks.SLOPE, Asks.CHECK: Looks.CHECK, Asks.POINT: Looks.POINT}
+_LOOKS = {Asks.STEP: LookKind.SLOPE, Asks.CHECK: LookKind.CHECK, Asks.POINT: LookKind.POINT}
 
 IsNear = Callable[[float, float], bool]  # whether M+ - M- and the relative gap are near enough
 
@@ -41,10 +41,10 @@ class Left(NamedTuple):
 class TaskSteps:
     """A task's state between requests. The rows have m and the centre (task_rows.py); alpha follows from them.
 
-    w (features,) and sigma
-    centre_w (features,): the w of the centre, the result if training ended now; `reached` are the figures there
-    centre  sigma of the alpha that is to become the centre of the rows; None: they have it already
-    product, look  what is to be asked next; None: nothing
+    w, sigma       the present w (features,) and the present sigma
+    centre_w       (features,) the w of the centre, the result if training ended now
+    centre         sigma of the alpha that the rows are to make their centre next; None: they keep their centre
+    product, look  the product and the question of the next request; None: the request has none
     """
 
     def __init__(self, loss: Loss, centre_w: Array, is_near: IsNear, left: Left | None = None) -> None:
@@ -72,21 +72,21 @@ class TaskSteps:
         if self._left is not None:
             _, self.sigma, self._most_sigma, self._steps_at_centre, self._checks = self._left
         self._ask(self.w, Asks.POINT)
-        self.look = Look(Looks.BEGIN, self.sigma)
+        self.look = Look(LookKind.BEGIN, self.sigma)
 
     def take(self, looked: Looked) -> None:
-        """Called with the answer to `look`."""
+        """Go on with the answer to `look`."""
         if isinstance(looked, Slope):
             self._search_on(looked)
             return
         assert self.look is not None
         asked, self.look, self.found = self.look, None, looked[-1]
-        if asked.kind is Looks.BEGIN:
+        if asked.kind is LookKind.BEGIN:
             self.reached = looked[0]
             self._centre_D = self.reached.dual - float(self.centre_w @ self.centre_w) / 2.0
-        elif asked.kind is Looks.MOVE:
+        elif asked.kind is LookKind.MOVE:
             self.w = self.w + asked.t * self._vector
-        elif asked.kind is Looks.CHECK:
+        elif asked.kind is LookKind.CHECK:
             self._check(looked[0])
 
     def take_sums(self, v: Array, make_direction: Callable[[Array], Array]) -> None:
@@ -188,10 +188,10 @@ class TaskSteps:
     def _begin_search(self, slope: float) -> None:
         self._search = LineSearch(slope)
         self._slope_of_w, self._squared = float(self.w @ self._vector), float(self._vector @ self._vector)
-        self.look = Look(Looks.SLOPE, self.sigma, self._search.t)
+        self.look = Look(LookKind.SLOPE, self.sigma, self._search.t)
 
     def _search_on(self, of_rows: Slope) -> None:
         """Go on with the search by the derivatives of phi at w + t vector."""
         search, t = self._search, self._search.t
         search.take(self._slope_of_w + t * self._squared - of_rows.first, self._squared + of_rows.second)
-        self.look = Look(Looks.MOVE if search.has_ended else Looks.SLOPE, self.sigma, search.t)
+        self.look = Look(LookKind.MOVE if search.has_ended else LookKind.SLOPE, self.sigma, search.t)

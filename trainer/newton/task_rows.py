@@ -1,19 +1,19 @@
-"""What a task keeps of each row while Newton steps last, and its answers to questions about them."""
+"""The numbers that a task keeps for each row during Newton steps, and the answers that it computes from them."""
 
 import numpy as np
 
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.newton.requests import Figures, Look, Looked, Looks, Slope
+from streamsvm.trainer.newton.requests import Figures, Look, Looked, LookKind, Slope
 from streamsvm.trainer.newton.rows import RowLabels, chunks
 from streamsvm.trainer.problem.losses import Loss
 from streamsvm.trainer.problem.tasks import RowTerms
 
 
 class TaskRows:
-    """A task's m and centre of each row. alpha and h follow from them and are not kept: `proximal` computes them.
+    """m and centre of each row in a task. `proximal` computes alpha and h from them when they are needed.
 
-    centre (n,): an alpha in its box, changed in place
-    change (n,) is what a scan fills: products, times the row's sign in classification; or m
+    alpha   (n,) in its box: the first centre, changed in place
+    change  (n,) filled by a scan: the products of the rows, times the row's sign in classification; or m itself
     """
 
     def __init__(self, loss: Loss, labels: RowLabels, C: Array, alpha: Array) -> None:
@@ -33,18 +33,18 @@ class TaskRows:
             self._centre[chunk], _ = self.proximal(self._labels.terms(self._C, chunk), chunk, sigma)
 
     def answer(self, look: Look) -> Looked:
-        """See `Looks`."""
-        if look.kind is Looks.SLOPE:
+        """Answer a question, see `LookKind`."""
+        if look.kind is LookKind.SLOPE:
             return self._slope(look)
-        if look.kind is Looks.CHECK:
+        if look.kind is LookKind.CHECK:
             self.change += self._m  # m at v: no third array is needed
             return self._evaluate(look, self.change, alpha_of=self._m), self._evaluate(look, self._m)
-        if look.kind is Looks.MOVE:
+        if look.kind is LookKind.MOVE:
             for chunk in self._chunks:
                 self._m[chunk] += look.t * self.change[chunk]
         else:
             self._m[:] = self.change
-        before = (self._evaluate(look, self._m, at_centre=True),) if look.kind is Looks.BEGIN else ()
+        before = (self._evaluate(look, self._m, at_centre=True),) if look.kind is LookKind.BEGIN else ()
         return *before, self._evaluate(look, self._m)
 
     def _slope(self, look: Look) -> Slope:

@@ -13,9 +13,9 @@ from streamsvm.trainer.problem.tasks import RowTerms, Tasks
 
 
 class Objective(Protocol):
-    """m, alpha, `dots` are (n, width), sums (n_figures,).
+    """The primal and dual terms of n rows. m, alpha and `dots` are (n, width), sums over the rows (n_figures,).
 
-    tasks    whose objective it is
+    tasks    the tasks whose objective this is
     resting  (n_kinds, width): the bound of alpha, beside 0, at which the sign of its gradient can keep a row; in
              regression its negative is another
     has_rest whether rows may rest at bounds; with logistic loss all are between them at the optimum
@@ -35,10 +35,10 @@ class Objective(Protocol):
         """The alpha inside its bounds that is nearest to this one."""
 
     def losses(self, terms: RowTerms, m: Array) -> Array:
-        """Sums of C_i loss_i."""
+        """The sum over the rows of C_i loss_i(m_i), for each task."""
 
     def dual(self, terms: RowTerms, alpha: Array) -> Array:
-        """Sums of d_i(alpha_i)."""
+        """The sum over the rows of the dual terms d_i(alpha_i), for each task."""
 
     def extremes(self, terms: RowTerms, m: Array, alpha: Array) -> tuple[Array, Array]:
         """M+ and M-: largest and smallest projected gradient; -inf and inf without rows."""

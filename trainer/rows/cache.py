@@ -121,7 +121,8 @@ class ResidentRows:
     segments  ids of all segments in the cache
     """
 
-    is_open = has_active = True  # memory does not fail, and active rows need no copy of their own
+    # Unlike a disk, memory does not fail. Sweeps over active rows read these where they are, without a copy.
+    is_open = has_active = True
     n_aside = 0
 
     def __init__(self, cursor: Cursor, lent: int = 1) -> None:

@@ -23,12 +23,12 @@ from streamsvm.trainer.rows.mixture import READS, IsActive, ReadAhead
 class DiskRows:
     """`collect` what a pass brings, `seal` it, then sweep: over all rows, or those `set_aside` in the sweep before.
 
-    directory   on the disk to use, or None: nothing is kept
-    row_cache   rows that an earlier job kept, and where those of this job are kept for the next; None: nowhere
+    directory   on the disk to use; None: no rows are kept on disk
+    row_cache   holds decoded rows of an earlier job, and takes those of this job for the next; None: no cache
     lent        windows that may be in use at a time
     n_rows      rows collected so far
     is_open     False after the disk has failed, or was full or slow
-    slowdowns   codes of storage.run.slowdowns: why it is closed, or slower than it could be
+    slowdowns   codes of storage.run.slowdowns: why the store is closed, or slower than it could be
     has_active  sweeps over active rows read the n_aside rows that were set aside, instead of all rows
     """
 

@@ -115,7 +115,7 @@ class Picks:
             self._rule[:3] = self._rule[1], 0.0, 0.0
 
     def resumable(self) -> dict[str, Array]:
-        """The arrays from which new Picks go on, in `cursor.checkpoints.kept`."""
+        """The arrays from which the next attempt goes on: its `Picks` find them in `cursor.checkpoints.kept`."""
         return {"gone": self._gone, "paper_rule": self._rule, "paper_pass": np.array([self._pass])}
 
 

@@ -1,4 +1,4 @@
-"""StreamSVM's trainer loop as printed, on picks from one segment."""
+"""The trainer loop of the StreamSVM paper, over rows drawn at random from one segment."""
 
 from typing import NamedTuple
 

@@ -104,7 +104,7 @@ class SweepStatistics:
 class DualStatistics:
     """Collects the sums that kernels return and makes a pass's `Progress` of them.
 
-    kept  arrays of `resumable`, to go on from there; without them: from the start
+    kept  arrays of `resumable` from which to go on; empty: statistics start at zero
     owed  visits still due for the rows that have streamed by; updates: visits so far
     """
 
@@ -124,7 +124,7 @@ class DualStatistics:
         """Count visits to so many rows, with these sums."""
         self.updates += updates
         self._M_plus, self._M_minus = np.maximum(self._M_plus, sums.M_plus), np.minimum(self._M_minus, sums.M_minus)
-        # Not in place: momentum goes back to the arrays that `of_alpha` returned.
+        # New arrays, since momentum may restore the ones that `of_alpha` returned.
         self._curvature = self._curvature + sums.curvature
         self._free_rows = self._free_rows + sums.freed
 

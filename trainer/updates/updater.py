@@ -66,7 +66,7 @@ class CoordinateUpdater:
         self.note(rows.row_id[order], visits.score)
 
     def rests_beyond(self, row_id: Array, visits: Visits, above: float, below: float) -> Array:
-        """Which of the rows (k,) just visited have |G| above `above` at alpha_i = 0, or above -below at U_i: (k,) bool.
+        """Whether each row just visited has |G| above `above` at alpha_i = 0, or above -below at U_i: (k,) bool.
 
         LIBLINEAR shrinks these; `above` and `below` are M+ and M- of the round before (Hsieh et al. 2008, algorithm 3).
         In regression the larger of the two counts (Ho, Lin 2012, section 3.2).
@@ -98,7 +98,7 @@ class CoordinateUpdater:
         return Visits(score, NO_REST, NO_REST, self._of_all(sums))
 
     def _of_all(self, sums: Sums) -> Sums:
-        """From sums of the tasks as they are packed, those of all tasks."""
+        """Unpack sums: from one place for each packed task to one place for each task."""
         each = zip(sums, (-np.inf, np.inf, 0.0, 0.0, 0.0, 0.0), strict=True)
         return Sums(*(self.variables.figures_of_all(*one) for one in each))
 
@@ -129,7 +129,10 @@ def gathered(rows: Segment, order: Array, notes: Notes, sums: KernelSums) -> Vis
 
 
 def joined(some: list[Visits], count: int) -> Visits:
-    """The visits of several batches as one; `count` is the length of arrays of figures, for an empty list."""
+    """Join the visits of several batches: concatenate their arrays, add up their sums.
+
+    count   length of the arrays of sums (`Tasks.n_figures`), needed if the list is empty
+    """
     sums = Sums.none(count)
     for visits in some:
         sums = sums.plus(visits.sums)
@@ -156,7 +159,10 @@ def make_variables(
     score: int = GAP,
     asks_rest: bool = False,
 ) -> Parts:
-    """Make them. alpha (n_rows, width) and w (features, width) change in place. See Variables and CoordinateUpdater."""
+    """Make variables, statistics and updater of a solver. See Variables and CoordinateUpdater.
+
+    alpha (n_rows, width) and w (features, width) change in place.
+    """
     variables = Variables(settings.tasks, alpha, w, scratch_w, is_converged)
     statistics = DualStatistics(variables, kept)
     updater = CoordinateUpdater(variables, statistics, note, settings.visited, score, asks_rest)

@@ -71,7 +71,7 @@ class Variables:
         self._leave_others(self._unconverged())
 
     def figures_of_all(self, figures: Array, others: float) -> Array:
-        """Figures (count,) of all tasks, from those of the packed tasks; `others` for tasks that are not packed."""
+        """Unpack figures, one for each column of the packed w, to (count,); tasks without a column get `others`."""
         if self.count == 1:
             return figures
         of_all = np.full(self.count, others)
@@ -79,7 +79,7 @@ class Variables:
         return of_all
 
     def figures_of_packed(self, figures: Array) -> Array:
-        """Figures of the packed tasks, from those (count,) of all tasks; 0 for a task that is not trained."""
+        """Pack figures (count,): one number for each column of the packed w, 0 for a task that is not trained."""
         if self.count == 1:
             return figures
         packed = np.zeros(self.w.shape[1])

@@ -1,9 +1,9 @@
 """Splice sites: which GT of a genome is the start of an intron?"""
 
 # %%
-# The sequences are made up, in the way of the real task. A window has GT in its middle, as every donor site has.
-# One window in ten is a donor site: there a motif is around GT. The motif has two forms.
-# Of the other windows half are noise. Half are near misses: each letter is of one form or of the other.
+# The sequences are random and imitate the real task. Every window has GT in its middle, as every donor site has.
+# One window in ten is a donor site: its GT stands within a motif, which has two forms.
+# Half of the other windows are noise. The other half are near misses: they take each letter from either form.
 
 from collections.abc import Iterator
 

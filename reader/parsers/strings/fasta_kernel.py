@@ -19,7 +19,8 @@ SHORT, EMPTY, LONG, NO_HEADER, NOT_A_BASE, BAD_BYTE, LABEL_MISSING, BAD_LABEL, L
 STATE_SIZE = 16
 # RECORD: what the next line belongs to.
 BEFORE, OPEN, LEFT_OUT, PLAIN = 0, 1, 2, 3
-# LABELS: how labels of headers are read. WANTED: a label that is missing, or no number, becomes NaN.
+# Values of LABELS. WANTED: a label that is missing, or no number, becomes NaN. NUMBERS: every header needs a number.
+# TEXTS: every header needs a label, which is kept as text.
 WANTED, NUMBERS, TEXTS = 0, 1, 2
 
 BASES = "ACGT"

@@ -95,7 +95,7 @@ def shown(names: Sequence[str]) -> str:
 
 
 def _by_name(like: dict[str, Any], names: Sequence[str], aside: Sequence[int]) -> Match:
-    # What runs at the speed of C does it: there may be hundreds of thousands of names. Most stand as in training.
+    # Comparing whole lists is fast, also for hundreds of thousands of names. Mostly the columns stand as in training.
     places = [place for place in range(len(names)) if place not in aside]
     if len(places) == len(like["columns"]) and [names[place] for place in places] == like["columns"]:
         return Match(_columns(like, places), [])

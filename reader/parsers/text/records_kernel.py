@@ -11,7 +11,7 @@ from streamsvm.storage.rows.csr import Array
 PLACE, COLUMNS, FAULT = range(3)
 
 QUOTE, NEWLINE, RETURN, SPACE, TAB = 34, 10, 13, 32, 9
-_MOST = 7  # bytes of a short span: the eighth byte of its key is its length
+_MOST = 7  # most bytes of a short span: its key of 8 bytes has these, and the length in the last
 
 # find_records reads the whole records of text[begin:end]:
 #

@@ -47,13 +47,13 @@ def shard_names(uid: str, machines: int) -> list[str]:
 
 
 def stripe_bytes_for(files: Sequence[SourceFile], machines: int) -> int:
-    """Stripes that are large, and enough of them for all machines."""
+    """Bytes of a stripe: large, but small enough that every machine gets several stripes."""
     each = sum(file.size for file in files) // (_STRIPES * machines)
     return min(max(each, _LEAST_STRIPE_BYTES), STRIPE_BYTES)
 
 
 def write_origin(directory: Path, origin: Origin) -> None:
-    """Keep it beside the manifest, durably; what is settled the dataset itself says."""
+    """Write the origin durably beside the manifest, without `settled`: the dataset's own files hold that."""
     content = {
         "files": [asdict(file) for file in origin.files],
         "options": asdict(origin.options),

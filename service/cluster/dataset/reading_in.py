@@ -21,7 +21,8 @@ Report = Callable[[dict[int, dict[str, int]]], None]
 
 
 class ReadingIn:
-    """`run` it, then `settle`; leaving the context ends the agents, and drops what was read in unless it was settled.
+    """Has machines read a source in. Callers `run`, then `settle`. Leaving the context ends the agents; it also drops
+    the shards, unless they were settled.
 
     report  receives how far each machine is, several times a second
     Raises ServiceError: machines_range, node_version, machine_lost, and what is wrong with the data.
@@ -67,7 +68,7 @@ class ReadingIn:
         return all_, shards
 
     def settle(self, manifest: Manifest) -> None:
-        """Have the machines keep their shards, as those of this dataset."""
+        """Have the machines keep their shards as shards of the dataset that this manifest describes."""
         for number, agent in self._agents.items():
             shard = shard_manifest(manifest, number)
             self._ray.get(agent.settle.remote(self.origin.names[number], shard), timeout=CALL_SECONDS)

@@ -112,7 +112,7 @@ def _write(staged: Path, origin: Origin, manifest: Manifest, shards: Sequence[Re
         write_words(staged, reduce(_with_words, words))
     lengths = zip_longest(*(shard.profile.lengths for shard in shards if shard.profile is not None), fillvalue=0)
     scales = () if statistics is None else far_scales(statistics)
-    # Nobody knows which rows are the longest: shards count rows from 0 each.
+    # The profile lists no longest rows: each shard counts its rows from 0, so that their numbers are no ids here.
     told = origin.settled.warnings
     profile = Profile(
         manifest.n_rows, tuple(map(sum, lengths)), (), features.frequent, features.counted_rows, scales, told

@@ -44,11 +44,11 @@ class Machine:
     # Shards
 
     def shards(self) -> list[str]:
-        """The names of those that are complete."""
+        """The names of the complete shards on this machine."""
         return sorted(path.name for path in self._settings.datasets.iterdir() if not path.name.startswith("."))
 
     def receive(self, shard: str, file: str, piece: bytes, is_first: bool) -> None:
-        """A piece of a file of a shard. Raises OSError."""
+        """Write a piece of a file of a shard, the first one to a new file. Raises OSError."""
         path = staged_path(self._settings.datasets / shard) / file
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb" if is_first else "ab") as out:
@@ -63,7 +63,7 @@ class Machine:
             raise fault
 
     def settle(self, shard: str, manifest: Manifest) -> None:
-        """Keep what was read in as the shard of this manifest. Raises DatasetCorrupt if its blocks are others."""
+        """Keep the shard that was read in under this manifest. Raises DatasetCorrupt if that lists other blocks."""
         assert self._reading is not None
         try:
             self._reading.settle(manifest)
@@ -157,9 +157,9 @@ class Machine:
 
 
 def _tidy(directory: Path) -> None:
-    """Remove what nobody has used for a week: shards of datasets deleted elsewhere, and files of jobs that never ended.
+    """Remove files unused for a week: shards of datasets deleted elsewhere, and files of jobs that never ended.
 
-    Not a part of a dataset that the service has no copy of: it stays until it is dropped.
+    A shard that was read in here stays until it is dropped, since the service has no copy of it.
     """
     for path in directory.iterdir():
         with contextlib.suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""Plans what a machine runs on its shard: alpha and C are sigma times those of the problem, see storage.run.rounds."""
+"""Plans the run of a machine on its shard: there alpha and C are multiplied by sigma, see storage.run.rounds."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -14,14 +14,14 @@ from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.state import RUN_FILE, State
 
-# What ends a pass: of a machine that is alone what is wanted of the job, of others a share of their rows' gap.
+# A pass ends at the job's targets on a machine that is alone, else once its rows' gap has fallen to this share.
 _ALONE, _IN_ROUNDS = {"share_of_gap": 0.0}, {"share_of_gap": 0.75, "tolerance": None, "relative_gap": None}
 _NO_END = 1 << 62  # passes
 _LESS = 1.0 - 2.0**-51  # makes up for rounding
 
 
 def shard_plan(begin: Begin, manifest: Any) -> JobPlan:
-    """The lanes that are run, on the shard, with sigma times C."""
+    """Plan the running lanes on the shard, with sigma times C."""
     spec = JobSpec.model_validate(begin.spec)
     C = [begin.machines * each for each in spec.C] if isinstance(spec.C, list) else begin.machines * spec.C
     own = {"C": C, "max_passes": _NO_END, "max_seconds": None}
@@ -29,7 +29,7 @@ def shard_plan(begin: Begin, manifest: Any) -> JobPlan:
 
 
 def beginning_at(alpha: Array | None, sigma: float, plan: JobPlan) -> Callable[[State], None]:
-    """What makes a state begin with this alpha of the problem; None: with zeros."""
+    """Return a function that fills a new state with sigma times this alpha; without alpha the state stays zero."""
 
     def begin(state: State) -> None:
         if alpha is not None and alpha.shape == state.alpha.shape:
@@ -40,7 +40,7 @@ def beginning_at(alpha: Array | None, sigma: float, plan: JobPlan) -> Callable[[
 
 
 def scaled(alpha: Array, sigma: float, plan: JobPlan) -> Array:
-    """alpha of the problem as a machine has it. Rounding must not leave the box."""
+    """Multiply alpha of the whole problem by sigma for the machine's trainer. Rounding must not leave the box."""
     found = alpha * sigma
     if plan.spec.loss.startswith("squared"):
         return np.asarray(found)
@@ -52,7 +52,7 @@ def scaled(alpha: Array, sigma: float, plan: JobPlan) -> Array:
 
 
 def tell_of_shard(directory: Path, begin: Begin, whole_steps: bool) -> None:
-    """Say in run.json that the rows of reader and trainer are a shard of the problem's."""
+    """Add to run.json that reader and trainer work on one shard of the rows, and when a pass over it ends."""
     told: dict[str, Mapping[str, Any]] = json.loads((directory / RUN_FILE).read_bytes())
     reader = {**told["reader"], "part_rows": begin.rows.tolist()}
     rounds = {"shards": begin.machines, "whole_steps": whole_steps, **(_ALONE if begin.is_alone else _IN_ROUNDS)}

@@ -39,7 +39,7 @@ class Leftovers:
         os.close(reading)
 
     def remove(self) -> None:
-        """The directory is gone when it returns."""
+        """Remove the directory before returning."""
         shutil.rmtree(self._directory, ignore_errors=True)
         os.close(self._writing)
 
@@ -56,9 +56,11 @@ class ReadIn:
 
 
 class ShardReading:
-    """Reads in a thread; look at `state`, then `settle` or `remove` it. What is not settled goes with the process.
+    """Reads a shard in a thread. Callers poll `state`, then keep the shard by `settle` or remove it by `remove`.
 
-    directory  a shard is to be; nothing is there yet
+    A shard that was not settled is removed when the process ends.
+
+    directory  where `settle` puts the shard; it does not exist yet
     """
 
     def __init__(self, directory: Path, origin: Origin, number: int) -> None:
@@ -72,7 +74,7 @@ class ShardReading:
         self._thread.start()
 
     def state(self) -> dict[str, Any] | ReadIn:
-        """How far it is, as `reader.ingest.progress` has it, or the shard. ServiceError: a fault of the data."""
+        """The progress (see `reader.ingest.progress`), or the shard once it has been read. ServiceError: bad data."""
         if self._thread.is_alive():
             return read_progress(staged_path(self._directory)) or {}
         if isinstance(self._error, InputError):
@@ -85,7 +87,7 @@ class ShardReading:
         return ReadIn(self._found, read_statistics(own), read_words(own), read_profile(own), listed)
 
     def settle(self, manifest: Manifest) -> None:
-        """Keep it as the shard that this manifest describes. Raises DatasetCorrupt if its blocks are others."""
+        """Keep the shard under this manifest. Raises DatasetCorrupt if that lists other blocks than were read in."""
         if read_manifest(self._directory).blocks != manifest.blocks:
             raise DatasetCorrupt("what was read in is not what it was before")
         write_manifest(self._directory, manifest)

@@ -14,7 +14,16 @@ from streamsvm.service.cluster.machine.shard_plan import beginning_at, scaled, s
 from streamsvm.service.cluster.machine.shard_reading import Leftovers
 from streamsvm.service.cluster.rounds.change_kernel import add_step
 from streamsvm.service.cluster.rounds.convergence import along_axis, dots, has_whole_steps
-from streamsvm.service.cluster.rounds.messages import COUNTED, NO_CHANGE, Answer, Begin, Change, Found, Given, HeldRows
+from streamsvm.service.cluster.rounds.messages import (
+    COUNTED,
+    NO_CHANGE,
+    Answer,
+    Begin,
+    Change,
+    ExportedRows,
+    Found,
+    HeldRows,
+)
 from streamsvm.service.processes.run import PROCESSES, SHARD_TRAINER, ProcessRun, prepare_run
 from streamsvm.service.processes.run_directories import has_room
 from streamsvm.service.settings import Settings
@@ -81,16 +90,16 @@ class Running:
         self._wait()
         figures = self._round.lanes[: self._lanes]
         has_looked = self._order is Order.LOOK
-        given = self._given() if self._order is Order.GIVE else None
+        exported = self._exported_rows() if self._order is Order.GIVE else None
         newton = self._reply() if self._order is Order.NEWTON else None
         own_w = self._told_w()
         if own_w is not None:
             self._own[:] = self._told[:] = own_w
             self._change[:] = 0.0
-        elif given is None and newton is None:
+        elif exported is None and newton is None:
             np.subtract(self._state.w, self._w, out=self._change)
             self._change /= self._sigma
-        if given is None and newton is None:
+        if exported is None and newton is None:
             np.subtract(self._own, self._told, out=self._untold)
             self._untold += self._change
             self._sent = Change.of(self._untold)
@@ -107,7 +116,7 @@ class Running:
             M_plus=shown["final_M_plus" if has_looked else "M_plus"].copy(),
             M_minus=shown["final_M_minus" if has_looked else "M_minus"].copy(),
             losses=self._losses() if has_looked else None,
-            given=given,
+            exported=exported,
             newton=newton,
             counts={
                 **counts,
@@ -139,7 +148,7 @@ class Running:
     def _take_w(self, answer: Answer) -> None:
         step = along_axis(answer.step, self._w)
         if self._order not in (Order.LOOK, Order.GIVE, Order.NEWTON):
-            add_step(_flat(self._change), np.full(self._w.shape[1], step), _flat(self._own))
+            add_step(self._change.reshape(-1), np.full(self._w.shape[1], step), self._own.reshape(-1))
             self._sent.add_to(self._told, step)
         if answer.w is not None:
             self._w[:] = answer.w
@@ -187,14 +196,14 @@ class Running:
         path.unlink()  # it may be large, and in memory
         return reply
 
-    def _given(self) -> Given:
+    def _exported_rows(self) -> ExportedRows:
         """The rows that the trainer has exported."""
         segments = split((self._directory / GIVEN).read_bytes())
         alpha = load_array(self._directory / GIVEN_ALPHA) / self._sigma
-        return Given(segments, alpha)
+        return ExportedRows(segments, alpha)
 
     def _losses(self) -> Array:
-        """sum_i C loss_i of the problem, (lanes,)."""
+        """sum_i C loss_i (lanes,) over the machine's rows, with the C of the whole problem."""
         P = self._state.lanes["final_primal_objective"][: self._lanes]
         return (P - dots(self._w, self._w)[: self._lanes] / 2.0) / self._sigma
 
@@ -210,7 +219,3 @@ class Running:
     def _finish(self) -> None:
         while not self._run.poll():
             time.sleep(_LOOK_SECONDS / 10)
-
-
-def _flat(array: Array) -> Array:
-    return array.reshape(-1)

@@ -97,7 +97,7 @@ def _has_tls(connection: socket.socket) -> bool | None:
         with connection, context.wrap_socket(connection):
             return True
     except ssl.SSLError as error:
-        # It may ask for a certificate, and say so before the end.
+        # A listener that asks for a certificate of ours sends an alert: it has TLS, too.
         return "ALERT" in (error.reason or "")
     except OSError:
         return None

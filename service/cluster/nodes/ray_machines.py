@@ -236,7 +236,8 @@ class RayMachines:
             time.sleep(_PAUSE_SECONDS)
         used = Counter(node for k, node in self._nodes.items() if k != number)
         before = self._nodes.get(number, "")
-        # Its own node has its shard, unless it is the node that fails: then rather two machines on another one.
+        # Among nodes with equally few machines the one before is taken: it has the shard. If the machine has failed
+        # often, any other node is taken, even one that already has a machine.
         fails = self._failures[number] > _MOST_FAILURES // 2
         node = min(nodes, key=lambda node: (fails and node == before, used[node], node != before, node))
         return self._begin(number, node, getattr(cause, "code", None) == DatasetCorrupt.code)

@@ -19,7 +19,7 @@ from streamsvm.trainer.problem.losses import SVM_LOSSES
 from streamsvm.trainer.problem.objective import relative_gap
 from streamsvm.trainer.updates.convergence import StoppingTargets, limit_reached, reason_of_all
 
-_LOOK_EVERY = 4  # rounds, where machines cannot tell how near they are
+_LOOK_EVERY = 4  # rounds between two looks at all rows while machines report no gap
 SLOW = 0.5  # of the gap is left by a round
 
 
@@ -99,7 +99,7 @@ def has_whole_steps(spec: JobSpec, manifest: Manifest) -> bool:
 
 
 def along_axis(figures: Array, w: Array) -> Array:
-    """Figures (lanes,) of the lanes there are, and 0 for what fills the axis of w."""
+    """Extend figures (lanes,) to the number of columns of w; the padding columns get 0."""
     every = np.zeros(w.shape[1])
     every[: len(figures)] = figures
     return every

@@ -93,7 +93,7 @@ class Coordinator:
             self._look(set(come), needs_all=order is not Order.GIVE, is_whole=is_whole)
 
     def _next_order(self, come: dict[int, Found]) -> Order:
-        """What machines are to do after a round that these have taken part in, none of which has begun anew."""
+        """Choose the order for the machines whose reports of a round have come; none of them has just begun anew."""
         are_all, has_to_end = len(come) == len(self.shards), self.convergence.has_to_end(self.round)
         if self.newton and are_all and not has_to_end and self.newton.is_next(self.shards):
             if self.newton.has_begun or not self._wants_look():
@@ -167,15 +167,15 @@ class Coordinator:
         pending = asked
         while pending:
             answered = self._collect(pending, Order.GIVE, needs_all=False, least=0 if come else 1)
-            given = {k: found.given for k, found in answered.items() if found.given is not None}
-            for k, each in given.items():
+            exported = {k: found.exported for k, found in answered.items() if found.exported is not None}
+            for k, each in exported.items():
                 pooled.add(k, each)
                 self.shards[k].sent_bytes += each.n_bytes
             come |= answered
-            pending = {k for k, each in given.items() if each.segments}
+            pending = {k for k, each in exported.items() if each.segments}
             for k in pending:
                 self._machines.answer(k, self._new_answer(Order.GIVE))
-        ready = {k: found for k, found in come.items() if found.given is None or not found.given.segments}
+        ready = {k: found for k, found in come.items() if found.exported is None or not found.exported.segments}
         return ready, len(ready) == len(come)
 
     def _join(self, come: Mapping[int, Found]) -> bool:
@@ -193,7 +193,7 @@ class Coordinator:
 
     def _agree(self, come: Mapping[int, Found]) -> Change:
         """Take the best step along the changes that these machines report; returns the sum of the changes."""
-        moved = {k: found for k, found in come.items() if found.own_w is None and found.given is None}
+        moved = {k: found for k, found in come.items() if found.own_w is None and found.exported is None}
         changes = np.subtract(self._sum_of_shards, self.w, out=self._total)  # rounding errors of earlier rounds
         for found in moved.values():
             found.change.add_to(changes)

@@ -16,13 +16,13 @@ def total(come: Mapping[int, Found], name: str, lanes: int) -> Array:
 
 
 def extremes(come: Mapping[int, Found]) -> tuple[Array, Array]:
-    """M+ and M- of all of these."""
+    """M+ and M-, each (lanes,), over the rows of these machines."""
     M_plus = np.max([found.M_plus for found in come.values()], axis=0)
     return M_plus, np.min([found.M_minus for found in come.values()], axis=0)
 
 
 def certificate_at(w: Array, come: Mapping[int, Found]) -> Certificate:
-    """What all machines have found at w (features, axis), each at its rows, in a LOOK."""
+    """Make the certificate at w (features, axis) from the reports of all machines on a LOOK."""
     v = np.zeros_like(w)
     for found in come.values():
         assert found.own_w is not None

@@ -65,11 +65,11 @@ NO_CHANGE = Change(_kept(np.empty(0, np.uint32)), _kept(np.empty(0, np.float32))
 
 
 @dataclass(frozen=True)
-class Given:
-    """Active rows that a machine exports; without segments: there are no more.
+class ExportedRows:
+    """Active rows that a machine exports. No segments means that the machine has no more active rows to export.
 
-    segments  segments (storage.rows.segment) without the unused bytes at their ends; row ids are the machine's own
-    alpha     (k, lanes) of all these rows
+    segments  segments (storage.rows.segment) without the unused bytes at their ends; row ids count the machine's rows
+    alpha     (k, lanes), the dual variables of the k rows
     """
 
     segments: tuple[bytes, ...]
@@ -92,7 +92,7 @@ class Found:
     rate           the factor by which a sweep of the round reduced its rows' terms of P - D; nan: it is not known
     M_plus, M_minus  largest and smallest projected gradient of the round
     losses         sum_i C loss_i at the present w, after a LOOK
-    given          rows, if they were asked for
+    exported       rows, if they were asked for
     newton         pickled Reply to a request of Newton steps (trainer.newton.requests), after a NEWTON; empty: there
                    was no request, or not all rows are at hand
     counts         COUNTED, sweeps_made, slowdowns, free_rows, and newton_equations (storage.run.rounds)
@@ -109,7 +109,7 @@ class Found:
     M_plus: Array
     M_minus: Array
     losses: Array | None
-    given: Given | None
+    exported: ExportedRows | None
     newton: bytes | None
     counts: dict[str, float]
     seconds: float

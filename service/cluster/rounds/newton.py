@@ -127,10 +127,10 @@ class Newton:
         return wanted and not self.has_failed and self._room(shards) > 0
 
     def run(self, exchange: Exchange, now: "Coordinator", after_step: Callable[[], bool]) -> bool:
-        """Make steps from the w of the coordinator, that of the machines' alpha; it changes in place.
+        """Take Newton steps from the coordinator's w, which belongs to the machines' alpha; w changes in place.
 
         after_step  is called after each step; returns whether to go on
-        Returns whether w is that of alpha; if not, a machine has been lost on the way, or its rows.
+        Returns whether w belongs to alpha at the end. It does not if a machine, or the rows that it had, were lost.
         """
         self.has_begun, most, before = True, self._room(now.shards), self.scans
         numbers = np.flatnonzero(now.convergence.converged == 0).tolist()
@@ -157,12 +157,12 @@ class Newton:
         return True
 
     def take_shown(self) -> list[NewtonStep]:
-        """The steps that nobody has taken yet."""
+        """Return the steps made since the last call."""
         shown, self._shown = self._shown, []
         return shown
 
     def _put_back(self, steps: NewtonSteps, now: "Coordinator") -> None:
-        """Have the coordinator's w and figures be those of the step."""
+        """Set the coordinator's w and figures to the values that the steps have reached."""
         reached, figures = steps.put_back(), now.convergence
         self._left = steps.left()
         for (number, task), found in zip(steps.each.items(), reached, strict=True):

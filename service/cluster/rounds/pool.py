@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from streamsvm.service.cluster.rounds.messages import Given
+from streamsvm.service.cluster.rounds.messages import ExportedRows
 from streamsvm.service.jobs.plan.blocks import spills
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.jobs.plan.run_file import run_file
@@ -60,13 +60,13 @@ class Pooled:
     def __exit__(self, *about: object) -> None:
         self._rows.__exit__(*about)
 
-    def add(self, number: int, given: Given) -> None:
+    def add(self, number: int, exported: ExportedRows) -> None:
         """Add the rows that a machine exports."""
         start = 0
-        for segment in given.segments:
+        for segment in exported.segments:
             rows = view(segment)
             part = slice(start, start + len(rows))
-            self._rows.add(rows, given.alpha[part])
+            self._rows.add(rows, exported.alpha[part])
             start = part.stop
         self._from.append((number, start))
 

@@ -90,7 +90,7 @@ def fitted_maps(planned: FeatureMaps, dataset: Dataset) -> FeatureMaps:
 
 def extra_values(spec: Any) -> int:
     """Number of values that maps add to a row in the cache."""
-    return sum(int(each.made(np.zeros(1, np.int64))[0]) for each in _early(spec))
+    return sum(int(each.most_values(np.zeros(1, np.int64))[0]) for each in _early(spec))
 
 
 def mean_Qii(spec: Any, manifest: Manifest) -> float:

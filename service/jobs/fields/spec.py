@@ -52,7 +52,7 @@ def migrate(stored: Mapping[str, Any]) -> dict[str, Any]:
         fields["threads"] = None
     if stored["eviction"] == "paper":
         fields |= {"solver": _PAPER, **_as_printed(stored)}
-        # It had no effect on this solver, and this version refuses it there.
+        # `screening` had no effect on this solver, and this version refuses it there.
         fields.pop("screening", None)
     return fields
 
@@ -128,8 +128,7 @@ def end_of(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _complete(spec: JobSpec) -> JobSpec:
-    """Fields that were not given and follow from those that were: the solver of a kernel, the kernel of a solver, the
-    metric of a regression."""
+    """Fill in fields that follow from others: the solver of a kernel, the kernel of a solver, a regression's metric."""
     given, followed = spec.model_fields_set, dict[str, Any]()
     if spec.loss in REGRESSION and "select_by" not in given:
         followed["select_by"] = OF_NUMBERS[0]

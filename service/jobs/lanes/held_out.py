@@ -1,4 +1,4 @@
-"""Rows that a lane has left out, kept when it is done: the lane is judged by them."""
+"""The rows of the fold that a lane leaves out: saved when the lane ends, since its metrics are computed on them."""
 
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ def lane_place(job_dir: Path, number: int) -> Path:
 
 
 def keep_held_out(directory: Path, plan: JobPlan, lane: Lane, run: Path, place: int) -> None:
-    """Keep what the lane at this place of a run held out. Raises ServiceError: empty_fold, fold_without_class."""
+    """Save the rows that the lane at this place of a run held out. ServiceError: empty_fold, fold_without_class."""
     ids, target, decision_values = _held_out(plan, run, place)
     _check_fold(plan, lane, target)
     arrays = {"ids": ids, "target": target, "decision_values": decision_values}

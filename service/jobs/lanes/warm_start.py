@@ -181,7 +181,7 @@ def _guessed(n_rows: int, now: Array, has_gaps: bool) -> Array:
         return one_run(n_rows)
     if n_rows != count_rows(now):
         raise ServiceError("dataset_changed", "rows went since, and the job to start from did not note which", _WITHOUT)
-    # As many as there were: others or not, any alpha is one to begin with, for w is made of it anew.
+    # The rows may have been replaced by as many others. Any alpha can be the start, for w is computed from it.
     return now
 
 

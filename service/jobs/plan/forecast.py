@@ -55,7 +55,7 @@ def _newton(plan: JobPlan) -> dict[str, Any]:
     """
     code = _without_newton(plan)
     needed = min(plan.n_rows, plan.width)
-    # What each of several machines has room for is known when it begins.
+    # On several machines the room for a system is known only when each of them begins.
     room = plan.newton.equations if plan.spec.machines is None else LARGEST
     most = 0 if code else min(room, needed)
     message = RULED_OUT[code] if code else None

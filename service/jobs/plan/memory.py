@@ -33,8 +33,8 @@ _HELD_OUT_BYTES = HELD_OUT.itemsize  # of a row, for each lane with a fold
 # Bytes of a feature for each of several lanes (FEATURE_BYTES for one lane alone): w, and the published w, which is also
 # the one certified and the one before a sweep.
 _FEATURE_LANE_BYTES = 24
-# Arrays (rows of a piece, classes) that certifying a piece takes, and that each piece takes which is looked at ahead.
-# Measured.
+# Arrays of shape (rows of a piece, classes), as measured: while a piece is certified, and for each thread that screens
+# pieces ahead.
 _CERTIFIED_ARRAYS, _SCREENED_ARRAYS = 10, 7
 # Where rows are long: those that are being decoded, and packed for the disk; windows on the disk beyond one a thread,
 # and what is mixed in one; segments of the cache that the reader puts together.
@@ -126,7 +126,7 @@ def _long_row_buffers(longest_row: int, threads: int) -> int:
 
 def _class_buffers(manifest: Manifest, axis: int, threads: int) -> int:
     """Bytes of the arrays that the reader makes, for each class, from the rows of a piece."""
-    words = 3 + 2 * manifest.nnz / max(1, manifest.n_rows)  # of a row in a piece
+    words = 3 + 2 * manifest.nnz / max(1, manifest.n_rows)  # mean words that a row takes in a piece
     rows = min(manifest.n_rows, int(PIECE_WORDS / words))
     return rows * axis * _ROW_LANE_BYTES * (_CERTIFIED_ARRAYS + threads * _SCREENED_ARRAYS)
 

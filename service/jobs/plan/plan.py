@@ -84,7 +84,7 @@ class JobPlan:
 
     @cached_property
     def is_scaled(self) -> bool:
-        """Whether the solution at one C, scaled, is one to begin with at another."""
+        """Whether a lane may begin from the scaled solution of another C."""
         return is_scaled(self.spec, self.manifest)
 
     @property
@@ -124,7 +124,7 @@ class JobPlan:
         return Tasks(spec.loss, each, labels, max(1, self.n_folds), spec.seed, spec.epsilon, spec.is_joint)
 
     def next_lanes(self, done: Sequence[Mapping[str, Any]]) -> "JobPlan":
-        """This plan with the next lanes to run; `done` has the record of each lane that is done."""
+        """Return the plan that runs the next lanes; `done` has the record of each finished lane."""
         # A job that died after its last lanes were done runs these once more.
         number = min(len(done), self.firsts[-1])
         before = done[:number]
@@ -163,7 +163,7 @@ class JobPlan:
 
     @property
     def width(self) -> int:
-        """Length of w: the features that are made of those of the input, and the constant one if there is a bias."""
+        """Length of w: the number of mapped features, with the constant feature if there is a bias."""
         return self.maps.width
 
     @property
@@ -173,12 +173,12 @@ class JobPlan:
 
     @property
     def axes(self) -> tuple[int]:
-        """Shape of the state: tasks side by side, with what fills their axis."""
+        """Length of the state arrays' last axis: a column for each task, and columns of padding."""
         return (self.tasks.width,)
 
     @property
     def places_with_folds(self) -> list[int]:
-        """Places, among the running lanes, of those that leave a fold out."""
+        """Positions, within `running`, of the lanes that leave a fold out."""
         return [place for place, lane in enumerate(self.running) if lane.fold is not None]
 
 

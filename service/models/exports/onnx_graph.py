@@ -84,8 +84,8 @@ def read(file: BinaryIO) -> Model:
 def _graph(model: Model, outputs: list[Any] | None = None) -> Any:
     """Make the graph of a model.
 
-    outputs  those besides the decision values, which then are in the order of the model's labels; None: all outputs
-             of today's version
+    outputs  outputs to add to the decision values, whose columns are then in the order of the model's labels; None: the
+             outputs that this version writes
     """
     onnx, shape = onnx_package(), [model.n_features, len(np.atleast_2d(model.w))]
     value, number = onnx.helper.make_tensor_value_info, onnx.TensorProto.DOUBLE

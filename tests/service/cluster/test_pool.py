@@ -8,7 +8,7 @@ import pytest
 
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.options import InputOptions
-from streamsvm.service.cluster.rounds.messages import Given
+from streamsvm.service.cluster.rounds.messages import ExportedRows
 from streamsvm.service.cluster.rounds.pool import Pooled, pool_for, share_of_gap
 from streamsvm.service.jobs.fields.features import fitted_maps
 from streamsvm.service.jobs.fields.spec import parse_spec
@@ -61,7 +61,7 @@ def given(first, last, alpha, weight=None):
         builder = SegmentBuilder(1 << 19)
         assert builder.add(rows, part) == len(part)
         segments.append(builder.take())
-    return Given(tuple(segments), alpha.reshape(N_ROWS, -1)[first:last])
+    return ExportedRows(tuple(segments), alpha.reshape(N_ROWS, -1)[first:last])
 
 
 def filled(pooled, alpha, **about):
@@ -172,7 +172,7 @@ def test_a_disk_that_refuses_costs_the_training_alone(tmp_path, alpha, wanted):
 def test_nothing_given_is_nothing_trained(tmp_path):
     w = np.ones(60)
     with pool_of(tmp_path).open() as pooled:
-        pooled.add(0, Given((), np.empty((0, 1))))
+        pooled.add(0, ExportedRows((), np.empty((0, 1))))
         assert train(pooled, w) == {}
     assert (w == 1.0).all()
 

@@ -1,6 +1,7 @@
-"""The losses: for each its bounds, primal and dual terms, projected gradient, and the name of the kernel with its step.
+"""The losses: for each its primal and dual terms, projected gradient and proximal step; `box_of` gives the bounds.
 
-Functions of rows are of one task: vectors (n,) of the rows' terms, see trainer.problem.tasks.RowTerms.
+Methods take the terms of rows in one task, as vectors (n,): see trainer.problem.tasks.RowTerms. The step of dual
+coordinate descent is a kernel, which the docstring of the loss's module names.
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 class Loss(Protocol):
     """A loss. alpha (n,) are dual variables, `dots` (n,) are <w, x_i>.
 
-    m (n,) is what the loss is a function of: the margin y_i <w, x_i>, or the residual <w, x_i> - y_i of regression.
+    m (n,) is the argument of the loss: the margin y_i <w, x_i>, or the residual <w, x_i> - y_i of regression.
 
     is_smooth   the loss has a derivative everywhere: alpha is a function of m, and `proximal` allows sigma = inf
     has_centre  `proximal` heeds centre and sigma
@@ -38,18 +39,18 @@ class Loss(Protocol):
         """The alpha inside the bounds that is nearest to this one."""
 
     def losses(self, rows: "RowTerms", m: Array) -> float:
-        """Sum of C_i loss_i."""
+        """The sum over the rows of C_i loss_i(m_i)."""
 
     def projected_gradient(self, rows: "RowTerms", m: Array, alpha: Array) -> Array:
         """Gradient of -D, 0 where it points out of the bounds."""
 
     def dual(self, rows: "RowTerms", alpha: Array) -> float:
-        """Sum of d_i(alpha_i)."""
+        """The sum over the rows of the dual terms d_i(alpha_i)."""
 
     def proximal(self, rows: "RowTerms", centre: Array, sigma: float, m: Array) -> tuple[Array, Array]:
         """The alpha (n,) that maximises d_i(alpha_i) - m_i alpha_i - (alpha_i - centre_i)^2 / (2 sigma) for each row.
 
-        Second, h (n,) >= 0: how fast that alpha falls as m rises. sigma may be infinite for a smooth loss. (See
+        Returns that alpha, and h (n,) >= 0: how fast it falls as m rises. sigma may be infinite for a smooth loss. (See
         trainer.newton.)
         """
 
