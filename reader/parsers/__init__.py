@@ -149,7 +149,7 @@ READERS = {
     "text": Reader(_text, OF_TEXT | {"label_type"}),
 }
 
-# What programs on this machine write for each other; no format of files or uploads.
+# Programs on this machine write these formats for each other; files and uploads cannot have them.
 OF_PROGRAMS = {"arrow": Reader(_arrow, _TABLE | {"header"})}
 
 _OF_SOME = frozenset().union(*(reader.options for reader in READERS.values()))

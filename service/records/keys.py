@@ -11,7 +11,7 @@ _KEPT = timedelta(days=1)
 
 
 class RequestKey(NamedTuple):
-    """What a client calls its request, and a hash of the request: of its path and body."""
+    """A client, the key that it sent with a request, and a hash of the request's path and body."""
 
     client: str
     key: str

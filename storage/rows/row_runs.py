@@ -60,7 +60,7 @@ def shared_rows(before: Array, after: Array) -> Array:
 
 
 def _ids(runs: Array, written: Array) -> Array:
-    """Ids (n,) in the dataset of these runs of the rows with the given written ids; -1: the row is not there."""
+    """Translate written ids (n,) into positions (n,) in the dataset with these runs; -1: the dataset lacks the row."""
     run = np.searchsorted(runs[:, 0], written, side="right") - 1
     within = written - runs[run, 0]
     ids = (np.cumsum(runs[:, 1]) - runs[:, 1])[run] + within

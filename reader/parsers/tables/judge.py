@@ -43,7 +43,7 @@ class Judge:
 
 
 class TableToPredict:
-    """What parsers of tables to predict share: their labels judge predictions, and none is a fault.
+    """Base of parsers of tables to predict: they compare labels with predictions, and accept any label, or none.
 
     classes  labels of the model
     match    of the table's columns with the model's, set when the names of the columns are known

@@ -72,5 +72,5 @@ FORMATS: dict[str, Callable[[InputOptions, Limits, Sequence[Label]], Parser]] = 
     "text": lambda options, limits, _: TextParser(options, limits, labelled=False),
 }
 TEXT_FORMATS = FORMATS.keys() - {"parquet", "npz"}
-# Those that programs on this machine write for each other.
+# Formats that programs on this machine write for each other.
 OF_PROGRAMS: dict[str, Callable[[InputOptions, Limits, Sequence[Label]], Parser]] = {"arrow": _arrow}
