@@ -111,6 +111,7 @@ class RowEncoder:
         return encoded if self.maps is None else with_features(encoded, self.maps)
 
     def _class_codes(self, label: Array) -> Array:
+        """Translate labels (n,) into class codes. DatasetCorrupt if `labels` has several, but not one of these."""
         labels = np.asarray(self.labels, float)
         by_value = np.argsort(labels)
         places = np.minimum(np.searchsorted(labels[by_value], label), len(labels) - 1)

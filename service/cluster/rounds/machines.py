@@ -1,4 +1,4 @@
-"""The machines as a coordinator sees them: what it calls, what it knows of each shard, what it certifies."""
+"""The coordinator's view of the machines: the calls it makes, the state of each shard, the rules, the certificate."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -9,26 +9,26 @@ from streamsvm.storage.rows.csr import Array
 
 
 class Machines(Protocol):
-    """The machines of a job by number. One that is lost is begun anew by itself, and joins again."""
+    """The machines of a job by number. The implementation starts a lost machine anew; the machine then joins again."""
 
     def __len__(self) -> int: ...
 
     def answer(self, number: int, answer: Answer) -> None:
-        """Have a machine go on."""
+        """Send the answer to a machine, which goes on with it."""
 
     def wait(self, pending: Collection[int], seconds: float) -> dict[int, Found]:
-        """The answers of these machines, as soon as there is one; none after so many seconds."""
+        """Wait for reports of these machines; return as soon as one has come, or empty after so many seconds."""
 
     def is_lost(self, number: int) -> bool:
         """Whether the machine has died, and another one is being begun in its place."""
 
     def keep(self, come: Collection[int]) -> None:
-        """If it is time, have these, which have answered, keep their dual variables, on another machine too."""
+        """If it is time, have machines that have reported save their dual variables, also on another machine."""
 
 
 @dataclass(frozen=True)
 class Rules:
-    """When a job ends; None: not by this.
+    """The rules by which a job ends; None: the job has no such rule.
 
     whole_steps  the step of a round is 1
     rounds_before and seconds_before were made by earlier attempts
