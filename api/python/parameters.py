@@ -18,6 +18,7 @@ _Kind = TypeVar("_Kind", bound=type)
 
 def described(kind: _Kind) -> _Kind:
     """Replace each line `field NAME` of the docstring by the description of that field, with the default here."""
+    _show_known(kind)
     defaults = {name: known.default for name, known in inspect.signature(kind).parameters.items()}
 
     def paragraph(place: re.Match[str]) -> str:
@@ -27,6 +28,14 @@ def described(kind: _Kind) -> _Kind:
     if kind.__doc__:  # none with python -OO
         kind.__doc__ = re.sub(r"^field (\w+)$", paragraph, inspect.cleandoc(kind.__doc__), flags=re.MULTILINE)
     return kind
+
+
+def _show_known(kind: type) -> None:
+    """Leave out of the signature that `__init__` takes other parameters, only to refuse them with a hint."""
+    init: Any = kind.__init__  # type: ignore[misc]
+    signature = inspect.signature(init)
+    known = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    init.__signature__ = signature.replace(parameters=known)
 
 
 def keep_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
