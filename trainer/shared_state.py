@@ -54,7 +54,7 @@ class SharedState:
         self._wait = wait
         self._clock = clock
         self._began = clock() - self.control["elapsed_seconds"]
-        self._notes: list[tuple[Array, Array]] = []
+        self._notes: list[tuple[Array, Array, bool]] = []  # ids, scores, whether they were visited
         self._marked = 0  # notes already entered in `visited`
         self._stamp = 0
         self._width = 0
@@ -132,19 +132,20 @@ class SharedState:
         self._width = step.width
         self.control["elapsed_seconds"] = self.elapsed_seconds
 
-    def note(self, row_id: Array, score: Array) -> None:
-        """Note that the rows (k,) were visited in this pass, and their new scores (k,)."""
+    def note(self, row_id: Array, score: Array, is_visit: bool = True) -> None:
+        """Note the new scores (k,) of rows (k,), which were visited in this pass or, if not `is_visit`, were not."""
         self.beat()
         if self._deferred:
-            self._notes.append((row_id.copy(), score.copy()))
-        else:
-            self._state.score[row_id] = score
+            self._notes.append((row_id.copy(), score.copy(), is_visit))
+            return
+        self._state.score[row_id] = score
+        if is_visit:
             self._state.visited[row_id] = self._stamp
 
     def hand_over(self) -> None:
         """Pass all notes on to the reader."""
         self._mark_visited()
-        for rows, scores in self._notes:
+        for rows, scores, _ in self._notes:
             self._state.score[rows] = scores
         self._notes.clear()
         self._marked = 0
@@ -171,7 +172,7 @@ class SharedState:
 
     def _mark_visited(self) -> None:
         # The reader asks `visited` about the coming pass already: marking this one's rows early changes no answer.
-        for rows, _ in self._notes[self._marked :]:
+        for rows in (rows for rows, _, is_visit in self._notes[self._marked :] if is_visit):
             self._state.visited[rows] = self._stamp
         self._marked = len(self._notes)
 

@@ -50,6 +50,8 @@ class Residents:
         self._state = state
         self._rule = _RULES[evicts]
         self._protects = evicts == "score"
+        # Random victims are the trainer's choice. Here the emptiest segments count, and scores change all the time.
+        self._looked_at = _LOOKED_AT if evicts == "score" else 1.0
         self._seed = seed
         self._rng = self._generator((1, 0))
         self._builder = SegmentBuilder(plan.segment_bytes)
@@ -155,7 +157,7 @@ class Residents:
         table = self._slots
         most = _MOST_ROWS_LOOKED_AT * len(slots) // max(1, self.rows)
         others = slots[~table.is_new[slots]]
-        some = min(len(others), max(_FEWEST_LOOKED_AT, min(most, int(_LOOKED_AT * len(others)))))
+        some = min(len(others), max(_FEWEST_LOOKED_AT, min(most, int(self._looked_at * len(others)))))
         looked_at = np.concatenate((slots[table.is_new[slots]], self._rng.permutation(others)[:some]))
         rows = self._look_up(looked_at, pass_)
         usable = usable_room(rows.bytes, room(self._plan.segment_bytes))
@@ -204,7 +206,7 @@ def _by_score(rows: Candidates, _rng: np.random.Generator) -> Candidates:
 
 
 def _at_random(rows: Candidates, rng: np.random.Generator) -> Candidates:
-    """Evict random rows, after the rows that the trainer gave up (score +inf): StreamSVM as printed."""
+    """Evict random rows, after those of score +inf, which the trainer gave up or evicted: StreamSVM as printed."""
     return replace(rows, score=np.where(rows.score == np.inf, np.inf, rng.random(len(rows.score), np.float32)))
 
 

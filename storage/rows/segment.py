@@ -8,6 +8,7 @@ weights.
 """
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -30,19 +31,19 @@ Count = TypeVar("Count", int, Array)
 # A row without values and without the optional columns; each optional column adds as much.
 PLAIN_ROW = NORM.itemsize + ROW_ID.itemsize + OFFSET.itemsize + 2 * CODE.itemsize
 OPTIONAL_COLUMN = TARGET.itemsize
-_PER_VALUE = INDEX.itemsize + VALUE.itemsize
+PER_VALUE = INDEX.itemsize + VALUE.itemsize
 _FIXED = HEADER.size + OFFSET.itemsize
 _HAS_TARGET, _HAS_WEIGHT = 1, 2
 
 
 def packed_bytes(rows: Count, nnz: Count, per_row: int = PLAIN_ROW) -> Count:
     """Bytes that `rows` rows of `nnz` values together take in a segment, its fixed part left out."""
-    return rows * per_row + nnz * _PER_VALUE
+    return rows * per_row + nnz * PER_VALUE
 
 
 def row_bytes(lengths: Array, per_row: int = PLAIN_ROW) -> Array:
     """Bytes of each of some rows of so many values, (n,) int64."""
-    return per_row + _PER_VALUE * lengths.astype(np.int64)
+    return per_row + PER_VALUE * lengths.astype(np.int64)
 
 
 def room(segment_bytes: int) -> int:
@@ -149,7 +150,7 @@ class SegmentBuilder:
 
     def __init__(self, segment_bytes: int) -> None:
         self._room = room(segment_bytes)
-        rows, most_values = most_rows(segment_bytes), self._room // _PER_VALUE
+        rows, most_values = most_rows(segment_bytes), self._room // PER_VALUE
         self._columns = Columns(
             np.empty(rows, ROW_ID), np.empty(rows, CODE), np.empty(rows, CODE), np.empty(rows, NORM),
             np.zeros(rows + 1, OFFSET), np.empty(most_values, INDEX), np.empty(most_values, VALUE),
@@ -178,8 +179,19 @@ class SegmentBuilder:
 
     def add(self, source: Segment, picked: Array) -> int:
         """Append as many of the `picked` rows (k,) of `source`, in order, as fit; returns how many."""
-        self._have_columns_of(source)
-        added = append_rows(picked, source.columns, self._rows, self._room, source.per_row, _PER_VALUE, self._columns)
+
+        def write(rows: int, room: int, out: Columns) -> int:
+            return append_rows(picked, source.columns, rows, room, source.per_row, PER_VALUE, out)
+
+        return self.append(source, write)
+
+    def append(self, like: Segment, write: Callable[[int, int, Columns], int]) -> int:
+        """Have `write`(rows so far, bytes of room, columns) append rows that have the columns of `like`.
+
+        Returns how many rows it appended.
+        """
+        self._have_columns_of(like)
+        added = write(self._rows, self._room, self._columns)
         self._rows += added
         return added
 

@@ -22,8 +22,8 @@ class Eager(Turns):
         super().__init__(turn, *args)
         self._turns = itertools.cycle([0, 3, 1, 0, 0, 2])
 
-    def note(self, row_id, score):
-        super().note(row_id, score)
+    def note(self, row_id, score, is_visit=True):
+        super().note(row_id, score, is_visit)
         for _ in range(next(self._turns)):
             self._turn()
 

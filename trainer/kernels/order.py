@@ -34,3 +34,17 @@ def random_order(count: int, rng: np.random.Generator) -> Array:
     order = np.empty(count, np.int32)
     permutation(int(rng.integers(1, 1 << 32)), order)
     return order
+
+
+# shuffle(seed > 0, items): puts the items (n,) of an array in random order, in place.
+
+
+@njit(cache=True)
+def shuffle(seed: int, items: Array) -> None:
+    state = seed
+    for i in range(items.shape[0] - 1, 0, -1):
+        state = next_random(state)
+        j = (state * (i + 1)) >> 32
+        kept = items[i]
+        items[i] = items[j]
+        items[j] = kept

@@ -5,7 +5,7 @@ The life of a row in a job, from its arrival to its last visit. The state files 
     visited   the last pass in which the trainer visited it
     skipped   the last pass in which it streamed by while it was in the cache
     score     a number that is higher the less training can gain by the row: at its last visit, |G| if the row rested at
-              a bound, else minus its term of the duality gap; +inf: given up (streamsvm_paper)
+              a bound, else minus its term of the duality gap; +inf: given up or evicted (streamsvm_paper)
 
 The reader knows which rows are resident (in the cache) and which are leaving (evicted by the last commit).
 

@@ -73,7 +73,10 @@ def _a_row(size: int) -> Callable[[int, int, int, Any], int]:
 
 _ORDER = _a_row(4)  # the order of the rows of a block
 _SWEEPS = _a_row(9)  # alpha at the end of the last sweep, and which rows are set aside
-_PREFERENCE = _a_row(8)  # preference and credit of each row (trainer.kernels.adaptive)
+# Preference and credit of each row (trainer.kernels.adaptive), its visits in a sweep, and the sweep's order: 8 bytes a
+# visit, of which a sweep may have twice as many as there are rows.
+_PREFERENCE = _a_row(8 + 4 + 16)
+_GIVEN_UP = _a_row(2 + 3 * 16)  # what a row is, by its id; places and ids of the rows in the cache (RowsToPick)
 
 SOLVERS = {
     "streamsvm": Solver(
@@ -81,7 +84,8 @@ SOLVERS = {
         shares_work=True, own_bytes=_SWEEPS,
     ),
     "streamsvm_paper": Solver(
-        streamsvm_paper.streamsvm_paper, "steps", SVM_LOSSES, streamsvm_paper.Options, evicts="random"
+        streamsvm_paper.streamsvm_paper, "steps", SVM_LOSSES, streamsvm_paper.Options, evicts="random",
+        own_bytes=_GIVEN_UP,
     ),
     "dcd": Solver(dcd.dcd, "blocks", LOSSES, has_weights=True, own_bytes=_ORDER),
     "avsf": Solver(avsf.avsf, "blocks", SVM_LOSSES, avsf.Options, has_weights=True, own_bytes=_PREFERENCE),

@@ -1,4 +1,4 @@
-"""The trainer loop of the StreamSVM paper, over rows drawn at random from one segment."""
+"""The trainer loop of the StreamSVM paper: picks, and rows that come in between them."""
 
 from typing import NamedTuple
 
@@ -19,45 +19,70 @@ class Ways(NamedTuple):
     projected: bool
 
 
+class Arrivals(NamedTuple):
+    """Rows that come in between picks.
+
+    row_id   (m,) the rows; at: (m,) picks after which each comes in, ascending
+    victims  (v,) random rows: while the cache is full one of them leaves for each that comes in
+    done     (3,) int64: picks, arrivals and victims so far
+    """
+
+    row_id: Array
+    at: Array
+    victims: Array
+    done: Array
+
+
 # Problem     as in kernels/hinge.py
 # Source      Matsushima, Vishwanathan, Smola (KDD 2012), Algorithm 2
 #
-# For each pick i (with replacement), unless i has been given up since it was read in:
+# For each pick i (with replacement); a row that has left or is not in yet is no pick, and does not count:
 #
-#   eps <- beta eps while more than 0.9 of the cache is occupied; after n picks eps <- eps_new
-#   G, eps_new <- max(eps_new, |G|)
-#   give i up if alpha_i = 0 and G > eps, or alpha_i = U_i and G < -eps; else one coordinate step
+#   arrivals that are due come in, see `let_in`
+#   eps <- eps_new after n picks; eps <- beta eps while more than 0.9 of the cache is occupied
+#   G; give i up if alpha_i = 0 and G > eps, or alpha_i = U_i and G < -eps
+#   otherwise eps_new <- max(eps_new, |G|) and one coordinate step
 #
 # That is as printed. Most likely the authors meant (`per_sweep`, `projected`): beta applies once in as many picks as
 # there are rows in the cache, and eps_new is the largest |PG|. The caller lowers eps_new, and eps itself if n is inf.
 #
 # Inputs      order (k,) int32: picked positions; rows: a segment's columns; table of one task; ways
-# In place    alpha, w; gone (n_rows,) bool by row_id: rows given up; rule (5,) = eps, eps_new, picks since eps was
-#             set, rows in the cache, picks since beta applied
-# Returns     largest and smallest PG of the steps made (M+, M-), the changes of sum D_i alpha_i^2 / 2
+# In place    alpha, w; gone (n_rows,) bool by row_id: rows that are not in the cache; rule (5,) = eps, eps_new, picks
+#             since eps was set, rows in the cache, picks since beta applied; arrivals.done
+# Returns     picks, largest and smallest PG of the steps made (M+, M-), the changes of sum D_i alpha_i^2 / 2
 #             and of the number of free rows
 
 
 @njit(cache=True)
 def paper_visits(
-    order: Array, rows: Columns, table: Table, ways: Ways, alpha: Array, w: Array, gone: Array, rule: Array
-) -> tuple[float, float, float, int]:
+    order: Array,
+    rows: Columns,
+    table: Table,
+    ways: Ways,
+    arrivals: Arrivals,
+    alpha: Array,
+    w: Array,
+    gone: Array,
+    rule: Array,
+) -> tuple[int, float, float, float, int]:
     row_id, Qii, indptr, indices, values = rows.row_id, rows.Qii, rows.indptr, rows.indices, rows.values
     capacity, beta, n, per_sweep, projected = ways
-    M_plus, M_minus, curvature, freed = -float("inf"), float("inf"), 0.0, 0
+    picks, M_plus, M_minus, curvature, freed = 0, -float("inf"), float("inf"), 0.0, 0
     for k in range(order.shape[0]):
         position = order[k]
         i = row_id[position]
+        let_in(arrivals, capacity, gone, rule)
         if gone[i]:
             continue
+        picks += 1
+        if rule[2] >= n:
+            rule[0] = rule[1]
+            rule[2] = 0.0
+        rule[2] += 1.0
         rule[4] += 1.0
         if rule[3] > 0.9 * capacity and (not per_sweep or rule[4] >= rule[3]):
             rule[0] *= beta
             rule[4] = 0.0
-        rule[2] += 1.0
-        if rule[2] >= n:
-            rule[0] = rule[1]
-            rule[2] = 0.0
 
         start, end = indptr[position], indptr[position + 1]
         line = kind_of(position, rows, table.n_folds)
@@ -65,12 +90,12 @@ def paper_visits(
         a = alpha[i]
         G = sign * dot(indices, values, start, end, w) - 1.0 + D * a
         PG = projected_gradient(a, G, U)
-        rule[1] = max(rule[1], abs(PG) if projected else abs(G))
         if (a == 0.0 and rule[0] < G) or (a == U and -rule[0] > G):
             gone[i] = True
             rule[3] -= 1.0
             continue
 
+        rule[1] = max(rule[1], abs(PG) if projected else abs(G))
         M_plus, M_minus = max(M_plus, PG), min(M_minus, PG)
         if abs(PG) > 1e-12:
             H = Qii[position] + D
@@ -80,4 +105,23 @@ def paper_visits(
             alpha[i] = new
             curvature += D * (new * new - a * a) / 2.0
             freed += int(0.0 < new < U) - int(0.0 < a < U)
-    return M_plus, M_minus, curvature, freed
+    return picks, M_plus, M_minus, curvature, freed
+
+
+# let_in(...): the arrivals that are due come in; the pick that follows counts as done. Changes done, gone and rule.
+
+
+@njit(cache=True)
+def let_in(arrivals: Arrivals, capacity: float, gone: Array, rule: Array) -> None:
+    coming, at, victims, done = arrivals
+    while done[1] < coming.shape[0] and at[done[1]] <= done[0]:
+        while rule[3] >= capacity and done[2] < victims.shape[0]:
+            victim = victims[done[2]]
+            done[2] += 1
+            if not gone[victim]:
+                gone[victim] = True
+                rule[3] -= 1.0
+        gone[coming[done[1]]] = False
+        rule[3] += 1.0
+        done[1] += 1
+    done[0] += 1

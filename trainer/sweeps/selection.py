@@ -38,10 +38,14 @@ class Adaptive:
 
     def order(self, row_id: Array, rng: np.random.Generator) -> Array:
         """Positions (k,) int32 to visit, one after the other."""
+        turns = np.repeat(np.arange(len(row_id), dtype=np.int32), self.visits(row_id, rng))
+        return turns[random_order(len(turns), rng)]
+
+    def visits(self, row_id: Array, rng: np.random.Generator) -> Array:
+        """How often this sweep visits each row, (n,) int32."""
         visits = np.empty(len(row_id), np.int32)
         self._share(row_id, visits, rng)
-        turns = np.repeat(np.arange(len(row_id), dtype=np.int32), visits)
-        return turns[random_order(len(turns), rng)]
+        return visits
 
     def learn(self, row_id: Array, order: Array, gain: Array) -> None:
         """The visits `order` (k,) raised the dual objective by `gain` (k,)."""

@@ -52,6 +52,11 @@ def shuffled(rng: np.random.Generator) -> Choose:
     return lambda rows: random_order(len(rows), rng)
 
 
+def in_order(rows: Segment) -> Array:
+    """Choose all rows of a window, in order."""
+    return np.arange(len(rows), dtype=np.int32)
+
+
 def sweep(
     windows: Iterable[Segment],
     choose: Choose,

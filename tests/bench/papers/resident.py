@@ -76,7 +76,7 @@ class _Blocks:
     def count_unvisited(self, _block: Block) -> int:
         return int(np.count_nonzero(~self._visited))
 
-    def primal(self, _block: Block, _w: np.ndarray) -> np.ndarray:
+    def primal(self, _block: Block, _w: np.ndarray, _is_due: bool = True) -> np.ndarray:
         return np.full(1, np.inf)
 
 
@@ -90,7 +90,15 @@ def passes(rows: Rows, tasks: Tasks, w: np.ndarray, solver: str, **settings: obj
     alpha = np.zeros((rows.shape[0], 1))
     chosen = SOLVERS[solver]
     own = {name: settings[name] for name in options_of(chosen.options) if name in settings}
-    about = {"seed": 0, "tolerance": None, "tasks": tasks, "visited": UNMAPPED, **settings}
+    about = {
+        "seed": 0,
+        "n_rows": rows.shape[0],
+        "tolerance": None,
+        "relative_gap": None,
+        "tasks": tasks,
+        "visited": UNMAPPED,
+        **settings,
+    }
     given = SimpleNamespace(**about, options=chosen.options(**own))
     yield from chosen.train(given, _Blocks(rows), alpha, w[:, np.newaxis])
 

@@ -1,0 +1,91 @@
+"""Rows of many segments in any order: a random order over all of them costs a copy of each row, into a small buffer.
+
+A kernel visits the rows of one segment. Rows that follow each other at random lie in different segments, so they are
+copied side by side first, some at a time: the row is read from memory once, and the kernel finds it in the processor's
+cache.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+
+from streamsvm.storage.rows.csr import INDEX, VALUE, Array
+from streamsvm.storage.rows.scattered_kernel import POSITION_BITS, Memory, append_scattered
+from streamsvm.storage.rows.segment import (
+    CODE,
+    NORM,
+    OFFSET,
+    PER_VALUE,
+    ROW_ID,
+    Segment,
+    SegmentBuilder,
+    bytes_of,
+)
+from streamsvm.storage.rows.segment_kernel import Columns
+
+_BATCH_BYTES = 1 << 18  # stays in the processor's cache until the rows are visited
+_ALIGNMENT = 8
+_TYPES_OF_MEMORY = ("<i4", "<f4", "<f8", "<u2")  # in the order of Memory
+_TYPES = ("<i4", "<u2", "<u2", "<f8", "<i4", "<i4", "<f4", "<f4", "<f4")  # in the order of Columns
+_SIZES = np.array([np.dtype(dtype).itemsize for dtype in _TYPES])
+_NO_CODES = np.empty(0, CODE)
+NO_ROWS = Segment(
+    np.empty(0, ROW_ID), _NO_CODES, _NO_CODES, np.empty(0, NORM), np.zeros(1, OFFSET), np.empty(0, INDEX),
+    np.empty(0, VALUE),
+)  # fmt: skip
+
+
+def places_of(segment: int, positions: Array) -> Array:
+    """The places (k,) int64 of the rows at some positions (k,) of the segment of this number."""
+    return (segment << POSITION_BITS) + positions.astype(np.int64)
+
+
+class ScatteredRows:
+    """Rows of `segments`, which have the same columns, while these are valid. `places_of` makes a row's place."""
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self._segments = segments
+        columns = [_begins(rows) for rows in segments]
+        first = min((begin for begins in columns for begin, n_bytes in begins if n_bytes), default=0)
+        first -= first % _ALIGNMENT
+        last = max((begin + n_bytes for begins in columns for begin, n_bytes in begins), default=0)
+        self._memory = Memory(*(_Region(first, last - first, dtype).array for dtype in _TYPES_OF_MEMORY))
+        offsets = np.array([[begin for begin, _ in begins] for begins in columns], np.int64).reshape(-1, len(_SIZES))
+        self._offsets = (offsets - first) // _SIZES
+        longest = max((int(np.diff(rows.indptr).max()) for rows in segments if len(rows)), default=0)
+        self._like = max(segments, key=len, default=NO_ROWS)
+        self._builder = SegmentBuilder(max(_BATCH_BYTES, bytes_of(1, longest, self._like.per_row)))
+
+    def batches(self, places: Array) -> Iterator[Segment]:
+        """Copies of the rows at these places (k,) int64, in this order; each batch is valid until the next."""
+        begin = 0
+        while begin < len(places):
+            self._builder.clear()
+            begin += self._builder.append(self._like, partial(self._copy, places[begin:]))
+            yield self._builder.rows
+
+    def _copy(self, places: Array, rows: int, room: int, out: Columns) -> int:
+        like = self._like
+        return append_scattered(
+            places, self._offsets, self._memory, len(like.target) > 0, len(like.weight) > 0, rows, room, like.per_row,
+            PER_VALUE, out,
+        )  # fmt: skip
+
+
+class _Region:
+    """A region of memory as a read-only array of numbers of a type."""
+
+    def __init__(self, first: int, n_bytes: int, dtype: str) -> None:
+        shape = (-(-n_bytes // np.dtype(dtype).itemsize),)
+        self.__array_interface__ = {"version": 3, "data": (first, True), "shape": shape, "typestr": dtype}
+
+    @property
+    def array(self) -> Array:
+        return np.asarray(self)
+
+
+def _begins(rows: Segment) -> list[tuple[int, int]]:
+    """Address and bytes of each column of a segment."""
+    columns = (getattr(rows, name) for name in Columns._fields)
+    return [(column.__array_interface__["data"][0], column.nbytes) for column in columns]
