@@ -14,7 +14,7 @@ from streamsvm.storage.models.support_vectors import Machine
 from streamsvm.storage.rows.axis import zeros
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment
-from streamsvm.trainer.problem.objective import Objective, add_to_w, dots_of
+from streamsvm.trainer.problem.objective import Objective, add_to_w, dots_of, sizes_of
 
 _PIECE = 1 << 16  # features
 
@@ -61,7 +61,7 @@ class CertificatePass:
         self._sums = _Expansion(machine) if machine else _make_sums(w, n_figures)
         self._alpha = alpha
         self._rows = 0
-        self._losses, self._dual = np.zeros((2, n_figures))
+        self._losses, self._dual, self._sizes = np.zeros((3, n_figures))
         self._M_plus, self._M_minus = np.full(n_figures, -np.inf), np.full(n_figures, np.inf)
 
     def add(self, rows: Segment) -> None:
@@ -73,7 +73,8 @@ class CertificatePass:
         objective = self._objective
         terms = objective.tasks.terms(rows)
         own = objective.projected(terms, self._alpha[rows.row_id])
-        dots = self._sums.add(objective.coefficients(terms, own), rows, self._lock)
+        coefficients = objective.coefficients(terms, own)
+        dots, sizes = self._sums.add(coefficients, rows, self._lock), sizes_of(rows, coefficients)
         m = objective.m(terms, dots)
         M_plus, M_minus = objective.extremes(terms, m, own)
         losses, dual = objective.losses(terms, m), objective.dual(terms, own)
@@ -86,6 +87,7 @@ class CertificatePass:
             self._rows += len(rows)
             self._losses += losses
             self._dual += dual
+            self._sizes += sizes.sum() if len(self._sizes) == 1 else sizes[: len(self._sizes)]
             self._M_plus, self._M_minus = np.maximum(self._M_plus, M_plus), np.minimum(self._M_minus, M_minus)
 
     def result(self) -> Certificate:
@@ -100,6 +102,12 @@ class CertificatePass:
             M_minus=self._M_minus,
             w_error=np.sqrt(difference) / np.maximum(np.sqrt(w_w), 1e-300),
         )
+
+    @property
+    def relative_size(self) -> float:
+        """The largest sum_i |alpha_i| |x_i| / |w| of a task, see `reader.stream.resume.check_w_error`."""
+        w_w, _, _ = self._sums.squared_norms()
+        return float(np.max(self._sizes / np.maximum(np.sqrt(w_w), 1e-300)))
 
     @property
     def w_of_alpha(self) -> Array:

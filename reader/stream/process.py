@@ -204,7 +204,7 @@ class Reader:
             state.lanes[f"final_{name}"] = value
         if state.control["w_unverified"]:
             # No pass has streamed since the checkpoint if the trainer has all rows.
-            check_w_error(float(np.max(certificate.w_error)))
+            check_w_error(float(np.max(certificate.w_error)), certificate_pass.relative_size)
             state.control["w_unverified"] = 0
         state.control["certificates_made"] += 1
 

@@ -12,14 +12,18 @@ from streamsvm.storage.rows.csr import INDEX, VALUE, Array
 from streamsvm.storage.rows.segment import CODE, NORM, OFFSET, ROW_WEIGHT, TARGET, Segment
 from streamsvm.storage.run.checkpoint import Checkpoint
 from streamsvm.storage.run.state import State
-from streamsvm.trainer.problem.objective import Objective, add_to_w
+from streamsvm.trainer.problem.objective import Objective, add_to_w, sizes_of
 
-_TOLERANCE = 1e-9
+_TOLERANCE, _ROUNDING = 1e-9, 1e-12
 
 
-def check_w_error(error: float) -> None:
-    """Raises CheckpointUnsound if |w - sum_i alpha_i y_i x_i| / |w|, `error`, is more than rounding makes."""
-    if not error <= _TOLERANCE:
+def check_w_error(error: float, size: float) -> None:
+    """Raises CheckpointUnsound if |w - sum_i alpha_i y_i x_i| / |w|, `error`, is more than rounding makes.
+
+    size  sum_i |alpha_i| |x_i| / |w|: the more terms cancel out, as where features are on scales far apart, the more
+          of w is rounding
+    """
+    if not error <= _TOLERANCE + _ROUNDING * size:
         raise CheckpointUnsound(f"the weights of the checkpoint differ by {error:g} of them from those alpha makes")
 
 
@@ -35,7 +39,7 @@ class WeightCheck:
         self._objective = objective
         self._alpha = alpha.copy()
         self._w = w
-        self._v = np.zeros_like(w)
+        self._v, self._size = np.zeros_like(w), 0.0
 
     def add(self, rows: Segment) -> None:
         """Check the alpha of these rows, and add alpha_i y_i x_i to the sum."""
@@ -44,11 +48,14 @@ class WeightCheck:
         if len(outside):
             row, value = rows.row_id[outside[0][0]], alpha[tuple(outside[0])]
             raise CheckpointUnsound(f"the checkpoint has alpha = {value:g} for row {row}: out of its bounds")
-        _add_to_w(rows, self._objective.coefficients(terms, alpha), self._visited, self._v)
+        coefficients = self._objective.coefficients(terms, alpha)
+        self._size += float(sizes_of(rows, coefficients).sum())
+        _add_to_w(rows, coefficients, self._visited, self._v)
 
     def finish(self) -> None:
         """Compare w with the sum over all rows."""
-        check_w_error(float(np.linalg.norm(self._w - self._v)) / max(float(np.linalg.norm(self._w)), 1e-300))
+        w_norm = max(float(np.linalg.norm(self._w)), 1e-300)
+        check_w_error(float(np.linalg.norm(self._w - self._v)) / w_norm, self._size / w_norm)
 
 
 def make_w(passes: Passes, objective: Objective, state: State, beat: Callable[[], object]) -> None:

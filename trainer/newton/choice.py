@@ -6,10 +6,11 @@ scans, and have what they find sent to one of them.
 
 from math import log
 
-from streamsvm.trainer.newton.system import LARGEST
+from streamsvm.trainer.newton.system import LARGEST, fits_iterated
 from streamsvm.trainer.sweeps.outlook import Outlook
 
 LEAST_SWEEPS = 5  # sweeps, until it is known at which rate gaps fall
+_ITERATIONS = 300  # of conjugate gradients in a step, measured; some take 30, and with a large C 1000
 _SCANS, _STEPS = 40, 18  # scans and steps of a task, measured; it took 16 to 110 scans to a relative gap of 1e-4
 _SCANNED, _VISITED = 1.0e-9, 2.0e-9  # seconds a value, measured; a scan only multiplies, a visit also adds to w
 _FLOP = 2.5e-10  # seconds, of BLAS and LAPACK on one core
@@ -26,9 +27,18 @@ def system_size(outlook: Outlook) -> float:
     return min(float(outlook.n_features), _MORE_FREE * outlook.n_free)
 
 
-def is_newton_quicker(sweeps: int, outlook: Outlook) -> bool:
-    """Whether Newton steps are likely to end sooner, after so many sweeps. Never where systems would be too large."""
-    if sweeps < LEAST_SWEEPS or system_size(outlook) > LARGEST:
+def has_room(outlook: Outlook, equations: int) -> bool:
+    """Whether room for so many equations is enough. Larger systems than LARGEST are iterated, and take no more room."""
+    return min(system_size(outlook), LARGEST) <= equations
+
+
+def is_newton_quicker(sweeps: int, outlook: Outlook, may_iterate: bool = True) -> bool:
+    """Whether Newton steps are likely to end sooner, after so many sweeps. Never where systems would be too large.
+
+    may_iterate  see trainer.newton.system
+    """
+    can_be_solved = system_size(outlook) <= LARGEST or (may_iterate and _fits_iterated(outlook))
+    if sweeps < LEAST_SWEEPS or not can_be_solved:
         return False
     return _newton_seconds(outlook) < outlook.sweeps_left * _sweep_seconds(outlook)
 
@@ -51,6 +61,9 @@ def is_newton_quicker_than_rounds(outlook: Outlook, machines: int) -> bool:
 
 def _newton_seconds(outlook: Outlook, machines: int = 1) -> float:
     size, row_values = system_size(outlook), _row_values(outlook)
+    if size > LARGEST:
+        iterated = _STEPS * _ITERATIONS * 2 * _free_values(outlook) * _SCANNED
+        return len(outlook.rates) * (_SCANS * outlook.n_values * _SCANNED + iterated)
     added = _MORE_FREE * outlook.n_free * min(size, row_values) ** 2 / machines
     steps = _STEPS * (size**3 / 3.0 + added) * _FLOP
     return len(outlook.rates) * (_SCANS * outlook.n_values * _SCANNED / machines + steps)
@@ -66,6 +79,15 @@ def _system_bytes(outlook: Outlook, machines: int) -> float:
     if outlook.n_features <= n_rows:
         return len(outlook.rates) * machines * _HALF_MATRIX * float(outlook.n_features) ** 2
     return len(outlook.rates) * n_rows * _row_values(outlook) * _SPARSE
+
+
+def _fits_iterated(outlook: Outlook) -> bool:
+    return fits_iterated(_free_values(outlook), len(outlook.rates))
+
+
+def _free_values(outlook: Outlook) -> float:
+    """Values in the rows of a system."""
+    return min(_MORE_FREE * outlook.n_free, outlook.n_rows) * _row_values(outlook)
 
 
 def _row_values(outlook: Outlook) -> float:

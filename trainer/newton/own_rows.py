@@ -47,7 +47,7 @@ class OwnRows:
             self._each[number] = TaskRows(self._loss, labels, labels.C(self._tasks, number), self._alpha[:, number])
 
     def _sums(self, asked: Mapping[int, SumOf]) -> tuple[Array, dict[int, System]]:
-        systems = {number: make_system(self._n_features, of.is_of_features) for number, of in asked.items()}
+        systems = {number: make_system(self._n_features, of.kind, len(asked)) for number, of in asked.items()}
         v = [np.zeros((self._n_features, width_for(len(asked)))) for _ in range(SUMS)]
         n_sums = min(system.n_sums for system in systems.values())
         self._scans.each(partial(self._add, asked, systems, v), n_sums)

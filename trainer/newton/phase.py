@@ -6,13 +6,14 @@ import numpy as np
 
 from streamsvm.storage.rows.csr import EMPTY, Array
 from streamsvm.storage.rows.segment import Segment
-from streamsvm.trainer.newton.choice import is_newton_quicker, system_size
+from streamsvm.trainer.newton.choice import has_room, is_newton_quicker
 from streamsvm.trainer.newton.own_rows import OwnRows
 from streamsvm.trainer.newton.rows import chunks
 from streamsvm.trainer.newton.run import NewtonSteps
 from streamsvm.trainer.newton.scans import InOrder, Interrupted, Scans
 from streamsvm.trainer.newton.system import LARGEST, TooLarge
 from streamsvm.trainer.newton.task import Left
+from streamsvm.trainer.problem.losses import make_loss
 from streamsvm.trainer.rows.cache import Cursor
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.sweeps.outlook import Outlook
@@ -68,12 +69,16 @@ class NewtonPhase:
 
     def is_quicker(self, sweeps: int, outlook: Outlook) -> bool:
         """Whether to end training by Newton steps, see trainer.newton.choice."""
-        if self._is_ruled_out or self._has_failed or not is_newton_quicker(sweeps, outlook):
+        if self._is_ruled_out or self._has_failed or not self._is_worth_it(sweeps, outlook):
             return False
-        has_room = system_size(outlook) <= self._settings.newton_equations
-        if not has_room:
+        fits = has_room(outlook, self._settings.newton_equations)
+        if not fits:
             self._shared.slow_down({"newton_without_room"})
-        return has_room
+        return fits
+
+    def _is_worth_it(self, sweeps: int, outlook: Outlook) -> bool:
+        tasks = self._settings.tasks
+        return is_newton_quicker(sweeps, outlook, make_loss(tasks.loss, tasks.epsilon).is_smooth)
 
     def run(self, store: InOrder, is_late: Callable[[], bool]) -> None:
         """Train the tasks that have not converged until they are near their targets, or the job is interrupted."""

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import NamedTuple, Protocol
 
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.newton.system import System
+from streamsvm.trainer.newton.system import Kind, System
 
 
 class Asks(Enum):
@@ -95,10 +95,10 @@ class Look(NamedTuple):
 
 
 class SumOf(NamedTuple):
-    """An order to add up v and a system of an equation for each feature, or for each row with h_i > 0."""
+    """An order to add up v and a system."""
 
     sigma: float
-    is_of_features: bool
+    kind: Kind
 
 
 class Product(NamedTuple):

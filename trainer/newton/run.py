@@ -7,7 +7,7 @@ import numpy as np
 
 from streamsvm.storage.rows.csr import Array
 from streamsvm.trainer.newton.requests import Figures, Reply, Request, Rows, SumOf
-from streamsvm.trainer.newton.system import LARGEST, is_of_features
+from streamsvm.trainer.newton.system import LARGEST, kind_of
 from streamsvm.trainer.newton.task import IsNear, Left, TaskSteps
 from streamsvm.trainer.problem.losses import make_loss
 from streamsvm.trainer.problem.tasks import Tasks
@@ -37,6 +37,7 @@ class NewtonSteps:
         self._rows, self._most, self._all_w = rows, most, w
         self.scans = self.requests = 0
         loss = make_loss(tasks.loss, tasks.epsilon)
+        self._may_iterate = loss.is_smooth
         self.each = {n: TaskSteps(loss, w[:, n].copy(), is_near, left.get(n)) for n in numbers}
         if numbers:
             greatest = self._ask(Request(begins=tuple(numbers))).greatest
@@ -71,7 +72,7 @@ class NewtonSteps:
     def _sums(self) -> None:
         active, n_features = self.active, len(self._all_w)
         sums = {
-            number: SumOf(task.sigma, is_of_features(n_features, task.found.free, self._most))
+            number: SumOf(task.sigma, kind_of(n_features, task.found.free, self._most, self._may_iterate))
             for number, task in active.items()
         }
         reply = self._ask(Request(sums=sums))

@@ -1,17 +1,22 @@
-"""The system of a Newton step, (I + sum_i h_i x_i x_i') d = -g, added up by a scan and solved by LAPACK.
+"""The system of a Newton step, (I + sum_i h_i x_i x_i') d = -g, added up by a scan.
 
-It has an equation for each feature or, if fewer rows than features have h_i > 0, one for each such row. In that case,
-by Woodbury's formula,
+LAPACK solves it. It has an equation for each feature or, if fewer rows than features have h_i > 0, one for each such
+row. In that case, by Woodbury's formula,
 
     d = -(g - B' (I + B B')^-1 B g),   B = sqrt(h) x, a row for each row with h_i > 0.
+
+With more than LARGEST of either, conjugate gradients find a direction that is near enough to d (ITERATED), as in
+trust region Newton methods (Lin, Weng and Keerthi 2008); B has to fit into memory.
 """
 
 from collections.abc import Iterator
+from enum import Enum
 from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
+import scipy.sparse.linalg
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dtpttr, dtrttp
 
@@ -27,6 +32,11 @@ _SMALL_BYTES = 1 << 23  # of a matrix
 BATCH_BYTES = 1 << 22  # of dense rows
 _DENSE_PAYS = 12.0  # products that BLAS makes in the time of one product of two values in a sparse row
 _FIRST_RIDGE, _MORE_RIDGE, _LARGEST_RIDGE = 1e-12, 100.0, 1.0
+# A direction is near enough to d when what is left of g is this share of it, or after so many iterations. With fewer,
+# steps were cheaper, and so many more that training took longer (news20, logistic loss, C = 10,000).
+_LEFT, _MOST_ITERATIONS = 1e-2, 1000
+_ITERATED_BYTES = 20 * LARGEST**2  # of B: the largest dense system takes as many (trainer.newton.memory)
+_VALUE_BYTES, _COPIES = 12, 3  # of a value of B: float64 and int32; B of one system exists so often more
 _LEAST_PIVOT = 1e-13  # of the scaled matrix: below it the solution is made of rounding
 
 
@@ -57,19 +67,38 @@ class System(Protocol):
         """The direction d (features,) for the gradient g (features,). The system is of no use afterwards."""
 
 
-def is_of_features(n_features: int, n_free: int, most: int = LARGEST) -> bool:
-    """Whether there are fewer equations if each feature has one; else each of the rows with h_i > 0 has one.
+class Kind(Enum):
+    """What a system has an equation for; ITERATED: it is not solved exactly."""
 
-    Raises TooLarge: there are more than `most`.
+    FEATURES = "features"
+    ROWS = "rows"
+    ITERATED = "iterated"
+
+
+def kind_of(n_features: int, n_free: int, most: int = LARGEST, may_iterate: bool = True) -> Kind:
+    """The kind of system with fewest equations, for so many rows with h_i > 0.
+
+    may_iterate  a loss that is not smooth has a sigma, which grows: iterations then take ever longer
+    Raises TooLarge: it has more equations than the `most` there is room for, and is not iterated: `most` has to be
+    LARGEST for that.
     """
-    if min(n_features, n_free) > most:
+    if min(n_features, n_free) <= most:
+        return Kind.FEATURES if n_features <= n_free else Kind.ROWS
+    if most < LARGEST or not may_iterate:
         raise TooLarge
-    return n_features <= n_free
+    return Kind.ITERATED
 
 
-def make_system(n_features: int, is_of_features: bool) -> System:
-    """An empty system."""
-    return OfFeatures(n_features) if is_of_features else OfRows(n_features)
+def fits_iterated(n_values: float, n_systems: int) -> bool:
+    """Whether the rows of an ITERATED system, one of so many that exist together, may have so many values in all."""
+    return n_values * _VALUE_BYTES * (n_systems + _COPIES) <= _ITERATED_BYTES
+
+
+def make_system(n_features: int, kind: Kind, n_systems: int = 1) -> System:
+    """An empty system, one of so many that exist together."""
+    if kind is Kind.ITERATED:
+        return Iterated(n_features, n_systems)
+    return OfFeatures(n_features) if kind is Kind.FEATURES else OfRows(n_features)
 
 
 def sums_of(n_features: int) -> int:
@@ -154,12 +183,34 @@ class OfRows:
 
     def solve(self, g: Array) -> Array:
         parts = [part for sums in self._parts for part in sums]
-        if not parts:
-            return -g
-        B = scipy.sparse.vstack(parts, format="csr")
+        return self._direction(scipy.sparse.vstack(parts, format="csr"), g) if parts else -g
+
+    def _direction(self, B: scipy.sparse.csr_array, g: Array) -> Array:
         matrix = np.asfortranarray((B @ B.T).toarray())
         matrix[np.diag_indices(B.shape[0])] += 1.0
         return B.T @ solve_positive(matrix, B @ g) - g
+
+
+class Iterated(OfRows):
+    """Rows with h_i > 0, for a direction by conjugate gradients that are preconditioned by the diagonal."""
+
+    def __init__(self, n_features: int, n_systems: int) -> None:
+        super().__init__(n_features)
+        self._n_values, self._n_systems = [0] * SUMS, n_systems
+
+    def add(self, into: int, rows: Segment, picked: Array, h: Array) -> None:
+        self._n_values[into] += int(np.diff(rows.indptr)[picked].sum())
+        if not fits_iterated(sum(self._n_values), self._n_systems):
+            raise TooLarge
+        super().add(into, rows, picked, h)
+
+    def _direction(self, B: scipy.sparse.csr_array, g: Array) -> Array:
+        shape, transposed = (self._n_features, self._n_features), B.T.tocsr()
+        diagonal = 1.0 + np.asarray(B.multiply(B).sum(axis=0)).ravel()
+        system = scipy.sparse.linalg.LinearOperator(shape, lambda d: d + transposed @ (B @ d), dtype=np.float64)
+        scaled = scipy.sparse.linalg.LinearOperator(shape, lambda d: d / diagonal, dtype=np.float64)
+        direction, _ = scipy.sparse.linalg.cg(system, -g, rtol=_LEFT, maxiter=_MOST_ITERATIONS, M=scaled)
+        return direction
 
 
 def solve_positive(matrix: Array, right: Array) -> Array:

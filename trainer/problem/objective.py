@@ -151,6 +151,11 @@ def add_to_w(rows: Segment, coefficients: Array, w: Array) -> None:
         add_in_lanes(coefficients, rows.indptr, rows.indices, rows.values, w.reshape(-1))
 
 
+def sizes_of(rows: Segment, coefficients: Array) -> Array:
+    """sum_i |coefficients_i| |x_i| of each task, (width,); coefficients (n_rows, width)."""
+    return np.sqrt(rows.Qii) @ np.abs(coefficients).reshape(len(rows), -1)
+
+
 def half_squares(w: Array, n_figures: int) -> Array:
     """|w|^2 / 2 of each problem, (n_figures,). If n_figures is 1, all columns of w belong to one problem."""
     if n_figures == 1:

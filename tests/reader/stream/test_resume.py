@@ -1,5 +1,6 @@
 """What a checkpoint holds is checked against the rows before training goes on from it."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -36,6 +37,23 @@ def check(objective, rows, alpha, shift=0.0):
 def test_what_is_sound_passes(problem):
     _, objective, rows, alpha = problem
     check(objective, rows, alpha)
+
+
+def test_rounding_is_sound_where_terms_cancel_out():
+    """Each row comes as both classes, with one alpha: of their sum nothing is left but rounding."""
+    rows, objective = rows_of("hinge"), objective_of("hinge")
+    alpha, v = np.full((len(rows), 1), 0.3), np.zeros((WIDTH, 1))
+    for share, is_sound in ((1e-13, True), (1e-11, False)):
+        size = 2 * 0.3 * np.sqrt(rows.Qii).sum()
+        v[0] = share * size
+        checking = WeightCheck(objective, alpha, v)
+        for code in (0, 1):
+            checking.add(replace(rows, class_code=np.full(len(rows), code, rows.class_code.dtype)))
+        if is_sound:
+            checking.finish()
+        else:
+            with pytest.raises(CheckpointUnsound):
+                checking.finish()
 
 
 def test_alpha_out_of_its_bounds_is_unsound(problem):

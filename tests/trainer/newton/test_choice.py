@@ -39,9 +39,11 @@ def changed(**fields):
         # One task of two is slow.
         (5, changed(rates=(0.3, 0.999), shares_left=(1e-3, 1e-3)), True),
         (5, changed(rates=(0.3, 0.999), shares_left=(1e-3, 1.0)), False),
-        # Text: many features, and many rows that are free.
-        (5, changed(n_features=700_000, n_free=11_540), False),
-        (500, changed(n_features=700_000, n_free=11_540, rates=(1.0,)), False),
+        # Text: many features, and many rows that are free. Directions are found by iterations, if sweeps take longer.
+        (5, changed(n_features=700_000, n_free=11_540, rates=(0.9,)), False),
+        (500, changed(n_features=700_000, n_free=11_540, rates=(1.0,)), True),
+        # Rows of a system would not fit into memory.
+        (500, changed(n_features=700_000, n_free=1_000_000, n_values=300_000_000, rates=(1.0,)), False),
         # Few rows are free: a system of these.
         (5, changed(n_features=700_000, n_free=300), True),
         # A system that takes longer to solve than sweeps of a small table.
@@ -98,3 +100,8 @@ def test_shares_left_are_of_each_target():
     assert left(None, 1e-2, 0.0, 0.0, 90.0) >= 1.0
     assert left(0.05, None, 0.0, 0.0, 90.0) >= 1.0
     assert not left(None, 1e-2, 1.0, nan, nan) < 1.0
+
+
+def test_a_loss_that_is_not_smooth_is_not_iterated():
+    text = changed(n_features=700_000, n_free=11_540, rates=(1.0,))
+    assert is_newton_quicker(500, text) and not is_newton_quicker(500, text, may_iterate=False)

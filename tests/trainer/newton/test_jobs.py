@@ -137,7 +137,7 @@ def test_an_older_checkpoint_knows_of_no_steps(tmp_path, dataset):
     write_checkpoint(job.checkpoints / SLOTS[0], {**kept.about, "control": control}, arrays)
     found = job.attempt()
     assert found.result["stop_reason"] == "relative_gap"
-    assert len(found.passes[0]["sweeps"]) == LEAST_SWEEPS and steps_of(found)[0]["step"] == 1
+    assert len(found.passes[0]["sweeps"]) >= LEAST_SWEEPS and steps_of(found)[0]["step"] == 1
 
 
 def test_a_job_that_goes_on_to_a_farther_end_begins_with_newton_steps(tmp_path, dataset):

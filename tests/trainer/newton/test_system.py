@@ -9,7 +9,7 @@ from scipy import sparse
 from streamsvm.storage.rows.csr import INDEX, VALUE
 from streamsvm.storage.rows.segment import OFFSET, Segment
 from streamsvm.trainer.newton import system
-from streamsvm.trainer.newton.system import OfFeatures, OfRows, TooLarge, is_of_features, solve_positive
+from streamsvm.trainer.newton.system import Iterated, Kind, OfFeatures, OfRows, TooLarge, kind_of, solve_positive
 
 
 def segment(X, rng=None):
@@ -70,7 +70,7 @@ def test_a_large_matrix_has_one_sum(monkeypatch):
     np.testing.assert_allclose(direction(OfFeatures(12), X, h, g), exact(X, h, g), rtol=1e-9)
 
 
-@pytest.mark.parametrize("kind", [OfFeatures, OfRows])
+@pytest.mark.parametrize("kind", [OfFeatures, OfRows, lambda width: Iterated(width, 1)])
 def test_no_row_with_h_leaves_the_gradient(kind):
     X, h, g = problem(10, 4, 1.0)
     np.testing.assert_array_equal(direction(kind(4), X, 0.0 * h, g), -g)
@@ -78,12 +78,31 @@ def test_no_row_with_h_leaves_the_gradient(kind):
 
 
 def test_the_smaller_system_is_taken_and_none_that_is_too_large():
-    assert is_of_features(10, 10)
-    assert not is_of_features(10, 9)
-    assert not is_of_features(10**7, system.LARGEST)
-    assert not is_of_features(10**7, 0)
+    assert kind_of(10, 10) is Kind.FEATURES
+    assert kind_of(10, 9) is kind_of(10**7, system.LARGEST) is kind_of(10**7, 0) is Kind.ROWS
+    assert kind_of(system.LARGEST + 1, system.LARGEST + 1) is Kind.ITERATED
+    assert kind_of(100, 100, most=100) is Kind.FEATURES
     with pytest.raises(TooLarge):
-        is_of_features(system.LARGEST + 1, system.LARGEST + 1)
+        kind_of(101, 101, most=100)
+
+
+@pytest.mark.parametrize("n_rows", [12, 60])
+def test_a_direction_by_iterations_is_near_the_exact_one(n_rows):
+    X, h, g = problem(n_rows, 40, 0.3)
+    d, wanted = direction(Iterated(40, 1), X, h, g), exact(X, h, g)
+    residual = d + (X.T * h) @ (X @ d) + g
+    assert np.linalg.norm(residual) <= 1e-2 * np.linalg.norm(g)
+    # As far down as the exact one, but for little: phi along d has the slope g'd and the curvature -g'd.
+    assert g @ wanted <= g @ d < 0.9 * (g @ wanted) < 0.0
+
+
+def test_rows_that_would_take_too_much_memory_are_refused(monkeypatch):
+    X, h, g = problem(60, 12, 0.5)
+    values = int((X[h > 0] != 0).sum())
+    monkeypatch.setattr(system, "_ITERATED_BYTES", 12 * 5 * values)
+    direction(Iterated(12, 2), X, h, g)
+    with pytest.raises(TooLarge):
+        direction(Iterated(12, 3), X, h, g)
 
 
 @pytest.mark.parametrize("kind", [OfFeatures, OfRows])
