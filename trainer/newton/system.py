@@ -14,16 +14,15 @@ from enum import Enum
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse
 import scipy.sparse.linalg
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dtpttr, dtrttp
 
-from streamsvm.storage.errors import ValuesOverflow
 from streamsvm.storage.rows.cache_plan import PAGE
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment, SegmentBuilder
+from streamsvm.trainer.newton.cholesky import solve_positive
 from streamsvm.trainer.newton.scans import SUMS
 from streamsvm.trainer.newton.system_kernel import add_squares, spread_out
 
@@ -31,13 +30,11 @@ LARGEST = 8000  # equations: two cores take a minute for one solution of so many
 _SMALL_BYTES = 1 << 23  # of a matrix
 BATCH_BYTES = 1 << 22  # of dense rows
 _DENSE_PAYS = 12.0  # products that BLAS makes in the time of one product of two values in a sparse row
-_FIRST_RIDGE, _MORE_RIDGE, _LARGEST_RIDGE = 1e-12, 100.0, 1.0
 # A direction is near enough to d when what is left of g is this share of it, or after so many iterations. With fewer,
 # steps were cheaper, and so many more that training took longer (news20, logistic loss, C = 10,000).
 _LEFT, _MOST_ITERATIONS = 1e-2, 1000
 _ITERATED_BYTES = 20 * LARGEST**2  # of B: the largest dense system takes as many (trainer.newton.memory)
 _VALUE_BYTES, _COPIES = 12, 3  # of a value of B: float64 and int32; B of one system exists so often more
-_LEAST_PIVOT = 1e-13  # of the scaled matrix: below it the solution is made of rounding
 
 
 class TooLarge(Exception):
@@ -211,34 +208,6 @@ class Iterated(OfRows):
         scaled = scipy.sparse.linalg.LinearOperator(shape, lambda d: d / diagonal, dtype=np.float64)
         direction, _ = scipy.sparse.linalg.cg(system, -g, rtol=_LEFT, maxiter=_MOST_ITERATIONS, M=scaled)
         return direction
-
-
-def solve_positive(matrix: Array, right: Array) -> Array:
-    """Solve matrix x = right; matrix (n, n) is positive definite, only its lower half is read, and it is overwritten.
-
-    Rows and columns are scaled to a diagonal of ones: features may differ by many orders of magnitude. If the matrix is
-    singular up to rounding, as with equal columns, a ridge is added, an ever larger one if need be.
-    """
-    scale = 1.0 / np.sqrt(np.diag(matrix))
-    matrix *= scale
-    matrix *= scale[:, np.newaxis]
-    ridge = 0.0
-    while (factor := _factor(matrix)) is None and ridge < _LARGEST_RIDGE:
-        larger = max(_FIRST_RIDGE, ridge * _MORE_RIDGE)
-        matrix[np.diag_indices(len(matrix))] += larger - ridge
-        ridge = larger
-    if factor is None:
-        raise ValuesOverflow("the system of a Newton step")
-    return scale * scipy.linalg.cho_solve((factor, True), scale * right, check_finite=False)
-
-
-def _factor(matrix: Array) -> Array | None:
-    """The lower Cholesky factor; None if there is none to be trusted."""
-    try:
-        factor, _ = scipy.linalg.cho_factor(matrix, lower=True, check_finite=False)
-    except np.linalg.LinAlgError:
-        return None
-    return factor if np.diag(factor).min() ** 2 >= _LEAST_PIVOT else None
 
 
 def compile_ahead() -> Iterator[None]:

@@ -9,7 +9,8 @@ from scipy import sparse
 from streamsvm.storage.rows.csr import INDEX, VALUE
 from streamsvm.storage.rows.segment import OFFSET, Segment
 from streamsvm.trainer.newton import system
-from streamsvm.trainer.newton.system import Iterated, Kind, OfFeatures, OfRows, TooLarge, kind_of, solve_positive
+from streamsvm.trainer.newton.cholesky import solve_positive
+from streamsvm.trainer.newton.system import Iterated, Kind, OfFeatures, OfRows, TooLarge, kind_of
 
 
 def segment(X, rng=None):

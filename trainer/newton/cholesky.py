@@ -1,0 +1,38 @@
+"""Solves a positive definite system by LAPACK's Cholesky factors, also one that is singular up to rounding."""
+
+import numpy as np
+import scipy.linalg
+
+from streamsvm.storage.errors import ValuesOverflow
+from streamsvm.storage.rows.csr import Array
+
+_FIRST_RIDGE, _MORE_RIDGE, _LARGEST_RIDGE = 1e-12, 100.0, 1.0
+_LEAST_PIVOT = 1e-13  # of the scaled matrix: below it the solution is made of rounding
+
+
+def solve_positive(matrix: Array, right: Array) -> Array:
+    """Solve matrix x = right; matrix (n, n) is positive definite, only its lower half is read, and it is overwritten.
+
+    Rows and columns are scaled to a diagonal of ones: features may differ by many orders of magnitude. If the matrix is
+    singular up to rounding, as with equal columns, a ridge is added, an ever larger one if need be.
+    """
+    scale = 1.0 / np.sqrt(np.diag(matrix))
+    matrix *= scale
+    matrix *= scale[:, np.newaxis]
+    ridge = 0.0
+    while (factor := _factor(matrix)) is None and ridge < _LARGEST_RIDGE:
+        larger = max(_FIRST_RIDGE, ridge * _MORE_RIDGE)
+        matrix[np.diag_indices(len(matrix))] += larger - ridge
+        ridge = larger
+    if factor is None:
+        raise ValuesOverflow("the system of a Newton step")
+    return scale * scipy.linalg.cho_solve((factor, True), scale * right, check_finite=False)
+
+
+def _factor(matrix: Array) -> Array | None:
+    """The lower Cholesky factor; None if there is none to be trusted."""
+    try:
+        factor, _ = scipy.linalg.cho_factor(matrix, lower=True, check_finite=False)
+    except np.linalg.LinAlgError:
+        return None
+    return factor if np.diag(factor).min() ** 2 >= _LEAST_PIVOT else None
