@@ -22,6 +22,7 @@ from streamsvm.service.jobs.plan.following import FollowPlan, can_follow, plan_f
 from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
 from streamsvm.service.jobs.progress.progress import HISTORY, progress, read_history
 from streamsvm.service.models.heaviest import input_about, with_heaviest
+from streamsvm.service.processes.interrupts import interrupting
 from streamsvm.service.processes.launch import RunPlace, launch
 from streamsvm.service.processes.run_directories import has_room, temporary_directory
 from streamsvm.service.settings import Settings
@@ -44,12 +45,19 @@ class Trained(NamedTuple):
 
 
 def train_file(
-    file: Path | str, spec: JobSpec, settings: Settings, options: InputOptions, report: Report, check: Check
+    file: Path | str,
+    spec: JobSpec,
+    settings: Settings,
+    options: InputOptions,
+    report: Report,
+    check: Check,
+    stopping: Callable[[], None] = lambda: None,
 ) -> Trained:
     """Train on a file, or on the files of a URL or pattern (a str), if possible while they are being read in.
 
     `report` receives progress and history about ten times a second. `check` receives the plan and the dataset's
-    directory before training, and raises ServiceError if the models would be of no use.
+    directory before training, and raises ServiceError if the models would be of no use. A first interrupt in training
+    ends it after the running pass, with the models so far, and calls `stopping`; a second one raises KeyboardInterrupt.
 
     Raises InputError for a bad file, ServiceError for a job that cannot run or that died.
     """
@@ -59,13 +67,16 @@ def train_file(
         _forgetting(work / "dataset", settings),
         Ingesting(source, work / "dataset", settings, options, machines=_readers(file, spec)) as ingesting,
     ):
-        training = Training(work, work / "dataset", settings, report, check, ingesting)
-        if can_follow(spec) and (trained := _follow(training, spec, settings.max_features)):
-            return trained
+        training = Training(work, work / "dataset", settings, report, check, ingesting, stopping=stopping)
+        if can_follow(spec):
+            with interrupting(training.stop):
+                if trained := _follow(training, spec, settings.max_features):
+                    return trained
         # The job needs the whole dataset. If that is lost, `wait` says why.
         load_kernels()  # the model will need one, and this process has nothing else to do now
         ingesting.wait()
-        return training.all_lanes(plan_job(spec, read_manifest(work / "dataset")))
+        with interrupting(training.stop):
+            return training.all_lanes(plan_job(spec, read_manifest(work / "dataset")))
 
 
 def _follow(training: "Training", spec: JobSpec, max_features: int) -> Trained | None:
@@ -86,6 +97,7 @@ class Training:
     is_inline    train in this process, see `service.processes.inline_run`
     checkpoints  where a job of one lane leaves its checkpoint, an empty directory; None: nowhere
     begins       prepares the state of such a job
+    stopping     called once a stop that was asked for has reached the run
     """
 
     def __init__(
@@ -99,6 +111,7 @@ class Training:
         is_inline: bool = False,
         checkpoints: Path | None = None,
         begins: Callable[[State], None] | None = None,
+        stopping: Callable[[], None] = lambda: None,
     ) -> None:
         self._work = work
         self._dataset = dataset
@@ -109,8 +122,9 @@ class Training:
         self._is_inline = is_inline
         self._checkpoints = checkpoints
         self._begins = begins
+        self._stopping = stopping
         self._lanes: LaneRunner | None = None
-        self.is_stopping = False
+        self.is_stopping = self._has_told = False
 
     def stop(self) -> None:
         """End after the running pass; the remaining lanes end after their first. Models are made of what they have."""
@@ -141,7 +155,14 @@ class Training:
                 time.sleep(pause)
             if self.is_stopping:
                 lanes.request_stop()
+                self._tell_once()
             has_ended = lanes.step()
+
+    def _tell_once(self) -> None:
+        """Call `stopping` here: what handles a signal must not print, for it may interrupt a print."""
+        if not self._has_told:
+            self._has_told = True
+            self._stopping()
 
     def _replan(self, plan: Plan) -> Plan:
         """The job's plan for the whole dataset, once that is there; until then the plan it has."""

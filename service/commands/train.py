@@ -3,6 +3,7 @@
 import argparse
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,8 @@ from streamsvm.service.processes.kernels import are_compiled, compile_kernels, s
 from streamsvm.service.remote.client import Client
 from streamsvm.service.settings import Settings
 from streamsvm.storage.files.durable import whole_file
+
+_STOPPING = "stopping after this pass, with the model so far; interrupt again to end at once, without one"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,7 +87,8 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
             list(map(show.say, left_out(output, plan)))
         plans.append(plan)
 
-    models, folds = train_file(options.file, spec, settings, input_options(options), show, check)
+    stopping = partial(show.say, _STOPPING)
+    models, folds = train_file(options.file, spec, settings, input_options(options), show, check, stopping)
     show.show_folds(folds)
     for (_, model), path in zip(models, output_files(output, [C for C, _ in models]), strict=True):
         pieces = MODEL_FORMATS[format_of(output, model.vectors is not None)].write(model)

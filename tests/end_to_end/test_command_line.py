@@ -275,9 +275,9 @@ def test_a_model_file_that_is_none(run_here, file):
     assert done.returncode == 3 and "Traceback" not in done.stderr
 
 
-def training(processes, file, output):
+def training(processes, file, output, *options):
     """The command, in its second pass and with no end in sight."""
-    child = processes.start("train", file, *ENDLESS, "-o", output, stderr=subprocess.PIPE)
+    child = processes.start("train", file, *ENDLESS, *options, "-o", output, stderr=subprocess.PIPE)
     assert child.stderr.readline().startswith(b"reading ")
     line = child.stderr.readline()
     if b"[newton_given_up]" in line:  # what is asked for is beyond rounding
@@ -286,15 +286,39 @@ def training(processes, file, output):
     return child
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_an_interrupt_leaves_nothing(processes, file, tmp_path, number):
+def test_an_interrupt_leaves_the_model_so_far(processes, run_here, file, tmp_path):
+    """Ctrl-C reaches all processes of the terminal's group."""
     output = tmp_path / "m"
     child = training(processes, file, output)
-    assert (
-        len(processes.alive("streamsvm.reader.stream.process"))
-        == len(processes.alive("streamsvm.trainer.process"))
-        == 1
-    )
+    os.killpg(child.pid, signal.SIGINT)
+    rest, code = child.stderr.read(), child.wait(10)
+    child.stderr.close()
+    assert code == 4, rest
+    assert b"stopping after this pass" in rest and b"not converged (stopped)" in rest
+    done = run_here("predict", output, file)
+    assert done.returncode == 0 and float(re.search(r"accuracy ([0-9.]+)%", done.stderr)[1]) > 80
+
+
+def test_an_interrupt_leaves_a_model_of_each_value_of_C(processes, file, tmp_path):
+    child = training(processes, file, tmp_path / "m", "-C", "0.1,1,10", "--solver", "dcd", "--cache", "64MiB")
+    child.send_signal(signal.SIGINT)
+    rest, code = child.stderr.read(), child.wait(20)
+    child.stderr.close()
+    assert code == 4 and rest.count(b"stopping after this pass") == 1, rest
+    assert len(list(tmp_path.glob("m.C=*"))) == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_second_interrupt_leaves_nothing(processes, file, tmp_path, number):
+    """Nor does a first signal of another kind."""
+    output = tmp_path / "m"
+    child = training(processes, file, output)
+    assert len(processes.alive("streamsvm.reader.stream.process")) == 1
+    os.kill(processes.one("streamsvm.trainer.process"), signal.SIGSTOP)  # its pass has no end
+    if number == signal.SIGINT:
+        child.send_signal(number)
+        while not (line := child.stderr.readline()).startswith(b"stopping after this pass"):
+            assert line, "the command has ended"
     child.send_signal(number)
     rest, code = child.stderr.read(), child.wait(10)
     child.stderr.close()
