@@ -34,7 +34,7 @@ from streamsvm.trainer.problem.lane_kernel import (
 )
 from streamsvm.trainer.problem.losses import REGRESSION
 from streamsvm.trainer.problem.tasks import Table, Task, Tasks
-from streamsvm.trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
+from streamsvm.trainer.solvers.streamsvm_paper_kernel import Arrivals, Ways, paper_visits
 from streamsvm.trainer.updates.statistics import Sums
 from tests.contracts.problems import random_problem
 
@@ -205,7 +205,10 @@ def _of_a_loss(rows, loss, box) -> dict[str, bytes]:
     for sweep in range(6):
         order = np.random.default_rng(sweep).integers(0, n_rows, 60, dtype=np.int32)
         ways = Ways(30.0, 0.9, float(n_rows), sweep % 2 > 0, sweep % 3 > 0)
-        results.append(paper_visits(order, rows, box.table, ways, alpha, weights, gone, rule))
+        # In each sweep five rows come in again, three of them in the place of random ones.
+        at, done = np.arange(0, 50, 10), np.zeros(3, np.int64)
+        arrivals = Arrivals(rows.row_id[sweep::12][:5].copy(), at, rows.row_id[1:40:5].copy(), done)
+        results.append(paper_visits(order, rows, box.table, ways, arrivals, alpha, weights, gone, rule))
     assert gone.any()
     found[f"paper_visits {loss}"] = b"".join(a.tobytes() for a in (alpha, weights, gone, rule, np.array(results)))
     return found

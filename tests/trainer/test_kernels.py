@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsvm.trainer.kernels.order import permutation
-from streamsvm.trainer.solvers.streamsvm_paper_kernel import Ways, paper_visits
+from streamsvm.trainer.solvers.streamsvm_paper_kernel import Arrivals, Ways, paper_visits
 from tests.contracts.kernels import BOXES, columns, notes, signs, visit
 
 
@@ -134,22 +134,24 @@ def test_printed_rule_as_printed_and_as_meant(loss, per_sweep, projected):
         i = row_id[k]
         if i in given_up:
             continue
+        if picks >= n:
+            eps, picks = eps_new, 0
+        picks += 1
         waited += 1
         if inside > 0.9 * capacity and (waited >= inside or not per_sweep):
             eps, waited = eps * beta, 0
-        picks += 1
-        if picks >= n:
-            eps, picks = eps_new, 0
         new, new_v, G, PG = naive_step(dense[k], float(y[k]), U[k], D[k], a[i], v)
-        eps_new = max(eps_new, abs(PG if projected else G))
         if (a[i] == 0 and eps < G) or (a[i] == U[k] and -eps > G):
             given_up.add(i)
             inside -= 1
             continue
+        eps_new = max(eps_new, abs(PG if projected else G))
         gradients.append(PG)
         a[i], v = new, new_v
     ways = Ways(capacity, beta, n, per_sweep, projected)
-    M_plus, M_minus, _, _ = paper_visits(order, rows, box.table, ways, alpha, w, gone, rule)
+    arrivals = Arrivals(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int32), np.zeros(3, np.int64))
+    made, M_plus, M_minus, _, _ = paper_visits(order, rows, box.table, ways, arrivals, alpha, w, gone, rule)
+    assert made == len(gradients) + len(given_up)
     assert 0 < len(given_up) == np.count_nonzero(gone)
     assert set(np.flatnonzero(gone).tolist()) == {int(i) for i in given_up}
     assert alpha == pytest.approx(a, rel=1e-6, abs=1e-9)

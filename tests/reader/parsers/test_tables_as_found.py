@@ -81,6 +81,7 @@ def test_the_file_of_an_archive_is_read(pieces, method):
         (archive({"a.csv": PLAIN})[:-90], "compressed_truncated"),
         (archive({"a.csv": PLAIN}).replace(b"PK\x01\x02", b"PK\x01\x03"), "compressed_corrupt"),
     ],
+    ids=["two files", "workbook", "LZMA", "cut", "no directory"],  # archives have the time in them
 )
 def test_other_archives_say_what_they_are(data, code):
     with pytest.raises(InputError) as caught:
