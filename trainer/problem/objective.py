@@ -153,7 +153,7 @@ def add_to_w(rows: Segment, coefficients: Array, w: Array) -> None:
 
 def sizes_of(rows: Segment, coefficients: Array) -> Array:
     """sum_i |coefficients_i| |x_i| of each task, (width,); coefficients (n_rows, width)."""
-    return np.sqrt(rows.Qii) @ np.abs(coefficients).reshape(len(rows), -1)
+    return np.sqrt(rows.Qii) @ np.abs(coefficients)
 
 
 def half_squares(w: Array, n_figures: int) -> Array:
