@@ -13,6 +13,7 @@ from streamsvm.service.jobs.plan.newton import RULED_OUT, ruled_out_by, takes_ne
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.storage.rows.axis import WIDTHS
 from streamsvm.trainer.newton.system import LARGEST
+from streamsvm.trainer.problem.losses import make_loss
 
 # Speeds of one core, on the slow side of those in tests/bench/RESULTS.md.
 _READER_BYTES_PER_SECOND = 180e6
@@ -60,7 +61,12 @@ def _newton(plan: JobPlan) -> dict[str, Any]:
     most = 0 if code else min(room, needed)
     message = RULED_OUT[code] if code else None
     if 0 < most < needed:
-        message = f"only if at most {most:,} rows do not rest: systems of more equations are too large"
+        may_iterate = most == LARGEST and make_loss(plan.spec.loss, plan.spec.epsilon).is_smooth
+        message = (
+            f"if more than {most:,} rows do not rest, directions come from conjugate gradients"
+            if may_iterate
+            else f"only if at most {most:,} rows do not rest: systems of more equations are too large"
+        )
     return {"is_possible": code is None, "ruled_out_by": code, "message": message, "equations": most}
 
 
