@@ -26,12 +26,34 @@ def test_the_table_is_as_near_as_its_grid():
     table = degradation_table()
     errors = [abs(looked_up(table, m, k) - best_merge(m, k)[1]) for m, k in PAIRS]
     assert max(errors) < 1e-4
-    assert np.mean(errors) < 2e-6
+    assert np.mean(errors) < 3e-7
     assert table.shape == (GRID + 1, GRID + 1)
     assert table.min() >= 0.0
     assert np.abs(table - table[::-1]).max() < 1e-9
     assert [looked_up(table, m, 1.0) for m in (0.0, 0.3, 1.0)] == pytest.approx([0.0] * 3, abs=1e-12)
     assert looked_up(table, 1.0, 0.4) == 0.0
+
+
+@pytest.mark.parametrize("k", [0.0, 0.05, 0.1353, 0.5, 0.9])
+@pytest.mark.parametrize("m", [1e-5, 0.3 / GRID, 0.7 / GRID, 1.5 / GRID])
+def test_the_table_is_near_for_a_light_vector_too(m, k):
+    """In proportion: wd grows as m^2 from 0."""
+    wd = degradation(best_h(m, k), m, k)
+    assert [looked_up(degradation_table(), x, k) for x in (m, 1 - m)] == pytest.approx([wd, wd], rel=1e-3)
+
+
+def test_the_table_finds_the_partner_that_a_search_finds():
+    """The lightest of 500 vectors, most often with an m below that of the table's first row."""
+    rng, table = np.random.default_rng(5), degradation_table()
+    for _ in range(100):
+        beta, k = rng.gamma(1.0, 1.0, 500), rng.random(500)
+        lightest = beta.argmin()
+        beta[[0, lightest]] = beta[[lightest, 0]]
+        total = beta[0] + beta[1:]
+        places = list(zip(beta[0] / total, k[1:], strict=True))
+        lost = total**2 * np.array([degradation(best_h(*place), *place) for place in places])
+        told = total**2 * np.array([looked_up(table, *place) for place in places])
+        assert lost[told.argmin()] <= 1.001 * lost.min() + 1e-15  # the search's rounding
 
 
 def test_a_coarse_search_is_near_too():

@@ -101,6 +101,12 @@ def searched(m: float, k: float) -> float:
 
 
 # looked_up(table (GRID + 1, GRID + 1), m, k): wd between four places of the table; m and k from 0 to 1.
+#
+# The table holds wd / (m (1-m))^2. For small m wd grows as m^2, and the lightest of some hundred vectors often has an m
+# in the first cell: a line in m between values of wd itself would misjudge partners there. At m = 0 and m = 1 the
+# quotient is
+#
+#   lim wd / m^2 = 1 - k^2 + 2 k^2 log k    (h* / m -> k as m -> 0)
 
 
 @njit(cache=True, nogil=True)
@@ -110,20 +116,24 @@ def looked_up(table: Array, m: float, k: float) -> float:
     u, v = x - i, y - j
     low = table[i, j] * (1.0 - v) + table[i, j + 1] * v
     high = table[i + 1, j] * (1.0 - v) + table[i + 1, j + 1] * v
-    return low * (1.0 - u) + high * u
+    size = m * (1.0 - m)
+    return size * size * (low * (1.0 - u) + high * u)
 
 
 @njit(cache=True, nogil=True)
 def _fill(table: Array) -> None:
-    for i in range(GRID + 1):
-        for j in range(GRID + 1):
-            m, k = i / GRID, j / GRID
-            table[i, j] = degradation(best_h(m, k), m, k)
+    for j in range(GRID + 1):
+        k = j / GRID
+        edge = 1.0 - k * k + 2.0 * k * k * math.log(k) if j > 0 else 1.0
+        table[0, j] = table[GRID, j] = edge
+        for i in range(1, GRID):
+            m = i / GRID
+            table[i, j] = degradation(best_h(m, k), m, k) / (m * (1.0 - m)) ** 2
 
 
 @functools.lru_cache(maxsize=1)
 def degradation_table() -> Array:
-    """(GRID + 1, GRID + 1) float64: wd(m, k) at m = i / GRID and k = j / GRID."""
+    """(GRID + 1, GRID + 1) float64: wd(m, k) / (m (1-m))^2 at m = i / GRID and k = j / GRID."""
     table = np.empty((GRID + 1, GRID + 1))
     _fill(table)
     return table
