@@ -16,6 +16,9 @@ from streamsvm.trainer.problem.tasks import Table
 #   eta = 1 / (lambda (t + 2)),  w <- (1 - eta lambda) w + [m_i < 1] eta c_i y_i x_i
 #   w <- w / max(1, sqrt(lambda) |w|)
 #
+# This is eta = n C / (t + 2), as in the program of Yu et al., where their section 4 prints n C / t in (11), with t from
+# 1: those first steps are longer, and the very first one forgets the w that it begins with.
+#
 # Inputs      order (k,) int32; rows: a segment's columns; table of one task, U being c; lambda; t
 # In place    v (d,); state (2,) = scale, |w|^2
 

@@ -1,6 +1,6 @@
 """Pegasos on blocks: subgradient steps on the primal, one for each block (BLOCK-P-B) or each row of it (BLOCK-P-I).
 
-Yu, Hsieh, Chang, Lin, "Large linear classification when data cannot fit in memory", KDD 2010, section 3.2, after
+Yu, Hsieh, Chang, Lin, "Large linear classification when data cannot fit in memory", KDD 2010, section 4, after
 Shalev-Shwartz, Singer, Srebro, "Pegasos: primal estimated sub-gradient solver for SVM", ICML 2007. There are no dual
 variables: alpha stays as it is, and nothing bounds the objective from below.
 """
