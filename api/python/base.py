@@ -1,6 +1,5 @@
 """The base of both estimators: from X and y of any kind to a fitted model."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -11,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from streamsvm.bars import progress_bar
-from streamsvm.errors import SlowerTraining, told_plainly
+from streamsvm.errors import SlowerTraining, told_plainly, warn
 from streamsvm.labels import Labels
 from streamsvm.parameters import are_reached, ends, given_ends
 from streamsvm.prediction import Certificate, Predictions
@@ -121,7 +120,7 @@ class StreamEstimator(Predictions, TrainingRows):
         told = {each["code"]: each for record in fitted.history for each in record.get("slowdowns", ())}
         self._warn(fitted.was_stopped, "scales_differ" in told)
         for each in told.values():
-            warnings.warn(f"{each['message']}. {each['hint']} [{each['code']}]", SlowerTraining, 5)
+            warn(f"{each['message']}. {each['hint']} [{each['code']}]", SlowerTraining)
 
     def _as_given(self, model: Model, is_numbered: bool, beside: Sequence[str]) -> Model:
         """The model with what it says of its rows as they were given; for the arguments see `Fitted`."""
@@ -146,14 +145,14 @@ class StreamEstimator(Predictions, TrainingRows):
 
     def _warn(self, was_stopped: bool, needs_scaling: bool) -> None:
         if was_stopped:
-            warnings.warn("training was interrupted: the model is that of the last pass", ConvergenceWarning, 6)
+            warn("training was interrupted: the model is that of the last pass", ConvergenceWarning)
         elif not self.converged_:
             gap, relative = self.certificate_.gap, self.certificate_.relative_duality_gap
             reached = "" if np.isnan(gap) else f"M+ - M- is {gap:.3g}; "
             reached += "" if np.isnan(relative) else f"the relative duality gap is {relative:.3g}; "
             message = f"not converged after {self.n_iter_} passes: {reached}raise max_passes"
             message += ", scale the data" if needs_scaling else ""
-            warnings.warn(message, ConvergenceWarning, 6)
+            warn(message, ConvergenceWarning)
 
     def _job(self, labels: Labels, space: Workspace) -> dict[str, Any]:
         """The fields of the job that this asks the engine for."""

@@ -1,5 +1,6 @@
 """Turns the engine's errors into the exceptions that an estimator raises."""
 
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -36,10 +37,18 @@ class InputWarning(UserWarning):
     """A column does not look like a feature, such as a row number; the engine may have left it out."""
 
 
+def warn(message: str, kind: type[Warning] = UserWarning) -> None:
+    """Issue a warning that names the line which called this package, however many functions are in between."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == __name__.partition(".")[0]:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, kind, level)
+
+
 def tell(warned: Iterable[Mapping[str, str]]) -> None:
     """Issue the warnings of a dataset, each of which has a code and a message."""
     for each in warned:
-        warnings.warn(f"{each['message']} [{each['code']}]", InputWarning, 6)
+        warn(f"{each['message']} [{each['code']}]", InputWarning)
 
 
 @contextmanager

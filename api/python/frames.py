@@ -1,9 +1,10 @@
 """Tells data frames and tables apart, and finds their columns by name, without importing their libraries."""
 
-import warnings
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
+
+from streamsvm.errors import warn
 
 
 def column_names(X: Any) -> list[str] | None:
@@ -75,7 +76,7 @@ def warn_of(unknown: Sequence[str], shown: str) -> None:
     """Warn of columns that the model does not have; `shown` names some."""
     if unknown:
         message = f"columns that the model does not have, left out: {len(unknown):,} ({shown})"
-        warnings.warn(message, UserWarning, stacklevel=5)
+        warn(message)
 
 
 def _is_of(X: Any, library: str) -> bool:

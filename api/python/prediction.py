@@ -1,7 +1,6 @@
 """Predictions of a fitted model, with scikit-learn or without."""
 
 import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from streamsvm.classes import coefficients, in_order, label_array, with_coefficients
-from streamsvm.errors import told_plainly
+from streamsvm.errors import told_plainly, warn
 from streamsvm.frames import column_names
 from streamsvm.raw import is_read, raw_rows, read_values, with_columns
 from streamsvm.reader.parsers.tables.mixed import feature_names
@@ -124,9 +123,7 @@ class Predictions:
         """X as an array or a matrix of scipy.sparse, (n_rows, n_features_in_)."""
         name, n_features = type(self).__name__, self.model_.n_features
         if "feature_names_in_" in vars(self) and column_names(X) is None and n_features == self.n_features_in_:
-            warnings.warn(
-                f"X does not have valid feature names, but {name} was fitted with feature names", stacklevel=4
-            )
+            warn(f"X does not have valid feature names, but {name} was fitted with feature names")
         X = X.tocsr() if sparse.issparse(X) else np.asarray(X, np.float64)
         if X.ndim != 2 or X.shape[1] != n_features:
             raise ValueError(f"X has shape {X.shape}, the model takes (n_rows, {n_features})")
