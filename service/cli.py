@@ -54,9 +54,9 @@ def main(arguments: list[str] | None = None) -> int:
         # The log of a reader or trainer that died is in a temporary directory, so its tail is shown here.
         sys.stderr.write(error.at.get("log_tail", ""))
         code = OUT_OF_RESOURCE if error.code in (*PROCESS_FAILURES, "ingest_failed", "no_service") else USAGE
-        return _complain(f"{error.message} [{error.code}]", error.hint, code)
+        return _complain(f"{error.message} [{error.code}]", in_dashes(error.hint), code)
     except StorageError as error:
-        return _complain(f"{error.message} [{error.code}]", error.hint, USAGE)
+        return _complain(f"{error.message} [{error.code}]", in_dashes(error.hint), USAGE)
     except BrokenPipeError:
         # The program that reads our output has closed its end, as `head` does.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

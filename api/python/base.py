@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from streamsvm.bars import progress_bar
-from streamsvm.errors import SlowerTraining, told_plainly, warn
+from streamsvm.errors import SlowerTraining, in_python, told_plainly, warn
 from streamsvm.labels import Labels
 from streamsvm.parameters import are_reached, ends, given_ends
 from streamsvm.prediction import Certificate, Predictions
@@ -18,6 +18,7 @@ from streamsvm.raw import evaluated
 from streamsvm.results import cv_results, plot_history
 from streamsvm.rows import TrainingRows
 from streamsvm.service.jobs.fields.descriptions import FIELDS
+from streamsvm.service.jobs.outcome.limits import limits_met
 from streamsvm.service.models.numbering import NUMBERED
 from streamsvm.sources import Source, without_beside
 from streamsvm.storage.models.model_file import Label, Model
@@ -118,9 +119,9 @@ class StreamEstimator(Predictions, TrainingRows):
             self.best_index_ = [each["C"] for each in self.cv_results_["params"]].index(C)
         self._take_certificate(model.about)
         told = {each["code"]: each for record in fitted.history for each in record.get("slowdowns", ())}
-        self._warn(fitted.was_stopped, "scales_differ" in told)
+        self._warn(fitted.was_stopped, limits_met(model.about), "scales_differ" in told)
         for each in told.values():
-            warn(f"{each['message']}. {each['hint']} [{each['code']}]", SlowerTraining)
+            warn(f"{each['message']}. {in_python(each['hint'])} [{each['code']}]", SlowerTraining)
 
     def _as_given(self, model: Model, is_numbered: bool, beside: Sequence[str]) -> Model:
         """The model with what it says of its rows as they were given; for the arguments see `Fitted`."""
@@ -143,15 +144,21 @@ class StreamEstimator(Predictions, TrainingRows):
         is_near = are_reached(self._ends, found.gap, found.relative_duality_gap)
         self.converged_ = bool(about["converged"]) or is_near
 
-    def _warn(self, was_stopped: bool, needs_scaling: bool) -> None:
+    def _warn(self, was_stopped: bool, limits: Sequence[str], needs_scaling: bool) -> None:
+        """Warn of a model that is not near enough, with the parameters that would bring it nearer.
+
+        limits         parameters whose value ended training
+        needs_scaling  training is slow for the scales of the features
+        """
         if was_stopped:
             warn("training was interrupted: the model is that of the last pass", ConvergenceWarning)
         elif not self.converged_:
             gap, relative = self.certificate_.gap, self.certificate_.relative_duality_gap
             reached = "" if np.isnan(gap) else f"M+ - M- is {gap:.3g}; "
             reached += "" if np.isnan(relative) else f"the relative duality gap is {relative:.3g}; "
-            message = f"not converged after {self.n_iter_} passes: {reached}raise max_passes"
-            message += ", scale the data" if needs_scaling else ""
+            scaling = 'set features=["scale"]' if getattr(self, "kernel", "linear") == "linear" else "scale X"
+            advice = " or ".join([f"raise {name}" for name in limits] + [scaling] * needs_scaling)
+            message = f"not converged after {self.n_iter_} pass{'es' * (self.n_iter_ > 1)}: {reached}{advice}"
             warn(message, ConvergenceWarning)
 
     def _job(self, labels: Labels, space: Workspace) -> dict[str, Any]:

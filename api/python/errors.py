@@ -1,21 +1,47 @@
 """Turns the engine's errors into the exceptions that an estimator raises."""
 
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from streamsvm.reader.errors import InputError
+from streamsvm.reader.options import OPTIONS
 from streamsvm.service.errors import PROCESS_FAILURES, ModelFormatError, ServiceError
 from streamsvm.storage.errors import StorageError
 
+# Columns that calls name by an argument of their own; all other options are those of `input_options`.
+_ARGUMENTS = {"label_column": "y", "weight_column": "sample_weight"}
+_LIST_OF_ONE = re.compile(r'"(\w+)": (\["\w+"\])')
+# A name without a value is only an option's if it is no English word.
+_OPTION = re.compile(
+    rf"(?<!')\b(?:({'|'.join(OPTIONS)})=(-?\w+(?:-\w+)*)|({'|'.join(name for name in OPTIONS if '_' in name)})\b)"
+)
 _NOT_THE_INPUT = {*PROCESS_FAILURES, "ingest_failed", "out_of_space"}
+
+
+def in_python(hint: str) -> str:
+    """Write a hint about the interface's fields for Python: `"features": ["scale"]` is `features=["scale"]`.
+
+    `label_type=string` is `input_options={"label_type": "string"}`, `label_column=-1` is `y=-1`.
+    """
+    return _OPTION.sub(_argument, _LIST_OF_ONE.sub(r"\1=\2", hint))
+
+
+def _argument(field: re.Match[str]) -> str:
+    name, value = field[1] or field[3], field[2]
+    if value is None:
+        return _ARGUMENTS.get(name, f'input_options["{name}"]')
+    written = value if value.lstrip("-").isdecimal() else f'"{value}"'
+    return f"{_ARGUMENTS[name]}={written}" if name in _ARGUMENTS else f'input_options={{"{name}": {written}}}'
 
 
 class TrainingError(Exception):
     """An error of the engine: `code` identifies it and never changes, `hint` says what to do."""
 
     def __init__(self, message: str, code: str, hint: str = "") -> None:
+        hint = in_python(hint)
         super().__init__(f"{message} [{code}]" + (f". {hint}" if hint else ""))
         self.code = code
         self.hint = hint
@@ -48,7 +74,7 @@ def warn(message: str, kind: type[Warning] = UserWarning) -> None:
 def tell(warned: Iterable[Mapping[str, str]]) -> None:
     """Issue the warnings of a dataset, each of which has a code and a message."""
     for each in warned:
-        warn(f"{each['message']} [{each['code']}]", InputWarning)
+        warn(f"{in_python(each['message'])} [{each['code']}]", InputWarning)
 
 
 @contextmanager

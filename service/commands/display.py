@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamsvm.service.commands.gap_curve import WIDTH, GapCurve, picture
+from streamsvm.service.commands.spelling import in_dashes
 from streamsvm.service.jobs.fields.from_text import format_size
 from streamsvm.service.jobs.fields.kernel_values import warning_of
 
@@ -54,7 +55,7 @@ class Display:
         for each in record.get("slowdowns", ()):
             if each["code"] not in self._told:
                 self._told.add(each["code"])
-                self.say(f"warning: {each['message']}. {each['hint']} [{each['code']}]")
+                self.say(f"warning: {each['message']}. {in_dashes(each['hint'])} [{each['code']}]")
 
     def show_progress(self, progress: dict[str, Any]) -> None:
         """Show progress within a pass; the plain display shows none."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from streamsvm.service.commands.display import display, duration, progress_line, short
 from streamsvm.service.commands.remote import add_action, exit_code, print_json, print_table, watch
+from streamsvm.service.commands.spelling import in_dashes
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.remote.client import Client
 from streamsvm.service.remote.objects import RemoteJob
@@ -112,7 +113,7 @@ def _show(job: dict[str, Any], is_json: bool) -> None:
     for warning in job["warnings"]:
         print(
             f"warning: {warning['message']}"
-            + (f". {warning['hint']}" if "hint" in warning else "")
+            + (f". {in_dashes(warning['hint'])}" if "hint" in warning else "")
             + f" [{warning['code']}]"
         )
     if job["failure"]:

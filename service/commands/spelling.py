@@ -9,6 +9,10 @@ from streamsvm.reader.options import OPTIONS
 
 # Names of the REST interface for commands.
 _ALIASES = {"dataset": "data", "datasets": "data", "jobs": "job", "models": "model", "tokens": "token"}
+# Fields of a job with another name here, and all others that hints name: their descriptions are slow to import.
+_OTHER_FLAGS = {"cache_bytes": "--cache", "memory_bytes": "--memory"}
+_FIELDS = ("class_weight", "max_passes", "max_seconds", "relative_gap", "warm_start", *_OTHER_FLAGS)
+_WITH_UNDERSCORE = "|".join(name for name in (*OPTIONS, *_FIELDS) if "_" in name)
 _LIST_OF_ONE = re.compile(r'"(\w+)": \["(\w+)"\]')
 _WEIGHT_OPTION = re.compile(r"-w([+-]?\d+(?:\.\d+)?)")
 
@@ -28,12 +32,11 @@ def in_dashes(hint: str) -> str:
     A list of one, as `"features": ["scale"]`, is `--features scale`.
     """
     hint = _LIST_OF_ONE.sub(r"--\1 \2", hint)
-    names = OPTIONS
     # A name without a value is only replaced if it is no English word.
-    alone = "|".join(name for name in names if "_" in name)
-    return re.sub(rf"(?<!')\b(?:({'|'.join(names)})=(\w+)|({alone})\b)", _option, hint)
+    return re.sub(rf"(?<!['?&/])\b(?:({'|'.join(OPTIONS)})=(\w+)|({_WITH_UNDERSCORE})\b)", _option, hint)
 
 
 def _option(field: re.Match[str]) -> str:
-    name = (field[1] or field[3]).replace("_", "-")
-    return f"--{name} {field[2]}" if field[2] else f"--{name}"
+    name = field[1] or field[3]
+    flag = _OTHER_FLAGS.get(name, f"--{name.replace('_', '-')}")
+    return f"{flag} {field[2]}" if field[2] else flag

@@ -22,6 +22,7 @@ from streamsvm.service.datasets.views import columns_view
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import scaling_note
 from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.outcome.limits import limits_met
 from streamsvm.service.jobs.plan.lanes import order_note
 from streamsvm.service.jobs.plan.newton import takes_newton
 from streamsvm.service.jobs.plan.plan import JobPlan
@@ -97,7 +98,9 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
         show.finish(model.about, str(path))
     if all(model.about["converged"] for _, model in models):
         return CONVERGED
-    if not takes_newton(spec) and (note := scaling_note(spec, plans[-1].manifest)):
+    if limits := {name: None for _, model in models for name in limits_met(model.about)}:
+        show.say(in_dashes(f"it ends nearer to the optimum with a larger {' and a larger '.join(limits)}"))
+    if spec.kernel == "linear" and not takes_newton(spec) and (note := scaling_note(spec, plans[-1].manifest)):
         show.say(in_dashes(note))
     return NOT_CONVERGED
 

@@ -75,7 +75,7 @@ SLOWDOWNS = {
     "scales_differ": Slowdown(
         "features are on scales far apart, and the job takes no Newton steps, or only while few rows do not rest: "
         "training may go on for long, and a kernel's distances are those of the largest features",
-        'Ask for "features": ["scale"]. Its estimate says why it takes no Newton steps.',
+        'Ask for "features": ["scale"]; a kernel takes none, scale its rows before.',
     ),
 }
 _BITS = {code: 1 << place for place, code in enumerate(SLOWDOWNS)}

@@ -41,7 +41,7 @@ CONTROL = (
     ("finished_section", INTEGER, "trainer"),  # last step that ended a section which the trainer has finished
     ("trainer_wait_seconds", REAL, "trainer"),
     ("finished_passes", INTEGER, "trainer"),
-    ("sweeps", INTEGER, "trainer"),  # over the active set, at the end of the last pass begun; 0: it is streaming
+    ("sweeps", INTEGER, "trainer"),  # over decoded rows, at the end of the last pass begun; 0: it is streaming
     ("solver_phase", INTEGER, "trainer"),  # its place in SOLVER_PHASES, from 1; 0: the solver does not tell it
     ("sweeps_made", INTEGER, "trainer"),  # this and the next two are over all passes
     ("newton_steps", INTEGER, "trainer"),

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from streamsvm.storage.run.slowdowns import bits_of, told
+from streamsvm.trainer.updates.convergence import CONVERGED
 from tests.api.app import Service, check_problem
 
 PASSES = [{"pass": k, "gap": 1 / k, "dual_objective": float(k)} for k in (1, 2, 3)]
@@ -210,12 +211,38 @@ def test_a_job_that_did_not_converge_warns_by_how_much(service, fields, gap, rel
     service.store.finish_job(job, "succeeded", result=result)
     (warning,) = service.request("GET", f"/v1/jobs/{job}").json()["warnings"]
     assert warning["code"] == "not_converged" and said in warning["message"]
-    assert warning["hint"] == "Resume it with a larger max_passes or max_seconds."
+    assert warning["hint"] == "Resume it with a larger max_passes."
     assert said in service.request("GET", f"/jobs/{job}").text
 
 
-def test_a_job_whose_scales_mattered_is_told_to_scale_features(service):
-    job = submit(service, pace="fixed")
+@pytest.mark.parametrize(
+    ("reasons", "hint"),
+    [
+        (["max_seconds"], "Resume it with a larger max_seconds."),
+        (["relative_gap", "max_seconds", "max_passes"], "Resume it with a larger max_passes and a larger max_seconds."),
+        (["stopped", "tolerance"], "Resume it: it goes on from where it was stopped."),
+    ],
+)
+def test_a_job_that_did_not_converge_is_told_which_limit_ended_it(service, reasons, hint):
+    job = submit(service)
+    service.store.claim_job()
+    certificate = {"dual_objective": None, "primal_objective": 2.0, "relative_duality_gap": 0.5, "gap": 0.25}
+    lanes = [{"converged": each in CONVERGED, "stop_reason": each} for each in reasons]
+    result = {"converged": False, "stop_reason": reasons[0], "passes": 3, "certificate": certificate, "lanes": lanes}
+    service.store.finish_job(job, "succeeded", result=result)
+    (warning,) = service.request("GET", f"/v1/jobs/{job}").json()["warnings"]
+    assert warning["hint"] == hint
+
+
+@pytest.mark.parametrize(
+    ("fields", "hint"),
+    [
+        ({"pace": "fixed"}, 'Or train anew with "features": ["scale"].'),
+        ({"kernel": "rbf"}, "Or train anew on scaled rows: a kernel takes no features."),
+    ],
+)
+def test_a_job_whose_scales_mattered_is_told_to_scale_features(service, fields, hint):
+    job = submit(service, **fields)
     service.store.claim_job()
     service.store.explain_job(job, slowdowns=told(bits_of(["scales_differ"])))
     certificate = {"dual_objective": 1.0, "primal_objective": 2.0, "relative_duality_gap": 0.5, "gap": 0.25}
@@ -223,4 +250,4 @@ def test_a_job_whose_scales_mattered_is_told_to_scale_features(service):
     service.store.finish_job(job, "succeeded", result=result)
     warnings = {each["code"]: each for each in service.request("GET", f"/v1/jobs/{job}").json()["warnings"]}
     assert warnings.keys() == {"not_converged", "scales_differ"}
-    assert warnings["not_converged"]["hint"].endswith('Or train anew with "features": ["scale"].')
+    assert warnings["not_converged"]["hint"].endswith(hint)

@@ -1,6 +1,7 @@
 """The estimators among scikit-learn's own tools, and what they say of a model."""
 
 import pickle
+import re
 import sys
 import warnings
 
@@ -17,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC, LinearSVR
 
 from streamsvm import InvalidInput, StreamSVC, StreamSVR, load
+from streamsvm.errors import TrainingError, in_python
 from streamsvm.parameters import given_ends
 from streamsvm.service.jobs.fields.spec import parse_spec
 from tests.contracts.problems import random_problem
@@ -215,6 +217,43 @@ def test_both_ends_have_to_be_reached(problem):
     with pytest.warns(ConvergenceWarning, match=r"M\+ - M- is .*; the relative duality gap is .*; raise max_passes"):
         fitted = StreamSVC(solver="dcd", tolerance=1e-12, relative_gap=0.99, max_passes=2).fit(*problem)
     assert not fitted.converged_
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"max_passes": 2}, "raise max_passes$"),
+        ({"max_seconds": 1e-6}, "raise max_seconds$"),
+        ({"max_passes": 1, "kernel": "rbf", "solver": "bsca"}, "after 1 pass: raise max_passes or scale X$"),
+        ({"max_passes": 2, "pace": "fixed", "solver": "streamsvm"}, r'raise max_passes or set features=\["scale"\]$'),
+    ],
+)
+def test_a_warning_names_what_ended_training_and_what_helps(problem, given, told):
+    """Scaling helps where no Newton steps make up for scales far apart."""
+    X, y = problem
+    if {"pace", "kernel"} & given.keys():
+        X = X * np.where(np.arange(X.shape[1]) == 1, 1e6, 1.0)
+    with warnings.catch_warnings(record=True) as issued:
+        warnings.simplefilter("always")
+        StreamSVC(**{"solver": "dcd", "tolerance": 1e-12, **given}).fit(X, y)
+    (warning,) = (str(each.message) for each in issued if each.category is ConvergenceWarning)
+    assert re.search(told, warning), warning
+
+
+@pytest.mark.parametrize(
+    ("hint", "expected"),
+    [
+        ('Ask for "features": ["scale"].', 'Ask for features=["scale"].'),
+        ("set index_base=0", 'set input_options={"index_base": 0}'),
+        ("set encoding=windows-1252 if", 'set input_options={"encoding": "windows-1252"} if'),
+        ("set label_column to a name; label_type=string", 'set y to a name; input_options={"label_type": "string"}'),
+        ("name it: label_column=-1 is the last", "name it: y=-1 is the last"),
+        ("leave them out: drop_columns", 'leave them out: input_options["drop_columns"]'),
+        ("Raise memory_bytes, or ask for fewer values of C", "Raise memory_bytes, or ask for fewer values of C"),
+    ],
+)
+def test_hints_name_arguments(hint, expected):
+    assert in_python(hint) == TrainingError("", "code", hint).hint == expected
 
 
 def test_a_loaded_model_ends_where_the_one_that_was_saved_did(problem, tmp_path):

@@ -16,7 +16,7 @@ def uses_blocks(spec: JobSpec) -> bool:
 
 
 def spills(spec: JobSpec) -> bool:
-    """Whether the active set may be kept on the disk of the data: pace "fixed" leaves no time to visit it there."""
+    """Whether decoded rows may be kept on the disk of the data: pace "fixed" leaves no time to visit them there."""
     return getattr(spec.options, "spill", False) and spec.pace == "adaptive"
 
 

@@ -58,7 +58,7 @@ class FollowPlan:
 
     @property
     def spills(self) -> bool:
-        """Whether the active set is kept on disk, too."""
+        """Whether decoded rows are kept on disk, too."""
         return spills(self.spec)
 
     @property

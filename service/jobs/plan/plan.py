@@ -153,7 +153,7 @@ class JobPlan:
 
     @property
     def spills(self) -> bool:
-        """Whether the active set is kept on disk, too."""
+        """Whether decoded rows are kept on disk, too."""
         return spills(self.spec) and not holds_all(self.spec, self.manifest, self.cache)
 
     @cached_property

@@ -11,6 +11,7 @@ from typing import Any
 
 from streamsvm.service.jobs.fields.kernel_values import warning_of
 from streamsvm.service.jobs.fields.spec import read_spec
+from streamsvm.service.jobs.outcome.limits import limits_met
 from streamsvm.service.jobs.plan.forecast import told_last
 from streamsvm.service.jobs.plan.lanes import order_note
 from streamsvm.service.jobs.plan.run_file import read_lane
@@ -21,6 +22,7 @@ from streamsvm.storage.errors import OutOfSpace, StorageError
 from streamsvm.storage.run.state import RUN_FILE, Control, read_control
 
 _log = logging.getLogger("streamsvm.api")
+_SCALED, _SCALED_BEFORE = 'with "features": ["scale"]', "on scaled rows: a kernel takes no features"
 _PASS_BITS = 32  # of a sequence number; what is left is enough for 2^20 changes of state in a double
 
 
@@ -136,11 +138,18 @@ def _warnings(record: dict[str, Any]) -> list[dict[str, str]]:
     if result and not result["converged"]:
         where = _where(result["certificate"], spec)
         message = f"ended by {result['stop_reason']} before it converged: {where}"
-        hint = "Resume it with a larger max_passes or max_seconds."
+        hint = _way_on(limits_met(result))
         if "scales_differ" in {each["code"] for each in told_last(record)}:
-            hint += ' Or train anew with "features": ["scale"].'
+            takes_maps = spec.get("kernel", "linear") == "linear"
+            hint += f" Or train anew {_SCALED if takes_maps else _SCALED_BEFORE}."
         found.append({"code": "not_converged", "message": message, "hint": hint})
     return found
+
+
+def _way_on(limits: list[str]) -> str:
+    if not limits:
+        return "Resume it: it goes on from where it was stopped."
+    return f"Resume it with a larger {' and a larger '.join(limits)}."
 
 
 def _same_values(distances: dict[str, Any] | None) -> list[dict[str, str]]:

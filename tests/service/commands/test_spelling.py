@@ -5,7 +5,10 @@ import re
 import pytest
 
 from streamsvm.reader.errors import HINTS
+from streamsvm.service.commands import spelling
 from streamsvm.service.commands.spelling import in_dashes, spell_out
+from streamsvm.service.jobs.fields.descriptions import FIELDS
+from streamsvm.storage.run.slowdowns import SLOWDOWNS
 
 
 @pytest.mark.parametrize(
@@ -17,11 +20,27 @@ from streamsvm.service.commands.spelling import in_dashes, spell_out
         ("the first line of the format, a header", "the first line of the format, a header"),
         ("raise max_features", "raise max_features"),
         ('scale them ("features": ["scale"]), or', "scale them (--features scale), or"),
+        ("raise cache_bytes or memory_bytes", "raise --cache or --memory"),
+        ("a larger max_passes and a larger max_seconds", "a larger --max-passes and a larger --max-seconds"),
+        ("PUT /v1/datasets/a?label_type=string", "PUT /v1/datasets/a?label_type=string"),
         ("ids: 'text_column'. Leave out: drop_columns", "ids: 'text_column'. Leave out: --drop-columns"),
     ],
 )
 def test_fields_are_options_on_the_command_line(hint, expected):
     assert in_dashes(hint) == expected
+
+
+def test_fields_of_a_job_in_hints_of_slowdowns_are_options():
+    """`decoded_bytes` is a figure of a dataset, which no option sets."""
+    hints = [in_dashes(each.hint) for each in SLOWDOWNS.values()]
+    names = {name for hint in hints for name in re.findall("[a-z]+_[a-z_]+", hint)}
+    assert names == {"decoded_bytes"}
+
+
+def test_fields_of_a_job_that_hints_name_exist():
+    assert set(spelling._FIELDS) <= FIELDS.keys()
+    flags = {name: FIELDS[name].flags[-1] for name in spelling._FIELDS if FIELDS[name].flags}
+    assert flags == spelling._OTHER_FLAGS
 
 
 def test_no_hint_of_the_reader_keeps_the_interfaces_spelling():
