@@ -1,16 +1,16 @@
 """Answers requests of Newton steps about the rows of a shard; the coordinator adds up the answers of all machines."""
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.segment import Segment
 from streamsvm.storage.run.rounds import NEWTON_REPLY, NEWTON_REQUEST
 from streamsvm.trainer.newton.own_rows import OwnRows
 from streamsvm.trainer.newton.requests import Figures, Looked, Reply, Request, Slope
-from streamsvm.trainer.newton.scans import InOrder, Interrupted, Scans
+from streamsvm.trainer.newton.scans import InOrder, Interrupted, Scans, uninterrupted
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.shared_state import SharedState
 from streamsvm.trainer.sweeps.sweep import ALONE, Threads
@@ -60,20 +60,15 @@ class ShardRows:
         if store is None:
             return b""
         if request.begins or self._rows is None:
-            scans = Scans(store, len(self._alpha), settings.visited, self._threads, self._going)
+            scans = Scans(
+                store, len(self._alpha), settings.visited, self._threads, partial(uninterrupted, self._shared)
+            )
             self._rows = OwnRows(settings.tasks, scans, self._alpha, settings.width)
         try:
             found = self._rows.answer(_times(request, settings.shards))
         except Interrupted:
             return b""
         return pickle.dumps(_divided(found, settings.shards), pickle.HIGHEST_PROTOCOL)
-
-    def _going(self, segments: Iterator[Segment]) -> Iterator[Segment]:
-        for rows in segments:
-            if self._shared.is_interrupted:
-                return
-            self._shared.beat()
-            yield rows
 
 
 def _times(request: Request, shards: int) -> Request:

@@ -1,16 +1,16 @@
 """Newton steps in a job: where they begin and end, what they show, and what they leave to the solver."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 
 from streamsvm.storage.rows.csr import EMPTY, Array
-from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.newton.choice import has_room, is_newton_quicker
 from streamsvm.trainer.newton.own_rows import OwnRows
 from streamsvm.trainer.newton.rows import chunks
 from streamsvm.trainer.newton.run import NewtonSteps
-from streamsvm.trainer.newton.scans import InOrder, Interrupted, Scans
+from streamsvm.trainer.newton.scans import InOrder, Interrupted, Scans, uninterrupted
 from streamsvm.trainer.newton.system import LARGEST, TooLarge
 from streamsvm.trainer.newton.task import Left
 from streamsvm.trainer.problem.losses import make_loss
@@ -89,7 +89,7 @@ class NewtonPhase:
         self._scans_before = int(self._shared.control["scans"])
         numbers = np.flatnonzero(variables.is_trained[: self._settings.tasks.count]).tolist()
         alpha, w = variables.alpha[: step.n_rows], variables.w[: step.width]
-        scans = Scans(store, step.n_rows, self._settings.visited, self._threads, self._going)
+        scans = Scans(store, step.n_rows, self._settings.visited, self._threads, partial(uninterrupted, self._shared))
         steps: NewtonSteps | None = None
         most = self._settings.newton_equations
         try:
@@ -116,13 +116,6 @@ class NewtonPhase:
 
     def _is_near(self, distance: float, relative_gap: float) -> bool:
         return bool(self._targets.reached(distance / _NEARER, relative_gap / _NEARER))
-
-    def _going(self, segments: Iterator[Segment]) -> Iterator[Segment]:
-        for rows in segments:
-            if self._shared.is_interrupted:
-                return
-            self._shared.beat()
-            yield rows
 
     def _put_back(self, steps: NewtonSteps) -> Progress:
         """Write back alpha and w as the steps have them now, and note where they are; returns the figures at alpha."""

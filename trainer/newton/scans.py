@@ -7,6 +7,7 @@ from typing import Protocol
 
 from streamsvm.storage.features.visits import Visited
 from streamsvm.storage.rows.segment import Segment
+from streamsvm.trainer.shared_state import SharedState
 from streamsvm.trainer.sweeps.sweep import ALONE, Threads
 
 _SHARED_BYTES = 1 << 23  # of rows: for fewer, threads wait longer than they work
@@ -31,6 +32,15 @@ class InOrder(Protocol):
 
 class Interrupted(Exception):
     """The job is to end, or the store has failed: a scan has not come to its end."""
+
+
+def uninterrupted(shared: SharedState, segments: Iterator[Segment]) -> Iterator[Segment]:
+    """Yield the segments with a sign of life each, until the job is interrupted."""
+    for rows in segments:
+        if shared.is_interrupted:
+            return
+        shared.beat()
+        yield rows
 
 
 class Scans:

@@ -65,7 +65,7 @@ class System(Protocol):
 
 
 class Kind(Enum):
-    """What a system has an equation for; ITERATED: it is not solved exactly."""
+    """A system has an equation for each of these; an ITERATED one is not solved exactly."""
 
     FEATURES = "features"
     ROWS = "rows"

@@ -101,7 +101,7 @@ class RowsToPick:
         self._cursor.shared.note(victims, score_of(np.ones(len(victims), bool)), is_visit=False)
 
     def _whose_turn_it_is(self, row_id: Array, streamed: int) -> Array:
-        """Which of the rows (k,) come back when the pass has streamed on by so many rows, (k,) bool."""
+        """Tell which rows (k,) come back when the pass has streamed on by so many rows, (k,) bool."""
         now = min(len(self._waiting), -(-len(self._waiting) * streamed // max(self._left, 1)))
         turn, self._waiting = self._waiting[:now], self._waiting[now:]
         self._left -= streamed
