@@ -10,6 +10,7 @@ from streamsvm.service.settings import Settings
 from tests import s3 as stores
 from tests.api.app import Service, check_problem
 from tests.api.test_imports import TEXT, wait_for_state
+from tests.end_to_end.service import wait_for
 
 SECRETS = ("hunter2", stores.KEY, stores.SECRET)
 
@@ -102,10 +103,7 @@ def test_one_that_is_under_way_shows_its_progress_and_can_be_given_up(importing_
         time.sleep(0.01)
     assert 0 < shown["progress"]["read_bytes"] <= shown["progress"]["total_bytes"]
     assert importing_service.request("DELETE", "/v1/datasets/d").status_code == 204
-    end = time.monotonic() + 30
-    while list(importing_service.settings.datasets.iterdir()):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    wait_for(lambda: not list(importing_service.settings.datasets.iterdir()))
 
 
 def test_an_import_begins_anew_when_the_service_does(importing_service, s3, tmp_path, monkeypatch):

@@ -9,13 +9,6 @@ from tests.end_to_end.conftest import new_service, problem, service, text  # noq
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
-def pytest_collection_modifyitems(items):
-    """A page on a busy machine may be looked at a moment too early: try a test once more; the summary names it."""
-    for item in items:
-        if "tests/browser/" in item.nodeid:
-            item.add_marker(pytest.mark.flaky(reruns=1))
-
-
 # Of a file and no longer: while Playwright runs, no other test of this process can run an event loop of its own.
 @pytest.fixture(scope="module")
 def browser():

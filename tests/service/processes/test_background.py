@@ -104,4 +104,5 @@ def test_an_import_whose_outcome_cannot_be_recorded_is_not_the_last_one(tmp_path
     store.is_full = False
     wait_for(lambda: [record["state"] for record in store.datasets()] == ["failed", "ready"])
     assert store.dataset("bad")["failure"]["at"]["line"] == 1
-    assert [path.name for path in settings.datasets.iterdir()] == [store.dataset("good")["id"]]
+    # The dataset's mark is removed after its record says "ready".
+    wait_for(lambda: [path.name for path in settings.datasets.iterdir()] == [store.dataset("good")["id"]])
