@@ -6,10 +6,14 @@ import numpy as np
 import pytest
 
 from tests.bench import jobs
+from tests.bench.papers import runs
+from tests.bench.papers.avsf_runs import Runs, ratio
 from tests.bench.papers.bm import STANDARD, ratio_at_equal_updates
 from tests.bench.papers.data import Data, cache_for
+from tests.bench.papers.resident import Ended
 from tests.bench.papers.streamsvm_runs import lags
 from tests.bench.papers.trace import Optimum, Point, after, optimum_of, trace, updates_to
+from tests.bench.papers.verdict import Case, verdict, word
 from tests.contracts.problems import random_problem
 from tests.reference.dcd import dcd
 
@@ -76,3 +80,38 @@ def test_a_trace_is_the_very_run_that_two_processes_make(tmp_path):
     ends = {"tolerance": None, "pace": "fixed", "max_passes": 6}
     passes = jobs.train(data.dataset, cache_bytes=cache_bytes, **ends).passes
     assert [passes[point.passes - 1]["dual_objective"] for point in points] == [point.dual for point in points]
+
+
+def ended(visits, seconds, converged=True):
+    return Runs([Ended(visits, 0, seconds, 1, 1e-3, converged)])
+
+
+def test_a_ratio_is_told_as_far_as_runs_that_were_given_up_let_it():
+    assert ratio([ended(100, 2.0)], [ended(50, 1.0)], "visits") == ("2", True)
+    assert ratio([ended(100, 2.0, False)], [ended(50, 1.0)], "visits") == ("> 2", True)
+    assert ratio([ended(100, 2.0)], [ended(50, 1.0, False)], "visits") == ("< 2", None)
+    assert ratio([ended(50, 2.0)], [ended(100, 1.0, False)], "visits") == ("< 0.5", False)
+    assert ratio([ended(100, 2.0, False)], [ended(50, 1.0, False)], "visits") == ("-", None)
+
+
+def test_a_verdict_follows_from_its_cases():
+    yes, no, open_ = Case("a", True, "2 times"), Case("b", False, "0.5 times"), Case("c", None, "-")
+    assert [word(cases) for cases in ([yes, yes], [yes, no], [no], [yes, open_], [open_], [])] == [
+        "Reproduced", "In part", "Not reproduced", "Reproduced", "Undecided", "Undecided"
+    ]  # fmt: skip
+    text = " ".join(verdict("it is faster", [yes, no, open_]))
+    assert "**In part**. Holds: a (2 times). Does not hold: b (0.5 times). Undecided: c (-)." in text
+
+
+def test_a_run_is_given_up_after_ten_times_the_seconds_of_the_fastest(monkeypatch):
+    monkeypatch.setattr(runs, "LIMIT", 60.0)
+    assert [runs.patience(seconds) for seconds in ([], [2.0, 3.0], [0.001], [100.0])] == [60.0, 20.0, 1.0, 60.0]
+
+
+def test_a_run_is_made_once_at_a_clean_commit_and_each_time_otherwise(monkeypatch, tmp_path):
+    monkeypatch.setattr(runs, "TREE", tmp_path)
+    made = []
+    for measured in ("abc", "abc", "abc-dirty", "abc-dirty", None):
+        monkeypatch.setattr(runs, "commit", lambda measured=measured: measured)
+        assert runs.kept("bench", ("a", 1.0), lambda: made.append(1) or {"seconds": 2.0}) == {"seconds": 2.0}
+    assert len(made) == 4

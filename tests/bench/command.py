@@ -7,18 +7,19 @@ import os
 import platform
 import re
 import signal
-import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from tests.bench.commit import commit
 
 Bench = Callable[[], Iterator[str]]
 # name -> what yields its lines of Markdown, or its parts by name. A bench or part has a section in the results.
 Benches = Mapping[str, Bench | Mapping[str, Bench]]
 
 _LIBRARIES = ("numpy", "numba", "lmdb", "zstandard", "liblinear-official", "snapml")
-_SETTINGS = ("SIZE", "AGAINST", "CS")
+_SETTINGS = ("SIZE", "AGAINST", "CS", "SEEDS", "LIMIT")
 
 
 def main(module: str, description: str, benches: Benches, results: Path) -> int:
@@ -102,7 +103,7 @@ def _circumstances(command: str) -> list[str]:
     return [
         f"{datetime.now(UTC):%Y-%m-%d}; {os.cpu_count()} cores ({_processor()}), {memory:.0f} GiB of memory;",
         f"Python {platform.python_version()}, {libraries};",
-        f"{_commit()}; `{settings}python -m {command}`.",
+        f"{_measured()}; `{settings}python -m {command}`.",
         "",
     ]
 
@@ -119,8 +120,7 @@ def _processor() -> str:
     return found[1] if found else platform.machine()
 
 
-def _commit() -> str:
-    """What is measured; `-dirty` if it is more than the commit has."""
-    command = ["git", "describe", "--always", "--dirty"]
-    found = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
-    return f"commit {found.stdout.strip()}" if found.returncode == 0 else "of no commit"
+def _measured() -> str:
+    """The commit that is measured."""
+    name = commit()
+    return f"commit {name}" if name else "of no commit"
