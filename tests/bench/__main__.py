@@ -4,6 +4,7 @@ python -m tests.bench [NAME [PART ...] ...] [--write]
 
 `comparison a9a imdb.train` compares on these data sets, `comparison` on all. The environment variable SIZE (1GB) is how
 much text is generated at most, TMPDIR where it lies while a bench runs, AGAINST who is compared with (comparison.py).
+`convergence` takes its data sets from PROBLEM, values of C from CS and BIAS=yes or no (convergence/table.py).
 
 `--write` also puts them into RESULTS.md, each in the place of its own last results.
 """

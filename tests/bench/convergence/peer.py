@@ -26,7 +26,15 @@ _LIBLINEARS = {
     "hinge": 3, "squared_hinge": 1, "logistic": 7, "epsilon_insensitive": 13, "squared_epsilon_insensitive": 12,
 }  # fmt: skip
 MORE = 100  # times the iterations that are a peer's default
-PEERS = ("LIBLINEAR", "scikit-learn", f"scikit-learn, {MORE} times its iterations")
+_MORE = f", {MORE} times its iterations"
+PEERS = ("LIBLINEAR", "scikit-learn", f"scikit-learn{_MORE}", "Snap ML", f"Snap ML{_MORE}")
+
+
+def solves(peer: str, loss: str, bias: bool) -> bool:
+    """Whether the peer has this problem: Snap ML has no regression, LogisticRegression does not penalise the bias."""
+    if peer.startswith("Snap ML"):
+        return not loss.endswith("epsilon_insensitive")
+    return peer == "LIBLINEAR" or not (bias and loss == "logistic")
 
 
 def scikit_learn(loss: str, C: float, bias: bool, times: int) -> BaseEstimator:
@@ -38,11 +46,24 @@ def scikit_learn(loss: str, C: float, bias: bool, times: int) -> BaseEstimator:
     return LinearSVC(C=C, loss=loss, fit_intercept=bias, max_iter=1000 * times, dual=True)
 
 
+def snap_ml(loss: str, C: float, bias: bool, times: int) -> BaseEstimator:
+    """Its estimator of this problem at its defaults, but for the iterations; its regularizer is 1/C."""
+    with warnings.catch_warnings():
+        # It asks numpy for AVX2 in a place that is deprecated: were the warning an error, it would do without.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        import snapml  # noqa: PLC0415
+
+    if loss == "logistic":
+        return snapml.LogisticRegression(regularizer=1 / C, fit_intercept=bias, max_iter=1000 * times)
+    return snapml.SupportVectorMachine(loss=loss, regularizer=1 / C, fit_intercept=bias, max_iter=1000 * times)
+
+
 def fit(X: sparse.csr_matrix, y: np.ndarray, peer: str, loss: str, C: float, bias: bool) -> tuple[float, bool, list]:
     """Seconds, whether it warned, w."""
     if peer == "LIBLINEAR":
         return by_liblinear(X, y, loss, C, bias)
-    model = scikit_learn(loss, C, bias, MORE if str(MORE) in peer else 1)
+    make = snap_ml if peer.startswith("Snap ML") else scikit_learn
+    model = make(loss, C, bias, MORE if peer.endswith(_MORE) else 1)
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")

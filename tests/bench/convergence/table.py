@@ -18,7 +18,7 @@ from scipy import sparse
 from streamsvm.reader.ingest.run import ingest, read_chunks
 from streamsvm.storage.blocks.manifest import read_manifest
 from tests.bench import jobs
-from tests.bench.convergence.peer import EPSILON, PEERS
+from tests.bench.convergence.peer import EPSILON, PEERS, solves
 from tests.bench.convergence.problems import PROBLEMS, is_available
 from tests.bench.real_data import Rows
 from tests.bench.report import header, prose, row
@@ -37,6 +37,11 @@ def Cs() -> tuple[float, ...]:
     return tuple(map(float, given.split(","))) if given else tuple(10.0**k for k in range(-3, 5))
 
 
+def biases() -> tuple[bool, ...]:
+    """Without bias and with it, or what the environment variable BIAS says: yes, no or both."""
+    return {"yes": (True,), "no": (False,), "both": (False, True)}[os.environ.get("BIAS", "both")]
+
+
 def run(name: str) -> Iterator[str]:
     """Lines of Markdown."""
     yield from prose(
@@ -44,9 +49,9 @@ def run(name: str) -> Iterator[str]:
         "a tenth of the decoded rows. *to 1e-4*, *to 1e-6*: seconds until (P - D) / P is certified to be that small. "
         f"Others have all rows in memory; their seconds are those of `fit`, at most {PEER_SECONDS:g}, and *above* is "
         "how far their objective is above the certified optimum; *told* if they said so. LIBLINEAR is at its default "
-        f"-e, scikit-learn at its defaults, and with 100 times the iterations. epsilon is {EPSILON}; regression is on "
-        "the classes -1 and +1. LinearSVR and LinearSVC penalise their intercept as the bias here; LogisticRegression "
-        "does not, and has no line with bias."
+        f"-e, scikit-learn and Snap ML (one thread) at their defaults, and with 100 times the iterations. epsilon is "
+        f"{EPSILON}; regression is on the classes -1 and +1, and Snap ML has none. LinearSVR, LinearSVC and Snap ML "
+        "penalise their intercept as the bias here; LogisticRegression does not, and has no line with bias."
     )
     yield from header("loss", "C", "bias", *(f"to {level:.0e}" for level in LEVELS), *PEERS, words=3)
     if not is_available(name):
@@ -64,7 +69,7 @@ def _lines(directory: Path, X: sparse.csr_matrix, y: np.ndarray) -> Iterator[str
     np.savez(arrays, data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, y=y)
     with text.open("rb") as source:
         ingest(read_chunks(source), directory / "data")
-    for loss, C, bias in product(LOSSES, Cs(), (False, True)):
+    for loss, C, bias in product(LOSSES, Cs(), biases()):
         ours, best = [], np.inf
         for level in LEVELS:
             seconds, certificate = _ours(directory / "data", loss, C, bias, level)
@@ -86,7 +91,7 @@ def _ours(dataset: Path, loss: str, C: float, bias: bool, level: float) -> tuple
 
 def _peer(arrays: Path, rows: Rows, peer: str, loss: str, C: float, bias: bool, best: float) -> str:
     """Seconds, and how far above the optimum."""
-    if bias and loss == "logistic" and peer != "LIBLINEAR":
+    if not solves(peer, loss, bias):
         return "-"
     command = [sys.executable, "-m", "tests.bench.convergence.peer", str(arrays), peer, loss, repr(C), str(int(bias))]
     began = time.perf_counter()
