@@ -6,14 +6,17 @@ from tests.bench import jobs
 from tests.bench.machines.data import Problem
 from tests.bench.papers import bsca
 from tests.bench.papers.bsca import ADAPTIVE, LEVELS, LOOKUP, WAYS, Measured, acf_saves, verdicts
-from tests.bench.papers.bsca_runs import Epoch, cost_to, epochs, level_of, saving
+from tests.bench.papers.bsca_runs import Epoch, at, cost_to, epochs, level_of, saving
+from tests.bench.papers.bsca_stop import end_of
 from tests.contracts.problems import random_problem
 
 
 def run(*objectives, seconds=1.0, merging=0.5):
     """An epoch each: a visit a row, so many seconds."""
     return [
-        Epoch(number, number, seconds * number, merging * seconds * number, 10 * number, 1.0, P, 0.8)
+        Epoch(
+            number, number, seconds * number, merging * seconds * number, 10 * number, 1.0, 0.0, P, 0.0, 0.8, 0.1, 0.2
+        )
         for number, P in enumerate(objectives, 1)
     ]
 
@@ -43,7 +46,7 @@ def test_epochs_are_those_of_the_job_itself(tmp_path):
     own = small_problem()
     dataset = jobs.ingested(tmp_path / "dataset", own.X, own.y)
     way = {"budget": 40, "candidates": 59, "merge": "lookup"}
-    found = epochs(own, dataset, 4, 0, False, **way)
+    found = epochs(own, dataset, 4, 0, at((4,)), **way)
     job = jobs.train(
         dataset, solver="bsca", C=own.C, gamma=own.gamma, threads=1, tolerance=None, max_passes=4, pace="fixed", **way
     )
@@ -90,3 +93,10 @@ def test_what_is_not_reproduced_is_not_said_to_be():
 
 def test_the_levels_are_of_epochs_that_are_run():
     assert max(LEVELS) <= bsca.EPOCHS
+
+
+def test_the_stop_rule_counts_epochs_in_a_row():
+    spreads = [1.0, 0.5, 0.4995, 0.3, 0.3001, 0.3, 0.2]
+    assert end_of(spreads, 0.001, 1) == 3
+    assert end_of(spreads, 0.001, 2) == 6
+    assert end_of(spreads, 0.00001, 2) is None

@@ -11,12 +11,12 @@ import sys
 from pathlib import Path
 
 from tests.bench.command import Benches, main
-from tests.bench.papers import avsf, bm, bsca, ocas, streamsvm
+from tests.bench.papers import avsf, bm, bsca, bsca_budget, bsca_stop, ocas, streamsvm
 
 PAPERS: Benches = {
     "avsf": avsf.run,
     "bm": bm.run,
-    "bsca": bsca.run,
+    "bsca": {"merging": bsca.run, "budget": bsca_budget.run, "stop": bsca_stop.run},
     "ocas": ocas.run,
     "streamsvm": streamsvm.run,
 }

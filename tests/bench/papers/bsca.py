@@ -17,10 +17,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from tests.bench import jobs
-from tests.bench.curve import REPEATS
 from tests.bench.machines.data import PARAMETERS, Problem, problem
-from tests.bench.papers.bsca_runs import BUDGET, Epoch, epochs, level_of, saving, warm_up
+from tests.bench.papers.bsca_runs import BUDGET, Epoch, at, epochs_kept, level_of, saving, warm_up
 from tests.bench.papers.figures import STYLES, one_legend, save
+from tests.bench.papers.runs import SEEDS, seeds
 from tests.bench.report import cell, header, prose, row, spread
 
 EPOCHS = 15
@@ -60,8 +60,8 @@ def run() -> Iterator[str]:
     """Lines of Markdown."""
     yield from prose(
         f"Hinge loss, no bias, Gaussian kernel, budget {BUDGET}, {EPOCHS} epochs, one thread, all rows in "
-        f"memory; {REPEATS} "
-        "seeds in turn, medians ± half their range. C and gamma: the best of a grid by LIBSVM's cross-validation on "
+        f"memory; {seeds()} "
+        "in turn, medians ± half their range. C and gamma: the best of a grid by LIBSVM's cross-validation on "
         "4,000 rows (`python -m tests.bench.machines.choose`). *golden*: each candidate's degradation by golden "
         "section "
         "search, *lookup*: from a table; *all*: candidates of the same sign, *59*: so many of them at random; *ACF*: "
@@ -91,9 +91,10 @@ def run() -> Iterator[str]:
 def _measure(directory: Path, own: Problem) -> Measured:
     dataset = jobs.ingested(directory / own.name, own.X, own.y)
     found = Measured(own, {name: [] for name in WAYS})
-    for seed in range(REPEATS):
+    for seed in range(SEEDS):
         for name, way in WAYS.items():
-            found.runs[name].append(epochs(own, dataset, EPOCHS, seed, name in CURVES, **way))
+            judged = at(range(1 if name in CURVES else EPOCHS, EPOCHS + 1))
+            found.runs[name].append(epochs_kept("bsca", (name, seed), own, dataset, EPOCHS, seed, judged, **way))
     return found
 
 

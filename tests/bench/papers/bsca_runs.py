@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
+import numpy as np
+
+from streamsvm.storage.models.kernel_machine import squared_norm
 from tests.bench import curve, jobs
 from tests.bench.machines.data import Problem
-from tests.bench.machines.machine import machine_of
+from tests.bench.machines.machine import Machine, machine_of
+from tests.bench.papers.runs import kept
 from tests.contracts.problems import random_problem
 from tests.contracts.solver import solving
 
@@ -23,8 +28,11 @@ class Epoch:
 
     visits           so far, for each row of the data
     seconds          of the visits, by the clock; merging_seconds of them
+    spread           S = log(max g - min g) over its steps
     primal           P of f over all rows; None: not asked for
+    dual             sum alpha - |f|^2 / 2, no bound where vectors were merged; None alike
     accuracy         share of the rows held out that are told right; None alike
+    free, bounded    share of rows with 0 < alpha < C, and mean alpha / C
     """
 
     passes: int
@@ -33,8 +41,12 @@ class Epoch:
     merging_seconds: float
     merges: int
     degradation: float
+    spread: float
     primal: float | None
+    dual: float | None
     accuracy: float | None
+    free: float
+    bounded: float
 
     @property
     def merging_share(self) -> float:
@@ -47,8 +59,15 @@ class Epoch:
         return 1e6 * self.merging_seconds / max(self.merges, 1)
 
 
-def epochs(own: Problem, dataset: Path, passes: int, seed: int, every: bool, **way: object) -> list[Epoch]:
-    """A run of so many passes; `every`: P and accuracy of each of them, else of the last one alone."""
+def epochs(
+    own: Problem,
+    dataset: Path,
+    passes: int,
+    seed: int,
+    is_judged: Callable[[int, Sequence[float]], bool],
+    **way: object,
+) -> list[Epoch]:
+    """A run of so many passes; P and accuracy of those that `is_judged`, told the pass and S of all so far, picks."""
     found: list[Epoch] = []
     given = {"C": own.C, "gamma": own.gamma, "budget": BUDGET, "seed": seed, "threads": 1, "tolerance": None}
     with jobs.scratch() as directory:
@@ -56,17 +75,37 @@ def epochs(own: Problem, dataset: Path, passes: int, seed: int, every: bool, **w
         with solving(run, dataset, _CACHE, 1.0, **{"solver": "bsca", **given, **way}) as session:
             while len(found) < passes:
                 progress = next(session.passes)
-                judged = every or len(found) + 1 == passes
-                machine = machine_of(run, dataset) if judged else None
+                spread = math.log(max(progress.largest_gradient - progress.smallest_gradient, 1e-300))
+                judged = (None, None, None)
+                if is_judged(progress.pass_, [*(epoch.spread for epoch in found), spread]):
+                    judged = _judged(own, machine_of(run, dataset), session.alpha)
+                alpha = session.alpha / own.C
                 found.append(
                     Epoch(
                         progress.pass_, progress.updates / len(own.y), progress.visiting_seconds,
-                        progress.merging_seconds, progress.merges, progress.weight_degradation,
-                        None if machine is None else machine.primal(own.X, own.y, own.C),
-                        None if machine is None else machine.accuracy(own.X_test, own.y_test),
+                        progress.merging_seconds, progress.merges, progress.weight_degradation, spread, *judged,
+                        float(np.mean((alpha > 0) & (alpha < 1))), float(np.mean(alpha)),
                     )
                 )  # fmt: skip
     return found
+
+
+def epochs_kept(name: str, key: tuple[object, ...], own: Problem, *given: object, **way: object) -> list[Epoch]:
+    """The same, or what was found at this commit before (`runs.kept`)."""
+    found = kept(name, (own.name, *key), lambda: [asdict(epoch) for epoch in epochs(own, *given, **way)])  # type: ignore[arg-type]
+    return [Epoch(**epoch) for epoch in found]
+
+
+def _judged(own: Problem, machine: Machine, alpha: np.ndarray) -> tuple[float, float, float]:
+    """P, dual and accuracy."""
+    half_squared_norm = squared_norm(machine.vectors, machine.beta) / 2
+    primal = machine.primal(own.X, own.y, own.C)
+    return primal, float(alpha.sum()) - half_squared_norm, machine.accuracy(own.X_test, own.y_test)
+
+
+def at(passes: Collection[int]) -> Callable[[int, Sequence[float]], bool]:
+    """Picks these passes."""
+    return lambda pass_, _spreads: pass_ in passes
 
 
 def warm_up(directory: Path, ways: Sequence[dict[str, object]]) -> None:
@@ -75,7 +114,12 @@ def warm_up(directory: Path, ways: Sequence[dict[str, object]]) -> None:
     small = Problem("small", X, y, X, y, 1.0, 1.0)
     dataset = jobs.ingested(directory / "small", X, y)
     for way in ways:
-        epochs(small, dataset, 2, 0, True, **{**way, "budget": 20})
+        epochs(small, dataset, 2, 0, at((1, 2)), **{**way, "budget": 20})
+
+
+def judged(run: Sequence[Epoch]) -> list[Epoch]:
+    """Epochs whose P and accuracy are known."""
+    return [epoch for epoch in run if epoch.primal is not None]
 
 
 def cost_to(run: Sequence[Epoch], level: float, what: str) -> float | None:
@@ -84,10 +128,9 @@ def cost_to(run: Sequence[Epoch], level: float, what: str) -> float | None:
     Between two epochs P is taken to fall evenly.
     """
     before: Epoch | None = None
-    for epoch in run:
-        assert epoch.primal is not None
+    for epoch in judged(run):
         if epoch.primal <= level:
-            if before is None or before.primal is None:
+            if before is None:
                 return getattr(epoch, what)
             share = (before.primal - level) / (before.primal - epoch.primal)
             return getattr(before, what) + share * (getattr(epoch, what) - getattr(before, what))
