@@ -13,15 +13,17 @@ from streamsvm.api.access.login import Logins
 from streamsvm.api.context import AppContext
 from streamsvm.api.errors import PROBLEM_RESPONSE, add_error_handlers, problem
 from streamsvm.api.pages import compare, dataset, reference, routes
+from streamsvm.api.pages import registry as registered_pages
 from streamsvm.api.requests.log import Requests
 from streamsvm.api.requests.parameters import refuse_unknown
-from streamsvm.api.routes import datasets, inference, info, jobs, metrics, models
+from streamsvm.api.routes import datasets, inference, info, jobs, metrics, models, registry
 from streamsvm.api.routes.metrics import Metrics
 from streamsvm.api.shortcuts import Polls, Shortcut, Shortcuts
 from streamsvm.api.shortcuts.loading import PredictionCode
 from streamsvm.api.shortcuts.predictions import infer_shortcut, predict_shortcut
 from streamsvm.service.datasets.registry import Datasets
 from streamsvm.service.jobs.progress.feed import JobFeed
+from streamsvm.service.models.references import References
 from streamsvm.service.processes.keeper import WorkerKeeper
 from streamsvm.service.records.database import Database
 from streamsvm.service.records.opening import Soundness, open_store, tell_strays
@@ -40,7 +42,8 @@ def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAP
     store = open_store(settings)
     tell_strays(settings)
     room = Room(settings.data_dir, settings.max_answer_bytes)
-    context = AppContext(settings, store, Datasets(settings, store), JobFeed(settings, store), room, keeper)
+    datasets_, references = Datasets(settings, store), References(store)
+    context = AppContext(settings, store, datasets_, references, JobFeed(settings, store), room, keeper)
     context.datasets.recover()
     app = FastAPI(
         title="StreamSVM",
@@ -58,8 +61,8 @@ def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAP
     app.state.prediction_code = PredictionCode(settings)
     app.state.soundness = Soundness(settings, store)
     add_error_handlers(app)
-    pages = routes, dataset, compare, reference
-    for module in (datasets, jobs, models, inference, info, metrics, login, *pages):
+    pages = routes, dataset, compare, reference, registered_pages
+    for module in (datasets, jobs, models, registry, inference, info, metrics, login, *pages):
         app.include_router(module.router)
     # The middleware added last is called first.
     app.add_middleware(Shortcuts, shortcuts=_shortcuts(context, app.state), access=app.state.access)
@@ -69,7 +72,7 @@ def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAP
 
 
 def _shortcuts(context: AppContext, state: State) -> list[Shortcut]:
-    shared = context.settings, state.metrics, state.prediction_code
+    shared = context, state.metrics, state.prediction_code
     return [
         predict_shortcut(_route(models.router, "predict"), *shared),
         infer_shortcut(_route(inference.router, "modelInfer"), *shared),

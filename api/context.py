@@ -7,6 +7,7 @@ from fastapi import Depends, Request
 
 from streamsvm.service.datasets.registry import Datasets
 from streamsvm.service.jobs.progress.feed import JobFeed
+from streamsvm.service.models.references import References
 from streamsvm.service.processes.keeper import WorkerKeeper
 from streamsvm.service.records.store import Store
 from streamsvm.service.room import Room
@@ -44,15 +45,17 @@ class SharedWork:
 class AppContext:
     """The objects that all routes of an app share.
 
-    feed    publishes the changes of jobs
-    room    the disk for answers
-    keeper  keeps the worker running, if this process does
-    shared  the limits that all clients share
+    references  finds models by id, name, version or alias
+    feed        publishes the changes of jobs
+    room        the disk for answers
+    keeper      keeps the worker running, if this process does
+    shared      the limits that all clients share
     """
 
     settings: Settings
     store: Store
     datasets: Datasets
+    references: References
     feed: JobFeed
     room: Room
     keeper: WorkerKeeper | None = None

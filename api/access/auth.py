@@ -46,6 +46,15 @@ SCOPES: dict[str, str] = {
     "predict": "read",
     "evaluate": "read",
     "deleteModel": "admin",
+    # registered models
+    "listRegisteredModels": "read",
+    "getRegisteredModel": "read",
+    "getModelAlias": "read",
+    "registerModel": "submit",
+    "moveModelAlias": "submit",
+    "deleteModelAlias": "submit",
+    "deleteModelVersion": "admin",
+    "deleteRegisteredModel": "admin",
     # Open Inference Protocol
     "serverMetadata": "read",
     "modelMetadata": "read",
@@ -54,6 +63,7 @@ SCOPES: dict[str, str] = {
     "modelVersionMetadata": "read",
     "modelVersionReady": "read",
     "modelVersionInfer": "read",
+    "repositoryIndex": "read",
     # service
     "getInfo": "read",
     "getMetrics": "read",
@@ -64,6 +74,7 @@ SCOPES: dict[str, str] = {
     "compareJobs": "read",
     "showJob": "read",
     "showModel": "read",
+    "showRegisteredModel": "read",
     "showReference": "read",
 }
 

@@ -52,6 +52,7 @@ def show_home(
         jobs=jobs,
         older=jobs[-1]["id"] if jobs and has_more else None,
         before=before,
+        registered=context.store.registered_models(),
         models=[_model(context, record) for record in context.store.models()[:_MOST_SHOWN]],
         form=job_form(),
         kernel_solvers=KERNEL_SOLVERS,
@@ -88,7 +89,7 @@ def show_model(context: Context, request: Request, model_id: str) -> HTMLRespons
     """A model: its certificate, its files, its evaluation on a dataset, and how to use it."""
     try:
         record = context.store.model(model_id)
-        head = load_head(context.settings, model_id)
+        head = load_head(context.settings, record["id"])
         model = model_view(record, head)
     except (ServiceError, StorageError) as error:
         return missing_page(request, error)
@@ -97,6 +98,8 @@ def show_model(context: Context, request: Request, model_id: str) -> HTMLRespons
         request,
         "model.html",
         model=model,
+        names=context.store.names_of_model(model["id"]),
+        all_names=[each["name"] for each in context.store.registered_models()],
         dataset=job["spec"]["dataset"] if job else "a dataset",
         job=job,
         datasets=[record["name"] for record in context.store.datasets() if record["state"] == "ready"],

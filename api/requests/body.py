@@ -123,3 +123,15 @@ def _expected(request: Request, most_bytes: int) -> int:
 
 def _too_large(most_bytes: int) -> ServiceError:
     return ServiceError("body_too_large", f"the body has more than {most_bytes} bytes")
+
+
+def only_field(fields: dict[str, Any], name: str, kind: type[str] | type[int]) -> Any:
+    """Return the only field that a body may have. Raises ServiceError unknown_field or wrong_type."""
+    example = json.dumps({name: "text" if kind is str else 1})
+    hint = f"Send {example}."
+    if fields.keys() - {name}:
+        raise ServiceError("unknown_field", "there is no such field", hint)
+    value = fields.get(name)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise ServiceError("wrong_type", f"{name} is no {'text' if kind is str else 'whole number'}", hint)
+    return value

@@ -8,6 +8,7 @@ from importlib import metadata
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request, Response
+from fastapi.concurrency import run_in_threadpool
 
 from streamsvm.api.context import Context
 from streamsvm.api.requests.body import parse_object, whole_body
@@ -18,6 +19,7 @@ from streamsvm.service.models.predicting.answers import first_names
 from streamsvm.service.models.predicting.inference import VERSION, check_version, describe, infer, left_out, outputs_of
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.models.predicting.tensors import read_tensors, wanted_outputs, write_tensors
+from streamsvm.service.records.models import Reference, is_id
 from streamsvm.storage.machine.long_work import one_at_a_time
 
 router = APIRouter(prefix="/v2", tags=["inference"])
@@ -36,7 +38,8 @@ _INFER: dict[str, Any] = {"response_class": Response, "responses": _ANSWER, "ope
 @router.get("", operation_id="serverMetadata")
 def server_metadata() -> dict[str, Any]:
     """The name and version of the server, and its extensions of the protocol."""
-    return {"name": "streamsvm", "version": metadata.version("streamsvm"), "extensions": ["binary_tensor_data"]}
+    extensions = ["binary_tensor_data", "model_repository"]
+    return {"name": "streamsvm", "version": metadata.version("streamsvm"), "extensions": extensions}
 
 
 @router.get("/health/live", operation_id="serverLive")
@@ -63,20 +66,31 @@ def server_ready(context: Context, request: Request) -> dict[str, bool]:
     return {"ready": True}
 
 
+@router.post("/repository/index", operation_id="repositoryIndex")
+def repository_index(context: Context) -> list[dict[str, str]]:
+    """All models, as the protocol's extension for repositories lists them: by name and version, and by id."""
+    named = context.store.registered_versions()
+    ids = [(record["id"], VERSION) for record in context.store.models()]
+    return [{"name": name, "version": str(version), "state": "READY", "reason": ""} for name, version in [*named, *ids]]
+
+
 @router.get("/models/{model_id}", operation_id="modelMetadata")
 @router.get("/models/{model_id}/versions/{version}", operation_id="modelVersionMetadata")
-async def model_metadata(context: Context, model_id: str, version: str = VERSION) -> dict[str, Any]:
-    """The tensors that the model takes and gives. Its only version is 1."""
-    check_version(version)
-    return describe(model_id, await find_predictor(context, model_id))
+async def model_metadata(context: Context, model_id: str, version: str | None = None) -> dict[str, Any]:
+    """The tensors that the model takes and gives, and its versions: 1 of an id, those registered of a name."""
+    predictor, model = await find_predictor(context, _reference(model_id, version))
+    versions = [VERSION]
+    if model.name is not None:
+        registered = await run_in_threadpool(context.store.registered_model, model.name)
+        versions = [str(each["version"]) for each in reversed(registered["versions"])]
+    return describe(model.name or model.model_id, predictor, versions)
 
 
 @router.get("/models/{model_id}/ready", operation_id="modelReady")
 @router.get("/models/{model_id}/versions/{version}/ready", operation_id="modelVersionReady")
-async def model_ready(context: Context, model_id: str, version: str = VERSION) -> dict[str, Any]:
+async def model_ready(context: Context, model_id: str, version: str | None = None) -> dict[str, Any]:
     """Load the model, which shows that it can be applied."""
-    check_version(version)
-    await find_predictor(context, model_id)
+    await find_predictor(context, _reference(model_id, version))
     return {"name": model_id, "ready": True}
 
 
@@ -86,19 +100,18 @@ async def model_infer(
     context: Context,
     request: Request,
     model_id: str,
-    version: str = VERSION,
+    version: str | None = None,
     header_length: Annotated[int | None, Header(alias=_LENGTH, ge=0)] = None,
 ) -> Response:
     """Labels, decision values and, where there are any, probabilities for dense or sparse rows."""
-    check_version(version)
-    begun, predictor = time.monotonic(), await find_predictor(context, model_id)
+    begun, (predictor, model) = time.monotonic(), await find_predictor(context, _reference(model_id, version))
     _refuse_encoding(request)
     most = context.settings.max_infer_bytes
     async with whole_body(request, most) as body, turn(request, context.shared.predictions):
 
         def work() -> tuple[int, Response]:
             with one_at_a_time(len(body) if header_length is None else header_length):
-                return answer_tensors(model_id, predictor, body, header_length, most)
+                return answer_tensors(model, predictor, body, header_length, most)
 
         rows, answer = await in_thread(request, work)
     request.app.state.metrics.observe_prediction("v2", rows, time.monotonic() - begun)
@@ -106,7 +119,7 @@ async def model_infer(
 
 
 def inferred(
-    request: Request, model_id: str, predictor: Predictor, body: bytes, most_bytes: int
+    request: Request, model: Reference, predictor: Predictor, body: bytes, most_bytes: int
 ) -> tuple[int, Response]:
     """Predict a whole body, without a thread; return its number of rows and the response.
 
@@ -116,11 +129,11 @@ def inferred(
     length = request.headers.get(_LENGTH)
     if length is not None and not (length.isascii() and length.isdecimal()):
         raise ServiceError("bad_tensor", f"{_LENGTH} is not a number")
-    return answer_tensors(model_id, predictor, body, None if length is None else int(length), most_bytes)
+    return answer_tensors(model, predictor, body, None if length is None else int(length), most_bytes)
 
 
 def answer_tensors(
-    model_id: str, predictor: Predictor, body: bytes, header_length: int | None, most_bytes: int
+    model: Reference, predictor: Predictor, body: bytes, header_length: int | None, most_bytes: int
 ) -> tuple[int, Response]:
     """Predict tensors; return their number of rows and the response. Raises ServiceError as `inferred` does.
 
@@ -138,8 +151,8 @@ def answer_tensors(
     same_id = {"id": document["id"]} if isinstance(document.get("id"), str) else {}
     columns = {"unknown_columns": len(unknown), "unknown_column_names": ", ".join(first_names(unknown))}
     answer = {
-        "model_name": model_id,
-        "model_version": VERSION,
+        "model_name": model.name or model.model_id,
+        "model_version": VERSION if model.version is None else str(model.version),
         **same_id,
         **({"parameters": columns} if unknown else {}),
     }
@@ -148,6 +161,16 @@ def answer_tensors(
     if not binary:
         return rows, Response(head, media_type=JSON)
     return rows, Response(head + data, media_type=_BINARY, headers={_LENGTH: str(len(head))})
+
+
+def _reference(model_id: str, version: str | None) -> str:
+    """The reference that a path means. A model's id has one version, 1. Raises ServiceError unknown_model."""
+    if version is None:
+        return model_id
+    if is_id(model_id):
+        check_version(version)
+        return model_id
+    return f"{model_id}:{version}"
 
 
 def _refuse_encoding(request: Request) -> None:

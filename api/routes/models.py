@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from streamsvm.api.access.clients import client_of
 from streamsvm.api.context import AppContext, Context
-from streamsvm.api.requests.body import JsonObject
+from streamsvm.api.requests.body import JsonObject, only_field
 from streamsvm.api.requests.leaving import turn, while_connected
 from streamsvm.api.routes.predicting import JSON, TYPES, find_predictor, predicted, prediction_response
 from streamsvm.reader.options import InputOptions
@@ -72,7 +72,7 @@ def list_models(context: Context) -> dict[str, Any]:
 def get_model(context: Context, model_id: str) -> dict[str, Any]:
     """A model, its certificate, and where it comes from."""
     record = context.store.model(model_id)
-    return model_view(record, load_head(context.settings, model_id))
+    return model_view(record, load_head(context.settings, record["id"]))
 
 
 @router.delete("/{model_id}", status_code=204, operation_id="deleteModel")
@@ -94,11 +94,10 @@ def download_model(
 
     The default format is LIBLINEAR's text, for a kernel machine LIBSVM's, and npz if features are far apart.
     """
-    format_, file = model_file(
-        context.settings, context.store.model(model_id), format, context.room, client_of(request.scope)
-    )
+    record = context.store.model(model_id)
+    format_, file = model_file(context.settings, record, format, context.room, client_of(request.scope))
     kind = MODEL_FORMATS[format_]
-    response = _OpenFileResponse(file, kind.media_type, f"{model_id}{kind.suffix}")
+    response = _OpenFileResponse(file, kind.media_type, f"{record['id']}{kind.suffix}")
     tag = response.headers["etag"]
     if tag in if_none_match:
         file.close()
@@ -143,28 +142,20 @@ async def predict(
     Labels in the text are ignored. A model of documents takes text/plain as a document a line.
     index_base: the number of the first feature, if it differs from the data of the model.
     """
-    begun, predictor = time.monotonic(), await find_predictor(context, model_id, strict)
+    begun, (predictor, model) = time.monotonic(), await find_predictor(context, model_id, strict)
     base = as_index_base(index_base)
     options = InputOptions(label_column=label_column, text_column=text_column, index_base=base, header=header)
     predictions = await predicted(context, request, predictor, options)
     request.app.state.metrics.observe_prediction("v1", predictions.rows, time.monotonic() - begun)
-    return prediction_response(request, predictions)
+    return prediction_response(request, predictions, model)
 
 
 @router.post("/{model_id}/evaluate", operation_id="evaluate", openapi_extra=_EVALUATE)
 async def evaluate_model(context: Context, request: Request, model_id: str, fields: JsonObject) -> dict[str, Any]:
     """Evaluate a model on a dataset: accuracy, AUC, confusion, figures of classes and probabilities, the objective."""
-    name = _dataset_name(fields)
-    return {"model_id": model_id, "dataset": name, **await _evaluate(context, request, model_id, name)}
-
-
-def _dataset_name(fields: dict[str, Any]) -> str:
-    """Return the name in `{"dataset": name}`. Raises ServiceError unknown_field or wrong_type."""
-    if fields.keys() - {"dataset"}:
-        raise ServiceError("unknown_field", "there is no such field", 'Send {"dataset": "name"}.')
-    if not isinstance(fields.get("dataset"), str):
-        raise ServiceError("wrong_type", "dataset is not a name", 'Send {"dataset": "name"}.')
-    return fields["dataset"]
+    name = only_field(fields, "dataset", str)
+    model = (await run_in_threadpool(context.store.model, model_id))["id"]
+    return {"model_id": model, "dataset": name, **await _evaluate(context, request, model, name)}
 
 
 async def _evaluate(context: AppContext, request: Request, model_id: str, dataset: str) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from streamsvm.service.models.predicting.answers import ANSWERS, BinaryFile, Pre
 from streamsvm.service.models.predicting.json_rows import json_documents, json_rows, json_tables
 from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Prediction, Predictor
 from streamsvm.service.models.predicting.raw_rows import TableRows
+from streamsvm.service.records.models import Reference
 from streamsvm.service.room import RoomFile
 from streamsvm.service.settings import Settings
 from streamsvm.storage.machine.long_work import one_at_a_time
@@ -42,16 +43,23 @@ _PLAIN = ("", "text/plain", "application/octet-stream", "application/x-www-form-
 _FEW_ROWS = 256
 
 
-async def find_predictor(context: AppContext, model_id: str, strict: bool = False) -> Predictor:
-    """Return the predictor of a model, from memory or disk. Raises ServiceError unknown_model."""
-    loaded = loaded_predictor(context.settings, model_id)
+async def find_predictor(context: AppContext, reference: str, strict: bool = False) -> tuple[Predictor, Reference]:
+    """Return the predictor of a model, from memory or disk, and what the reference means.
+
+    Raises ServiceError unknown_model, unknown_alias.
+    """
+    found = context.references.known(reference)
+    if found is None:
+        found = await run_in_threadpool(context.references.resolve, reference)
+    loaded = loaded_predictor(context.settings, found.model_id)
     if loaded is not None:
-        return loaded.with_strict(strict)
+        return loaded.with_strict(strict), found
 
-    def find() -> Predictor:
-        return load_predictor(context.settings, context.store.model(model_id)["id"])
+    return (await run_in_threadpool(_load, context, found.model_id)).with_strict(strict), found
 
-    return (await run_in_threadpool(find)).with_strict(strict)
+
+def _load(context: AppContext, model_id: str) -> Predictor:
+    return load_predictor(context.settings, context.store.model(model_id)["id"])
 
 
 async def predicted(context: AppContext, request: Request, predictor: Predictor, options: InputOptions) -> Predicted:
@@ -151,14 +159,18 @@ def _arriving(chunks: AsyncIterator[bytes], held: Turn) -> Iterator[bytes]:
         yield chunk
 
 
-def prediction_response(request: Request, predicted: Predicted) -> Response:
-    """Make the response, in JSON unless the request accepts another type; it closes `predicted` once it was sent."""
+def prediction_response(request: Request, predicted: Predicted, model: Reference) -> Response:
+    """Make the response, in JSON unless the request accepts another type; it closes `predicted` once it was sent.
+
+    Its headers name the version that a model's name, or alias, meant.
+    """
     accepted = request.headers.get("accept", "")
     kind = next((kind for kind in ANSWERS if kind in accepted), "application/json")
+    headers = _headers(predicted, model)
     if predicted.rows > _FEW_ROWS:
-        return _ClosingResponse(predicted, kind)
+        return _ClosingResponse(predicted, kind, headers)
     try:
-        return Response(b"".join(ANSWERS[kind](predicted)), media_type=kind, headers=_headers(predicted))
+        return Response(b"".join(ANSWERS[kind](predicted)), media_type=kind, headers=headers)
     finally:
         predicted.close()
 
@@ -166,9 +178,9 @@ def prediction_response(request: Request, predicted: Predicted) -> Response:
 class _ClosingResponse(StreamingResponse):
     """Streams predictions, and removes them from disk when it ends, sent or not."""
 
-    def __init__(self, predicted: Predicted, kind: str) -> None:
+    def __init__(self, predicted: Predicted, kind: str, headers: dict[str, str]) -> None:
         self._predicted = predicted
-        super().__init__(ANSWERS[kind](predicted), media_type=kind, headers=_headers(predicted))
+        super().__init__(ANSWERS[kind](predicted), media_type=kind, headers=headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -177,8 +189,10 @@ class _ClosingResponse(StreamingResponse):
             self._predicted.close()
 
 
-def _headers(predicted: Predicted) -> dict[str, str]:
+def _headers(predicted: Predicted, model: Reference) -> dict[str, str]:
     headers = {"Rows": str(predicted.rows), "Unknown-Features": str(predicted.unknown_features)}
+    if model.version is not None:
+        headers |= {"Model-Id": model.model_id, "Model-Version": str(model.version)}
     if predicted.unknown_columns:
         names = ", ".join(quote(name, safe=" ") for name in first_names(predicted.unknown_columns))
         headers |= {"Unknown-Columns": str(len(predicted.unknown_columns)), "Unknown-Column-Names": names}

@@ -18,6 +18,7 @@ from streamsvm.api.routes.predicting import JSON, predicted_rows
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.models.predicting.answers import ANSWERS
 from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.service.records.models import Reference
 from streamsvm.service.settings import Settings
 from streamsvm.storage.models.model_file import Model
 
@@ -51,7 +52,7 @@ class PredictionCode:
                     predicted.values.seek(0)
                     b"".join(written(predicted))
             for predictor, body in _tensors():
-                answer_tensors("", predictor, body, None, 1 << 20)
+                answer_tensors(Reference(""), predictor, body, None, 1 << 20)
         except Exception:
             _log.exception("predictions have no shortcut: their code could not be loaded")
         else:

@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.types import Scope
 
+from streamsvm.api.context import AppContext
 from streamsvm.api.routes.inference import inferred
 from streamsvm.api.routes.metrics import Metrics
 from streamsvm.api.routes.predicting import content_type, predicted_rows, prediction_response
@@ -20,7 +21,7 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.loaded import loaded_predictor
 from streamsvm.service.models.predicting.predictor import Predictor
-from streamsvm.service.settings import Settings
+from streamsvm.service.records.models import Reference
 
 # Limits of a body that is predicted in the event loop; together they allow some milliseconds.
 _MOST_BYTES = 1 << 13
@@ -29,14 +30,14 @@ _MOST_VALUES = 1 << 12
 _VALUE_BYTES = 8
 # A row of text ends with a line break, a row of JSON begins with a brace.
 _ROW_ENDS = b"{", b"\n", b"\r"
-_MODEL = r"(?P<model_id>mdl_[0-9A-Z]{26})"
+_MODEL = r"(?P<model_id>[A-Za-z0-9_.:@-]{1,160})"
 _PATHS = {
     "v1": re.compile(rf"/v1/models/{_MODEL}/predict"),
     "v2": re.compile(rf"/v2/models/{_MODEL}/infer"),
 }
 
 # Returns the number of rows and the response.
-Predict = Callable[[Request, str, Predictor, bytes], tuple[int, Response]]
+Predict = Callable[[Request, Reference, Predictor, bytes], tuple[int, Response]]
 
 
 class Predictions:
@@ -49,44 +50,46 @@ class Predictions:
 
     def __init__(
         self, route: APIRoute, interface: str, predict: Predict,
-        settings: Settings, metrics: Metrics, code: PredictionCode,
+        context: AppContext, metrics: Metrics, code: PredictionCode,
     ) -> None:  # fmt: skip
         self.route = route
         self._path = _PATHS[interface]
         self._interface, self._predict = interface, predict
-        self._settings, self._metrics, self._code = settings, metrics, code
+        self._context, self._metrics, self._code = context, metrics, code
 
     def parameters(self, scope: Scope) -> Mapping[str, str] | None:
         path = self._path.fullmatch(scope["path"])
         return path.groupdict() if path and scope["method"] == "POST" and not scope["query_string"] else None
 
     async def answer(self, request: Request, parameters: Mapping[str, str]) -> Response | None:
-        begun, model_id = time.monotonic(), parameters["model_id"]
-        predictor = loaded_predictor(self._settings, model_id)
+        begun, model = time.monotonic(), self._context.references.known(parameters["model_id"])
+        if model is None:
+            return None
+        predictor = loaded_predictor(self._context.settings, model.model_id)
         if not self._code.is_loaded or predictor is None or not predictor.is_light or not _is_short(request):
             return None
-        rows, response = self._predict(request, model_id, predictor, await request.body())
+        rows, response = self._predict(request, model, predictor, await request.body())
         self._metrics.observe_prediction(self._interface, rows, time.monotonic() - begun)
         return response
 
 
-def predict_shortcut(route: APIRoute, settings: Settings, metrics: Metrics, code: PredictionCode) -> Predictions:
+def predict_shortcut(route: APIRoute, context: AppContext, metrics: Metrics, code: PredictionCode) -> Predictions:
     """Make the shortcut of POST /v1/models/{model_id}/predict."""
 
-    def predict(request: Request, _model_id: str, predictor: Predictor, body: bytes) -> tuple[int, Response]:
+    def predict(request: Request, model: Reference, predictor: Predictor, body: bytes) -> tuple[int, Response]:
         if not _is_few(predictor, body):
             raise ServiceError("answer_too_large", "the event loop predicts few rows only")
         kind = content_type(request)
-        predicted = predicted_rows(settings, predictor, kind, [body], InputOptions(), BytesIO())
-        return predicted.rows, prediction_response(request, predicted)
+        predicted = predicted_rows(context.settings, predictor, kind, [body], InputOptions(), BytesIO())
+        return predicted.rows, prediction_response(request, predicted, model)
 
-    return Predictions(route, "v1", predict, settings, metrics, code)
+    return Predictions(route, "v1", predict, context, metrics, code)
 
 
-def infer_shortcut(route: APIRoute, settings: Settings, metrics: Metrics, code: PredictionCode) -> Predictions:
+def infer_shortcut(route: APIRoute, context: AppContext, metrics: Metrics, code: PredictionCode) -> Predictions:
     """Make the shortcut of POST /v2/models/{model_id}/infer."""
     predict = partial(inferred, most_bytes=_MOST_VALUES * _VALUE_BYTES)
-    return Predictions(route, "v2", predict, settings, metrics, code)
+    return Predictions(route, "v2", predict, context, metrics, code)
 
 
 def _is_short(request: Request) -> bool:

@@ -1,4 +1,4 @@
-"""Models of a service: get, ls, show."""
+"""Models of a service, and their names: get, ls, show, register, names, alias."""
 
 import argparse
 from pathlib import Path
@@ -8,21 +8,33 @@ from urllib.parse import quote
 import shtab
 
 from streamsvm.service.commands.remote import add_action, print_json, print_list, print_table
+from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.formats import SUFFIXES
 from streamsvm.service.remote.client import Client
-from streamsvm.service.remote.objects import RemoteModel
+from streamsvm.service.remote.objects import RegisteredModel, RemoteModel
+
+_REFERENCE = "its id, mdl_..., or a name, NAME:VERSION or NAME@ALIAS"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm model`."""
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     getting = add_action(actions, "get", get)
-    getting.add_argument("model", help="its id, mdl_...")
+    getting.add_argument("model", help=_REFERENCE)
     output = getting.add_argument("-o", "--output", type=Path, help="LIBLINEAR or LIBSVM text, or .npz, .json or .onnx")
     output.complete = shtab.FILE  # type: ignore[attr-defined]
     add_action(actions, "ls", ls)
     showing = add_action(actions, "show", show)
-    showing.add_argument("model", help="its id, mdl_..., or a file")
+    showing.add_argument("model", help=f"{_REFERENCE}, or a file")
+    registering = add_action(actions, "register", register)
+    registering.add_argument("model", help=_REFERENCE)
+    registering.add_argument("name", help="a name: the model becomes its next version")
+    add_action(actions, "names", names)
+    moving = add_action(actions, "alias", alias)
+    moving.add_argument("name", help="of a registered model")
+    moving.add_argument("alias", help="such as champion")
+    moving.add_argument("version", type=int, nargs="?", help="the version that it is to point at")
+    moving.add_argument("--delete", action="store_true", help="delete the alias")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -58,6 +70,44 @@ def show(options: argparse.Namespace) -> int:
     for each in view.get("heaviest") or ():
         for sign in ("positive", "negative"):
             _print_words(each, sign)
+    return 0
+
+
+def register(options: argparse.Namespace) -> int:
+    """Make a model the next version of a name."""
+    version = RemoteModel(Client(options.url), options.model).register(options.name)
+    if options.json:
+        print_json({"name": options.name, "version": version})
+    else:
+        print(f"{options.name}:{version}")
+    return 0
+
+
+def names(options: argparse.Namespace) -> int:
+    """List registered models: the latest version of each, and its aliases."""
+    registered = [each.view for each in Client(options.url).registered_models()]
+    if options.json:
+        print_json({"registered_models": registered})
+        return 0
+    rows = [["NAME", "LATEST", "ALIASES", "REGISTERED"]]
+    for each in registered:
+        aliases = ", ".join(f"{alias['alias']} -> {alias['version']}" for alias in each["aliases"])
+        rows.append([each["name"], str(each["latest_version"] or ""), aliases, each["created_at"]])
+    print_table(rows)
+    return 0
+
+
+def alias(options: argparse.Namespace) -> int:
+    """Point an alias of a registered model at a version, or delete it."""
+    if (options.version is None) != options.delete:
+        raise ServiceError("missing_field", "give the version that the alias is to point at, or --delete")
+    registered = RegisteredModel(Client(options.url), options.name)
+    if options.delete:
+        registered.remove(options.alias)
+    else:
+        registered.move(options.alias, options.version)
+    if options.json:
+        print_json(registered.view)
     return 0
 
 

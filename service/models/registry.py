@@ -109,8 +109,8 @@ def model_file(
 
 
 def delete_model(settings: Settings, store: Store, model_id: str) -> None:
-    """Delete a model's record and its files."""
+    """Delete a model's record and its files; `model_id` may be any reference. Raises ServiceError `model_in_use`."""
     directory = settings.models / store.model(model_id)["id"]
     with unrecording(directory):
-        store.delete_model(model_id)
+        store.delete_model(directory.name)
     remove(directory)

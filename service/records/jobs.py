@@ -10,6 +10,7 @@ from typing import Any
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.progress.states import REQUESTS, TRANSITIONS, check_transition
 from streamsvm.service.records.keys import KeyRecords, RequestKey
+from streamsvm.service.records.models import add_version
 from streamsvm.service.records.stamps import new_id, now
 from streamsvm.service.records.table import JSON_COLUMNS, unpack
 
@@ -158,6 +159,7 @@ class JobRecords(KeyRecords):
         """End a job, and record the models with the ids `models` and `model_id`.
 
         columns  any of progress, result, failure, model_id
+        The job's own model becomes the next version of the job's `model_name`, if it has one.
         Returns the new state: `cancelled` if someone has requested that, whatever the outcome.
         """
         chosen = columns.get("model_id")
@@ -182,6 +184,9 @@ class JobRecords(KeyRecords):
                 connection.execute(f"UPDATE jobs SET {name} = ? WHERE id = ?", (packed, job_id))
             rows = [(model_id, job_id, now()) for model_id in models]
             connection.executemany("INSERT INTO models VALUES (?, ?, ?)", rows)
+            model_name = unpack("spec", row["spec"]).get("model_name")
+            if model_name is not None and columns.get("model_id") in models:
+                add_version(connection, model_name, columns["model_id"])
         return state
 
 

@@ -6,15 +6,14 @@ from typing import Any
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.records.jobs import JobRecords
+from streamsvm.service.records.models import ModelRecords
 from streamsvm.service.records.stamps import new_id, now
 
 DATASET_STATES = ("ingesting", "ready", "changing", "failed")
 
 
-class Store(JobRecords):
-    """The store of a data directory: the records of datasets and models, besides those of JobRecords."""
-
-    # datasets
+class Store(JobRecords, ModelRecords):
+    """The store of a data directory: the records of datasets, besides those of jobs and models."""
 
     def add_dataset(self, name: str, source: dict[str, Any] | None = None) -> str:
         """Reserve a name for a dataset, which is `ingesting`; returns its id.
@@ -106,27 +105,6 @@ class Store(JobRecords):
         """Delete the record of a dataset that could not be read in; the worker then fails jobs that wait for it."""
         with self._database.write() as connection:
             connection.execute("DELETE FROM datasets WHERE id = ?", (dataset_id,))
-
-    # models
-
-    def model(self, model_id: str) -> dict[str, Any]:
-        """The record of a model. Raises `unknown_model`."""
-        return self._one("SELECT * FROM models WHERE id = ?", model_id, "model")
-
-    def models(self) -> list[dict[str, Any]]:
-        """All records of models, the newest first."""
-        return self._all("SELECT * FROM models ORDER BY id DESC")
-
-    def adopt_model(self, model_id: str, created_at: str) -> None:
-        """Record a model that has files but no record, without a job; `created_at` is the time when it was made."""
-        with self._database.write() as connection:
-            connection.execute("INSERT INTO models VALUES (?, '', ?)", (model_id, created_at))
-
-    def delete_model(self, model_id: str) -> None:
-        """Forget it; the job that made it stays."""
-        with self._database.write() as connection:
-            if not connection.execute("DELETE FROM models WHERE id = ?", (model_id,)).rowcount:
-                raise ServiceError("unknown_model", "there is no such model")
 
 
 def _check_unused(connection: sqlite3.Connection, dataset_id: str) -> None:

@@ -39,6 +39,18 @@ CREATE TABLE models (
     # answer: JSON; of requests that have made a job, see `service.records.keys`.
     "CREATE TABLE request_keys (client TEXT NOT NULL, key TEXT NOT NULL, request_hash TEXT NOT NULL, "
     "made_at TEXT NOT NULL, job_id TEXT NOT NULL, answer TEXT, PRIMARY KEY (client, key));",
+    # last_version: no number is given twice; version of a move: null if the alias was deleted.
+    """
+CREATE TABLE registered (name TEXT PRIMARY KEY, created_at TEXT NOT NULL, last_version INTEGER NOT NULL);
+CREATE TABLE versions (
+    name TEXT NOT NULL, version INTEGER NOT NULL, model_id TEXT NOT NULL, created_at TEXT NOT NULL,
+    PRIMARY KEY (name, version));
+CREATE INDEX versions_by_model ON versions (model_id);
+CREATE TABLE alias_moves (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL, alias TEXT NOT NULL, version INTEGER,
+    moved_at TEXT NOT NULL, moved_by TEXT NOT NULL);
+CREATE INDEX moves_by_alias ON alias_moves (name, alias, id);
+""",
 )
 
 

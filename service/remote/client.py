@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.remote.connection import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, Connection
-from streamsvm.service.remote.objects import RemoteDataset, RemoteJob, RemoteModel
+from streamsvm.service.remote.objects import RegisteredModel, RemoteDataset, RemoteJob, RemoteModel
 
 __all__ = ["DEFAULT_URL", "TOKEN_VARIABLE", "URL_VARIABLE", "Client"]
 
@@ -67,8 +67,17 @@ class Client(Connection):
         return [RemoteModel(self, each["id"], each) for each in self.json("GET", "/v1/models")["models"]]
 
     def model(self, id: str) -> RemoteModel:
-        """The model of this id."""
+        """The model of this id, name, `NAME:VERSION` or `NAME@ALIAS`."""
         return RemoteModel(self, id).refresh()
+
+    def registered_models(self) -> list[RegisteredModel]:
+        """All registered models, by name."""
+        shown = self.json("GET", "/v1/registered-models")["registered_models"]
+        return [RegisteredModel(self, each["name"], each) for each in shown]
+
+    def registered_model(self, name: str) -> RegisteredModel:
+        """The registered model of this name."""
+        return RegisteredModel(self, name).refresh()
 
 
 def _reading_in(name: str, options: Mapping[str, Any], more: Mapping[str, str] = MappingProxyType({})) -> str:

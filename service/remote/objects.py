@@ -61,9 +61,13 @@ class RemoteDataset(Remote):
 
 
 class RemoteModel(Remote):
-    """A trained model."""
+    """A trained model; `id` may also be a name, `NAME:VERSION` or `NAME@ALIAS`."""
 
     _FOLDER = "models"
+
+    def register(self, name: str) -> int:
+        """Make the model the next version of a name; returns the version."""
+        return self._connection.json("POST", f"{self.path}/register", {"name": name})["version"]
 
     def download(self, path: str | PathLike[str], format: str | None = None) -> None:
         """Write the model to a file, in the format that the ending of its name means; `streamsvm.load` reads it.
@@ -78,6 +82,27 @@ class RemoteModel(Remote):
             format_ = TEXTS[(self.view or self.refresh().view)["kernel"] == "rbf"]
         with whole_file(path) as target:
             self._connection.download(f"{self.path}/file?format={format_}", target)
+
+
+class RegisteredModel(Remote):
+    """A name of models: its versions, and aliases that point at one; `id` is the name."""
+
+    _FOLDER = "registered-models"
+
+    def version(self, reference: int | str) -> RemoteModel:
+        """The model of a version, or of an alias."""
+        sign = ":" if isinstance(reference, int) else "@"
+        return RemoteModel(self._connection, f"{self.id}{sign}{reference}").refresh()
+
+    def move(self, alias: str, version: int) -> Self:
+        """Point an alias at a version; predictions that begin from then on are made by that."""
+        self._connection.json("PUT", f"{self.path}/aliases/{quote(alias, safe='')}", {"version": version})
+        return self.refresh()
+
+    def remove(self, alias: str) -> Self:
+        """Delete an alias."""
+        self._connection.json("DELETE", f"{self.path}/aliases/{quote(alias, safe='')}")
+        return self.refresh()
 
 
 class Progress(NamedTuple):

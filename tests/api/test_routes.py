@@ -80,7 +80,7 @@ def test_query_parameters_a_route_does_not_have_are_refused(filled):
     document = filled.request("GET", "/openapi.json").json()
     for path, methods in document["paths"].items():
         for method in methods.keys() & {"get", "put", "post", "delete"}:
-            url = path.format(name="data", job_id="job_0", model_id=filled.model, version=1, block=0)
+            url = path.format(name="data", job_id="job_0", model_id=filled.model, version=1, block=0, alias="a")
             found = check_problem(filled.request(method.upper(), f"{url}?spam=1"), "unknown_parameter", 422)
             assert "spam" not in found["detail"]
     assert filled.request("GET", "/v1/datasets/data").status_code == 200

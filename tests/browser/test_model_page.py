@@ -138,3 +138,23 @@ def test_what_cannot_be_evaluated_says_why(served, browser):
     fault.wait_for()
     assert "the model's labels are ham, spam, ü" in fault.inner_text()
     page.close()
+
+
+@every_look
+def test_a_model_gets_a_name_and_its_alias_is_moved(served, open_page, screen, scheme):
+    page = open_page(served.url, viewport=SCREENS[screen], color_scheme=scheme)
+    name = f"churn-{screen}"
+    for number, model in enumerate(("two", "several"), 1):
+        page.goto(f"{served.url}/models/{served.models[model]}")
+        page.fill("#register [name=name]", name)
+        page.click("#register button")
+        page.wait_for_url(f"**/registered-models/{name}")
+        assert page.locator("#versions tbody tr").count() == number
+    page.select_option("#alias [name=version]", "1")
+    page.click("#alias button")
+    page.locator("#moves").wait_for()
+    assert table(page, "#versions")[1][1].strip() == "champion"
+    assert httpx.get(f"{served.url}/v1/models/{name}@champion", **PLAIN).json()["id"] == served.models["two"]
+    assert page.evaluate("document.documentElement.scrollWidth") <= SCREENS[screen]["width"]
+    page.goto(served.url)
+    assert name in page.locator("#registered-list").inner_text()

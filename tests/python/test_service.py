@@ -11,6 +11,7 @@ import streamsvm
 from streamsvm import Client, StreamSVC
 from streamsvm import workspace as workspace_module
 from streamsvm.reader.errors import InputError
+from streamsvm.service.cli import main
 from streamsvm.service.errors import ServiceError
 from tests.contracts.problems import libsvm_text, random_problem
 from tests.end_to_end.service import Service
@@ -57,6 +58,22 @@ def test_the_same_model_from_everywhere(client, service, file, tmp_path, monkeyp
     client.submit("rows", bias=1.0, **FIELDS).wait().models[0].download(there)
     assert len({path.read_bytes() for path in (here, apart, line, there)}) == 1
     assert len(here.read_bytes().splitlines()) > 400
+
+
+def test_names_of_models(client, service, capsys):
+    job = client.submit("rows", tolerance=0.1, model_name="churn").wait()
+    (model,) = job.models
+    assert model.register("churn") == 1  # by the job
+    registered = client.registered_model("churn").move("champion", 1)
+    assert registered.version("champion").view["id"] == registered.version(1).view["id"] == model.id
+    assert main(["model", "register", model.id, "other", "--url", service.url]) == 0
+    assert main(["model", "alias", "other", "old", "1", "--url", service.url]) == 0
+    assert main(["model", "names", "--url", service.url]) == 0
+    assert "champion -> 1" in (said := capsys.readouterr().out) and "other:1" in said and "old -> 1" in said
+    assert main(["model", "show", "other@old", "--url", service.url]) == 0
+    assert main(["model", "alias", "other", "old", "--delete", "--url", service.url]) == 0
+    assert client.registered_models()[1].view["aliases"] == registered.remove("champion").view["aliases"] == []
+    model.delete()
 
 
 def test_datasets_jobs_and_models(client, file, tmp_path):

@@ -8,6 +8,7 @@ from pydantic import Discriminator, Field, Tag
 from streamsvm.service.jobs.fields import from_text
 from streamsvm.service.jobs.fields.fold_metrics import OF_CLASSES, OF_NUMBERS
 from streamsvm.service.jobs.fields.from_text import parse_size
+from streamsvm.service.records.models import MODEL_NAME
 from streamsvm.storage.features import FEATURE_MAPS
 from streamsvm.storage.options import Option, option, options_of
 from streamsvm.trainer.problem.losses import LOSSES, REGRESSION
@@ -167,6 +168,11 @@ class GeneralFields:
         "id of a job that has ended, on the same dataset: training begins with its solution, scaled to this `C`; rows "
         "may have come and gone since; null: training begins at zero", word="JOB", part=None,
         values="id of a job, or null", pattern="^job_[0-9A-Z]{26}$",
+    )  # fmt: skip
+    model_name: str | None = option(
+        None, "name of a registered model: the model of the job becomes its next version; null: the model has an id "
+        "alone", word="NAME", label="Name of the model", values="name of a model, or null",
+        pattern=MODEL_NAME,
     )  # fmt: skip
     labels: dict[str, str] = option(
         {},

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.descriptions import FIELDS, MOST_LABEL, MOST_LABEL_NAME
 from streamsvm.service.jobs.fields.fold_metrics import OF_CLASSES, OF_NUMBERS
+from streamsvm.service.records.models import is_id
 from streamsvm.trainer.problem.losses import REGRESSION
 from streamsvm.trainer.solvers import SOLVERS
 
@@ -113,6 +114,10 @@ RULES = (
          "logistic loss has probabilities by itself", "Leave probability out."),
     Rule("probability_range", lambda spec: spec.probability is not None and not spec.refit,
          "without refit there is no model to have probabilities", "Leave refit or probability out."),
+    Rule("model_name_range", lambda spec: spec.model_name is not None and is_id(spec.model_name),
+         "model_name begins like an id, with mdl_", "Choose another name."),
+    Rule("model_name_range", lambda spec: spec.model_name is not None and not spec.refit,
+         "without refit there is no model to have a name", "Leave refit or model_name out."),
     Rule("warm_start", lambda spec: _has_folds(spec) and spec.warm_start is not None,
          "there is no warm start with folds", "Leave warm_start out."),
     Rule("select_by_range",

@@ -10,7 +10,7 @@ the model has them; or the value, in regression.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,7 +24,7 @@ from streamsvm.service.models.predicting.raw_rows import is_of_columns, match_na
 from streamsvm.service.models.predicting.tensors import datatype_of
 from streamsvm.storage.rows.csr import Array
 
-VERSION = "1"  # every model has one version only: a model that is trained again has another id
+VERSION = "1"  # of a model by its id, which never changes; a name may have several
 DENSE, SPARSE, DOCUMENTS, STRINGS = ("X",), ("indptr", "indices", "values"), ("documents",), ("strings",)
 
 
@@ -41,7 +41,7 @@ def outputs_of(predictor: Predictor) -> tuple[str, ...]:
     return ("label", "decision_value", "probability") if predictor.has_probabilities else ("label", "decision_value")
 
 
-def describe(name: str, predictor: Predictor) -> dict[str, Any]:
+def describe(name: str, predictor: Predictor, versions: Sequence[str] = (VERSION,)) -> dict[str, Any]:
     """The model's metadata, as GET /v2/models/{name} answers."""
     inputs: list[tuple[str, str, list[int]]] = [
         ("X", "FP64", [-1, predictor.n_features]),
@@ -63,7 +63,7 @@ def describe(name: str, predictor: Predictor) -> dict[str, Any]:
     outputs = ((output, datatype_of(array), [-1, *array.shape[1:]]) for output, array in arrays.items())
     return {
         "name": name,
-        "versions": [VERSION],
+        "versions": list(versions),
         "platform": "streamsvm",
         "inputs": [dict(zip(("name", "datatype", "shape"), tensor, strict=True)) for tensor in inputs],
         "outputs": [dict(zip(("name", "datatype", "shape"), tensor, strict=True)) for tensor in outputs],

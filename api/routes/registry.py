@@ -1,0 +1,104 @@
+"""/v1/registered-models: names of models, their versions, and aliases that point at a version."""
+
+import re
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Request, Response
+
+from streamsvm.api.access.clients import client_of
+from streamsvm.api.context import Context
+from streamsvm.api.requests.body import JsonObject, only_field
+
+router = APIRouter(prefix="/v1", tags=["registered models"])
+
+_ALIAS = "/registered-models/{name}/aliases/{alias}"
+
+
+def _body(**fields: str) -> dict[str, Any]:
+    properties = {name: {"type": kind} for name, kind in fields.items()}
+    schema = {"type": "object", "required": [*fields], "properties": properties, "additionalProperties": False}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+@router.post(
+    "/models/{model_id}/register", status_code=201, operation_id="registerModel", openapi_extra=_body(name="string")
+)
+def register_model(context: Context, model_id: str, fields: JsonObject) -> dict[str, Any]:
+    """Make a model the next version of a name. A model that has the name already keeps its version."""
+    name = only_field(fields, "name", str)
+    return context.store.register_model(name, context.store.resolve(model_id).model_id)
+
+
+@router.get("/registered-models", operation_id="listRegisteredModels")
+def list_registered_models(context: Context) -> dict[str, Any]:
+    """All registered models by name, with the latest version and the aliases of each."""
+    return {"registered_models": context.store.registered_models()}
+
+
+@router.get("/registered-models/{name}", operation_id="getRegisteredModel")
+def get_registered_model(context: Context, name: str) -> dict[str, Any]:
+    """A registered model: its versions, its aliases, and who moved them."""
+    return context.store.registered_model(name)
+
+
+@router.delete("/registered-models/{name}", status_code=204, operation_id="deleteRegisteredModel")
+def delete_registered_model(context: Context, name: str) -> Response:
+    """Forget a name, its versions and aliases; the models stay."""
+    context.store.delete_registered_model(name)
+    return Response(status_code=204)
+
+
+@router.delete("/registered-models/{name}/versions/{version}", status_code=204, operation_id="deleteModelVersion")
+def delete_version(context: Context, name: str, version: int) -> Response:
+    """Forget a version that no alias points at; the model stays, and no other gets its number."""
+    context.store.delete_version(name, version)
+    return Response(status_code=204)
+
+
+@router.get(_ALIAS, operation_id="getModelAlias")
+def get_alias(context: Context, name: str, alias: str, response: Response) -> dict[str, Any]:
+    """Where an alias points, who moved it there, and an ETag for `If-Match`."""
+    return _shown(context.store.alias(name, alias), response)
+
+
+@router.put(_ALIAS, operation_id="moveModelAlias", openapi_extra=_body(version="integer"))
+def move_alias(
+    context: Context,
+    request: Request,
+    name: str,
+    alias: str,
+    fields: JsonObject,
+    response: Response,
+    if_match: Annotated[str | None, Header(description="the ETag that the alias has: else nothing is moved")] = None,
+    if_none_match: Annotated[str | None, Header(description="`*`: only if there is no such alias yet")] = None,
+) -> dict[str, Any]:
+    """Point an alias at a version: predictions that begin from now on are made by that."""
+    version = only_field(fields, "version", int)
+    moved = context.store.move_alias(
+        name, alias, version, client_of(request.scope), _expected(if_match, is_new=if_none_match == "*")
+    )
+    return _shown(moved, response)
+
+
+@router.delete(_ALIAS, status_code=204, operation_id="deleteModelAlias")
+def delete_alias(
+    context: Context, request: Request, name: str, alias: str, if_match: Annotated[str | None, Header()] = None
+) -> Response:
+    """Remove an alias; the version that it points at stays."""
+    context.store.delete_alias(name, alias, client_of(request.scope), _expected(if_match))
+    return Response(status_code=204)
+
+
+def _expected(if_match: str | None, is_new: bool = False) -> int | None:
+    """The move that the headers ask for: 0 if there must be no alias, -1 if no alias can match, None for any."""
+    if is_new:
+        return 0
+    if if_match is None or if_match.strip() == "*":
+        return None
+    tag = if_match.strip().strip('"')
+    return int(tag) if re.fullmatch("[1-9][0-9]{0,17}", tag) else -1
+
+
+def _shown(alias: dict[str, Any], response: Response) -> dict[str, Any]:
+    response.headers["ETag"] = f'"{alias.pop("move")}"'
+    return alias

@@ -1,0 +1,230 @@
+"""The records of models, and of registered models: names with versions 1, 2, 3, and aliases that point at a version.
+
+A reference to a model is its id, `NAME` (the newest version), `NAME:3`, or `NAME@ALIAS`.
+"""
+
+import re
+import sqlite3
+from typing import Any, NamedTuple
+
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.records.stamps import now
+from streamsvm.service.records.table import Records
+
+MODEL_NAME = "^[a-z0-9][a-z0-9_.-]{0,63}$"
+_ALIAS = r"[A-Za-z][A-Za-z0-9_.-]{0,63}"
+_ID = "mdl_"  # an id begins with it, a name does not
+_REFERENCE = re.compile(rf"(?P<name>[^:@]+)(?::(?P<version>[1-9][0-9]{{0,8}})|@(?P<alias>{_ALIAS}))?")
+_MOST_VERSIONS = 10**9
+_MOST_MOVES = 100  # of an alias, in a description
+
+# Where each alias points: its newest move, unless that has deleted it.
+_ALIASES = (
+    "SELECT alias, version, moved_at, moved_by FROM alias_moves WHERE version IS NOT NULL AND id IN "
+    "(SELECT max(id) FROM alias_moves WHERE name = ? GROUP BY alias) ORDER BY alias"
+)
+
+
+class Reference(NamedTuple):
+    """The model that a reference means; name and version are None if the reference is the model's id."""
+
+    model_id: str
+    name: str | None = None
+    version: int | None = None
+
+
+def is_id(reference: str) -> bool:
+    """Tell whether a reference is a model's id."""
+    return reference.startswith(_ID)
+
+
+class ModelRecords(Records):
+    """The records of models and of their names."""
+
+    def model(self, reference: str) -> dict[str, Any]:
+        """The record of a model. Raises `unknown_model`."""
+        return self._one("SELECT * FROM models WHERE id = ?", self.resolve(reference).model_id, "model")
+
+    def models(self) -> list[dict[str, Any]]:
+        """All records of models, the newest first."""
+        return self._all("SELECT * FROM models ORDER BY id DESC")
+
+    def adopt_model(self, model_id: str, created_at: str) -> None:
+        """Record a model that has files but no record, without a job; `created_at` is the time when it was made."""
+        with self._database.write() as connection:
+            connection.execute("INSERT INTO models VALUES (?, '', ?)", (model_id, created_at))
+
+    def delete_model(self, model_id: str) -> None:
+        """Forget a model and its versions; the job that made it stays. Raises `unknown_model`, `model_in_use`."""
+        with self._database.write() as connection:
+            for row in connection.execute("SELECT * FROM versions WHERE model_id = ?", (model_id,)).fetchall():
+                _check_no_alias(connection, row["name"], row["version"])
+            connection.execute("DELETE FROM versions WHERE model_id = ?", (model_id,))
+            if not connection.execute("DELETE FROM models WHERE id = ?", (model_id,)).rowcount:
+                raise ServiceError("unknown_model", "there is no such model")
+
+    def resolve(self, reference: str) -> Reference:
+        """Find the model that a reference means; an id is not looked up. Raises `unknown_model`."""
+        if is_id(reference):
+            return Reference(reference)
+        match = _REFERENCE.fullmatch(reference)
+        name, version, alias = match.group("name", "version", "alias") if match else (reference, None, None)
+        if alias is not None:
+            version = self.alias(name, alias)["version"]
+        found = self._all(
+            "SELECT * FROM versions WHERE name = ? AND version = ifnull(?, version) ORDER BY version DESC LIMIT 1",
+            name, version,
+        )  # fmt: skip
+        if not found:
+            message = "there is no such model" if version is None else f"model {name} has no version {version}"
+            raise ServiceError("unknown_model", message, "Give an id, a name, NAME:VERSION or NAME@ALIAS.")
+        return Reference(found[0]["model_id"], name, found[0]["version"])
+
+    def register_model(self, name: str, model_id: str) -> dict[str, Any]:
+        """Make a model the next version of a name; returns the version, an older one if the model has the name already.
+
+        Raises `model_name_invalid`, `unknown_model`.
+        """
+        if not re.fullmatch(MODEL_NAME, name, re.ASCII) or is_id(name):
+            raise ServiceError(
+                "model_name_invalid",
+                "that is no name for a model",
+                "Use 1 to 64 of a-z, 0-9, dots, - and _, and begin with a letter or digit, not with mdl_.",
+            )
+        with self._database.write() as connection:
+            if not connection.execute("SELECT 1 FROM models WHERE id = ?", (model_id,)).fetchone():
+                raise ServiceError("unknown_model", "there is no such model")
+            return add_version(connection, name, model_id)
+
+    def registered_models(self) -> list[dict[str, Any]]:
+        """All registered models by name: name, created_at, latest_version (None: all are deleted), and aliases."""
+        named = self._all(
+            "SELECT name, created_at, (SELECT max(version) FROM versions WHERE versions.name = registered.name) "
+            "AS latest_version FROM registered ORDER BY name"
+        )
+        return [{**each, "aliases": self._all(_ALIASES, each["name"])} for each in named]
+
+    def registered_versions(self) -> list[tuple[str, int]]:
+        """Name and version of all registered models."""
+        rows = self._all("SELECT name, version FROM versions ORDER BY name, version")
+        return [(each["name"], each["version"]) for each in rows]
+
+    def names_of_model(self, model_id: str) -> list[dict[str, Any]]:
+        """Names and versions of a model."""
+        return self._all("SELECT name, version FROM versions WHERE model_id = ? ORDER BY name", model_id)
+
+    def registered_model(self, name: str) -> dict[str, Any]:
+        """A registered model: name, created_at, versions (the newest first), aliases, and the latest moves of aliases.
+
+        Raises `unknown_model_name`.
+        """
+        registered = self._one("SELECT name, created_at FROM registered WHERE name = ?", name, "model_name")
+        versions = self._all(
+            "SELECT version, model_id, versions.created_at, job_id FROM versions JOIN models ON models.id = model_id "
+            "WHERE name = ? ORDER BY version DESC",
+            name,
+        )
+        moves = self._all(
+            "SELECT alias, version, moved_at, moved_by FROM alias_moves WHERE name = ? ORDER BY id DESC LIMIT ?",
+            name, _MOST_MOVES,
+        )  # fmt: skip
+        return {**registered, "versions": versions, "aliases": self._all(_ALIASES, name), "moves": moves}
+
+    def delete_registered_model(self, name: str) -> None:
+        """Forget a name with its versions and aliases; the models stay. Raises `unknown_model_name`."""
+        with self._database.write() as connection:
+            if not connection.execute("DELETE FROM registered WHERE name = ?", (name,)).rowcount:
+                raise ServiceError("unknown_model_name", "no model has this name")
+            for table in ("versions", "alias_moves"):
+                connection.execute(f"DELETE FROM {table} WHERE name = ?", (name,))
+
+    def delete_version(self, name: str, version: int) -> None:
+        """Forget a version; the model stays, and no other gets its number. Raises `unknown_model`, `model_in_use`."""
+        with self._database.write() as connection:
+            if not _version(connection, name, version):
+                raise ServiceError("unknown_model", f"model {name} has no version {version}")
+            _check_no_alias(connection, name, version)
+            connection.execute("DELETE FROM versions WHERE name = ? AND version = ?", (name, version))
+
+    def alias(self, name: str, alias: str) -> dict[str, Any]:
+        """Where an alias points: alias, version, move (differs after each move), moved_at, moved_by.
+
+        Raises `unknown_alias`.
+        """
+        rows = self._all(
+            "SELECT alias, version, id AS move, moved_at, moved_by FROM alias_moves WHERE name = ? AND alias = ? "
+            "ORDER BY id DESC LIMIT 1",
+            name, alias,
+        )  # fmt: skip
+        if not rows or rows[0]["version"] is None:
+            raise ServiceError("unknown_alias", f"model {name} has no alias {alias}")
+        return rows[0]
+
+    def move_alias(
+        self, name: str, alias: str, version: int, moved_by: str, expected: int | None = None
+    ) -> dict[str, Any]:
+        """Point an alias at a version; returns what `alias` returns.
+
+        expected  the move that the caller knows; 0: there is no alias yet; None: any
+        Raises `alias_invalid`, `unknown_model`, and `alias_moved` if it is not as expected.
+        """
+        if not re.fullmatch(_ALIAS, alias):
+            raise ServiceError(
+                "alias_invalid", "that is no alias", "An alias begins with a letter; 64 letters, digits, ., - and _."
+            )
+        with self._database.write() as connection:
+            _check_move(connection, name, alias, expected)
+            if not _version(connection, name, version):
+                raise ServiceError("unknown_model", f"model {name} has no version {version}")
+            _note_move(connection, name, alias, version, moved_by)
+        return self.alias(name, alias)
+
+    def delete_alias(self, name: str, alias: str, deleted_by: str, expected: int | None = None) -> None:
+        """Delete an alias; `expected` as in `move_alias`. Raises `unknown_alias`, `alias_moved`."""
+        with self._database.write() as connection:
+            if not _check_move(connection, name, alias, expected):
+                raise ServiceError("unknown_alias", f"model {name} has no alias {alias}")
+            _note_move(connection, name, alias, None, deleted_by)
+
+
+def add_version(connection: sqlite3.Connection, name: str, model_id: str) -> dict[str, Any]:
+    """Make a model the next version of a name within a transaction; see `ModelRecords.register_model`."""
+    query = "SELECT name, version, model_id, created_at FROM versions WHERE name = ? AND model_id = ?"
+    if not connection.execute(query, (name, model_id)).fetchone():
+        connection.execute("INSERT OR IGNORE INTO registered VALUES (?, ?, 0)", (name, now()))
+        connection.execute("UPDATE registered SET last_version = last_version + 1 WHERE name = ?", (name,))
+        connection.execute(
+            "INSERT INTO versions SELECT name, last_version, ?, ? FROM registered WHERE name = ?",
+            (model_id, now(), name),
+        )
+    return dict(connection.execute(query, (name, model_id)).fetchone())
+
+
+def _version(connection: sqlite3.Connection, name: str, version: int) -> sqlite3.Row | None:
+    if version > _MOST_VERSIONS:  # SQLite takes no number beyond 64 bits
+        return None
+    return connection.execute("SELECT * FROM versions WHERE name = ? AND version = ?", (name, version)).fetchone()
+
+
+def _check_no_alias(connection: sqlite3.Connection, name: str, version: int) -> None:
+    for row in connection.execute(_ALIASES, (name,)).fetchall():
+        if row["version"] == version:
+            message = f"alias {row['alias']} points at version {version} of {name}"
+            raise ServiceError("model_in_use", message, "Move the alias to another version, or delete it.")
+
+
+def _check_move(connection: sqlite3.Connection, name: str, alias: str, expected: int | None) -> int:
+    """Return the newest move of an alias, 0 if there is no alias. Raises `alias_moved` if another move is expected."""
+    newest = "SELECT id, version FROM alias_moves WHERE name = ? AND alias = ? ORDER BY id DESC LIMIT 1"
+    row = connection.execute(newest, (name, alias)).fetchone()
+    move = row["id"] if row and row["version"] is not None else 0
+    if expected is not None and expected != move:
+        raise ServiceError("alias_moved", f"alias {alias} has been moved", "Look at where it points now.")
+    return move
+
+
+def _note_move(connection: sqlite3.Connection, name: str, alias: str, version: int | None, moved_by: str) -> None:
+    connection.execute(
+        "INSERT INTO alias_moves (name, alias, version, moved_at, moved_by) VALUES (?, ?, ?, ?, ?)",
+        (name, alias, version, now(), moved_by),
+    )
