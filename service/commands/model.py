@@ -1,4 +1,4 @@
-"""Models of a service, and their names: get, ls, show, register, names, alias."""
+"""Models of a service: get, ls, show, register, names, alias."""
 
 import argparse
 from pathlib import Path
