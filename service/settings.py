@@ -34,7 +34,7 @@ class Settings:
     least_bytes_per_second  least rate of a body or an answer after body_seconds
     shutdown_seconds   for which running requests may go on when the service ends
     max_crashes        a job fails after so many crashes without a newer checkpoint, or ten times as many in a pass
-    stall_seconds      a reader or trainer that is silent for longer is killed
+    stall_seconds      a reader or trainer that is silent for longer is killed, unless it has said that it would be
     """
 
     data_dir: Path

@@ -71,9 +71,9 @@ class SharedState:
         """Seconds that the job has taken, including those before the checkpoint that it goes on from."""
         return self._clock() - self._began
 
-    def beat(self) -> None:
-        """Show the worker that the trainer is alive."""
-        self.control["trainer_heartbeat"] = time.monotonic()
+    def beat(self, silence: float = 0.0) -> None:
+        """Show the worker that the trainer is alive, though it may be silent for so many seconds from now on."""
+        self.control["trainer_heartbeat"] = time.monotonic() + silence
 
     def slow_down(self, codes: Collection[str]) -> None:
         """Note that faster ways have been given up, see storage.run.slowdowns."""

@@ -128,7 +128,7 @@ class _Records(Collector):
         with contextlib.suppress(FileNotFoundError, ValueError):
             control = read_control(self._settings.jobs / job_id / "run")
             last = max(control["reader_heartbeat"], control["trainer_heartbeat"])
-            return time.monotonic() - last if last else None
+            return max(0.0, time.monotonic() - last) if last else None
         return None
 
 

@@ -22,7 +22,7 @@ SOLVER_PHASES = ("stream", "sweep", "newton")
 # name, type, writer. Eight bytes each, so that a read never sees half of a write.
 CONTROL = (
     # reader
-    ("reader_heartbeat", REAL, "reader"),  # monotonic clock, seconds
+    ("reader_heartbeat", REAL, "reader"),  # monotonic clock, seconds; until a later moment silence is expected
     ("committed_step", INTEGER, "reader"),  # last step in the cache
     ("pass", INTEGER, "reader"),  # pass being streamed, from 1
     ("block", INTEGER, "reader"),  # blocks of the pass streamed so far

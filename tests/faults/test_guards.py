@@ -21,6 +21,9 @@ from streamsvm.service.processes.run import ProcessRun
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import CheckpointUnsound, DatasetCorrupt
+from streamsvm.storage.run.state import create_state
+from streamsvm.trainer.newton.scans import Interrupted, go_on
+from streamsvm.trainer.shared_state import SharedState
 from tests.faults.test_flips import make_a_dataset, rows_of
 from tests.trainer.test_resume import Job, dataset, newest_checkpoint, write_checkpoint  # noqa: F401 - a fixture
 
@@ -123,6 +126,21 @@ def test_silent_processes_are_noticed(tmp_path, monkeypatch):
         run.poll()
     monkeypatch.setattr(ProcessRun, "_silence", lambda *_: 0.0)
     assert not run.poll()
+
+
+def test_a_trainer_may_say_for_how_long_it_will_be_silent(tmp_path):
+    """While LAPACK works no thread of the process can give a sign of life."""
+    state = create_state(tmp_path, 1, 1)
+    shared, run = SharedState(state, deferred=False), object.__new__(ProcessRun)
+    run.control, run._started = state.control, -1e9
+    shared.beat()
+    go_on(shared, 100.0)
+    assert -100.0 <= run._silence("trainer") < -90.0
+    shared.beat()
+    assert 0.0 <= run._silence("trainer") < 10.0
+    state.control["stop"] = 1
+    with pytest.raises(Interrupted):
+        go_on(shared, 100.0)
 
 
 class Stopped:

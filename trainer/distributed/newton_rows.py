@@ -11,6 +11,7 @@ from streamsvm.storage.run.rounds import NEWTON_REPLY, NEWTON_REQUEST
 from streamsvm.trainer.newton.own_rows import OwnRows
 from streamsvm.trainer.newton.requests import Figures, Looked, Reply, Request, Slope
 from streamsvm.trainer.newton.scans import InOrder, Interrupted, Scans, uninterrupted
+from streamsvm.trainer.newton.system import TooLarge
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.shared_state import SharedState
 from streamsvm.trainer.sweeps.sweep import ALONE, Threads
@@ -39,7 +40,10 @@ class ShardRows:
         return self._settings.newton_equations if self._store() is not None else -1
 
     def answer(self) -> None:
-        """Answer the request that has come, if there is one. The reply is empty if the store, or room for it, fails."""
+        """Answer the request that has come, if there is one, by a pickled Reply, or TooLarge if a system is.
+
+        The reply is empty if the store, or room for it, fails.
+        """
         asked, reply = self._directory / NEWTON_REQUEST, b""
         if asked.exists():
             request: Request = pickle.loads(asked.read_bytes())
@@ -68,6 +72,8 @@ class ShardRows:
             found = self._rows.answer(_times(request, settings.shards))
         except Interrupted:
             return b""
+        except TooLarge as error:
+            return pickle.dumps(error)
         return pickle.dumps(_divided(found, settings.shards), pickle.HIGHEST_PROTOCOL)
 
 

@@ -1,5 +1,7 @@
 """Solves a positive definite system by LAPACK's Cholesky factors, also one that is singular up to rounding."""
 
+from collections.abc import Callable
+
 import numpy as np
 import scipy.linalg
 
@@ -7,23 +9,37 @@ from streamsvm.storage.errors import ValuesOverflow
 from streamsvm.storage.rows.csr import Array
 
 _FIRST_RIDGE, _MORE_RIDGE, _LARGEST_RIDGE = 1e-12, 100.0, 1.0
+_FLOP = 1e-9  # seconds, on a slow core that is shared with others
 _LEAST_PIVOT = 1e-13  # of the scaled matrix: below it the solution is made of rounding
 
 
-def solve_positive(matrix: Array, right: Array) -> Array:
+GoOn = Callable[[float], None]
+
+
+def no_matter(_seconds: float) -> None:
+    """A GoOn that always goes on, and tells nobody."""
+
+
+def solve_positive(matrix: Array, right: Array, go_on: GoOn = no_matter) -> Array:
     """Solve matrix x = right; matrix (n, n) is positive definite, only its lower half is read, and it is overwritten.
 
     Rows and columns are scaled to a diagonal of ones: features may differ by many orders of magnitude. If the matrix is
     singular up to rounding, as with equal columns, a ridge is added, an ever larger one if need be.
+
+    go_on  is called before each factorisation with the seconds that it may take, in which this process does nothing
+           else, not even in other threads; may raise, to end it here
     """
     scale = 1.0 / np.sqrt(np.diag(matrix))
     matrix *= scale
     matrix *= scale[:, np.newaxis]
     ridge = 0.0
+    seconds = _FLOP * len(matrix) ** 3 / 3.0
+    go_on(seconds)
     while (factor := _factor(matrix)) is None and ridge < _LARGEST_RIDGE:
         larger = max(_FIRST_RIDGE, ridge * _MORE_RIDGE)
         matrix[np.diag_indices(len(matrix))] += larger - ridge
         ridge = larger
+        go_on(seconds)
     if factor is None:
         raise ValuesOverflow("the system of a Newton step")
     return scale * scipy.linalg.cho_solve((factor, True), scale * right, check_finite=False)

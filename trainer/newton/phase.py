@@ -10,7 +10,7 @@ from streamsvm.trainer.newton.choice import has_room, is_newton_quicker
 from streamsvm.trainer.newton.own_rows import OwnRows
 from streamsvm.trainer.newton.rows import chunks
 from streamsvm.trainer.newton.run import NewtonSteps
-from streamsvm.trainer.newton.scans import InOrder, Interrupted, Scans, uninterrupted
+from streamsvm.trainer.newton.scans import InOrder, Interrupted, Scans, go_on, uninterrupted
 from streamsvm.trainer.newton.system import LARGEST, TooLarge
 from streamsvm.trainer.newton.task import Left
 from streamsvm.trainer.problem.losses import make_loss
@@ -94,7 +94,9 @@ class NewtonPhase:
         most = self._settings.newton_equations
         try:
             rows = OwnRows(self._settings.tasks, scans, alpha, len(w))
-            steps = NewtonSteps(self._settings.tasks, rows, w, numbers, self._is_near, most, self._left)
+            steps = NewtonSteps(
+                self._settings.tasks, rows, w, numbers, self._is_near, most, self._left, partial(go_on, self._shared)
+            )
             while steps.active and not is_late():
                 taking_part = steps.taking_part()
                 steps.step()

@@ -4,13 +4,14 @@
 adds up their replies; the steps are the same for both.
 """
 
+import pickle
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple, Protocol
 
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.newton.system import Kind, System
+from streamsvm.trainer.newton.system import Kind, System, TooLarge
 
 
 class Asks(Enum):
@@ -151,7 +152,15 @@ class Rows(Protocol):
     """All rows of a problem."""
 
     def answer(self, request: Request) -> Reply:
-        """Follow the orders. Raises Interrupted."""
+        """Follow the orders. Raises Interrupted, TooLarge."""
+
+
+def unpickled(reply: bytes) -> Reply:
+    """The reply that another process has pickled. Raises the error that it has pickled instead."""
+    found: Reply | TooLarge = pickle.loads(reply)
+    if isinstance(found, TooLarge):
+        raise found
+    return found
 
 
 def added(replies: Iterable[Reply]) -> Reply:

@@ -1,11 +1,13 @@
 """The phase of Newton steps: all tasks of a job side by side, over all rows, wherever these are."""
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
 
 from streamsvm.storage.rows.csr import Array
+from streamsvm.trainer.newton.cholesky import GoOn, no_matter
 from streamsvm.trainer.newton.requests import Figures, Reply, Request, Rows, SumOf
 from streamsvm.trainer.newton.system import LARGEST, kind_of
 from streamsvm.trainer.newton.task import IsNear, Left, TaskSteps
@@ -21,6 +23,7 @@ class NewtonSteps:
     numbers  of the tasks that are trained
     most     equations that a system may have
     left     where tasks go on that have been left on their way; others begin at w
+    go_on    is called now and then while systems are solved, see `trainer.newton.system.System.solve`
     scans    that have been made; requests: that have been answered
     """
 
@@ -33,8 +36,9 @@ class NewtonSteps:
         is_near: IsNear,
         most: int = LARGEST,
         left: Mapping[int, Left] = MappingProxyType({}),
+        go_on: GoOn = no_matter,
     ) -> None:
-        self._rows, self._most, self._all_w = rows, most, w
+        self._rows, self._most, self._all_w, self._go_on = rows, most, w, go_on
         self.scans = self.requests = 0
         loss = make_loss(tasks.loss, tasks.epsilon)
         self._may_iterate = loss.is_smooth
@@ -64,7 +68,11 @@ class NewtonSteps:
         self._products()
 
     def put_back(self) -> list[Figures]:
-        """Write the w of the present alpha into the array passed in; returns the figures of each task there."""
+        """Write the w of the present alpha into the array passed in; returns the figures of each task there.
+
+        A step may have been interrupted between a scan and the next.
+        """
+        self._tell_centres()
         for number, task in self.each.items():
             self._all_w[:, number] = task.centre_w
         return [task.reached for task in self.each.values()]
@@ -78,7 +86,8 @@ class NewtonSteps:
         reply = self._ask(Request(sums=sums))
         assert reply.v is not None
         for column, (number, task) in enumerate(active.items()):
-            task.take_sums(np.ascontiguousarray(reply.v[:, column]), reply.systems[number].solve)
+            solve = partial(reply.systems[number].solve, go_on=self._go_on)
+            task.take_sums(np.ascontiguousarray(reply.v[:, column]), solve)
 
     def _products(self) -> None:
         """Have rows multiplied, and ask for what follows until no task has another question."""
@@ -89,6 +98,9 @@ class NewtonSteps:
             products = {}
             for number, looked in reply.looks.items():
                 self.each[number].take(looked)
+        self._tell_centres()
+
+    def _tell_centres(self) -> None:
         if centres := self._centres():
             self._ask(Request(centres=centres))
 

@@ -31,7 +31,7 @@ class InOrder(Protocol):
 
 
 class Interrupted(Exception):
-    """The job is to end, or the store has failed: a scan has not come to its end."""
+    """The job is to end, or the store has failed: a scan, or solving a system, has not come to its end."""
 
 
 def uninterrupted(shared: SharedState, segments: Iterator[Segment]) -> Iterator[Segment]:
@@ -41,6 +41,13 @@ def uninterrupted(shared: SharedState, segments: Iterator[Segment]) -> Iterator[
             return
         shared.beat()
         yield rows
+
+
+def go_on(shared: SharedState, seconds: float) -> None:
+    """Give a sign of life before so many seconds without one. Raises Interrupted if the job is interrupted."""
+    if shared.is_interrupted:
+        raise Interrupted
+    shared.beat(seconds)
 
 
 class Scans:

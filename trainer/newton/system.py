@@ -9,7 +9,8 @@ With more than LARGEST of either, conjugate gradients find a direction that is n
 trust region Newton methods (Lin, Weng and Keerthi 2008); B has to fit into memory.
 """
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any, Protocol
 
@@ -22,7 +23,7 @@ from scipy.linalg.lapack import dtpttr, dtrttp
 from streamsvm.storage.rows.cache_plan import PAGE
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment, SegmentBuilder
-from streamsvm.trainer.newton.cholesky import solve_positive
+from streamsvm.trainer.newton.cholesky import GoOn, no_matter, solve_positive
 from streamsvm.trainer.newton.scans import SUMS
 from streamsvm.trainer.newton.system_kernel import add_squares, spread_out
 
@@ -35,6 +36,10 @@ _DENSE_PAYS = 12.0  # products that BLAS makes in the time of one product of two
 _LEFT, _MOST_ITERATIONS = 1e-2, 1000
 _ITERATED_BYTES = 20 * LARGEST**2  # of B: the largest dense system takes as many (trainer.newton.memory)
 _VALUE_BYTES, _COPIES = 12, 3  # of a value of B: float64 and int32; B of one system exists so often more
+
+
+_PRODUCT_ROWS, _PRODUCT_SECONDS = 256, 10.0  # of B B' made at once; the seconds that these take at most
+_MOMENT_SECONDS, _ITERATION_SECONDS = 0.2, 10.0  # between two looks at whether to go on; an iteration at most
 
 
 class TooLarge(Exception):
@@ -60,8 +65,11 @@ class System(Protocol):
     def scale(self, by: float) -> None:
         """Multiply h of all rows by a number above 0."""
 
-    def solve(self, g: Array) -> Array:
-        """The direction d (features,) for the gradient g (features,). The system is of no use afterwards."""
+    def solve(self, g: Array, go_on: GoOn = no_matter) -> Array:
+        """The direction d (features,) for the gradient g (features,). The system is of no use afterwards.
+
+        go_on  is called now and then with the seconds until it is called again, at most; may raise, to end it here
+        """
 
 
 class Kind(Enum):
@@ -134,10 +142,10 @@ class OfFeatures:
         matrix = self._gathered()
         matrix *= by
 
-    def solve(self, g: Array) -> Array:
+    def solve(self, g: Array, go_on: GoOn = no_matter) -> Array:
         matrix = self._gathered()
         matrix[np.diag_indices(self._n_features)] += 1.0
-        return -solve_positive(matrix, g)
+        return -solve_positive(matrix, g, go_on)
 
     def __getstate__(self) -> tuple[int, Array]:
         """The lower half of the matrix, packed."""
@@ -178,14 +186,19 @@ class OfRows:
     def scale(self, by: float) -> None:
         self._parts = [[part * np.sqrt(by) for part in parts] for parts in self._parts]
 
-    def solve(self, g: Array) -> Array:
+    def solve(self, g: Array, go_on: GoOn = no_matter) -> Array:
         parts = [part for sums in self._parts for part in sums]
-        return self._direction(scipy.sparse.vstack(parts, format="csr"), g) if parts else -g
+        return self._direction(scipy.sparse.vstack(parts, format="csr"), g, go_on) if parts else -g
 
-    def _direction(self, B: scipy.sparse.csr_array, g: Array) -> Array:
-        matrix = np.asfortranarray((B @ B.T).toarray())
-        matrix[np.diag_indices(B.shape[0])] += 1.0
-        return B.T @ solve_positive(matrix, B @ g) - g
+    def _direction(self, B: scipy.sparse.csr_array, g: Array, go_on: GoOn) -> Array:
+        n_rows, transposed = B.shape[0], B.T.tocsr()
+        matrix = np.zeros((n_rows, n_rows), order="F")
+        for begin in range(0, n_rows, _PRODUCT_ROWS):
+            go_on(_PRODUCT_SECONDS)
+            some = slice(begin, begin + _PRODUCT_ROWS)
+            matrix[some] = (B[some] @ transposed).toarray()
+        matrix[np.diag_indices(n_rows)] += 1.0
+        return transposed @ solve_positive(matrix, B @ g, go_on) - g
 
 
 class Iterated(OfRows):
@@ -201,13 +214,28 @@ class Iterated(OfRows):
             raise TooLarge
         super().add(into, rows, picked, h)
 
-    def _direction(self, B: scipy.sparse.csr_array, g: Array) -> Array:
+    def _direction(self, B: scipy.sparse.csr_array, g: Array, go_on: GoOn) -> Array:
         shape, transposed = (self._n_features, self._n_features), B.T.tocsr()
         diagonal = 1.0 + np.asarray(B.multiply(B).sum(axis=0)).ravel()
         system = scipy.sparse.linalg.LinearOperator(shape, lambda d: d + transposed @ (B @ d), dtype=np.float64)
         scaled = scipy.sparse.linalg.LinearOperator(shape, lambda d: d / diagonal, dtype=np.float64)
-        direction, _ = scipy.sparse.linalg.cg(system, -g, rtol=_LEFT, maxiter=_MOST_ITERATIONS, M=scaled)
+        direction, _ = scipy.sparse.linalg.cg(
+            system, -g, rtol=_LEFT, maxiter=_MOST_ITERATIONS, M=scaled, callback=_every_moment(go_on)
+        )
         return direction
+
+
+def _every_moment(go_on: GoOn) -> Callable[[Array], None]:
+    """A function to be called after each iteration, which calls `go_on` a few times a second."""
+    due = 0.0
+
+    def after_iteration(_direction: Array) -> None:
+        nonlocal due
+        if time.monotonic() >= due:
+            go_on(_ITERATION_SECONDS)
+            due = time.monotonic() + _MOMENT_SECONDS
+
+    return after_iteration
 
 
 def compile_ahead() -> Iterator[None]:

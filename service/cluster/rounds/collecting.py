@@ -14,16 +14,18 @@ _PATIENCE = 4.0  # times what a round usually takes, until others go on without 
 _LEAST_PATIENCE = 5.0  # seconds
 _POLL_SECONDS = 0.2
 
+# Is called several times a second with the reports that have come, or before a longer silence, of so many seconds;
+# it may raise.
+Attend = Callable[[dict[int, Found], float], None]
+
 
 class Collector:
     """`collect` reports, and note in `shards` when they came.
 
-    attend  is called several times a second with the reports that have come, and may raise
+    attend  see above
     """
 
-    def __init__(
-        self, machines: Machines, shards: list[ShardState], attend: Callable[[dict[int, Found]], None]
-    ) -> None:
+    def __init__(self, machines: Machines, shards: list[ShardState], attend: Attend) -> None:
         self._machines, self._shards, self._attend = machines, shards, attend
         self._usual_seconds: dict[Order, float] = {}
 
@@ -33,7 +35,7 @@ class Collector:
         began = time.monotonic()
         come: dict[int, Found] = {}
         while pending - come.keys():
-            self._attend(come)
+            self._attend(come, 0.0)
             left = [k for k in pending - come.keys() if not self._machines.is_lost(k)]
             is_late = time.monotonic() - began > patience
             if len(come) >= least and not needs_all and (is_late or not left):

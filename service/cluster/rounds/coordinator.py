@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from streamsvm.service.cluster.rounds.collecting import Collector
+from streamsvm.service.cluster.rounds.collecting import Attend, Collector
 from streamsvm.service.cluster.rounds.convergence import Convergence, along_axis, best_step, dots
 from streamsvm.service.cluster.rounds.figures import certificate_at, extremes, total
 from streamsvm.service.cluster.rounds.machines import Machines, Rules, ShardState
@@ -33,7 +33,7 @@ class Coordinator:
     is_stopping   tells whether a person has stopped the job
     pool          trains rows that do not rest after a round; None: they are not pooled
     newton        ends training by Newton steps where these are quicker; None: there are rounds alone
-    attend        is called several times a second with the reports that have come, and may raise
+    attend        see `collecting`
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Coordinator:
         axis: int,
         report: Callable[["Coordinator"], None],
         is_stopping: Callable[[], bool],
-        attend: Callable[[dict[int, Found]], None] = lambda _: None,
+        attend: Attend = lambda _come, _silence: None,
         pool: Pool | None = None,
         newton: Newton | None = None,
     ) -> None:
@@ -128,11 +128,10 @@ class Coordinator:
             come.update(self._collect(everyone, Order.NEWTON, needs_all=True))
             return come
 
-        def after_step() -> bool:
-            self._machines.keep(come)
-            return not self._has_to_end(come)
+        def goes_on(seconds: float) -> bool:
+            return not self._has_to_end(come, seconds)
 
-        is_whole = not self._join(come) and self.newton.run(exchange, self, after_step)
+        is_whole = not self._join(come) and self.newton.run(exchange, self, goes_on, lambda: self._machines.keep(come))
         self._join(come)
         self._answer(come, Order.LOOK, None, is_whole=True)
         return come, is_whole
@@ -140,8 +139,8 @@ class Coordinator:
     def _wants_look(self) -> bool:
         return self.convergence.wants_look(self.round, self.D)
 
-    def _has_to_end(self, come: dict[int, Found]) -> bool:
-        self._attend(come)
+    def _has_to_end(self, come: dict[int, Found], silence: float = 0.0) -> bool:
+        self._attend(come, silence)
         return bool(self.convergence.has_to_end(self.round))
 
     def _train_pooled(self, asked: set[int]) -> dict[int, Found]:

@@ -18,7 +18,7 @@ from streamsvm.service.jobs.fields.features import extra_values
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.storage.machine.resources import memory_limit
 from streamsvm.trainer.newton.choice import LEAST_SWEEPS, is_newton_quicker_than_rounds, system_size
-from streamsvm.trainer.newton.requests import Reply, Request, added
+from streamsvm.trainer.newton.requests import Reply, Request, added, unpickled
 from streamsvm.trainer.newton.run import NewtonSteps
 from streamsvm.trainer.newton.scans import Interrupted
 from streamsvm.trainer.newton.system import LARGEST, TooLarge
@@ -37,6 +37,12 @@ _MOST_VAIN = 3  # runs in a row that end before a step has been made, because a 
 _HALF_MATRIX, _MATRIX = 4, 8  # bytes of an entry of a system, as a machine sends it, and here
 
 Exchange = Callable[[bytes], Mapping[int, Found]]  # sends a request to all machines; returns all reports
+# Gives a sign of life before so many seconds without one; returns whether the job goes on.
+GoesOn = Callable[[float], bool]
+
+
+class _Ends(Exception):
+    """The job has to end while a system is being solved."""
 
 
 class MachineRows:
@@ -50,7 +56,7 @@ class MachineRows:
         told = [come[number].newton for number in sorted(come)]
         if not all(told):
             raise Interrupted
-        return added(pickle.loads(each) for each in told if each)  # one at a time: systems may be large
+        return added(unpickled(each) for each in told if each)  # one at a time: systems may be large
 
 
 class Newton:
@@ -126,25 +132,33 @@ class Newton:
         wanted = self.has_begun or self._is_quicker
         return wanted and not self.has_failed and self._room(shards) > 0
 
-    def run(self, exchange: Exchange, now: "Coordinator", after_step: Callable[[], bool]) -> bool:
+    def run(self, exchange: Exchange, now: "Coordinator", goes_on: GoesOn, after_step: Callable[[], None]) -> bool:
         """Take Newton steps from the coordinator's w, which belongs to the machines' alpha; w changes in place.
 
-        after_step  is called after each step; returns whether to go on
+        after_step  is called after each step
         Returns whether w belongs to alpha at the end. It does not if a machine, or the rows that it had, were lost.
         """
         self.has_begun, most, before = True, self._room(now.shards), self.scans
         numbers = np.flatnonzero(now.convergence.converged == 0).tolist()
+
+        def go_on(seconds: float) -> None:
+            if not goes_on(seconds):
+                raise _Ends
+
         try:
-            steps = NewtonSteps(self._tasks, MachineRows(exchange), now.w, numbers, self._is_near, most, self._left)
+            steps = NewtonSteps(
+                self._tasks, MachineRows(exchange), now.w, numbers, self._is_near, most, self._left, go_on
+            )
             try:
-                while steps.active:
+                while steps.active and goes_on(0.0):
                     taking_part = steps.taking_part()
                     steps.step()
                     self._put_back(steps, now)
                     self.scans = before + steps.scans
                     self._note(now, taking_part)
-                    if not after_step():
-                        break
+                    after_step()
+            except _Ends:
+                self._put_back(steps, now)
             except TooLarge:
                 self._give_up("newton_given_up" if most == LARGEST else "newton_without_room")
         except Interrupted:

@@ -33,9 +33,12 @@ class Reporter:
         self._before = {name: state.control[name] for name in (*COUNTED, "newton_steps", "scans")}
         self._slowdowns = 0  # that have been told
 
-    def attend(self, come: dict[int, Any]) -> None:
-        """Give a sign of life. If the worker has to end, have machines keep their alpha, and raise HandedBack."""
-        self._control["trainer_heartbeat"] = self._control["reader_heartbeat"] = time.monotonic()
+    def attend(self, come: dict[int, Any], silence: float = 0.0) -> None:
+        """Give a sign of life before so many seconds without one.
+
+        If the worker has to end, have machines keep their alpha, and raise HandedBack.
+        """
+        self._control["trainer_heartbeat"] = self._control["reader_heartbeat"] = time.monotonic() + silence
         if self._control["hand_back"]:
             self._machines.keep(come, at_once=True)
             raise HandedBack

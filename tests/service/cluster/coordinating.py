@@ -39,6 +39,8 @@ def coordinate(
     pool_bytes=None,
     after=lambda *_: None,
     at_once=None,
+    attend=lambda *_: None,
+    is_stopping=lambda: False,
     **fields,
 ):
     """The coordinator of a job that has ended, what was seen of its rounds, its plan.
@@ -64,8 +66,8 @@ def coordinate(
     newton = newton_for(plan, rules, machines) if steps else None
     with ThreadMachines([root / f"node{k}" for k in range(machines)], dataset, shards, begins) as threads:
         coordinator = Coordinator(
-            wrap(threads), rules, plan.width, len(plan.running), plan.axes[0], seen, lambda: False,
-            pool=pool, newton=newton,
+            wrap(threads), rules, plan.width, len(plan.running), plan.axes[0], seen, is_stopping,
+            attend, pool=pool, newton=newton,
         )  # fmt: skip
         coordinator.run()
         after(threads, plan)

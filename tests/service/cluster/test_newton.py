@@ -1,6 +1,8 @@
 """Newton steps over the rows of several machines: as many scans as on one, and the same optimum; machines that die."""
 
+import pickle
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.cluster.rounds.newton import equations_here
 from streamsvm.storage.run.rounds import Order
-from streamsvm.trainer.newton.system import LARGEST
+from streamsvm.trainer.newton.system import LARGEST, TooLarge
 from tests.contracts.problems import libsvm_text, make_dataset, weighted_text
 from tests.reference.newton import Problem, primal
 from tests.service.cluster.coordinating import coordinate, input_w
@@ -138,11 +140,23 @@ def test_a_machine_that_dies_within_begins_anew_and_the_job_ends_certified(datas
     assert found.w_error[0] < 1e-9
 
 
-class WithoutRows:
-    """Machines whose rows are never at hand when steps ask for them."""
+@pytest.mark.parametrize("C", [1.0, [1.0, 100.0]])
+def test_a_job_is_stopped_while_a_system_is_solved(dataset, tmp_path, C):
+    """The coordinator has said how long it may be silent; w is that of the machines' alpha at the end."""
+    told = []
+    done, _, _ = coordinate(
+        dataset, tmp_path, 2, attend=lambda _, silence: told.append(silence),
+        is_stopping=lambda: sum(silence > 0.0 for silence in told) >= 4, C=C, **FIELDS,
+    )  # fmt: skip
+    assert done.convergence.stop_reason == "stopped" and 0 < done.newton.steps < 5
+    assert (done.convergence.certificate.w_error < 1e-9).all()
 
-    def __init__(self, machines):
-        self._machines = machines
+
+class Failing:
+    """Machines whose replies to the requests of steps are what `fail` makes of them."""
+
+    def __init__(self, fail, machines):
+        self._fail, self._machines = fail, machines
 
     def __getattr__(self, name):
         return getattr(self._machines, name)
@@ -152,12 +166,21 @@ class WithoutRows:
 
     def wait(self, pending, seconds):
         found = self._machines.wait(pending, seconds)
-        return {k: replace(each, newton=each.newton and b"") for k, each in found.items()}
+        return {k: replace(each, newton=each.newton and self._fail(each.newton)) for k, each in found.items()}
 
 
-def test_steps_that_never_come_about_are_given_up(dataset, tmp_path):
+def without_rows(_reply):
+    return b""
+
+
+def with_large_systems(reply):
+    return pickle.dumps(TooLarge()) if pickle.loads(reply).systems else reply
+
+
+@pytest.mark.parametrize("fail", [without_rows, with_large_systems])
+def test_steps_that_never_come_about_are_given_up(dataset, tmp_path, fail):
     fields = FIELDS | {"relative_gap": 1e-2, "C": 1.0}
-    done, _, _ = coordinate(dataset, tmp_path, 2, wrap=WithoutRows, **fields)
+    done, _, _ = coordinate(dataset, tmp_path, 2, wrap=partial(Failing, fail), **fields)
     assert done.convergence.stop_reason == "relative_gap"
     assert (done.newton.steps, done.newton.slowdowns) == (0, {"newton_given_up"})
     assert done.convergence.certificate.w_error[0] < 1e-6

@@ -11,6 +11,7 @@ from scipy import sparse
 from streamsvm.storage.features.visits import UNMAPPED
 from streamsvm.storage.rows.csr import INDEX, VALUE
 from streamsvm.storage.rows.segment import CODE, NORM, OFFSET, ROW_ID, ROW_WEIGHT, TARGET, Segment
+from streamsvm.trainer.newton.cholesky import no_matter
 from streamsvm.trainer.newton.own_rows import OwnRows
 from streamsvm.trainer.newton.run import NewtonSteps
 from streamsvm.trainer.newton.scans import Scans
@@ -84,7 +85,15 @@ class Found:
 
 
 def begin(
-    rows, tasks, is_near, threads=ALONE, going=lambda segments: segments, alpha=None, numbers=None, left=None
+    rows,
+    tasks,
+    is_near,
+    threads=ALONE,
+    going=lambda segments: segments,
+    alpha=None,
+    numbers=None,
+    left=None,
+    go_on=no_matter,
 ) -> Found:
     """Steps of these tasks, or all, that have not been made yet, from alpha (n, width) or 0, or where they were."""
     n = len(rows.X)
@@ -96,7 +105,7 @@ def begin(
     numbers = list(range(len(tasks.each))) if numbers is None else numbers
     scans = Scans(rows, n, UNMAPPED, threads, going)
     own = OwnRows(tasks, scans, alpha, len(w))
-    return Found(alpha, w, NewtonSteps(tasks, own, w, numbers, is_near, left=left or {}), scans)
+    return Found(alpha, w, NewtonSteps(tasks, own, w, numbers, is_near, left=left or {}, go_on=go_on), scans)
 
 
 def solve(rows, tasks, relative_gap=1e-6, threads=1, after_step=lambda found: None, alpha=None) -> Found:

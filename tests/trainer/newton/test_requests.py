@@ -1,15 +1,19 @@
 """Rows in several parts, whose answers are added up, take the steps of all rows in one place."""
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from streamsvm.storage.features.visits import UNMAPPED
+from streamsvm.storage.run.rounds import NEWTON_REPLY, NEWTON_REQUEST
+from streamsvm.trainer.distributed.newton_rows import ShardRows
 from streamsvm.trainer.newton.own_rows import OwnRows
-from streamsvm.trainer.newton.requests import added
+from streamsvm.trainer.newton.requests import Request, added, unpickled
 from streamsvm.trainer.newton.run import NewtonSteps
 from streamsvm.trainer.newton.scans import Scans
+from streamsvm.trainer.newton.system import TooLarge
 from streamsvm.trainer.problem.losses import LOSSES
 from streamsvm.trainer.problem.tasks import Task, Tasks
 from streamsvm.trainer.sweeps.sweep import ALONE
@@ -32,6 +36,23 @@ class Parts:
     def answer(self, request):
         told = pickle.dumps(request)
         return added([pickle.loads(pickle.dumps(rows.answer(pickle.loads(told)))) for rows in self._each])
+
+
+class OfMany:
+    """Rows whose system turns out to be too large."""
+
+    def answer(self, request):
+        raise TooLarge
+
+
+def test_a_machine_whose_system_is_too_large_says_so(tmp_path):
+    rows = ShardRows(tmp_path, SimpleNamespace(shards=2), None, np.zeros((3, 1)))
+    rows.rows_from(lambda: "all rows", ALONE)
+    rows._rows = OfMany()
+    (tmp_path / NEWTON_REQUEST).write_bytes(pickle.dumps(Request()))
+    rows.answer()
+    with pytest.raises(TooLarge):
+        unpickled((tmp_path / NEWTON_REPLY).read_bytes())
 
 
 def rows_of(loss, n, d, in_parts):

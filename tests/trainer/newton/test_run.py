@@ -151,6 +151,32 @@ def lanes(loss="hinge", n=60):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
+def test_interrupted_while_systems_are_solved_tasks_have_alpha_and_its_w(loss):
+    """A task may have a new centre already, which its rows have not been told of, while the next one's is solved."""
+    rows, tasks = lanes(loss)
+    last = np.inf
+    while last > 1:
+        solved = 0
+
+        def go_on(seconds, last=last):
+            nonlocal solved
+            solved += 1
+            if solved == last:
+                raise Interrupted
+
+        found = begin(rows, tasks, lambda _distance, gap: gap <= GAP, go_on=go_on)
+        try:
+            while found.steps.active:
+                found.steps.step()
+        except Interrupted:
+            assert solved == last
+        found.steps.put_back()
+        for number in range(len(tasks.each)):
+            check_consistent(found, rows.problem(tasks, number), number)
+        last = min(solved, last) - 7
+
+
+@pytest.mark.parametrize("loss", LOSSES)
 def test_tasks_side_by_side_find_their_own_optima(loss):
     rows, tasks = lanes(loss)
     found = solve(rows, tasks, 1e-9)

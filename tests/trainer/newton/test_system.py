@@ -9,7 +9,7 @@ from scipy import sparse
 from streamsvm.storage.rows.csr import INDEX, VALUE
 from streamsvm.storage.rows.segment import OFFSET, Segment
 from streamsvm.trainer.newton import system
-from streamsvm.trainer.newton.cholesky import solve_positive
+from streamsvm.trainer.newton.cholesky import no_matter, solve_positive
 from streamsvm.trainer.newton.system import Iterated, Kind, OfFeatures, OfRows, TooLarge, kind_of
 
 
@@ -25,14 +25,14 @@ def segment(X, rng=None):
     )  # fmt: skip
 
 
-def direction(own, X, h, g, per_segment=9, rng=None):
+def direction(own, X, h, g, per_segment=9, rng=None, go_on=no_matter):
     """What a system of rows with h > 0 answers, given some rows at a time."""
     for number, begin in enumerate(range(0, len(X), per_segment)):
         some = slice(begin, begin + per_segment)
         picked = np.flatnonzero(h[some]).astype(np.int32)
         if len(picked):
             own.add(number % own.n_sums, segment(X[some], rng), picked, h[some][picked])
-    return own.solve(g)
+    return own.solve(g, go_on)
 
 
 def exact(X, h, g):
@@ -106,6 +106,23 @@ def test_rows_that_would_take_too_much_memory_are_refused(monkeypatch):
         direction(Iterated(12, 3), X, h, g)
 
 
+@pytest.mark.parametrize(("kind", "least"), [(OfFeatures, 1), (OfRows, 5), (lambda width: Iterated(width, 1), 4)])
+def test_what_takes_long_says_so_before_and_ends_if_it_has_to(kind, least, monkeypatch):
+    monkeypatch.setattr(system, "_PRODUCT_ROWS", 10)
+    monkeypatch.setattr(system, "_MOMENT_SECONDS", 0.0)
+    X, h, g = problem(60, 40, 0.3)
+    h[36:], h[:36] = 0.0, np.geomspace(1.0, 1e3, 36)
+    told = []
+    wanted = direction(kind(40), X, h, g)
+    np.testing.assert_array_equal(direction(kind(40), X, h, g, go_on=told.append), wanted)
+    assert len(told) >= least and all(seconds > 0.0 for seconds in told)
+
+    for number in range(len(told)):
+        left = iter(range(number))
+        with pytest.raises(StopIteration):
+            direction(kind(40), X, h, g, go_on=lambda _, left=left: next(left))
+
+
 @pytest.mark.parametrize("kind", [OfFeatures, OfRows])
 def test_rows_of_several_machines_make_one_system(kind):
     """Each machine's comes pickled; its h is some times what it is in the whole problem."""
@@ -155,7 +172,9 @@ def test_degenerate_rows_make_a_direction_that_descends_and_solves(kind, degener
 
 def test_a_singular_matrix_is_given_a_ridge():
     A = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1e12]])
-    x = solve_positive(np.asfortranarray(A), np.array([2.0, 2.0, 1e12]))
+    told = []
+    x = solve_positive(np.asfortranarray(A), np.array([2.0, 2.0, 1e12]), told.append)
+    assert len(told) > 1  # each factorisation may take long
     np.testing.assert_allclose(A @ x, [2.0, 2.0, 1e12], rtol=1e-9)
 
 
