@@ -11,6 +11,7 @@ from streamsvm.api.access import login
 from streamsvm.api.access.auth import Access, require_scope
 from streamsvm.api.access.login import Logins
 from streamsvm.api.context import AppContext
+from streamsvm.api.description import ABOUT, DescribedApp
 from streamsvm.api.errors import PROBLEM_RESPONSE, add_error_handlers, problem
 from streamsvm.api.pages import compare, dataset, reference, routes
 from streamsvm.api.pages import registry as registered_pages
@@ -45,9 +46,8 @@ def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAP
     datasets_, references = Datasets(settings, store), References(store)
     context = AppContext(settings, store, datasets_, references, JobFeed(settings, store), room, keeper)
     context.datasets.recover()
-    app = FastAPI(
-        title="StreamSVM",
-        version="1",
+    app = DescribedApp(
+        **ABOUT,
         openapi_url=None,
         docs_url=None,
         redoc_url=None,

@@ -12,6 +12,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 
+from streamsvm.api.answers import Responses, ref
+from streamsvm.api.answers.errors import Problem
 from streamsvm.api.pages.render import missing_page
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.exports import ModelFormatError
@@ -80,22 +82,10 @@ _ROUTES_HINT = "All routes are at /reference, for people, and /openapi.json."
 _log = logging.getLogger("streamsvm.api")
 
 
-# The OpenAPI document gives this response for every route.
-_TEXT, _PLACE = {"type": "string"}, {"type": "integer", "minimum": 0}
-PROBLEM_SCHEMA = {
-    "title": "Problem",
-    "type": "object",
-    "properties": {
-        **dict.fromkeys(("type", "title", "detail", "code", "hint", "request_id", "error"), _TEXT),
-        "status": {"type": "integer"},
-        "at": {"type": "object", "properties": {"line": _PLACE, "column": _PLACE, "byte": _PLACE, "file": _TEXT}},
-    },
-    "required": ["type", "title", "status", "detail", "code", "hint", "at", "request_id", "error"],
-}
-PROBLEM_RESPONSE: dict[int | str, dict[str, Any]] = {
+PROBLEM_RESPONSE: Responses = {
     "default": {
         "description": "A problem (RFC 9457)",
-        "content": {"application/problem+json": {"schema": PROBLEM_SCHEMA}},
+        "content": {"application/problem+json": {"schema": ref(Problem)}},
     }
 }
 

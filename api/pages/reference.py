@@ -18,9 +18,11 @@ _FILES = {path.relative_to(_FOLDER).as_posix(): path for path in _FOLDER.rglob("
 def show_reference(request: Request) -> HTMLResponse:
     """Show every route of the interface: parameters, body, answers."""
     groups: dict[str, list[dict[str, Any]]] = {}
-    for path, methods in request.app.openapi()["paths"].items():
+    document = request.app.openapi()
+    for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            shown = {**operation, "method": method.upper(), "path": path, "fields": _fields(operation)}
+            fields = _fields(operation, document["components"]["schemas"])
+            shown = {**operation, "method": method.upper(), "path": path, "fields": fields}
             groups.setdefault(operation["tags"][0], []).append(shown)
     return page(request, "reference.html", groups=groups)
 
@@ -31,13 +33,14 @@ async def get_document(request: Request) -> JSONResponse:
     return JSONResponse(request.app.openapi())
 
 
-def _fields(operation: dict[str, Any]) -> list[dict[str, Any]]:
+def _fields(operation: dict[str, Any], schemas: dict[str, Any]) -> list[dict[str, Any]]:
     """List the parameters and the fields of a JSON body, each with name, where, required, type and default."""
     fields = [
         _field(item["name"], item["in"], item["required"], item["schema"]) for item in operation.get("parameters", ())
     ]
     for content in operation.get("requestBody", {}).get("content", {}).values():
         schema = content.get("schema", {})
+        schema = schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
         required = schema.get("required", ())
         fields += [
             _field(name, "body", name in required, field) for name, field in schema.get("properties", {}).items()

@@ -9,6 +9,8 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import PositiveInt
 
 from streamsvm.api.access.clients import client_of
+from streamsvm.api.answers import answers
+from streamsvm.api.answers.datasets import Blocks, Dataset, Datasets, DatasetSummary, Sample
 from streamsvm.api.context import AppContext, Context
 from streamsvm.api.requests.body import stream
 from streamsvm.api.requests.leaving import while_connected
@@ -25,11 +27,14 @@ _RAW_BODY = {
     }
 }
 
-_IMPORTING: dict[int | str, dict[str, Any]] = {202: {"description": "The file is being read in."}}
+_MADE = {
+    **answers(Dataset, 201, "The dataset, whose rows are there"),
+    **answers(DatasetSummary, 202, "The file is being read in"),
+}
 
 
 # `:path`, so that a name with a slash is refused as a wrong name, not as an unknown route.
-@router.put("/{name:path}", status_code=201, operation_id="putDataset", openapi_extra=_RAW_BODY, responses=_IMPORTING)
+@router.put("/{name:path}", status_code=201, operation_id="putDataset", openapi_extra=_RAW_BODY, responses=_MADE)
 async def put_dataset(
     context: Context,
     request: Request,
@@ -54,14 +59,20 @@ async def put_dataset(
     return context.datasets.view(name)
 
 
-@router.post("/{name}/blocks", status_code=201, operation_id="appendRows", openapi_extra=_RAW_BODY)
+@router.post(
+    "/{name}/blocks",
+    status_code=201,
+    operation_id="appendRows",
+    openapi_extra=_RAW_BODY,
+    responses=answers(Dataset, 201, "The dataset, with the rows"),
+)
 async def append_rows(context: Context, request: Request, name: str, options: InputQuery) -> dict[str, Any]:
     """Add the rows of the body, in any format, to a dataset no unfinished job uses; they make new blocks."""
     await _receive(request, context, partial(context.datasets.append, name, options))
     return context.datasets.view(name)
 
 
-@router.get("/{name}/blocks", operation_id="listBlocks")
+@router.get("/{name}/blocks", operation_id="listBlocks", responses=answers(Blocks))
 def list_blocks(context: Context, name: str) -> dict[str, Any]:
     """The blocks of a dataset."""
     return {"blocks": [block_view(block) for block in context.datasets.manifest(name)[1].blocks]}
@@ -74,19 +85,19 @@ def remove_block(context: Context, name: str, block: Annotated[int, Path(ge=0)])
     return Response(status_code=204)
 
 
-@router.get("", operation_id="listDatasets")
+@router.get("", operation_id="listDatasets", responses=answers(Datasets))
 def list_datasets(context: Context) -> dict[str, Any]:
     """All datasets, by name."""
     return {"datasets": context.datasets.views()}
 
 
-@router.get("/{name}", operation_id="getDataset")
+@router.get("/{name}", operation_id="getDataset", responses=answers(Dataset | DatasetSummary))
 def get_dataset(context: Context, name: str) -> dict[str, Any]:
     """The contents of a dataset."""
     return context.datasets.view(name)
 
 
-@router.get("/{name}/sample", operation_id="sampleDataset")
+@router.get("/{name}/sample", operation_id="sampleDataset", responses=answers(Sample))
 def sample_dataset(context: Context, name: str) -> dict[str, Any]:
     """Some rows as they are stored: labels, and strings or features, with their names if the dataset has any."""
     return {"rows": context.datasets.sample(name)}

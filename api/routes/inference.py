@@ -10,6 +10,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
+from streamsvm.api.answers import Responses, answers
+from streamsvm.api.answers.inference import IndexEntry, Inference, Live, ModelMetadata, ModelReady, Ready, Server
 from streamsvm.api.context import Context
 from streamsvm.api.requests.body import parse_object, whole_body
 from streamsvm.api.requests.leaving import in_thread, turn
@@ -31,24 +33,26 @@ _LENGTH = "Inference-Header-Content-Length"
 _TENSORS = {"type": "array", "items": {"type": "object"}}
 _REQUEST = {"type": "object", "required": ["inputs"], "properties": {"inputs": _TENSORS, "outputs": _TENSORS}}
 _BODY = {"requestBody": {"required": True, "content": {JSON: {"schema": _REQUEST}}}}
-_ANSWER: dict[int | str, dict[str, Any]] = {200: {"description": "The outputs", "content": {JSON: {}, _BINARY: {}}}}
+_METADATA, _READY = answers(ModelMetadata), answers(ModelReady)
+_BYTES = {"schema": {"type": "string", "format": "binary"}}
+_ANSWER: Responses = {200: {"description": "The outputs", "model": Inference, "content": {JSON: {}, _BINARY: _BYTES}}}
 _INFER: dict[str, Any] = {"response_class": Response, "responses": _ANSWER, "openapi_extra": _BODY}
 
 
-@router.get("", operation_id="serverMetadata")
+@router.get("", operation_id="serverMetadata", responses=answers(Server))
 def server_metadata() -> dict[str, Any]:
     """The name and version of the server, and its extensions of the protocol."""
     extensions = ["binary_tensor_data", "model_repository"]
     return {"name": "streamsvm", "version": metadata.version("streamsvm"), "extensions": extensions}
 
 
-@router.get("/health/live", operation_id="serverLive")
+@router.get("/health/live", operation_id="serverLive", responses=answers(Live))
 async def server_live() -> dict[str, bool]:
     """Answer, which shows that the process runs."""
     return {"live": True}
 
 
-@router.get("/health/ready", operation_id="serverReady")
+@router.get("/health/ready", operation_id="serverReady", responses=answers(Ready))
 def server_ready(context: Context, request: Request) -> dict[str, bool]:
     """Check that the records can be read, and that imports and jobs are being worked on; else `unavailable`."""
     try:
@@ -66,7 +70,7 @@ def server_ready(context: Context, request: Request) -> dict[str, bool]:
     return {"ready": True}
 
 
-@router.post("/repository/index", operation_id="repositoryIndex")
+@router.post("/repository/index", operation_id="repositoryIndex", responses=answers(list[IndexEntry]))
 def repository_index(context: Context) -> list[dict[str, str]]:
     """All models, as the protocol's extension for repositories lists them: by name and version, and by id."""
     named = context.store.registered_versions()
@@ -74,8 +78,8 @@ def repository_index(context: Context) -> list[dict[str, str]]:
     return [{"name": name, "version": str(version), "state": "READY", "reason": ""} for name, version in [*named, *ids]]
 
 
-@router.get("/models/{model_id}", operation_id="modelMetadata")
-@router.get("/models/{model_id}/versions/{version}", operation_id="modelVersionMetadata")
+@router.get("/models/{model_id}", operation_id="modelMetadata", responses=_METADATA)
+@router.get("/models/{model_id}/versions/{version}", operation_id="modelVersionMetadata", responses=_METADATA)
 async def model_metadata(context: Context, model_id: str, version: str | None = None) -> dict[str, Any]:
     """The tensors that the model takes and gives, and its versions: 1 of an id, those registered of a name."""
     predictor, model = await find_predictor(context, _reference(model_id, version))
@@ -86,8 +90,8 @@ async def model_metadata(context: Context, model_id: str, version: str | None = 
     return describe(model.name or model.model_id, predictor, versions)
 
 
-@router.get("/models/{model_id}/ready", operation_id="modelReady")
-@router.get("/models/{model_id}/versions/{version}/ready", operation_id="modelVersionReady")
+@router.get("/models/{model_id}/ready", operation_id="modelReady", responses=_READY)
+@router.get("/models/{model_id}/versions/{version}/ready", operation_id="modelVersionReady", responses=_READY)
 async def model_ready(context: Context, model_id: str, version: str | None = None) -> dict[str, Any]:
     """Load the model, which shows that it can be applied."""
     await find_predictor(context, _reference(model_id, version))

@@ -10,6 +10,10 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
+from streamsvm.api.answers import Responses, answers, ref, stream_of
+from streamsvm.api.answers.estimates import Estimate
+from streamsvm.api.answers.jobs import Job, Jobs, Transition
+from streamsvm.api.answers.progress import History, Pass, PhaseAndProgress
 from streamsvm.api.context import AppContext, Context
 from streamsvm.api.requests.body import JsonObject, OptionalJsonObject
 from streamsvm.api.requests.repeated import Once
@@ -29,9 +33,7 @@ from streamsvm.storage.machine.resources import machine_memory
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
-_JOB_BODY = {
-    "requestBody": {"required": True, "content": {"application/json": {"schema": JobSpec.model_json_schema()}}}
-}
+_JOB_BODY = {"requestBody": {"required": True, "content": {"application/json": {"schema": ref(JobSpec)}}}}
 # Without defaults: what a job that is continued is not told stays as it was.
 _CHANGES = {
     name: {key: said for key, said in JobSpec.model_json_schema()["properties"][name].items() if key != "default"}
@@ -45,13 +47,21 @@ _CHANGES_BODY = {
         },
     }
 }
+_ACCEPTED, _AS_IT_IS = answers(Job, 202, "The job"), answers(Job)
+_HISTORY: Responses = {200: {"model": History, "content": {"text/csv": {"schema": {"type": "string"}}}}}
+_EVENTS: Responses = {
+    200: {
+        "description": "Server-sent events, each with an object as its data",
+        "content": stream_of("text/event-stream", Transition, Pass, PhaseAndProgress, Job),
+    }
+}
 _MOST_WAIT_SECONDS = 60
 _CANCEL_SECONDS = 2  # the worker takes less, so that the answer nearly always shows a cancelled job
 # A proxy that buffers would hold events back.
 _HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
-@router.post("", status_code=202, operation_id="submitJob", openapi_extra=_JOB_BODY)
+@router.post("", status_code=202, operation_id="submitJob", openapi_extra=_JOB_BODY, responses=_ACCEPTED)
 def submit_job(context: Context, fields: JsonObject, response: Response, once: Once) -> dict[str, Any]:
     """Queue a job. A job that cannot run is refused now."""
     return once.answer(response, fields, partial(_submit, context, fields))
@@ -71,14 +81,14 @@ def _submit(context: AppContext, fields: dict[str, Any], key: RequestKey | None)
     return context.store.add_job(record["id"], spec.model_dump(), context.settings.max_queued_jobs, key=key)
 
 
-@router.post("/estimate", operation_id="estimateJob", openapi_extra=_JOB_BODY)
+@router.post("/estimate", operation_id="estimateJob", openapi_extra=_JOB_BODY, responses=answers(Estimate))
 def estimate_job(context: Context, fields: JsonObject) -> dict[str, Any]:
     """Estimate memory, disk and seconds a pass of a job, without running it."""
     spec = parse_spec(fields)
     return estimate(plan_job(spec, context.datasets.manifest(spec.dataset)[1], memory_bytes=machine_memory()))
 
 
-@router.get("", operation_id="listJobs")
+@router.get("", operation_id="listJobs", responses=answers(Jobs))
 def list_jobs(
     context: Context,
     state: Literal[tuple(TRANSITIONS)] | None = None,  # type: ignore[valid-type]
@@ -91,7 +101,7 @@ def list_jobs(
     return {"jobs": jobs, "next_page_token": jobs[-1]["id"] if jobs and has_more else None}
 
 
-@router.get("/{job_id}", operation_id="getJob")
+@router.get("/{job_id}", operation_id="getJob", responses=_AS_IT_IS)
 async def get_job(
     context: Context,
     job_id: str,
@@ -104,14 +114,14 @@ async def get_job(
     return Response(text, media_type="application/json")
 
 
-@router.post("/{job_id}/stop", status_code=202, operation_id="stopJob")
+@router.post("/{job_id}/stop", status_code=202, operation_id="stopJob", responses=_ACCEPTED)
 async def stop_job(context: Context, job_id: str) -> Response:
     """End a running job after its current pass, and keep the model so far."""
     await run_in_threadpool(context.store.request, job_id, "stop")
     return Response(await context.feed.text(job_id), 202, media_type="application/json")
 
 
-@router.post("/{job_id}/cancel", status_code=202, operation_id="cancelJob")
+@router.post("/{job_id}/cancel", status_code=202, operation_id="cancelJob", responses=_ACCEPTED)
 async def cancel_job(context: Context, job_id: str) -> Response:
     """End a job at once, and throw away what it has trained."""
     await run_in_threadpool(context.store.request, job_id, "cancel")
@@ -119,7 +129,13 @@ async def cancel_job(context: Context, job_id: str) -> Response:
     return Response(text, 202, media_type="application/json")
 
 
-@router.post("/{job_id}/resume", status_code=202, operation_id="resumeJob", openapi_extra=_CHANGES_BODY)
+@router.post(
+    "/{job_id}/resume",
+    status_code=202,
+    operation_id="resumeJob",
+    openapi_extra=_CHANGES_BODY,
+    responses=_ACCEPTED,
+)
 def resume_job(
     context: Context, job_id: str, changes: OptionalJsonObject, response: Response, once: Once
 ) -> dict[str, Any]:
@@ -144,7 +160,7 @@ def delete_job(context: Context, job_id: str) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/{job_id}/history", operation_id="getJobHistory", response_model=None)
+@router.get("/{job_id}/history", operation_id="getJobHistory", response_model=None, responses=_HISTORY)
 def get_job_history(
     context: Context, job_id: str, format: Literal["json", "csv"] = "json"
 ) -> dict[str, Any] | Response:
@@ -168,6 +184,7 @@ async def _existing_job(context: Context, job_id: str) -> dict[str, Any]:
     "/{job_id}/events",
     operation_id="watchJob",
     response_class=_EventStream,
+    responses=_EVENTS,
     dependencies=[Depends(_existing_job)],
 )
 async def watch_job(

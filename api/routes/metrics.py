@@ -17,6 +17,7 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from streamsvm.api.answers import Responses
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.jobs.progress.views import job_view
 from streamsvm.service.processes.health import worker_is_there
@@ -152,7 +153,10 @@ def _family(kind: Any, name: str, text: str, values: dict[str, float | None]) ->
     return family
 
 
-@router.get("/metrics", operation_id="getMetrics", response_class=Response)
+_TEXT: Responses = {200: {"description": "The metrics", "content": {"text/plain": {"schema": {"type": "string"}}}}}
+
+
+@router.get("/metrics", operation_id="getMetrics", response_class=Response, responses=_TEXT)
 def get_metrics(request: Request) -> Response:
     """Prometheus's text format."""
     return Response(request.app.state.metrics.text(), media_type=CONTENT_TYPE_LATEST)

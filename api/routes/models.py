@@ -11,6 +11,10 @@ from fastapi.responses import FileResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from streamsvm.api.access.clients import client_of
+from streamsvm.api.answers import Responses, answers, stream_of
+from streamsvm.api.answers.evaluations import ClassEvaluation, NumberEvaluation
+from streamsvm.api.answers.models import Model, Models
+from streamsvm.api.answers.predictions import ClassifiedRow, EstimatedRow, Predictions
 from streamsvm.api.context import AppContext, Context
 from streamsvm.api.requests.body import JsonObject, only_field
 from streamsvm.api.requests.leaving import turn, while_connected
@@ -52,23 +56,37 @@ _BODIES = {
     JSON: {"schema": {"anyOf": [_JSON_ROWS, _JSON_STRINGS]}},
 }
 _ROWS = {"requestBody": {"required": True, "content": _BODIES}}
-_Responses = dict[int | str, dict[str, Any]]
-_FILE = {"description": "The file", "content": {kind.media_type: {} for kind in MODEL_FORMATS.values()}}
-_FILES: _Responses = {
+_BYTES = {"schema": {"type": "string", "format": "binary"}}
+# Clients that are made from the document take the first type for every file, and only bytes hold them all.
+_MEDIA_TYPES = ["application/octet-stream", *(kind.media_type for kind in MODEL_FORMATS.values())]
+_FILE = {"description": "The file", "content": dict.fromkeys(_MEDIA_TYPES, _BYTES)}
+_FILES: Responses = {
     200: _FILE,
     206: {**_FILE, "description": "The range of it that was asked for"},
     304: {"description": "The file is the one that the client has"},
 }
-_PREDICTIONS: _Responses = {200: {"description": "The predictions", "content": {kind: {} for kind in ANSWERS}}}
+_LINES = "application/x-ndjson"
+_PREDICTIONS: Responses = {
+    200: {
+        "description": "The predictions",
+        "model": Predictions,
+        "content": {
+            JSON: {},
+            **{kind: {"schema": {"type": "string"}} for kind in ANSWERS if kind != JSON},
+            **stream_of(_LINES, ClassifiedRow, EstimatedRow),
+        },
+    }
+}
+_EVALUATION = answers(ClassEvaluation | NumberEvaluation)
 
 
-@router.get("", operation_id="listModels")
+@router.get("", operation_id="listModels", responses=answers(Models))
 def list_models(context: Context) -> dict[str, Any]:
     """All models, the newest first."""
     return {"models": context.store.models()}
 
 
-@router.get("/{model_id}", operation_id="getModel")
+@router.get("/{model_id}", operation_id="getModel", responses=answers(Model))
 def get_model(context: Context, model_id: str) -> dict[str, Any]:
     """A model, its certificate, and where it comes from."""
     record = context.store.model(model_id)
@@ -150,7 +168,7 @@ async def predict(
     return prediction_response(request, predictions, model)
 
 
-@router.post("/{model_id}/evaluate", operation_id="evaluate", openapi_extra=_EVALUATE)
+@router.post("/{model_id}/evaluate", operation_id="evaluate", openapi_extra=_EVALUATE, responses=_EVALUATION)
 async def evaluate_model(context: Context, request: Request, model_id: str, fields: JsonObject) -> dict[str, Any]:
     """Evaluate a model on a dataset: accuracy, AUC, confusion, figures of classes and probabilities, the objective."""
     name = only_field(fields, "dataset", str)

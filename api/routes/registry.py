@@ -6,6 +6,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Request, Response
 
 from streamsvm.api.access.clients import client_of
+from streamsvm.api.answers import answers
+from streamsvm.api.answers.registry import Alias, RegisteredModel, RegisteredModels, RegisteredVersion
 from streamsvm.api.context import Context
 from streamsvm.api.requests.body import JsonObject, only_field
 
@@ -21,7 +23,11 @@ def _body(**fields: str) -> dict[str, Any]:
 
 
 @router.post(
-    "/models/{model_id}/register", status_code=201, operation_id="registerModel", openapi_extra=_body(name="string")
+    "/models/{model_id}/register",
+    status_code=201,
+    operation_id="registerModel",
+    openapi_extra=_body(name="string"),
+    responses=answers(RegisteredVersion, 201, "The version"),
 )
 def register_model(context: Context, model_id: str, fields: JsonObject) -> dict[str, Any]:
     """Make a model the next version of a name. A model that has the name already keeps its version."""
@@ -29,13 +35,13 @@ def register_model(context: Context, model_id: str, fields: JsonObject) -> dict[
     return context.store.register_model(name, context.store.resolve(model_id).model_id)
 
 
-@router.get("/registered-models", operation_id="listRegisteredModels")
+@router.get("/registered-models", operation_id="listRegisteredModels", responses=answers(RegisteredModels))
 def list_registered_models(context: Context) -> dict[str, Any]:
     """All registered models by name, with the latest version and the aliases of each."""
     return {"registered_models": context.store.registered_models()}
 
 
-@router.get("/registered-models/{name}", operation_id="getRegisteredModel")
+@router.get("/registered-models/{name}", operation_id="getRegisteredModel", responses=answers(RegisteredModel))
 def get_registered_model(context: Context, name: str) -> dict[str, Any]:
     """A registered model: its versions, its aliases, and who moved them."""
     return context.store.registered_model(name)
@@ -55,13 +61,13 @@ def delete_version(context: Context, name: str, version: int) -> Response:
     return Response(status_code=204)
 
 
-@router.get(_ALIAS, operation_id="getModelAlias")
+@router.get(_ALIAS, operation_id="getModelAlias", responses=answers(Alias))
 def get_alias(context: Context, name: str, alias: str, response: Response) -> dict[str, Any]:
     """Where an alias points, who moved it there, and an ETag for `If-Match`."""
     return _shown(context.store.alias(name, alias), response)
 
 
-@router.put(_ALIAS, operation_id="moveModelAlias", openapi_extra=_body(version="integer"))
+@router.put(_ALIAS, operation_id="moveModelAlias", openapi_extra=_body(version="integer"), responses=answers(Alias))
 def move_alias(
     context: Context,
     request: Request,

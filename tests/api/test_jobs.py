@@ -115,6 +115,7 @@ def test_labels_that_cannot_be_separated(service, n_labels, code):
 
 
 def test_a_damaged_history_line_does_not_hurt(service):
+    service.request.is_checked = False
     service.add_dataset("data")
     job = service.request("POST", "/v1/jobs", json={"dataset": "data"}).json()["id"]
     (service.settings.jobs / job).mkdir()

@@ -8,11 +8,11 @@ from scipy import sparse
 
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.predicting.predictor import Predictor
-from tests.api.app import Service, check_problem
+from tests.api.app import CERTIFICATE, Service, check_problem
 from tests.contracts.problems import libsvm_text, random_problem
 from tests.machines import kernel, numpys_values, random_machine, vectors_of
 
-ABOUT = {"loss": "hinge", "C": 0.5, "spec": {"C": 0.5, "loss": "hinge"}, "certificate": {"primal_objective": 2.0}}
+ABOUT = {"loss": "hinge", "C": 0.5, "spec": {"dataset": "data", "C": 0.5, "loss": "hinge"}, "certificate": CERTIFICATE}
 MACHINE = random_machine(30, 40, (1.0, -1.0), about=ABOUT)
 SEVERAL = random_machine(30, 40, (5.0, -1.0, 2.0), about=ABOUT)
 

@@ -32,7 +32,9 @@ def test_every_route_has_a_scope(filled):
 def test_openapi_is_of_version_3_1_and_says_what_a_job_may_have(filled):
     document = filled.request("GET", "/openapi.json").json()
     assert document["openapi"].startswith("3.1")
-    schema = document["paths"]["/v1/jobs"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    body = document["paths"]["/v1/jobs"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert body == {"$ref": "#/components/schemas/JobSpec"}
+    schema = document["components"]["schemas"]["JobSpec"]
     assert schema["required"] == ["dataset"] and schema["additionalProperties"] is False
     assert "put" in document["paths"]["/v1/datasets/{name}"]
 

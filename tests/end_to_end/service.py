@@ -38,6 +38,13 @@ def is_running(pid: int) -> bool:
         return False
 
 
+def _checked(answer: httpx.Response) -> httpx.Response:
+    # Imported here because it takes a second, and all tests import this module.
+    from tests.api.answers import checked  # noqa: PLC0415
+
+    return checked(answer)
+
+
 class Processes:
     """The processes of one test, known by their environment: it is handed down to every child.
 
@@ -134,18 +141,18 @@ class Service:
 
     def get(self, path: str) -> Any:
         """The JSON at a path."""
-        response = httpx.get(self.url + path, **PLAIN)
+        response = _checked(httpx.get(self.url + path, **PLAIN))
         assert response.status_code == 200, response.text
         return response.json()
 
     def upload(self, name: str, text: bytes) -> None:
         """A dataset."""
-        response = httpx.put(f"{self.url}/v1/datasets/{name}", content=text, **PLAIN)
+        response = _checked(httpx.put(f"{self.url}/v1/datasets/{name}", content=text, **PLAIN))
         assert response.status_code == 201, response.text
 
     def submit(self, **spec: object) -> str:
         """A job; returns its id."""
-        response = httpx.post(f"{self.url}/v1/jobs", json=spec, **PLAIN)
+        response = _checked(httpx.post(f"{self.url}/v1/jobs", json=spec, **PLAIN))
         assert response.status_code == 202, response.text
         return response.json()["id"]
 
@@ -175,7 +182,7 @@ class Service:
     def model(self, job: dict[str, Any], format_: str = "npz") -> bytes:
         """The model file of a job that has succeeded."""
         assert job["state"] == "succeeded", json.dumps(job["failure"], indent=1)
-        response = httpx.get(f"{self.url}/v1/models/{job['model_id']}/file?format={format_}", **PLAIN)
+        response = _checked(httpx.get(f"{self.url}/v1/models/{job['model_id']}/file?format={format_}", **PLAIN))
         assert response.status_code == 200, response.text
         return response.content
 

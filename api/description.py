@@ -1,0 +1,74 @@
+"""The OpenAPI document of the routes, completed by what FastAPI does not say: servers, tags, lines of streams."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from pydantic.json_schema import models_json_schema
+
+from streamsvm.api.answers.errors import Problem
+from streamsvm.api.answers.predictions import ClassifiedRow, EstimatedRow
+from streamsvm.api.answers.progress import Pass, PhaseAndProgress
+from streamsvm.service.jobs.fields.spec import JobSpec
+
+_REF = "#/components/schemas/{model}"
+# Models that FastAPI does not list, because no answer is one of them as a whole.
+_FURTHER = (Problem, ClassifiedRow, EstimatedRow, Pass, PhaseAndProgress)
+_BODIES = (JobSpec,)
+
+ABOUT: dict[str, Any] = {
+    "title": "StreamSVM",
+    "version": "1",
+    "summary": "Trains support vector machines on data larger than memory.",
+    "description": (
+        "Upload a dataset, submit a job, watch it, and predict with its model. Answers are JSON. Errors are problems "
+        "(RFC 9457) with a `code`, which stays the same, and a `hint`. Answers may get further fields: ignore those "
+        "that you do not know. Every answer has an `X-Request-Id`."
+    ),
+    "license_info": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
+    "servers": [
+        {"url": "/", "description": "the service that this document is from"},
+        {"url": "http://localhost:8000", "description": "`streamsvm serve` on this machine"},
+    ],
+    "openapi_tags": [
+        {"name": "datasets", "description": "Data that are read in once, and trained on by any number of jobs."},
+        {"name": "jobs", "description": "Training: submitted, watched, stopped and resumed."},
+        {"name": "models", "description": "Models of jobs: their files, predictions and evaluations."},
+        {"name": "registered models", "description": "Names of models, their versions, and aliases such as champion."},
+        {"name": "inference", "description": "The Open Inference Protocol v2, for clients of KServe and Triton."},
+        {"name": "service", "description": "The service itself: what it can do, and how it is."},
+    ],
+}
+
+
+class DescribedApp(FastAPI):
+    """An app whose document is complete."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Make the document, once."""
+        if self.openapi_schema is None:
+            document = super().openapi()
+            document["components"]["schemas"] |= _further_schemas()
+            for methods in document["paths"].values():
+                for operation in methods.values():
+                    _tidy(operation)
+        assert self.openapi_schema is not None
+        return self.openapi_schema
+
+
+def _further_schemas() -> dict[str, Any]:
+    wanted: list[Any] = [(model, "serialization") for model in _FURTHER] + [(model, "validation") for model in _BODIES]
+    return models_json_schema(wanted, ref_template=_REF)[1]["$defs"]
+
+
+def _tidy(operation: dict[str, Any]) -> None:
+    """Leave the model alone where FastAPI has merged it with the schema of the route's return type, a dictionary."""
+    for response in operation["responses"].values():
+        for content in response.get("content", {}).values():
+            content["schema"] = _tidied(content.get("schema", {}))
+
+
+def _tidied(schema: dict[str, Any]) -> dict[str, Any]:
+    own = next((name for name in ("$ref", "anyOf") if name in schema), None)
+    if own:
+        return {own: schema[own]}
+    return {**schema, "items": _tidied(schema["items"])} if "items" in schema else schema

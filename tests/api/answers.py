@@ -1,0 +1,65 @@
+"""Holds real answers against the models that the OpenAPI document has for them.
+
+Every answer that a test gets is looked at. No field may be missing, and none may be there that the document does not
+tell: bodies and document cannot drift apart.
+"""
+
+from functools import cache
+from typing import Any
+
+import httpx
+from fastapi.routing import APIRoute
+from pydantic import TypeAdapter
+
+from streamsvm.api.answers import Responses
+from streamsvm.api.answers.errors import Problem
+from streamsvm.api.answers.predictions import ClassifiedRow, EstimatedRow
+from streamsvm.api.routes import datasets, inference, info, jobs, models, registry
+
+ROUTES = [
+    route
+    for module in (datasets, jobs, models, registry, inference, info)
+    for route in module.router.routes
+    if isinstance(route, APIRoute) and route.include_in_schema
+]
+JSON, LINES, PROBLEM = "application/json", "application/x-ndjson", "application/problem+json"
+# The model as a file in JSON is another program's format.
+_OTHER_FORMATS = {"downloadModel"}
+
+
+def route_of(method: str, path: str) -> APIRoute | None:
+    """The route of the document that such a request reaches."""
+    return next((each for each in ROUTES if method in each.methods and each.path_regex.fullmatch(path)), None)
+
+
+def checked(answer: httpx.Response) -> httpx.Response:
+    """The answer, once it was held against the document."""
+    request = answer.request
+    check_answer(
+        request.method, request.url.path, answer.status_code, answer.headers.get("content-type", ""), answer.content
+    )
+    return answer
+
+
+def check_answer(method: str, path: str, status: int, media_type: str, body: bytes) -> None:
+    """Hold an answer against the document, if it is an answer of JSON to a route of the document."""
+    route, kind = route_of(method, path), media_type.partition(";")[0]
+    if kind == PROBLEM:
+        strictly(Problem, body)
+    elif route is not None and kind == LINES:
+        for line in body.splitlines():
+            strictly(ClassifiedRow | EstimatedRow, line)
+    elif route is not None and kind == JSON and route.operation_id not in _OTHER_FORMATS:
+        responses: Responses = route.responses
+        assert "model" in responses.get(status, {}), f"{route.operation_id} has no model of the answer {status}"
+        strictly(responses[status]["model"], body)
+
+
+def strictly(model: Any, body: bytes) -> Any:
+    """Read JSON as this model: without a further field, and without a conversion of types."""
+    return _reader(model).validate_json(body, strict=True, extra="forbid")
+
+
+@cache
+def _reader(model: Any) -> TypeAdapter:
+    return TypeAdapter(model)
