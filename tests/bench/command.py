@@ -96,12 +96,13 @@ def _run(name: str, bench: Bench, command: str) -> list[str]:
 
 
 def _circumstances(command: str) -> list[str]:
-    """When, where and with what a bench runs."""
+    """When, where and with what a bench runs; the load is that of the minute before."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    machine = f"{os.cpu_count()} cores ({_processor()}), {memory:.0f} GiB of memory, load {os.getloadavg()[0]:.1f}"
     libraries = ", ".join(f"{library} {_version(library)}" for library in _LIBRARIES)
     settings = "".join(f"{name}={os.environ[name]} " for name in _SETTINGS if name in os.environ)
     return [
-        f"{datetime.now(UTC):%Y-%m-%d}; {os.cpu_count()} cores ({_processor()}), {memory:.0f} GiB of memory;",
+        f"{datetime.now(UTC):%Y-%m-%d}; {machine};",
         f"Python {platform.python_version()}, {libraries};",
         f"{_measured()}; `{settings}python -m {command}`.",
         "",

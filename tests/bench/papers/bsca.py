@@ -65,7 +65,7 @@ def run() -> Iterator[str]:
         "4,000 rows (`python -m tests.bench.machines.choose`). *golden*: each candidate's degradation by golden "
         "section "
         "search, *lookup*: from a table; *all*: candidates of the same sign, *59*: so many of them at random; *ACF*: "
-        "rows visited in adaptive frequencies. *seconds*: of the visits, by the clock; *merging*: share of it, "
+        "rows visited in adaptive frequencies. *seconds*: of processor time; *merging*: share of it, "
         "*a merge*: microseconds. *saved*: of the seconds, against golden, all. *P*: over all rows, after the last "
         "epoch; *degradation*: |...|^2 lost by merging, all in all, over the number of merges."
     )

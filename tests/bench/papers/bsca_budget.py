@@ -37,8 +37,8 @@ def run() -> Iterator[str]:
     yield from prose(
         f"Hinge loss, no bias, Gaussian kernel, {EPOCHS} epochs, one thread, all rows in memory, partners looked up "
         f"among 59 at random; {seeds()} in turn, medians ± half their range. Both solvers have the same C, gamma and "
-        "budget: the best of a grid by LIBSVM's cross-validation. *seconds*: of all visits; *to BSGD's P*: until P "
-        "over all rows was the best that BSGD had, in seconds of visits. *dual*: sum alpha - |f|^2 / 2, which bounds "
+        "budget: the best of a grid by LIBSVM's cross-validation. *seconds*: of processor time; *to BSGD's P*: until P "
+        "over all rows was the best that BSGD had. *dual*: sum alpha - |f|^2 / 2, which bounds "
         f"nothing where vectors were merged. *swing*: largest less smallest accuracy of a run after epoch {LATE}. "
         "*merges a visit*: in the last epochs, and what Lemma 2 says of them from BSCA's alpha: the share of free "
         "rows for BSCA, mean alpha / C for BSGD."
@@ -153,7 +153,7 @@ def _figure(sets: Sequence[str], found: Found) -> Figure:
                 _band(objective, runs, lambda epoch: epoch.primal, label, style)
                 _band(accuracy, runs, lambda epoch: 100 * epoch.accuracy, label, style)
         objective.set(title=name, ylabel="P", xscale="log", yscale="log")
-        accuracy.set(xlabel="seconds of visits", ylabel="accuracy, held out (%)", xscale="log")
+        accuracy.set(xlabel="processor time (s)", ylabel="accuracy, held out (%)", xscale="log")
         for axes in (objective, accuracy):
             axes.tick_params(labelsize=7, which="both")
             axes.grid(color="0.9", linewidth=0.6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,7 +28,7 @@ class Epoch:
     """A run after so many passes.
 
     visits           so far, for each row of the data
-    seconds          of the visits, by the clock; merging_seconds of them
+    seconds          of processor time, reading the rows in the first pass included; merging_seconds of them
     spread           S = log(max g - min g) over its steps
     primal           P of f over all rows; None: not asked for
     dual             sum alpha - |f|^2 / 2, no bound where vectors were merged; None alike
@@ -69,12 +70,16 @@ def epochs(
 ) -> list[Epoch]:
     """A run of so many passes; P and accuracy of those that `is_judged`, told the pass and S of all so far, picks."""
     found: list[Epoch] = []
+    seconds = 0.0
     given = {"C": own.C, "gamma": own.gamma, "budget": BUDGET, "seed": seed, "threads": 1, "tolerance": None}
     with jobs.scratch() as directory:
         run = directory / "run"
         with solving(run, dataset, _CACHE, 1.0, **{"solver": "bsca", **given, **way}) as session:
             while len(found) < passes:
+                began = time.process_time()
                 progress = next(session.passes)
+                seconds += time.process_time() - began
+                merging_seconds = seconds * progress.merging_seconds / progress.visiting_seconds
                 spread = math.log(max(progress.largest_gradient - progress.smallest_gradient, 1e-300))
                 judged = (None, None, None)
                 if is_judged(progress.pass_, [*(epoch.spread for epoch in found), spread]):
@@ -82,8 +87,8 @@ def epochs(
                 alpha = session.alpha / own.C
                 found.append(
                     Epoch(
-                        progress.pass_, progress.updates / len(own.y), progress.visiting_seconds,
-                        progress.merging_seconds, progress.merges, progress.weight_degradation, spread, *judged,
+                        progress.pass_, progress.updates / len(own.y), seconds, merging_seconds, progress.merges,
+                        progress.weight_degradation, spread, *judged,
                         float(np.mean((alpha > 0) & (alpha < 1))), float(np.mean(alpha)),
                     )
                 )  # fmt: skip

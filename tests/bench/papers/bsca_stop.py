@@ -38,9 +38,9 @@ def run() -> Iterator[str]:
     yield from prose(
         f"Budget 500, partners looked up among 59 at random, one thread, {seeds()}, {EPOCHS} epochs. With S_e = "
         "log(max g - min g) over the steps of epoch e, the rule ends a run when |S_e - S_(e-1)| is at most the "
-        "threshold, once (the paper) or twice in a row (this program). *epochs*, *seconds*: until then, means of the "
-        f"seeds; >: some seed did not end. *lost*: accuracy after {EPOCHS} epochs less that at the end. *change*: "
-        "median |S_e - S_(e-1)| of the last half."
+        "threshold, once (the paper) or twice in a row (this program). *epochs*, *seconds* of processor time: until "
+        f"then, means of the seeds; >: some seed did not end. *lost*: accuracy after {EPOCHS} epochs less that at the "
+        "end. *change*: median |S_e - S_(e-1)| of the last half."
     )
     found: Found = {}
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
