@@ -5,11 +5,13 @@ import math
 import numpy as np
 import pytest
 
+from streamsvm.storage.files import codec
 from tests.bench import jobs
 from tests.bench.papers import runs
 from tests.bench.papers.avsf_runs import Runs, ratio
-from tests.bench.papers.bm import STANDARD, ratio_at_equal_updates
+from tests.bench.papers.bm_design import STANDARD, ratio_at_equal_updates
 from tests.bench.papers.data import Data, cache_for
+from tests.bench.papers.raw_codec import encode
 from tests.bench.papers.resident import Ended
 from tests.bench.papers.streamsvm_runs import lags
 from tests.bench.papers.trace import Optimum, Point, after, optimum_of, trace, updates_to
@@ -115,3 +117,11 @@ def test_a_run_is_made_once_at_a_clean_commit_and_each_time_otherwise(monkeypatc
         monkeypatch.setattr(runs, "commit", lambda measured=measured: measured)
         assert runs.kept("bench", ("a", 1.0), lambda: made.append(1) or {"seconds": 2.0}) == {"seconds": 2.0}
     assert len(made) == 4
+
+
+def test_raw_frames_are_read_as_compressed_ones_are():
+    columns = [np.arange(100_000, dtype=np.int32), np.random.default_rng(0).random(70_000), np.empty(0, np.float32)]
+    frame = encode(columns)
+    found = codec.decode(frame, [(column.dtype, len(column)) for column in columns])
+    assert all(np.array_equal(one, other) for one, other in zip(columns, found, strict=True))
+    assert sum(column.nbytes for column in columns) < len(frame) < 1.001 * sum(column.nbytes for column in columns)

@@ -98,17 +98,16 @@ def bound(passes: int, disk_seconds: float, training_seconds: float) -> float:
 
 
 def _job(dataset: Path, manifest: Manifest, speed: int | None) -> Job:
+    fields = {"cache_bytes": jobs.tenth(manifest)[0], "tolerance": None, "relative_gap": RELATIVE_GAP}
+    return throttled(dataset, None if speed is None else speed * 10**6, fields)
+
+
+def throttled(dataset: Path, bytes_per_second: int | None, fields: dict[str, object]) -> Job:
+    """A job of these fields, whose processes read so many bytes a second of the disk (None: as many as it gives)."""
     blocks = sorted((dataset / "blocks").iterdir())
-    bytes_per_second = None if speed is None else speed * 10**6
     with jobs.scratch() as directory, Throttle(dataset, bytes_per_second) as throttle:
         got = throttle.bytes_per_second(blocks, int(_PROBE_SECONDS * (bytes_per_second or 5 * 10**8)))
         forget_pages(blocks)
-        spec = {
-            "dataset": "bench",
-            "cache_bytes": jobs.tenth(manifest)[0],
-            "tolerance": None,
-            "relative_gap": RELATIVE_GAP,
-        }
         # This launcher joins any group of version 1 before it starts reader and trainer.
         command = [
             sys.executable,
@@ -119,5 +118,6 @@ def _job(dataset: Path, manifest: Manifest, speed: int | None) -> Job:
             directory / "run",
             directory,
         ]
-        subprocess.run([*map(str, command), json.dumps(spec)], stdout=subprocess.DEVNULL, check=True)
+        spec = json.dumps({"dataset": "bench", **fields})
+        subprocess.run([*map(str, command), spec], stdout=subprocess.DEVNULL, check=True)
         return Job(read_history(directory / "history.ndjson"), got)

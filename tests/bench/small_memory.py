@@ -78,15 +78,16 @@ def _streamsvm(text: Path, limit: int) -> Attempt:
     options = ("-C", f"{C:g}", "--tolerance", "none", "--relative-gap", f"{RELATIVE_GAP:g}")
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
         words = train_words(text, Path(directory) / "a.model", CACHE, *options)
-        return _within(limit, words)
+        return within(limit, words)
 
 
 def _liblinear(text: Path, limit: int) -> Attempt:
     with tempfile.NamedTemporaryFile(prefix="model-") as model:
-        return _within(limit, program_words(text, Path(model.name), C))
+        return within(limit, program_words(text, Path(model.name), C))
 
 
-def _within(limit: int, words: list) -> Attempt:
+def within(limit: int, words: list) -> Attempt:
+    """Run a command in a group of so many bytes."""
     group = MemoryGroup("bench", limit)
     try:
         with scratch() as directory, Watch(directory) as watch:

@@ -11,14 +11,32 @@ import sys
 from pathlib import Path
 
 from tests.bench.command import Benches, main
-from tests.bench.papers import avsf, bm, bsca, bsca_budget, bsca_stop, ocas, streamsvm
+from tests.bench.papers import (
+    averaging,
+    avsf,
+    bm,
+    bm_design,
+    bm_memory,
+    bsca,
+    bsca_budget,
+    bsca_stop,
+    ocas,
+    ocas_time,
+    streamsvm,
+    streamsvm_clock,
+)
 
 PAPERS: Benches = {
     "avsf": avsf.run,
-    "bm": bm.run,
+    "bm": {"methods": bm.run, "design": bm_design.run, "memory": bm_memory.run},
     "bsca": {"merging": bsca.run, "budget": bsca_budget.run, "stop": bsca_stop.run},
-    "ocas": ocas.run,
-    "streamsvm": streamsvm.run,
+    "ocas": {"iterations": ocas.run, "time": ocas_time.run},
+    "streamsvm": {
+        "updates": streamsvm.run,
+        "clock": streamsvm_clock.clock,
+        "cache": streamsvm_clock.cache,
+        "averaging": averaging.run,
+    },
 }
 
 if __name__ == "__main__":

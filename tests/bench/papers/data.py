@@ -16,6 +16,7 @@ from streamsvm.reader.ingest.run import ingest, read_chunks
 from streamsvm.reader.options import InputOptions
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest
 from tests.bench.generate import generate, parse_size
+from tests.bench.papers.raw_codec import raw_codec
 from tests.bench.prepared import prepare_generated
 from tests.contracts.problems import smallest_cache
 from tests.reference.data import DATA, available, load, load_binary, one_vs_rest, write_libsvm
@@ -79,6 +80,12 @@ def sorted_by_class(directory: Path, data: Data) -> Path:
     """The same rows sorted by class, as a dataset in just that order."""
     order = np.argsort(data.y, kind="stable")
     return _dataset(directory / f"{data.name}-sorted", data.X[order], data.y[order], InputOptions(shuffle="no"))
+
+
+def stored_raw(data: Data) -> Path:
+    """The same rows in the same order as a dataset that is not compressed."""
+    with raw_codec():
+        return _dataset(data.dataset.with_name(f"{data.name}-raw"), data.X, data.y, InputOptions())
 
 
 def cache_for(manifest: Manifest, n_blocks: int) -> int:

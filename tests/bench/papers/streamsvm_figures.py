@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from matplotlib.figure import Figure
 
 from tests.bench.papers.figures import draw, one_legend
-from tests.bench.papers.streamsvm_runs import CONTENDERS, CS, SCORE, SHARES, Measured, share_name
+from tests.bench.papers.streamsvm_runs import CONTENDERS, CS, Measured
 
 
 def difference_figure(measured: Sequence[Measured]) -> Figure:
     """Relative function value difference against updates, a panel for each set and C."""
-    figure = Figure(figsize=(10, 2.1 * len(measured) + 0.6), layout="constrained", dpi=130)
+    figure = Figure(figsize=(18, 2.1 * len(measured) + 0.6), layout="constrained", dpi=130)
     panels = figure.subplots(len(measured), len(CS), squeeze=False)
     for one, line in zip(measured, panels, strict=True):
         for (C, optimum), axes in zip(one.optima.items(), line, strict=True):
@@ -37,18 +37,4 @@ def time_figure(measured: Sequence[Measured]) -> Figure:
     panels[0][0].set_ylabel("(P - P*) / P*", fontsize=8)
     panels[1][0].set_ylabel("relative duality gap (P - D) / P", fontsize=8)
     one_legend(figure, panels.ravel(), len(CONTENDERS))
-    return figure
-
-
-def cache_figure(measured: Sequence[Measured]) -> Figure:
-    """What the size of the cache does."""
-    figure = Figure(figsize=(3.6 * max(1, len(measured)), 3.2), layout="constrained", dpi=130)
-    panels = figure.subplots(1, max(1, len(measured)), squeeze=False)[0]
-    for one, axes in zip(measured, panels, strict=False):
-        # Those too small for a set keep their place, for the styles.
-        curves = {name: one.cached.get(name, []) for name in map(share_name, SHARES)}
-        draw(axes, curves, lambda point: point.updates, one.cached_optimum.difference)
-        axes.set(xlabel="updates a row", ylabel="(P - P*) / P*")
-        axes.set_title(f"{one.data.name}, C = 1, {SCORE}", fontsize=9)
-    one_legend(figure, panels, 4)
     return figure

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.run.state import open_control
 from tests.bench import curve, jobs
 from tests.bench.papers.data import Data
+from tests.bench.papers.runs import kept
 from tests.bench.usage import Spent
 from tests.contracts.problems import random_problem
 from tests.contracts.solver import solving
@@ -92,6 +94,12 @@ def trace(
                     break
                 began = time.process_time()
     return points
+
+
+def trace_kept(name: str, key: tuple[object, ...], *given: Any, **settings: Any) -> list[Point]:
+    """`trace` of these, or what it found at this commit before (`runs.kept`)."""
+    found = kept(name, key, lambda: [asdict(point) for point in trace(*given, **settings)])
+    return [Point(**point) for point in found]
 
 
 def _weights(source: Dataset, w: np.ndarray, data: Data) -> np.ndarray:

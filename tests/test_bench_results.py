@@ -1,0 +1,45 @@
+"""Results of the papers' experiments are those of clean commits of this history, and show figures that are there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.bench import papers
+from tests.bench.command import chosen
+from tests.bench.commit import has_history, is_ancestor
+from tests.bench.papers.__main__ import PAPERS
+
+RESULTS = (Path(papers.__file__).with_name("RESULTS.md")).read_text()
+SECTIONS = dict(re.findall(r"(?ms)^## (.+?)\n(.*?)(?=^## |\Z)", RESULTS))
+FIGURES = Path(papers.__file__).with_name("figures")
+
+
+def faults(section: str) -> list[str]:
+    """What keeps a section of results from being believed."""
+    named = re.search(r"(?m)^(?:commit (\S+)|of no commit); `", section)
+    if named is None or named[1] is None:
+        return ["no commit"]
+    if "-" in named[1]:
+        return ["a tree with changes"]
+    return [] if not has_history() or is_ancestor(named[1]) else ["a commit that is not in this history"]
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_a_section_is_of_a_clean_commit_and_of_an_experiment_that_there_is(name):
+    assert faults(SECTIONS[name]) == []
+    assert name in chosen([], PAPERS)
+
+
+def test_results_of_other_trees_are_refused():
+    text = "2 cores;\n{}; `python -m tests.bench.papers avsf`.\n"
+    assert faults(text.format("commit 0123456-dirty")) == ["a tree with changes"]
+    assert faults(text.format("of no commit")) == ["no commit"]
+    assert faults("nothing") == ["no commit"]
+    if has_history():
+        assert faults(text.format("commit 0123456")) == ["a commit that is not in this history"]
+
+
+def test_every_figure_belongs_to_a_section():
+    shown = set(re.findall(r"\(figures/(.+?)\.png\)", RESULTS))
+    assert shown == {path.stem for path in FIGURES.glob("*.png")}
