@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from streamsvm.reader.certificate.folds import read_held_out
 from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
+from streamsvm.service.cluster.rounds.gathering import bring_held_out
+from streamsvm.service.cluster.rounds.machines import Rules
 from streamsvm.service.cluster.rounds.newton import equations_here
 from streamsvm.storage.run.rounds import Order
 from streamsvm.trainer.newton.system import LARGEST, TooLarge
@@ -138,6 +141,80 @@ def test_a_machine_that_dies_within_begins_anew_and_the_job_ends_certified(datas
     found = done.convergence.certificate
     assert found.primal_objective[0] - found.dual_objective[0] <= 1e-9 * found.primal_objective[0]
     assert found.w_error[0] < 1e-9
+
+
+class Died(Exception):
+    """Raised where the coordinator dies."""
+
+
+class Keeping:
+    """Machines that keep alpha after each step; the coordinator dies after the n-th."""
+
+    def __init__(self, nth, machines):
+        self._machines, self._left = machines, nth
+
+    def __getattr__(self, name):
+        return getattr(self._machines, name)
+
+    def __len__(self):
+        return len(self._machines)
+
+    def keep(self, come):
+        for number, begin in enumerate(self._machines._begins):
+            self._machines._ask(number, partial(_keep, begin))
+        self._left -= come[0].newton is not None
+        if not self._left:
+            raise Died
+
+
+def _keep(begin, machine):
+    machine.keep(begin.job, begin.shard, machine.alpha())
+
+
+def test_a_coordinator_that_dies_within_begins_anew_with_what_the_machines_have_kept(dataset, tmp_path):
+    fields = {"C": [1.0, 100.0], **FIELDS}
+    undisturbed, _, plan = coordinate(dataset, tmp_path / "undisturbed", 3, **fields)
+    nth = undisturbed.newton.steps - 2
+    with pytest.raises(Died):
+        coordinate(dataset, tmp_path, 3, wrap=partial(Keeping, nth), **fields)
+    rules = Rules(None, plan.spec.relative_gap, 30, None, "line_search", rounds_before=1, seconds_before=1.0)
+    done, seen, _ = coordinate(dataset, tmp_path, 3, rules=rules, **fields)
+    assert done.convergence.stop_reason == "relative_gap" and (done.convergence.certificate.w_error < 1e-9).all()
+    P = undisturbed.convergence.certificate.primal_objective
+    assert np.allclose(done.convergence.certificate.primal_objective, P, rtol=1e-8)
+    assert (seen[0][0] >= 0.99 * P).all()  # the first round begins where the last step ended
+    assert done.newton.steps < undisturbed.newton.steps
+
+
+def test_folds_are_held_out_as_on_one_machine(dataset, tmp_path):
+    def bring(directory, threads, plan):
+        directory.mkdir()
+        bring_held_out(threads, directory, N, plan.places_with_folds, lambda: None)
+
+    each = []
+    for machines in (1, 3):
+        root = tmp_path / str(machines)
+        done, _, plan = coordinate(
+            dataset, root, machines, after=partial(bring, root / "held"), C=[1.0, 100.0], folds=3, **FIELDS
+        )
+        assert done.convergence.stop_reason == "relative_gap" and done.newton.steps
+        assert (done.convergence.certificate.w_error < 1e-9).all()
+        each.append([read_held_out(root / "held", N, place) for place in plan.places_with_folds])
+    assert len(each[0]) == 6
+    for one, several in zip(*each, strict=True):
+        np.testing.assert_array_equal(one[0], several[0])
+        np.testing.assert_allclose(one[2], several[2], atol=1e-2)  # a gap of 1e-9 leaves w as much freedom
+
+
+@pytest.mark.parametrize("features", [["scale"], ["scale", "pairs"]], ids=str)
+def test_feature_maps_are_applied_on_the_way(dataset, tmp_path, features):
+    P = []
+    for machines in (1, 3):
+        done, *_ = coordinate(dataset, tmp_path / str(machines), machines, features=features, C=100.0, **FIELDS)
+        assert done.convergence.stop_reason == "relative_gap" and done.newton.steps
+        assert done.convergence.certificate.w_error[0] < 1e-9
+        P.append(done.convergence.certificate.primal_objective[0])
+    assert P[0] == pytest.approx(P[1], rel=2e-9)
 
 
 @pytest.mark.parametrize("C", [1.0, [1.0, 100.0]])
