@@ -8,12 +8,13 @@ from pydantic.json_schema import models_json_schema
 from streamsvm.api.answers.errors import Problem
 from streamsvm.api.answers.predictions import ClassifiedRow, EstimatedRow
 from streamsvm.api.answers.progress import Pass, PhaseAndProgress
-from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.api.requests.bodies import MODELS
+from streamsvm.service.jobs.fields.spec import FOLLOWING, JobSpec
 
 _REF = "#/components/schemas/{model}"
 # Models that FastAPI does not list, because no answer is one of them as a whole.
 _FURTHER = (Problem, ClassifiedRow, EstimatedRow, Pass, PhaseAndProgress)
-_BODIES = (JobSpec,)
+_BODIES = (JobSpec, *MODELS)
 
 ABOUT: dict[str, Any] = {
     "title": "StreamSVM",
@@ -57,17 +58,27 @@ class DescribedApp(FastAPI):
 
 def _further_schemas() -> dict[str, Any]:
     wanted: list[Any] = [(model, "serialization") for model in _FURTHER] + [(model, "validation") for model in _BODIES]
-    return models_json_schema(wanted, ref_template=_REF)[1]["$defs"]
+    schemas = models_json_schema(wanted, ref_template=_REF)[1]["$defs"]
+    for name in FOLLOWING:
+        # Clients that are made from the document send every default that it has.
+        schemas[JobSpec.__name__]["properties"][name].pop("default")
+    return schemas
 
 
 def _tidy(operation: dict[str, Any]) -> None:
-    """Leave the model alone where FastAPI has merged it with the schema of the route's return type, a dictionary."""
+    """Mend what FastAPI says of a route that has several paths, and of one that returns a dictionary."""
+    for parameter in operation.get("parameters", ()):
+        if parameter["in"] == "path" and "anyOf" in parameter["schema"]:
+            # Without a value, the request has another path.
+            del parameter["schema"]["anyOf"]
+            parameter["schema"]["type"] = "string"
     for response in operation["responses"].values():
         for content in response.get("content", {}).values():
             content["schema"] = _tidied(content.get("schema", {}))
 
 
 def _tidied(schema: dict[str, Any]) -> dict[str, Any]:
+    """The model alone, where it was merged with the schema of a dictionary."""
     own = next((name for name in ("$ref", "anyOf") if name in schema), None)
     if own:
         return {own: schema[own]}

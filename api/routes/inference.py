@@ -13,6 +13,7 @@ from fastapi.concurrency import run_in_threadpool
 from streamsvm.api.answers import Responses, answers
 from streamsvm.api.answers.inference import IndexEntry, Inference, Live, ModelMetadata, ModelReady, Ready, Server
 from streamsvm.api.context import Context
+from streamsvm.api.requests.bodies import InferenceRequest, body_of
 from streamsvm.api.requests.body import parse_object, whole_body
 from streamsvm.api.requests.leaving import in_thread, turn
 from streamsvm.api.routes.predicting import JSON, find_predictor
@@ -30,13 +31,10 @@ _log = logging.getLogger("streamsvm.api")
 _SEE_LOG = "The service's log says more."
 _BINARY = "application/octet-stream"
 _LENGTH = "Inference-Header-Content-Length"
-_TENSORS = {"type": "array", "items": {"type": "object"}}
-_REQUEST = {"type": "object", "required": ["inputs"], "properties": {"inputs": _TENSORS, "outputs": _TENSORS}}
-_BODY = {"requestBody": {"required": True, "content": {JSON: {"schema": _REQUEST}}}}
 _METADATA, _READY = answers(ModelMetadata), answers(ModelReady)
 _BYTES = {"schema": {"type": "string", "format": "binary"}}
 _ANSWER: Responses = {200: {"description": "The outputs", "model": Inference, "content": {JSON: {}, _BINARY: _BYTES}}}
-_INFER: dict[str, Any] = {"response_class": Response, "responses": _ANSWER, "openapi_extra": _BODY}
+_INFER: dict[str, Any] = {"response_class": Response, "responses": _ANSWER, "openapi_extra": body_of(InferenceRequest)}
 
 
 @router.get("", operation_id="serverMetadata", responses=answers(Server))

@@ -10,11 +10,12 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
-from streamsvm.api.answers import Responses, answers, ref, stream_of
+from streamsvm.api.answers import Responses, answers, stream_of
 from streamsvm.api.answers.estimates import Estimate
 from streamsvm.api.answers.jobs import Job, Jobs, Transition
 from streamsvm.api.answers.progress import History, Pass, PhaseAndProgress
 from streamsvm.api.context import AppContext, Context
+from streamsvm.api.requests.bodies import body_of
 from streamsvm.api.requests.body import JsonObject, OptionalJsonObject
 from streamsvm.api.requests.repeated import Once
 from streamsvm.service.cluster.cluster_run import check_machines
@@ -33,7 +34,7 @@ from streamsvm.storage.machine.resources import machine_memory
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
-_JOB_BODY = {"requestBody": {"required": True, "content": {"application/json": {"schema": ref(JobSpec)}}}}
+_JOB_BODY = body_of(JobSpec)
 # Without defaults: what a job that is continued is not told stays as it was.
 _CHANGES = {
     name: {key: said for key, said in JobSpec.model_json_schema()["properties"][name].items() if key != "default"}

@@ -16,6 +16,7 @@ from streamsvm.api.answers.evaluations import ClassEvaluation, NumberEvaluation
 from streamsvm.api.answers.models import Model, Models
 from streamsvm.api.answers.predictions import ClassifiedRow, EstimatedRow, Predictions
 from streamsvm.api.context import AppContext, Context
+from streamsvm.api.requests.bodies import PREDICTABLE, EvaluationRequest, body_of
 from streamsvm.api.requests.body import JsonObject, only_field
 from streamsvm.api.requests.leaving import turn, while_connected
 from streamsvm.api.routes.predicting import JSON, TYPES, find_predictor, predicted, prediction_response
@@ -30,32 +31,6 @@ from streamsvm.service.room import RoomFile
 
 router = APIRouter(prefix="/v1/models", tags=["models"])
 
-_JSON_ROWS = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {
-        "rows": {
-            "type": "array",
-            "items": {"type": "object", "additionalProperties": {"type": ["number", "string", "null"]}},
-        },
-        "documents": {"type": "array", "items": {"type": "string"}},
-    },
-}
-_JSON_STRINGS = {
-    "type": "object",
-    "required": ["strings"],
-    "additionalProperties": False,
-    "properties": {"strings": {"type": "array", "items": {"type": "string"}}},
-}
-_NAMED = {"type": "object", "required": ["dataset"], "properties": {"dataset": {"type": "string"}}}
-_EVALUATE = {
-    "requestBody": {"required": True, "content": {JSON: {"schema": {**_NAMED, "additionalProperties": False}}}}
-}
-_BODIES = {
-    **{kind: {"schema": {"type": "string"}} for kind in TYPES},
-    JSON: {"schema": {"anyOf": [_JSON_ROWS, _JSON_STRINGS]}},
-}
-_ROWS = {"requestBody": {"required": True, "content": _BODIES}}
 _BYTES = {"schema": {"type": "string", "format": "binary"}}
 # Clients that are made from the document take the first type for every file, and only bytes hold them all.
 _MEDIA_TYPES = ["application/octet-stream", *(kind.media_type for kind in MODEL_FORMATS.values())]
@@ -142,7 +117,7 @@ class _OpenFileResponse(FileResponse):
     operation_id="predict",
     response_class=StreamingResponse,
     responses=_PREDICTIONS,
-    openapi_extra=_ROWS,
+    openapi_extra=body_of(*PREDICTABLE, texts=TYPES),
 )
 async def predict(
     context: Context,
@@ -168,7 +143,9 @@ async def predict(
     return prediction_response(request, predictions, model)
 
 
-@router.post("/{model_id}/evaluate", operation_id="evaluate", openapi_extra=_EVALUATE, responses=_EVALUATION)
+@router.post(
+    "/{model_id}/evaluate", operation_id="evaluate", openapi_extra=body_of(EvaluationRequest), responses=_EVALUATION
+)
 async def evaluate_model(context: Context, request: Request, model_id: str, fields: JsonObject) -> dict[str, Any]:
     """Evaluate a model on a dataset: accuracy, AUC, confusion, figures of classes and probabilities, the objective."""
     name = only_field(fields, "dataset", str)

@@ -9,6 +9,7 @@ from streamsvm.api.access.clients import client_of
 from streamsvm.api.answers import answers
 from streamsvm.api.answers.registry import Alias, RegisteredModel, RegisteredModels, RegisteredVersion
 from streamsvm.api.context import Context
+from streamsvm.api.requests.bodies import AliasRequest, RegistrationRequest, body_of
 from streamsvm.api.requests.body import JsonObject, only_field
 
 router = APIRouter(prefix="/v1", tags=["registered models"])
@@ -16,17 +17,11 @@ router = APIRouter(prefix="/v1", tags=["registered models"])
 _ALIAS = "/registered-models/{name}/aliases/{alias}"
 
 
-def _body(**fields: str) -> dict[str, Any]:
-    properties = {name: {"type": kind} for name, kind in fields.items()}
-    schema = {"type": "object", "required": [*fields], "properties": properties, "additionalProperties": False}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
-
-
 @router.post(
     "/models/{model_id}/register",
     status_code=201,
     operation_id="registerModel",
-    openapi_extra=_body(name="string"),
+    openapi_extra=body_of(RegistrationRequest),
     responses=answers(RegisteredVersion, 201, "The version"),
 )
 def register_model(context: Context, model_id: str, fields: JsonObject) -> dict[str, Any]:
@@ -67,7 +62,7 @@ def get_alias(context: Context, name: str, alias: str, response: Response) -> di
     return _shown(context.store.alias(name, alias), response)
 
 
-@router.put(_ALIAS, operation_id="moveModelAlias", openapi_extra=_body(version="integer"), responses=answers(Alias))
+@router.put(_ALIAS, operation_id="moveModelAlias", openapi_extra=body_of(AliasRequest), responses=answers(Alias))
 def move_alias(
     context: Context,
     request: Request,

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from streamsvm.api.document import DOCUMENT
+from streamsvm.service.jobs.fields.spec import parse_spec
 from tests.api.answers import route_of
 
 FOUND = json.loads(DOCUMENT.read_text())
@@ -42,9 +43,8 @@ def test_every_answer_has_a_schema(name):
         assert bool(refs(described)) == (is_json or media_type == "text/event-stream")
 
 
-def test_models_are_those_of_answers_and_each_says_what_it_means():
-    named = set(refs(FOUND["paths"]) + refs(SCHEMAS))
-    assert named == SCHEMAS.keys()
+def test_models_are_those_of_bodies_and_each_says_what_it_means():
+    assert set(refs(FOUND["paths"]) + refs(SCHEMAS)) == SCHEMAS.keys()
     for name, schema in SCHEMAS.items():
         assert schema["description"], name
         for field, described in schema["properties"].items():
@@ -63,3 +63,20 @@ def test_the_document_says_whose_it_is_and_where():
 def test_answers_of_every_route_are_looked_at(method, path, operation_id):
     route = route_of(method, re.sub("{.*?}", "x", path).replace("blocks/x", "blocks/0"))
     assert route is not None and route.operation_id == operation_id
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"kernel": "rbf"},
+        {"solver": "bsgd"},
+        {"loss": "epsilon_insensitive", "folds": 3},
+        {"tolerance": 0.001},
+        {"relative_gap": 0.1},
+    ],
+)
+def test_a_client_may_send_every_default_that_the_document_has(given):
+    fields = {name: field["default"] for name, field in SCHEMAS["JobSpec"]["properties"].items() if "default" in field}
+    wanted = parse_spec({"dataset": "data", **given})
+    assert len(fields) > 30 and parse_spec({**fields, "dataset": "data", **given}) == wanted
