@@ -7,9 +7,10 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import product
+from math import nan
 from pathlib import Path
 
 import numpy as np
@@ -46,10 +47,11 @@ def run(name: str) -> Iterator[str]:
     """Lines of Markdown."""
     yield from prose(
         "Each line is a whole job on rows that have been read in, its start and certificate included, with a cache of "
-        "a tenth of the decoded rows. *to 1e-4*, *to 1e-6*: seconds until (P - D) / P is certified to be that small. "
-        f"Others have all rows in memory; their seconds are those of `fit`, at most {PEER_SECONDS:g}, and *above* is "
-        "how far their objective is above the certified optimum; *told* if they said so. LIBLINEAR is at its default "
-        f"-e, scikit-learn and Snap ML (one thread) at their defaults, and with 100 times the iterations. epsilon is "
+        "a tenth of the decoded rows. *to 1e-4*, *to 1e-6*: seconds until (P - D) / P is certified to be that small, "
+        "and core seconds of all processes in brackets. Others have all rows in memory and one thread; their seconds "
+        f"are core seconds of `fit`, at most {PEER_SECONDS:g} with their copies of the rows, and *above* is how far "
+        "their objective is above the certified optimum; *told* if they said so. LIBLINEAR is at its default -e, "
+        "scikit-learn and Snap ML at their defaults, and with 100 times the iterations. epsilon is "
         f"{EPSILON}; regression is on the classes -1 and +1, and Snap ML has none. LinearSVR, LinearSVC and Snap ML "
         "penalise their intercept as the bias here; LogisticRegression does not, and has no line with bias."
     )
@@ -69,14 +71,15 @@ def _lines(directory: Path, X: sparse.csr_matrix, y: np.ndarray) -> Iterator[str
     np.savez(arrays, data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, y=y)
     with text.open("rb") as source:
         ingest(read_chunks(source), directory / "data")
-    for loss, C, bias in product(LOSSES, Cs(), biases()):
-        ours, best = [], np.inf
-        for level in LEVELS:
-            seconds, certificate = _ours(directory / "data", loss, C, bias, level)
-            ours.append(seconds)
-            best = min(best, certificate["primal_objective"])
-        peers = [_peer(arrays, (X, y), peer, loss, C, bias, best) for peer in PEERS]
-        yield row(loss, f"{C:g}", "yes" if bias else "no", *ours, *peers)
+    with fitting(arrays) as fit:
+        for loss, C, bias in product(LOSSES, Cs(), biases()):
+            ours, best = [], np.inf
+            for level in LEVELS:
+                seconds, certificate = _ours(directory / "data", loss, C, bias, level)
+                ours.append(seconds)
+                best = min(best, certificate["primal_objective"])
+            peers = [_peer(fit, (X, y), peer, loss, C, bias, best) for peer in PEERS]
+            yield row(loss, f"{C:g}", "yes" if bias else "no", *ours, *peers)
 
 
 def _ours(dataset: Path, loss: str, C: float, bias: bool, level: float) -> tuple[str, dict]:
@@ -85,23 +88,36 @@ def _ours(dataset: Path, loss: str, C: float, bias: bool, level: float) -> tuple
         dataset, C=C, loss=loss, epsilon=EPSILON, bias=1.0 if bias else None, cache_bytes=cache_bytes, tolerance=None,
         relative_gap=level, max_passes=10**6, max_seconds=MOST_SECONDS,
     )  # fmt: skip
-    gap = done.certificate["relative_duality_gap"]
-    return f"{done.seconds:.2f}" if done.result["converged"] else f"not: {gap:.0e}", done.certificate
+    gap = "" if done.result["converged"] else f"not: {done.certificate['relative_duality_gap']:.0e}, "
+    return f"{gap}{done.seconds:.2f} ({done.spent.core_seconds or nan:.2f})", done.certificate
 
 
-def _peer(arrays: Path, rows: Rows, peer: str, loss: str, C: float, bias: bool, best: float) -> str:
+@contextmanager
+def fitting(arrays: Path) -> Iterator[Callable[..., dict]]:
+    """A function that has a peer fit a problem of these rows: see tests.bench.convergence.peer."""
+    command = [sys.executable, "-m", "tests.bench.convergence.peer", str(arrays), str(PEER_SECONDS)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        asked, answered = process.stdin, process.stdout
+        assert asked is not None
+        assert answered is not None
+
+        def fit(**problem: object) -> dict:
+            print(json.dumps(problem), file=asked, flush=True)
+            return json.loads(answered.readline())
+
+        yield fit
+        asked.close()
+
+
+def _peer(fit: Callable[..., dict], rows: Rows, peer: str, loss: str, C: float, bias: bool, best: float) -> str:
     """Seconds, and how far above the optimum."""
     if not solves(peer, loss, bias):
         return "-"
-    command = [sys.executable, "-m", "tests.bench.convergence.peer", str(arrays), peer, loss, repr(C), str(int(bias))]
-    began = time.perf_counter()
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PEER_SECONDS)
-    except subprocess.TimeoutExpired:
-        return f"none in {time.perf_counter() - began:.0f} s"
-    except subprocess.CalledProcessError as error:
-        return f"failed: {error.stderr.strip().splitlines()[-1][:40]}"
-    found = json.loads(done.stdout)
+    found = fit(peer=peer, loss=loss, C=C, bias=bias)
+    if not found:
+        return f"none in {PEER_SECONDS:.0f}"
+    if "error" in found:
+        return f"failed: {found['error'][:40]}"
     above = objective(rows, np.array(found["w"]), loss, C, bias) / best - 1.0
     return f"{found['seconds']:.2f}, {above:.0e} above" + (", told" if found["warned"] else "")
 
