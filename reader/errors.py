@@ -39,6 +39,9 @@ HINTS = {
     "index_too_large": "feature indices are below 2147483648",
     "index_zero": "indices start at 0 in this file: set index_base=0",
     "input_mismatch": "add rows of the dataset's kind, or make a dataset of their own",
+    "keep_missing": "name columns of the input in keep; 1 is the first column, -1 the last",
+    "keep_no_columns": "keep columns of CSV, TSV or Parquet; other formats have no columns with names",
+    "keep_type": "give a column that is kept one type in all files",
     "label_column_missing": "set label_column to a name, or a number: 1 is the first column, -1 the last",
     "label_missing": "begin a document's line with its label and a tab; a FASTA header has its label as in the README",
     "label_too_long": "labels that are strings have up to 256 characters: encode them",
@@ -65,7 +68,7 @@ HINTS = {
     "qid_unsupported": "ranking data is not supported: remove the qid column",
     "row_overflow": "values are kept as float32: scale the feature down",
     "same_column": "name different columns for labels, weights and groups",
-    "several_files": "name one file: predictions do not say which file a row is from",
+    "several_files": "predict several files into a file of columns: -o out.csv, .ndjson or .parquet",
     "source_changed": "read the file in again when no program writes to it any more",
     "source_credentials": "set credentials in the environment, such as AWS_ACCESS_KEY_ID; write scheme://bucket/key",
     "source_denied": "set credentials that may read the file, in the environment of the program that reads it: "

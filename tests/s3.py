@@ -51,10 +51,19 @@ class S3:
         httpx.put(f"{self.url}/{path.partition('/')[0]}").raise_for_status()
         httpx.put(f"{self.url}/{path}", content=data).raise_for_status()
 
+    def get(self, path: str) -> bytes:
+        """Read bucket/key."""
+        bucket, _, key = path.partition("/")
+        with self._client("s3").get_object(Bucket=bucket, Key=key)["Body"] as body:
+            return body.read()
+
+    def _client(self, service: str) -> Any:
+        return boto3.client(service, endpoint_url=self.url, region_name="us-east-1",
+                            aws_access_key_id=KEY, aws_secret_access_key=SECRET)  # fmt: skip
+
     def let_in_one(self) -> tuple[str, str]:
         """From now on only who has this key and this secret may read."""
-        iam = boto3.client("iam", endpoint_url=self.url, region_name="us-east-1",
-                           aws_access_key_id=KEY, aws_secret_access_key=SECRET)  # fmt: skip
+        iam = self._client("iam")
         iam.create_user(UserName="reader")
         allowed = '{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}'
         iam.put_user_policy(UserName="reader", PolicyName="all", PolicyDocument=allowed)

@@ -1,10 +1,11 @@
-"""Reads object stores through fsspec; no other module imports it.
+"""Reads object stores, and writes files to them, through fsspec, which no other module imports.
 
 The libraries take credentials and addresses from the environment alone (AWS_*, GOOGLE_APPLICATION_CREDENTIALS,
 AZURE_STORAGE_*). They never pass through this module, so that no error can show them.
 """
 
 import logging
+from pathlib import Path
 from typing import Any
 
 from streamsvm.reader.sources.locations import Pattern, begin_of_pattern, is_pattern
@@ -69,6 +70,10 @@ class RemoteStore:
     def read(self, path: str, start: int, stop: int) -> bytes:
         """Bytes [start, stop) of a file, fewer if it ends before."""
         return self._system.cat_file(path, start=start, end=stop)
+
+    def write(self, path: str, source: Path) -> None:
+        """Write a file of this machine to the store, which shows it when all of it has arrived."""
+        self._system.put_file(str(source), path)
 
 
 def _description(path: str, info: dict[str, Any]) -> tuple[str, int, str]:

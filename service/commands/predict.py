@@ -8,24 +8,27 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.run import read_chunks
 from streamsvm.reader.options import OPTIONS, InputOptions, index_base
-from streamsvm.reader.parsers.tables.column_match import Match, shown
 from streamsvm.reader.sources.fetch import read_range
 from streamsvm.reader.sources.files import list_files
 from streamsvm.service.commands.inputs import Source, file_or_url
+from streamsvm.service.commands.predict_files import is_of_files, predict_files
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.service.models.formats import stored_format
 from streamsvm.service.models.predicting.answers import shown_label
 from streamsvm.service.models.predicting.files import predict_file
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.service.models.predicting.rows_read import FORMATS, format_of_name
+from streamsvm.service.predictions.figures import Figures
 from streamsvm.storage.files.durable import whole_file
-from streamsvm.storage.rows.csr import Array
 
+_OUTPUT = (
+    "write the predictions there instead of printing them: a label a line; or columns, if the name ends in .csv, "
+    ".ndjson or .parquet; or to a store: s3://bucket/name.parquet"
+)
+_KEEP = "write this column of the input before the predictions, by name or number; may be given several times"
 _FORMAT = "format of the file (default: by its name, else by its content)"
 _INDEX_BASE = "number of the first feature of LIBSVM text (default: as in the model's training data)"
 _LABEL_COLUMN = (
@@ -41,9 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",
         type=file_or_url,
-        help="rows in a format of train, such as CSV or Parquet; a URL; - for standard input",
+        help="rows in a format of train, such as CSV or Parquet; a URL; a pattern of files; - for standard input",
     )
-    parser.add_argument("-o", "--output", type=Path, help="write the predictions there instead of printing them")
+    parser.add_argument("-o", "--output", help=_OUTPUT)
+    parser.add_argument("--keep", action="append", metavar="COLUMN", help=_KEEP)
     parser.add_argument("--decision-values", action="store_true", help="write the decision value behind each label")
     parser.add_argument(
         "--probabilities", action="store_true", help="write the probability of each of the model's labels"
@@ -64,39 +68,49 @@ def run(options: argparse.Namespace) -> int:
     """Print a label or number a line; if the file has labels, print the accuracy or error to standard error."""
     with options.model.open("rb") as file:
         predictor = Predictor(MODEL_FORMATS[stored_format(options.model)].read(file))
+    if is_of_files(options):
+        figures = predict_files(predictor, options, _input_options(options))
+        _tell(figures, predictor)
+        return 0
     if options.probabilities and not predictor.has_probabilities:
         raise ModelFormatError("the model has no probabilities", "predict without --probabilities")
-    errors, unknown, match = _Errors(), 0, None
+    figures = Figures()
     with (
         opened(options.file) as chunks,
         _writing(options.output) as write,
     ):
-        input_options = InputOptions(
-            options.format or format_of_name(Path(options.file), "auto"),
-            index_base=index_base(options.index_base),
-            label_column=options.label_column,
-            text_column=options.text_column,
-            header=options.header,
-            delimiter=options.delimiter,
-            decimal=options.decimal,
-            encoding=options.encoding,
-        )
-        for prediction in predict_file(predictor, chunks, input_options):
+        for prediction in predict_file(predictor, chunks, _input_options(options)):
             write(_lines(predictor, prediction, options))
-            errors.add(prediction)
-            unknown += prediction.unknown_features
-            match = prediction.match
-    for line in _column_notes(match):
-        print(line, file=sys.stderr)
-    if unknown:
-        print(f"values of features that the model does not have, passed over: {unknown:,}", file=sys.stderr)
-    if summary := errors.summary(predictor):
-        print(summary, file=sys.stderr)
+            figures.add(prediction)
+    _tell(figures, predictor)
     return 0
 
 
+def _input_options(options: argparse.Namespace) -> InputOptions:
+    return InputOptions(
+        options.format or format_of_name(Path(options.file), "auto"),
+        index_base=index_base(options.index_base),
+        label_column=options.label_column,
+        text_column=options.text_column,
+        header=options.header,
+        delimiter=options.delimiter,
+        decimal=options.decimal,
+        encoding=options.encoding,
+    )
+
+
+def _tell(figures: Figures, predictor: Predictor) -> None:
+    """Tell, on standard error, of columns and features that were left out, and the accuracy or error."""
+    for line in _column_notes(figures):
+        print(line, file=sys.stderr)
+    if unknown := figures.unknown_features:
+        print(f"values of features that the model does not have, passed over: {unknown:,}", file=sys.stderr)
+    if summary := figures.summary(predictor):
+        print(summary, file=sys.stderr)
+
+
 @contextmanager
-def _writing(output: Path | None) -> Iterator[Callable[[Iterable[str]], None]]:
+def _writing(output: str | None) -> Iterator[Callable[[Iterable[str]], None]]:
     """Open the output file, or standard output; yields a function that writes lines to it."""
     if output is None:
         yield sys.stdout.writelines
@@ -118,13 +132,11 @@ def opened(file: Source) -> Iterator[Iterator[bytes]]:
             yield read_chunks(source)
 
 
-def _column_notes(match: Match | None) -> Iterator[str]:
+def _column_notes(figures: Figures) -> Iterator[str]:
     """Lines about columns that were left out, or matched by place."""
-    if match is None:
-        return
-    if match.unknown:
-        yield f"columns that the model does not have, left out: {len(match.unknown):,} ({shown(match.unknown)})"
-    if match.passed_names:
+    if count := figures.unknown_columns:
+        yield f"columns that the model does not have, left out: {count:,} ({figures.unknown_names})"
+    if figures.passed_names:
         yield "columns were matched by their places, because the model has no names of columns"
 
 
@@ -141,32 +153,3 @@ def _lines(predictor: Predictor, prediction: Prediction, options: argparse.Names
 def _texts(values: Any) -> list[list[str]]:
     """Write numbers (n_rows,) or (n_rows, n) as a list of texts for each row."""
     return [[f"{value:.17g}" for value in row] for row in values.reshape(len(values), -1).tolist()]
-
-
-def _are_missing(labels: Array) -> Array:
-    return np.isnan(labels) if labels.dtype.kind == "f" else labels == ""
-
-
-class _Errors:
-    """Compares the predictions with the labels in the file."""
-
-    def __init__(self) -> None:
-        self._rows = self._right = 0
-        self._squares = 0.0
-
-    def add(self, prediction: Prediction) -> None:
-        labels, expected = prediction.labels, prediction.expected
-        if labels.dtype.kind != expected.dtype.kind or _are_missing(expected).any():
-            return
-        self._rows += len(labels)
-        self._right += int((labels == expected).sum())
-        if labels.dtype.kind == "f":
-            self._squares += float(((labels - expected) ** 2).sum())
-
-    def summary(self, predictor: Predictor) -> str | None:
-        """The accuracy or mean squared error; None if the file has no labels of the model's type."""
-        if not self._rows:
-            return None
-        if predictor.is_regression:
-            return f"mean squared error {self._squares / self._rows:.6g}"
-        return f"accuracy {self._right / self._rows:.4%} ({self._right}/{self._rows})"

@@ -23,8 +23,14 @@ class Numbering:
 
     def __init__(self, index_base: IndexBase, model_base: int, n_features: int, is_numbered: bool = True) -> None:
         self.base: Literal[0, 1] = (1 if model_base else 0) if index_base == "auto" else index_base
+        self._model_base = model_base
         self._shift, self._n_features = model_base - self.base, n_features
         self._is_open, self._is_numbered = index_base == "auto" and model_base == 0, is_numbered
+
+    @property
+    def settled(self) -> Literal[0, 1] | None:
+        """The number of the first feature in all further rows; None while no row has shown it."""
+        return None if self._is_open else 1 if self._model_base > self._shift else 0
 
     def as_model(self, rows: Rows) -> Rows:
         """Renumber rows as the model does. Raises InputError if they contradict the base, or do not show it."""

@@ -1,10 +1,12 @@
 """Files of an object store by commands and from Python; connections that break cost nothing but time."""
 
+import io
 import json
 
 import httpx
 import numpy as np
 import pytest
+from pyarrow import parquet
 
 from streamsvm import StreamSVC
 from streamsvm.errors import InvalidInput
@@ -89,6 +91,18 @@ def test_predict_from_a_url(filled, processes: Processes, tmp_path, text):
     assert here.returncode == there.returncode == 0 and here.stdout == there.stdout != b""
     done = processes.run("predict", tmp_path / "m", URL, text=True)
     assert done.returncode == 3 and "[several_files]" in done.stderr
+
+
+def test_predict_a_pattern_into_a_store(filled, processes: Processes, tmp_path, text):
+    assert processes.run("train", URL, *QUICK, "-o", tmp_path / "m").returncode == 4
+    (tmp_path / "test.svm").write_bytes(text)
+    for source, out in ((tmp_path / "test.svm", tmp_path / "out.parquet"), (URL, "s3://bucket/out.parquet")):
+        done = processes.run("predict", tmp_path / "m", source, "-o", out, text=True)
+        assert done.returncode == 0 and "3,000 rows predicted" in done.stderr, done.stderr
+    there = io.BytesIO(filled.get("bucket/out.parquet"))
+    assert parquet.read_table(there) == parquet.read_table(tmp_path / "out.parquet")
+    done = processes.run("predict", tmp_path / "m", URL, "-o", "s3://nobucket/out.parquet", text=True)
+    assert "[destination_unwritable]" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_a_service_reads_what_a_command_names(filled, new_service, tmp_path):

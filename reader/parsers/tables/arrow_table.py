@@ -55,10 +55,12 @@ class ArrowTableParser(TableParser):
 
     A fault's `line` is the row's number.
 
-    labelled  False: labels are NaN, and no feature is added to those of options.like
+    labelled   False: labels are NaN, and no feature is added to those of options.like
+    first_row  the number of the input's first row, for faults
     """
 
     format = "parquet"
+    first_row = 1
 
     def __init__(
         self, options: InputOptions, limits: Limits, names: LabelNames | None = None, *, labelled: bool = True
@@ -74,7 +76,7 @@ class ArrowTableParser(TableParser):
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """Yield the rows. InputError at the first fault, unless rows are skipped."""
-        first = 1
+        first = self.first_row
         for table in self.tables(chunks):
             self._set_columns(table.schema)
             most = max(1, min(_MOST_BATCH_ROWS, _BATCH_VALUES // self._heading.n_columns))

@@ -6,6 +6,7 @@ import numpy as np
 
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.beside import Beside
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.tables.arrow_table import ArrowTableParser, Table
 from streamsvm.reader.parsers.tables.arrow_types import is_number
@@ -24,6 +25,7 @@ class ArrowToPredict(ArrowTableParser, TableToPredict):
 
     read     makes the tables of the bytes of an input
     classes  labels of the model, see `Judge`
+    beside   takes further columns, which `read` puts into it
     """
 
     def __init__(
@@ -32,8 +34,10 @@ class ArrowToPredict(ArrowTableParser, TableToPredict):
         limits: Limits,
         read: Callable[[Iterable[bytes]], Iterator[Table]],
         classes: Sequence[Label] = (),
+        beside: Beside | None = None,
     ) -> None:
         TableToPredict.__init__(self, classes)
+        self._beside = beside or Beside()
         ArrowTableParser.__init__(self, options, limits, LabelNames(self.judge.type), labelled=False)
         self._read = read
 
@@ -44,7 +48,7 @@ class ArrowToPredict(ArrowTableParser, TableToPredict):
         return judged_columns(self._options, heading)
 
     def feature_columns(self) -> MixedColumns:
-        self.match = matched(self._options, self._heading, self._columns)
+        self.match = matched(self._options, self._heading, self._columns, self._beside.names)
         return self.match.columns
 
     def number_places(self, maker: Maker) -> list[int]:

@@ -51,7 +51,11 @@ class Heading:
 
     def places(self, wanted: str, option: str) -> list[int]:
         """The places of the columns that an option lists, between commas, quoted as in CSV. Errors as `place`."""
-        return [self.place(each, option) for each in listed(wanted)]
+        return self.places_of(listed(wanted), option)
+
+    def places_of(self, wanted: Sequence[str], option: str) -> list[int]:
+        """The places of these columns, each a name or number. Errors as `place`."""
+        return [self.place(each, option) for each in wanted]
 
     def name(self, place: int) -> str:
         """The name of a column, or its number from 1 if columns have no names."""

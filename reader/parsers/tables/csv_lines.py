@@ -76,6 +76,11 @@ class CsvLines(TableParser):
     def has_names(self) -> bool:
         return self._heading.names is not None
 
+    @property
+    def delimiter(self) -> str | None:
+        """The delimiter of the lines, as an option names it; None before the first line has been read."""
+        return None if self._reader is None else self._options.delimiter or self._reader.delimiter.decode()
+
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """Yield the rows, about 4 MiB of text at a time. InputError at the first fault, unless rows are skipped."""
         self._window = TextWindow(self._limits.max_line_bytes, self.window_bytes)

@@ -1,6 +1,7 @@
 """Finds the columns of a table to predict, and reads its labels, which judge the predictions."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -71,11 +72,21 @@ def judged_columns(options: InputOptions, heading: Heading) -> Columns:
     return Columns(label if wanted is None else heading.place(wanted, "label_column"), None, None)
 
 
-def matched(options: InputOptions, heading: Heading, columns: Columns) -> Match:
-    """Match the columns of a table with those of the model, options.like. Raises InputError as `match_columns`."""
-    assert options.like is not None
+def matched(options: InputOptions, heading: Heading, columns: Columns, beside: Sequence[str] = ()) -> Match:
+    """Match the columns of a table with those of the model, options.like. Raises InputError as `match_columns`.
+
+    beside  names or numbers of columns that the caller wants beside the rows; they are features only of a model that
+            has features of their names
+    """
+    like = options.like
+    assert like is not None
+    places, said_unnamed = heading.places_of(beside, "keep"), options.header == "no"
+    is_by_name = "columns" in like and like["has_names"] and heading.names is not None
+    aside = columns.aside if is_by_name else [*columns.aside, *(k for k in places if k not in columns.aside)]
     try:
-        return match_columns(options.like, heading.names, heading.n_columns, columns.aside, options.header == "no")
+        match = match_columns(like, heading.names, heading.n_columns, aside, said_unnamed)
     except InputError as error:
         error.line = 1
         raise
+    names = {heading.name(place) for place in places}
+    return replace(match, unknown=[name for name in match.unknown if name not in names]) if names else match

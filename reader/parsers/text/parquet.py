@@ -1,6 +1,6 @@
 """Turns a column of documents in Parquet into rows of hashed n-grams. Needs pyarrow, the extra `parquet`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.spool import size_of, spooled
+from streamsvm.reader.parsers.tables.arrow_table import Table
 from streamsvm.reader.parsers.tables.arrow_types import is_number, is_string
 from streamsvm.reader.parsers.tables.columns import Heading, find_columns, find_label
 from streamsvm.reader.parsers.tables.parquet_file import check_sizes, next_batch, open_table
@@ -93,6 +94,44 @@ class TextParquetParser(HashedText):
         row, column = divmod(cell, len(self._headings))
         placed = f"row {row}, column {column + 1} ({self._headings[column][:40]}): {message}"
         return InputError(code, placed, line=row)
+
+
+class TextArrowToPredict(TextParquetParser):
+    """A parser of documents to predict, whose labels are not read.
+
+    read       makes the tables of the bytes of an input
+    first_row  the number of the input's first row, for faults
+    """
+
+    first_row = 1
+
+    def __init__(
+        self, options: InputOptions, limits: Limits, read: Callable[[Iterable[bytes]], Iterator[Table]]
+    ) -> None:
+        HashedText.__init__(self, options, limits, labelled=False)
+        self._headings = []
+        self._read = read
+
+    def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
+        """Yield the rows. InputError at the first fault."""
+        first = self.first_row
+        for table in self._read(chunks):
+            self._headings = table.schema.names
+            place = self._document_place(table.schema)
+            for batch in table.batches([self._headings[place]], _BATCH_ROWS):
+                documents = batch.column(batch.schema.get_field_index(self._headings[place]))
+                yield from self._rows([documents, None, None, None], [place, None, None, None], first)
+                first += batch.num_rows
+        self.check_end()
+
+    def _document_place(self, schema: Any) -> int:
+        assert self._options.text_column is not None
+        place = Heading(self._headings, len(self._headings)).place(self._options.text_column, "text_column")
+        if not is_string(schema.field(place).type):
+            kind = str(schema.field(place).type)[:40]
+            message = f"column {place + 1} ({self._headings[place][:40]}) is of type {kind}"
+            raise InputError("column_type", message, hint="documents are strings")
+        return place
 
 
 def _bytes(column: Any) -> list[bytes | None]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from streamsvm.reader.errors import InputError
+from streamsvm.reader.parsers.beside import Beside
 from streamsvm.reader.parsers.tables.columns import Heading, find_columns
 from streamsvm.reader.parsers.tables.csv_fields import find_delimiter
 from streamsvm.reader.parsers.tables.csv_head import documents_have_header
@@ -25,11 +26,13 @@ class TextTableParser(HashedText):
     """A `Parser` of documents in a column; labelled=False: rows have labels only if options.label_column names them.
 
     has_names  whether the first record names the columns; False before it has been read
+    beside     takes further columns, as texts
     """
 
     window_bytes = WINDOW_BYTES
     has_names = False
-    _columns: Sequence[int | None] = ()  # of documents, labels, weights, groups
+    beside = Beside()
+    _columns: Sequence[int | None] = ()  # of documents, labels, weights, groups, and those put into `beside`
     _n_columns = _delimiter = 0
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
@@ -44,7 +47,7 @@ class TextTableParser(HashedText):
     def _read(self, window: TextWindow) -> Iterator[Rows]:
         """Yield the rows of the window's whole records."""
         place = window.begin if self._columns else self._read_head(window)
-        heads, spans = np.empty((_RECORDS, 3), np.int64), np.empty((_RECORDS, 4, 3), np.int64)
+        heads, spans = np.empty((_RECORDS, 3), np.int64), np.empty((_RECORDS, 4 + len(self.beside.names), 3), np.int64)
         while self._columns:
             wanted = np.array([-1 if column is None else column for column in self._columns])
             count, after = find_records(window.text, place, window.filled, self._delimiter, wanted, heads, spans)
@@ -68,6 +71,7 @@ class TextTableParser(HashedText):
         if len(heads):
             columns = (None if self._columns[k] is None else _texts(window, spans[:, k]) for k in range(1, 4))
             beside = ([text.strip(b" \t") for text in column] if column else () for column in columns)
+            self.beside.put([_shown(_texts(window, spans[:, 4 + k])) for k in range(len(self.beside.names))])
             text, documents = _joined(window, spans[:, 0])
             yield from self.give(Documents(text, documents, spans[:, :, 0], *beside), faults, window.error)
 
@@ -120,13 +124,17 @@ class TextTableParser(HashedText):
         columns = find_columns(label, options, heading)
         if text in columns.aside:
             raise InputError("same_column", "the column of documents has labels, weights or groups, too", line=1)
-        return text, columns.label, columns.weight, columns.group
+        return text, columns.label, columns.weight, columns.group, *heading.places_of(self.beside.names, "keep")
 
 
 def _texts(window: TextWindow, spans: Array) -> list[bytes]:
     """The fields at these spans (n, 3), each quote that is written twice once."""
     fields = ((bytes(window.buffer[begin:end]), doubled) for begin, end, doubled in spans.tolist())
     return [field.replace(b'""', b'"') if doubled else field for field, doubled in fields]
+
+
+def _shown(fields: list[bytes]) -> list[str]:
+    return [field.strip(b" \t").decode(errors="replace") for field in fields]
 
 
 def _joined(window: TextWindow, spans: Array) -> tuple[bytes | bytearray, Array]:

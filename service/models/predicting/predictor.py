@@ -1,7 +1,7 @@
 """Predicts rows with a model, as LIBLINEAR's `predict` does, batch by batch."""
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,6 @@ from streamsvm.reader.ingest.decompress import decompressed
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import IndexBase, InputOptions
 from streamsvm.reader.parsers.sniff import has_pairs, with_head
-from streamsvm.reader.parsers.strings.strings import is_of_strings
 from streamsvm.reader.parsers.tables.column_match import Match, shown
 from streamsvm.reader.parsers.tables.judge import TableToPredict
 from streamsvm.reader.parsers.text.options import as_input
@@ -21,7 +20,7 @@ from streamsvm.reader.parsers.text.parser import DocumentRows
 from streamsvm.service.models.numbering import NUMBERED, Numbering
 from streamsvm.service.models.predicting.applied import Linear, applied
 from streamsvm.service.models.predicting.raw_rows import TableRows
-from streamsvm.service.models.predicting.rows_read import FORMATS, OF_PROGRAMS, TEXT_FORMATS
+from streamsvm.service.models.predicting.rows_read import FORMATS, OF_PROGRAMS, ParserMaker, check_kind, text_format_of
 from streamsvm.storage.machine.abandoned_work import check_wanted
 from streamsvm.storage.models.decision import predicted_classes
 from streamsvm.storage.models.model_file import Label, Model
@@ -66,6 +65,11 @@ class Predictor:
         self._model = replace(model, w=self._applied.w)
 
     @property
+    def model(self) -> Model:
+        """The model that predicts."""
+        return self._model
+
+    @property
     def input(self) -> dict[str, Any] | None:
         """How the rows of training were made, see `Manifest.input`; None: they had numbered features."""
         return self._model.about.get("input")
@@ -73,11 +77,7 @@ class Predictor:
     @property
     def text_format(self) -> str:
         """The default format, one of TEXT_FORMATS, of text to predict; "auto" tells CSV from LIBSVM text."""
-        if self.input is None:
-            return "libsvm"
-        if "columns" in self.input and not self.input["categorical"]:
-            return "auto"
-        return self.input["format"] if self.input["format"] in TEXT_FORMATS else "csv"
+        return text_format_of(self.input)
 
     @property
     def is_regression(self) -> bool:
@@ -154,11 +154,16 @@ class Predictor:
         return None if sigmoid is None else probabilities(decision_values, sigmoid)
 
     def predict_text(
-        self, chunks: Iterable[bytes], limits: Limits | None = None, options: InputOptions | None = None
+        self,
+        chunks: Iterable[bytes],
+        limits: Limits | None = None,
+        options: InputOptions | None = None,
+        parsers: Mapping[str, ParserMaker] = FORMATS | OF_PROGRAMS,
     ) -> Iterator[Prediction]:
         """Predict text, in chunks of any size, plain or compressed, a batch at a time. InputError at its first fault.
 
         options  how to read it, in one of FORMATS; by default in `text_format`
+        parsers  makes the parser of each format
         """
         limits = limits or Limits(max_features=MOST_FEATURES)
         options, text = options or InputOptions(self.text_format), decompressed(chunks, limits)
@@ -168,8 +173,8 @@ class Predictor:
         is_numbered = options.format in ("libsvm", "npz")
         numbering = self.numbering(options.index_base if is_numbered else "auto")
         options = self._as_trained(options, numbering)
-        self._check_kind(options.format)
-        parser = (FORMATS | OF_PROGRAMS)[options.format](options, limits, self.classes)
+        check_kind(self.input, options.format)
+        parser = parsers[options.format](options, limits, self.classes)
         unknown = 0
         for rows in parser.parse_chunks(text):
             if not isinstance(parser, TableToPredict):
@@ -199,13 +204,6 @@ class Predictor:
         for prediction in self.predictions(table.rows):
             yield replace(prediction, unknown_features=prediction.unknown_features + unknown, match=table.match)
             unknown = 0
-
-    def _check_kind(self, format_: str) -> None:
-        if is_of_strings(self.input):
-            if format_ == "libsvm":
-                raise InputError("input_mismatch", "the model takes strings of bases", hint="send FASTA")
-        elif format_ == "fasta":
-            raise InputError("input_mismatch", "the model takes no strings", hint="send rows as it was trained on")
 
     def predict_documents(self, documents: Sequence[str]) -> Iterator[Prediction]:
         """Predict documents, a batch at a time. InputError no_documents, or a fault: its `line` counts documents."""

@@ -1,18 +1,21 @@
-"""The text formats of rows to predict, with their parsers."""
+"""The formats of rows to predict, with their parsers."""
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers import Parser
+from streamsvm.reader.parsers.beside import Beside
 from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from streamsvm.reader.parsers.matrices.npz import NpzParser
 from streamsvm.reader.parsers.sniff import NPZ, PARQUET, has_pairs, recognise
 from streamsvm.reader.parsers.strings.fasta import FastaParser
+from streamsvm.reader.parsers.strings.strings import is_of_strings
 from streamsvm.reader.parsers.tables.csv_to_predict import CsvToPredict
 from streamsvm.reader.parsers.text.parser import TextParser
 from streamsvm.reader.parsers.text.table import TextTableParser
@@ -37,35 +40,80 @@ def format_of_head(head: bytes, usual: str) -> str:
     return "csv" if usual == "libsvm" and recognise(head) == "csv" else usual
 
 
-def _table(options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
+def text_format_of(input: dict[str, Any] | None) -> str:
+    """The default format of text to predict with a model with this `input`; "auto" tells CSV from LIBSVM text."""
+    if input is None:
+        return "libsvm"
+    if "columns" in input and not input["categorical"]:
+        return "auto"
+    return input["format"] if input["format"] in TEXT_FORMATS else "csv"
+
+
+def check_kind(input: dict[str, Any] | None, format_: str) -> None:
+    """Raise InputError input_mismatch if a model with this `input` cannot take rows of this format."""
+    if is_of_strings(input):
+        if format_ == "libsvm":
+            raise InputError("input_mismatch", "the model takes strings of bases", hint="send FASTA")
+    elif format_ == "fasta":
+        raise InputError("input_mismatch", "the model takes no strings", hint="send rows as it was trained on")
+
+
+def table_parser(
+    options: InputOptions, limits: Limits, classes: Sequence[Label], beside: Beside | None = None
+) -> Parser:
+    """The parser of CSV or TSV to predict; `beside` takes further columns."""
     if options.text_column is not None:
-        return TextTableParser(options, limits, labelled=False)
-    return CsvToPredict(options, limits, classes)
+        parser = TextTableParser(options, limits, labelled=False)
+        parser.beside = beside or Beside()
+        return parser
+    return CsvToPredict(options, limits, classes, beside)
+
+
+def arrow_parser(
+    options: InputOptions,
+    limits: Limits,
+    classes: Sequence[Label],
+    read: Callable[[Iterable[bytes]], Iterator[Any]],
+    beside: Beside | None = None,
+    first_row: int = 1,
+) -> Parser:
+    """The parser of tables that `read` makes, which puts further columns into `beside`.
+
+    first_row  number of the first row, for faults
+    """
+    # pyarrow is an extra, and slow to import.
+    from streamsvm.reader.parsers.tables.arrow_to_predict import ArrowToPredict  # noqa: PLC0415
+    from streamsvm.reader.parsers.text.parquet import TextArrowToPredict  # noqa: PLC0415
+
+    if options.text_column is not None:
+        parser: Any = TextArrowToPredict(options, limits, read)
+    else:
+        parser = ArrowToPredict(options, limits, read, classes, beside)
+    parser.first_row = first_row
+    return parser
 
 
 def _arrow(options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
-    # pyarrow is an extra, and slow to import.
     from streamsvm.reader.parsers.tables.arrow import arrow_tables  # noqa: PLC0415
-    from streamsvm.reader.parsers.tables.arrow_to_predict import ArrowToPredict  # noqa: PLC0415
 
-    return ArrowToPredict(options, limits, arrow_tables, classes)
+    return arrow_parser(options, limits, classes, arrow_tables)
 
 
 def _parquet(options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
     try:
-        from streamsvm.reader.parsers.tables.arrow_to_predict import ArrowToPredict  # noqa: PLC0415
         from streamsvm.reader.parsers.tables.parquet import parquet_tables  # noqa: PLC0415
     except ModuleNotFoundError:
         raise InputError("not_installed", "reading Parquet needs pyarrow") from None
     tables = partial(parquet_tables, scratch=Path(tempfile.gettempdir()), limits=limits)
-    return ArrowToPredict(options, limits, tables, classes)
+    return arrow_parser(options, limits, classes, tables)
 
 
 # format -> a function that makes its parser; the labels are the model's classes.
-FORMATS: dict[str, Callable[[InputOptions, Limits, Sequence[Label]], Parser]] = {
+ParserMaker = Callable[[InputOptions, Limits, Sequence[Label]], Parser]
+FORMATS: dict[str, ParserMaker] = {
     "libsvm": lambda options, limits, _: LibsvmParser(options.index_base, limits, weighted=False),
-    "csv": _table,
-    "tsv": _table,
+    "csv": table_parser,
+    "tsv": table_parser,
     "parquet": _parquet,
     "npz": lambda options, limits, _: NpzParser(options, limits, Path(tempfile.gettempdir()), labelled=False),
     "fasta": lambda options, limits, _: FastaParser(options, limits, labelled=False),
@@ -73,4 +121,4 @@ FORMATS: dict[str, Callable[[InputOptions, Limits, Sequence[Label]], Parser]] = 
 }
 TEXT_FORMATS = FORMATS.keys() - {"parquet", "npz"}
 # Formats that programs on this machine write for each other.
-OF_PROGRAMS: dict[str, Callable[[InputOptions, Limits, Sequence[Label]], Parser]] = {"arrow": _arrow}
+OF_PROGRAMS: dict[str, ParserMaker] = {"arrow": _arrow}

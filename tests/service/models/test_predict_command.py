@@ -8,6 +8,7 @@ import pytest
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.parsers.tables.column_match import named_numbers
 from streamsvm.service.commands.predict import add_arguments, run
+from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.service.models.formats import format_of, formats_for
 from streamsvm.storage.models.model_file import Model
@@ -58,6 +59,22 @@ BINARY = Model(np.array([1.0, -1.0]), (1.0, -1.0), 1)
 
 
 BY_PLACE = "columns were matched by their places, because the model has no names of columns\n"
+
+
+def test_a_name_that_ends_in_a_format_gets_columns(predict, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = Model(
+        np.array([2.0, 1.0]), (1.0, 0.0), 1, about={"input": {**named_numbers(["a", "b"]), "has_names": True}}
+    )
+    text = "id,a,b,y\nx,1,0,1\ny,0,-1,1\n"
+    lines, said = predict(model, "a.npz", "-o", "out.csv", "--keep", "id", "--decision-values", rows="r.csv", text=text)
+    assert (tmp_path / "out.csv").read_text() == "id,label,decision_value\nx,1,2.0\ny,0,-1.0\n"
+    assert (lines, said) == ([], "2 rows predicted\naccuracy 50.0000% (1/2)\n")
+    assert not list(tmp_path.glob(".out*"))
+    with pytest.raises(ServiceError, match="probabilities"):
+        predict(model, "a.npz", "-o", "out.csv", "--probabilities", rows="r.csv", text=text)
+    with pytest.raises(ServiceError, match="format"):
+        predict(model, "a.npz", "--keep", "id", rows="r.csv", text=text)
 
 
 def test_a_table_is_known_by_its_name(predict):

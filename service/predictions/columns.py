@@ -1,0 +1,64 @@
+"""The columns of predictions: names, and arrays of a batch."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from streamsvm.reader.parsers.beside import Column
+from streamsvm.service.models.predicting.answers import shown_label
+from streamsvm.service.models.predicting.predictor import Prediction, Predictor
+from streamsvm.storage.rows.csr import Array
+
+
+class Batch(NamedTuple):
+    """Predictions of some rows.
+
+    kept     columns of the input, (n,) each
+    outputs  (n,), or (n, n_classes) with a number for each of the model's labels
+    """
+
+    kept: list[Column]
+    outputs: list[Array]
+
+
+class Columns:
+    """The columns that a prediction of files writes.
+
+    kept        names of the columns of the input, in the order wanted; one that has the name of an output gets input_
+                before it
+    kept_types  Arrow's types of them; None: they are texts
+    outputs     what is predicted, see `Request`
+    """
+
+    def __init__(
+        self, predictor: Predictor, keep: Sequence[str], kept_types: list[Any] | None, outputs: Sequence[str]
+    ) -> None:
+        self.predictor = predictor
+        self.outputs = list(outputs)
+        taken = {*self.outputs, *self.output_names()}
+        self.kept = [f"input_{name}" if name in taken else name for name in keep]
+        self.kept_types = kept_types
+
+    def output_names(self) -> list[str]:
+        """Names of the outputs in a table, where each label has a column: probability_1, probability_2."""
+        return [name for output in self.outputs for name in self._flat(output)]
+
+    def batch(self, prediction: Prediction, kept: list[Column]) -> Batch:
+        """The columns of a batch."""
+        return Batch(kept, [self._values(output, prediction) for output in self.outputs])
+
+    def flat(self, batch: Batch) -> list[Array]:
+        """The outputs of a batch in the order of `output_names`, (n,) each."""
+        return [column for each in batch.outputs for column in ([each] if each.ndim == 1 else each.T)]
+
+    def _flat(self, output: str) -> list[str]:
+        is_wide = output == "probability" or (output == "decision_value" and self.predictor.n_values)
+        return [f"{output}_{shown_label(label)}" for label in self.predictor.classes] if is_wide else [output]
+
+    def _values(self, output: str, prediction: Prediction) -> Array:
+        if output == "label":
+            return prediction.labels
+        if output == "probability":
+            values = self.predictor.probabilities(prediction.decision_values)
+            assert values is not None
+            return values
+        return prediction.decision_values

@@ -1,0 +1,70 @@
+"""Counts what a prediction of files came to: rows, features that the model does not know, and how labels compare."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from streamsvm.reader.parsers.tables.column_match import shown
+from streamsvm.service.models.predicting.predictor import Prediction, Predictor
+from streamsvm.storage.rows.csr import Array
+
+
+@dataclass
+class Figures:
+    """
+    rows              predicted
+    unknown_features  stored values of features that the model does not know
+    judged, right     rows that have a label of the model's kind in the input; those predicted as it is
+    squares           sum of the squared errors of the judged rows, in regression
+    unknown_columns   number of columns of a table that the model does not have; unknown_names shows the first ones
+    passed_names      whether columns were matched by place though they have names, since the model knows none
+    """
+
+    rows: int = 0
+    unknown_features: int = 0
+    judged: int = 0
+    right: int = 0
+    squares: float = 0.0
+    unknown_columns: int = 0
+    unknown_names: str = ""
+    passed_names: bool = False
+
+    def add(self, prediction: Prediction) -> None:
+        """Count a batch."""
+        labels, expected = prediction.labels, prediction.expected
+        self.rows += len(labels)
+        self.unknown_features += prediction.unknown_features
+        if (match := prediction.match) is not None:
+            self.unknown_columns, self.passed_names = len(match.unknown), match.passed_names
+            self.unknown_names = shown(match.unknown)
+        if labels.dtype.kind != expected.dtype.kind or _are_missing(expected).any():
+            return
+        self.judged += len(labels)
+        self.right += int((labels == expected).sum())
+        if labels.dtype.kind == "f":
+            self.squares += float(((labels - expected) ** 2).sum())
+
+    def add_all(self, other: dict[str, Any]) -> None:
+        """Count another Figures, given as JSON."""
+        for name in ("rows", "unknown_features", "judged", "right", "squares"):
+            setattr(self, name, getattr(self, name) + other[name])
+        if other["unknown_columns"] >= self.unknown_columns:
+            self.unknown_columns, self.unknown_names = other["unknown_columns"], other["unknown_names"]
+        self.passed_names |= other["passed_names"]
+
+    def described(self) -> dict[str, Any]:
+        """The figures as JSON."""
+        return asdict(self)
+
+    def summary(self, predictor: Predictor) -> str | None:
+        """The accuracy or mean squared error; None if no row has a label of the model's kind."""
+        if not self.judged:
+            return None
+        if predictor.is_regression:
+            return f"mean squared error {self.squares / self.judged:.6g}"
+        return f"accuracy {self.right / self.judged:.4%} ({self.right}/{self.judged})"
+
+
+def _are_missing(labels: Array) -> Array:
+    return np.isnan(labels) if labels.dtype.kind == "f" else labels == ""

@@ -1,0 +1,73 @@
+"""Predicts the rows of a unit, a batch at a time, each with the columns that are kept beside it."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import chain
+from typing import Any
+
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.inputs import FileRange
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers import Parser
+from streamsvm.reader.parsers.beside import Beside, Column
+from streamsvm.reader.sources.fetch import LinesOfRange, read_stripes
+from streamsvm.reader.sources.stripes import Stripe
+from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Prediction, Predictor
+from streamsvm.service.models.predicting.rows_read import FORMATS, ParserMaker, arrow_parser, table_parser
+from streamsvm.service.predictions.units import Unit
+from streamsvm.storage.models.model_file import Label
+
+_PIECE_BYTES = 4 << 20
+_LIMITS = Limits(max_features=MOST_FEATURES)
+
+
+def predictions_of(predictor: Predictor, unit: Unit, keep: Sequence[str]) -> Iterator[tuple[Prediction, list[Column]]]:
+    """Yield the predictions of a unit's rows in order, with the columns to keep; nothing if it has no row.
+
+    Raises InputError, with the file and the place in it.
+    """
+    beside, has_rows = Beside(keep), False
+    parsers, with_place = _parsers(unit, beside), FileRange(unit.file.url, iter(())).placed
+    with closing(read_stripes(_stripes(unit), threads=1, piece_bytes=_PIECE_BYTES)) as stripes:  # type: ignore[type-var]
+        pieces = next((pieces for _, pieces in stripes), ())
+        if isinstance(pieces, LinesOfRange) and unit.start:
+            with_place = FileRange(unit.file.url, iter(()), partial(_offset, pieces, len(unit.header))).placed
+            pieces = chain([unit.header] if unit.header else [], pieces)
+        try:
+            for prediction in predictor.predict_text(pieces, _LIMITS, unit.options, parsers):
+                has_rows = True
+                yield prediction, beside.take(len(prediction.labels))
+        except InputError as error:
+            if error.code == "no_rows" and not has_rows:
+                return
+            raise with_place(error) from error.__cause__
+
+
+def _offset(lines: LinesOfRange, header: int) -> int:
+    return lines.first - header
+
+
+def _stripes(unit: Unit) -> list[Stripe]:
+    """The range of bytes to read; none of Parquet, whose parser opens the file."""
+    return [] if unit.options.format == "parquet" else [Stripe(unit.file, unit.start, unit.stop)]
+
+
+def _parsers(unit: Unit, beside: Beside) -> dict[str, ParserMaker]:
+    if unit.options.format == "parquet":
+        from streamsvm.service.predictions.parquet_units import read_row_groups  # noqa: PLC0415
+
+        read = partial(read_row_groups, unit.file, unit.start, unit.stop, beside)
+        return {"parquet": _with_tables(read, beside, unit.first_row)}
+    if unit.options.format in ("csv", "tsv"):
+        return {unit.options.format: partial(_table, beside)}
+    return FORMATS
+
+
+def _with_tables(read: Callable[[Iterable[bytes]], Iterator[Any]], beside: Beside, first_row: int) -> ParserMaker:
+    return lambda options, limits, classes: arrow_parser(options, limits, classes, read, beside, first_row)
+
+
+def _table(beside: Beside, options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
+    return table_parser(options, limits, classes, beside)

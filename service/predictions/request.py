@@ -1,0 +1,64 @@
+"""What a prediction of files is asked to do."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any
+
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.predicting.predictor import Predictor
+
+OUTPUTS = ("label", "decision_value", "probability")
+# ending of a destination -> format of the predictions
+ENDINGS = {".csv": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".parquet": "parquet"}
+FORMATS = ("csv", "ndjson", "parquet")
+
+
+@dataclass(frozen=True)
+class Request:
+    """The predictions of a model for the rows of files.
+
+    sources  paths, URLs and patterns; the rows of files follow each other, those of a pattern by name
+    options  how the files are read; format "auto": by name, else by content
+    format   of the predictions, one of FORMATS
+    keep     names or numbers of columns of the input that are written before the predictions
+    outputs  what is predicted, of OUTPUTS in this order; regression has `value` alone
+    """
+
+    sources: Sequence[str]
+    format: str
+    options: InputOptions = field(default_factory=InputOptions)
+    keep: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = OUTPUTS[:2]
+
+
+def format_of_destination(destination: str, format_: str | None = None) -> str:
+    """The format of predictions: the one named, else by the ending. Raises ServiceError unknown_format."""
+    found = format_ or ENDINGS.get(PurePath(destination).suffix.lower())
+    if found not in FORMATS:
+        hint = f"Let it end in {', '.join(ENDINGS)}, or set format."
+        raise ServiceError("unknown_format", "the destination's name does not say the format", hint)
+    return found
+
+
+def outputs_of(predictor: Predictor, wanted: Sequence[str] | None) -> tuple[str, ...]:
+    """The outputs wanted, in the order of OUTPUTS; None: all that the model has.
+
+    Raises ServiceError no_probabilities, unknown_output.
+    """
+    if wanted is not None and not set(wanted) <= set(OUTPUTS):
+        raise ServiceError("unknown_output", "there is no such output", f"Outputs are {', '.join(OUTPUTS)}.")
+    if predictor.is_regression:
+        return ("value",)
+    if wanted is None:
+        return OUTPUTS if predictor.has_probabilities else OUTPUTS[:2]
+    if "probability" in wanted and not predictor.has_probabilities:
+        raise ServiceError("no_probabilities", "the model has no probabilities", "Leave probability out of outputs.")
+    return tuple(each for each in OUTPUTS if each in wanted) or OUTPUTS[:1]
+
+
+def described(request: Request) -> dict[str, Any]:
+    """The request as JSON, to see whether a later one asks for the same."""
+    options = {name: getattr(request.options, name) for name in sorted(request.options.given)}
+    return {"format": request.format, "options": options, "keep": list(request.keep), "outputs": list(request.outputs)}

@@ -1,0 +1,184 @@
+"""Cuts files into units, which threads predict on their own: ranges of lines, row groups of Parquet, or whole files.
+
+Units depend on the files and options alone, so that a prediction that goes on after a kill has the same ones.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.decompress import MAGIC_BYTES, decompressed, is_compressed
+from streamsvm.reader.ingest.range_boundaries import first_line
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import IndexBase, InputOptions
+from streamsvm.reader.parsers import Parser
+from streamsvm.reader.parsers.beside import Beside
+from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
+from streamsvm.reader.parsers.sniff import PEEK_BYTES
+from streamsvm.reader.parsers.tables.csv_to_predict import CsvToPredict
+from streamsvm.reader.sources.fetch import read_range
+from streamsvm.reader.sources.files import SourceFile
+from streamsvm.reader.sources.pieces import read_bytes
+from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Predictor
+from streamsvm.service.models.predicting.rows_read import format_of_head, format_of_name, table_parser
+from streamsvm.storage.models.model_file import Label
+
+UNIT_BYTES = 32 << 20  # of text
+UNIT_ROWS = 1 << 18  # of Parquet, at least, unless a file has fewer
+_LINES = ("libsvm", "csv", "tsv", "text")
+_WITH_COLUMNS = ("csv", "tsv", "parquet")
+_OPENED_AT_ONCE = 8
+_HEAD_BYTES = 4 << 20  # read of a text to settle how ranges of its lines are read
+_REMARK = re.compile(rb'#|"?sep=', re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A part of a file.
+
+    options      how it is read; the format is known
+    start, stop  bytes of a text, in which the unit's lines begin; row groups of Parquet
+    size         in bytes, for the progress
+    header       the line of names of a table in text, which the unit reads before its lines unless it begins the file
+    first_row    number of the unit's first row in a Parquet file, from 1
+    """
+
+    file: SourceFile
+    options: InputOptions
+    start: int
+    stop: int
+    size: int
+    header: bytes = b""
+    first_row: int = 1
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the unit is a whole file that is read from front to back."""
+        return self.options.format != "parquet" and (self.start, self.stop) == (0, self.file.size)
+
+    def described(self) -> list[Any]:
+        """The unit as JSON, to see whether it is still the same."""
+        return [self.file.url, self.file.size, self.file.version, self.options.format, self.start, self.stop]
+
+
+def units_of(
+    predictor: Predictor, files: Sequence[SourceFile], options: InputOptions, keep: Sequence[str], unit_bytes: int
+) -> list[Unit]:
+    """The units of all files, in the order of their rows. Raises InputError, with the name of its file."""
+    with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
+        of_files = pool.map(partial(_units_of_file, predictor, options, tuple(keep), unit_bytes), files)
+        return [unit for units in of_files for unit in units]
+
+
+def kept_types(files: Sequence[Unit], keep: Sequence[str]) -> list[Any] | None:
+    """Arrow's types of the columns to keep, as the first file has them; None if it is no Parquet: they are texts."""
+    if not files or files[0].options.format != "parquet":
+        return None
+    from streamsvm.service.predictions.parquet_units import types_of  # noqa: PLC0415 - needs the extra pyarrow
+
+    return types_of(files[0].file, keep)
+
+
+def _units_of_file(
+    predictor: Predictor, options: InputOptions, keep: tuple[str, ...], unit_bytes: int, file: SourceFile
+) -> list[Unit]:
+    try:
+        return list(_cut(predictor, options, keep, unit_bytes, file)) if file.size else []
+    except InputError as error:
+        error.file = error.file or file.url
+        raise
+
+
+def _cut(
+    predictor: Predictor, options: InputOptions, keep: tuple[str, ...], unit_bytes: int, file: SourceFile
+) -> Iterator[Unit]:
+    options = _settled_format(predictor, options, file)
+    if keep and options.format not in _WITH_COLUMNS:
+        raise InputError("keep_no_columns", f"{options.format} has no columns that can be kept")
+    if options.format == "parquet":
+        try:
+            from streamsvm.service.predictions.parquet_units import row_group_units  # noqa: PLC0415
+        except ModuleNotFoundError:
+            raise InputError("not_installed", "reading Parquet needs pyarrow") from None
+        yield from (Unit(file, options, *each) for each in row_group_units(file, UNIT_ROWS, keep))
+        return
+    settled = options, b""
+    if file.size > unit_bytes and options.format in _LINES:
+        cut = _lines_settled(predictor, options, keep, file)
+        settled, unit_bytes = (settled, file.size) if cut is None else (cut, unit_bytes)
+    else:
+        unit_bytes = file.size
+    for start in range(0, file.size, unit_bytes):
+        stop = min(start + unit_bytes, file.size)
+        yield Unit(file, settled[0], start, stop, stop - start, settled[1])
+
+
+def _settled_format(predictor: Predictor, options: InputOptions, file: SourceFile) -> InputOptions:
+    """The options with the file's format, and the first column of a matrix as the first feature."""
+    format_ = options.format if options.format != "auto" else format_of_name(Path(file.url), "auto")
+    if format_ == "auto":
+        format_ = format_of_head(_head(file), predictor.text_format)
+    format_ = {"dna": "fasta"}.get(format_, format_)
+    return replace(options, format=format_, index_base=0 if format_ == "npz" else options.index_base)
+
+
+def _head(file: SourceFile, most: int = PEEK_BYTES) -> bytes:
+    """The first bytes of a file, decompressed; a fault in them is found when the file is read."""
+    head = b""
+    pieces = read_range(file, 0, min(file.size, most), threads=1, piece_bytes=most)
+    with closing(pieces), suppress(InputError):  # type: ignore[type-var]
+        for piece in decompressed(pieces, Limits(max_features=MOST_FEATURES)):
+            head += piece
+            if len(head) >= most:
+                break
+    return head
+
+
+def _lines_settled(
+    predictor: Predictor, options: InputOptions, keep: tuple[str, ...], file: SourceFile
+) -> tuple[InputOptions, bytes] | None:
+    """The options and the line of names for ranges of a file's lines; None if the file must be read as a whole."""
+    head = _head(file, _HEAD_BYTES)
+    lines = head[: head.rfind(b"\n") + 1]
+    if not lines or is_compressed(read_bytes(file, 0, min(file.size, MAGIC_BYTES))):
+        return None
+    if options.format == "libsvm":
+        base = _settled_base(predictor, options, lines)
+        return None if base is None else (replace(options, index_base=base), b"")
+    if options.format == "text":
+        return options, b""
+    return _settled_table(predictor, options, keep, lines)
+
+
+def _settled_base(predictor: Predictor, options: InputOptions, lines: bytes) -> IndexBase | None:
+    """The number of the first feature in LIBSVM text that begins with these lines; None if they do not show it."""
+    numbering = predictor.numbering(options.index_base)
+    for rows in LibsvmParser(numbering.base, Limits(max_features=MOST_FEATURES), weighted=False).parse_chunks([lines]):
+        numbering.as_model(rows)
+    return numbering.settled
+
+
+def _settled_table(
+    predictor: Predictor, options: InputOptions, keep: tuple[str, ...], lines: bytes
+) -> tuple[InputOptions, bytes] | None:
+    """See `_lines_settled`. Lines before the names, and documents in quotes over several lines, forbid ranges."""
+    parsers: list[Parser] = []
+
+    def make(options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
+        parsers.append(table_parser(options, limits, classes, Beside(keep)))
+        return parsers[-1]
+
+    next(predictor.predict_text([lines], options=options, parsers={options.format: make}), None)
+    (parser,) = parsers
+    first = first_line(iter([lines]), len(lines))
+    if not isinstance(parser, CsvToPredict) or parser.delimiter is None or _REMARK.match(first):
+        return None
+    delimiter = options.delimiter if options.format == "tsv" else parser.delimiter
+    settled = replace(options, header="yes" if parser.has_names else "no", delimiter=delimiter)
+    return settled, first if parser.has_names else b""

@@ -1,0 +1,118 @@
+"""Writes predictions as CSV, NDJSON or Parquet: pieces, each of a unit's rows, and the file that joins them.
+
+The file does not depend on the order in which pieces were made, nor on how many threads made them.
+"""
+
+import csv
+import io
+import json
+import math
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from streamsvm.service.models.predicting.answers import shown_label
+from streamsvm.service.predictions.columns import Batch, Columns
+from streamsvm.storage.rows.csr import Array
+
+
+class Writer(Protocol):
+    """Writes predictions in one format."""
+
+    def write_piece(self, file: IO[bytes], batches: Iterable[Batch]) -> None:
+        """Write the batches of a unit."""
+
+    def join(self, pieces: Sequence[Path], file: IO[bytes]) -> None:
+        """Write the whole file of these pieces."""
+
+
+class CsvWriter:
+    """A line of names, then a line for each row. A missing value is an empty field."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+
+    def write_piece(self, file: IO[bytes], batches: Iterable[Batch]) -> None:
+        """See `Writer`: lines without names."""
+        for batch in batches:
+            kept = [_texts(column) for column in batch.kept]
+            named = zip(self._columns.output_names(), self._columns.flat(batch), strict=True)
+            outputs = [_labels(column) if name == "label" else column.tolist() for name, column in named]
+            file.write(_lines(zip(*kept, *outputs, strict=True)))
+
+    def join(self, pieces: Sequence[Path], file: IO[bytes]) -> None:
+        """See `Writer`."""
+        file.write(_lines([[*self._columns.kept, *self._columns.output_names()]]))
+        _append(pieces, file)
+
+
+class NdjsonWriter:
+    """An object for each row, as predictions of a request have it, with the columns of the input before."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        names = [*columns.kept, *columns.outputs]
+        self._row = "{" + ",".join(json.dumps(name).replace("%", "%%") + ":%s" for name in names) + "}\n"
+
+    def write_piece(self, file: IO[bytes], batches: Iterable[Batch]) -> None:
+        """See `Writer`."""
+        for batch in batches:
+            kept = [[json.dumps(value, default=str) for value in _plain(column)] for column in batch.kept]
+            outputs = [_json(column) for column in batch.outputs]
+            file.write("".join(self._row % row for row in zip(*kept, *outputs, strict=True)).encode())
+
+    def join(self, pieces: Sequence[Path], file: IO[bytes]) -> None:
+        """See `Writer`."""
+        _append(pieces, file)
+
+
+def _parquet(columns: Columns) -> Writer:
+    from streamsvm.service.predictions.parquet_writer import ParquetWriter  # noqa: PLC0415 - needs an extra
+
+    return ParquetWriter(columns)
+
+
+# format -> a function that makes its writer
+WRITERS: dict[str, Callable[[Columns], Writer]] = {"csv": CsvWriter, "ndjson": NdjsonWriter, "parquet": _parquet}
+
+
+def _append(pieces: Sequence[Path], file: IO[bytes]) -> None:
+    for path in pieces:
+        with path.open("rb") as piece:
+            shutil.copyfileobj(piece, file, 1 << 20)
+
+
+def _lines(rows: Iterable[Iterable[Any]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
+
+
+def _plain(column: Any) -> list[Any]:
+    return column if isinstance(column, list) else column.to_pylist()
+
+
+def _texts(column: Any) -> list[Any]:
+    values = _plain(column)
+    return [value.decode(errors="replace") if isinstance(value, bytes) else value for value in values]
+
+
+def _labels(column: Array) -> list[str]:
+    """Labels as people write them: whole numbers have no point."""
+    values = column.tolist()
+    shown = {label: shown_label(label) for label in set(values)}
+    return [shown[label] for label in values]
+
+
+def _json(column: Array) -> Iterator[str]:
+    """Each value, or row of values, as JSON; a sum that is infinite becomes null."""
+    if column.ndim == 2:
+        return (f"[{','.join(map(_number, row))}]" for row in column.tolist())
+    if column.dtype.kind == "f":
+        return map(_number, column.tolist())
+    return map(json.dumps, column.tolist())
+
+
+def _number(value: float) -> str:
+    return repr(value) if math.isfinite(value) else "null"

@@ -1,0 +1,269 @@
+"""Predictions of files against numpy: formats, ranges of files, columns that are kept, faults, and kills."""
+
+import csv
+import gzip
+import json
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import pyarrow
+import pyarrow.csv
+import pytest
+from pyarrow import parquet
+
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.tables.column_match import named_numbers
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.service.predictions.engine import Engine, Progress, Stopped
+from streamsvm.service.predictions.request import Request, format_of_destination, outputs_of
+from streamsvm.storage.models.model_file import Model
+
+NAMES = ["a", "b", "c"]
+W = np.array([1.5, -0.25, 2.0])
+N_ROWS = 1000
+SMALL = 1 << 12  # bytes of a unit: dozens of them
+LINEAR = Model(W, (1.0, -1.0), 1, about={"input": {**named_numbers(NAMES), "has_names": True, "format": "csv"}})
+
+
+def table(n_rows: int = N_ROWS, seed: int = 0) -> pyarrow.Table:
+    """Rows whose values fit float32, so that decision values are exact."""
+    rng = np.random.default_rng(seed)
+    columns = {name: rng.integers(-1000, 1000, n_rows) / 8 for name in NAMES}
+    ids = pyarrow.array([f"row {seed} é, {k}" for k in range(n_rows)])
+    return pyarrow.table({"id": ids, **columns, "day": pyarrow.array(range(n_rows), pyarrow.date32())})
+
+
+def decisions(rows: pyarrow.Table) -> np.ndarray:
+    return np.column_stack([rows[name].to_numpy() for name in NAMES]) @ W
+
+
+def run(tmp_path: Path, name: str, *sources: Path | str, model: Model = LINEAR, **more) -> Path:
+    """Predict sources into a file of this name; returns its path."""
+    options = {key: more.pop(key) for key in ("unit_bytes", "threads", "progress") if key in more}
+    predictor = Predictor(model)
+    more.setdefault("outputs", outputs_of(predictor, None))
+    request = Request(list(map(str, sources)), format_of_destination(name), **more)
+    Engine(predictor, request, tmp_path / "pieces", **{"unit_bytes": SMALL, **options}).run(str(tmp_path / name))
+    assert not (tmp_path / "pieces").exists()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+    return tmp_path / name
+
+
+@pytest.fixture
+def written(tmp_path) -> dict[str, Path]:
+    """The rows of `table()` as files of each format with columns."""
+    rows, files = table(), {name: tmp_path / f"rows.{name}" for name in ("csv", "tsv", "parquet", "csv.gz")}
+    pyarrow.csv.write_csv(rows, files["csv"])
+    pyarrow.csv.write_csv(rows, files["tsv"], pyarrow.csv.WriteOptions(delimiter="\t"))
+    parquet.write_table(rows, files["parquet"], row_group_size=90)
+    files["csv.gz"].write_bytes(gzip.compress(files["csv"].read_bytes()))
+    return files
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "csv.gz"])
+def test_tables_become_parquet(tmp_path, written, kind, monkeypatch):
+    monkeypatch.setattr("streamsvm.service.predictions.units.UNIT_ROWS", 100)
+    found = parquet.read_table(run(tmp_path, "out.parquet", written[kind], keep=("id", "day")))
+    assert found.column_names == ["id", "day", "label", "decision_value"]
+    rows = table()
+    assert found["id"].to_pylist() == rows["id"].to_pylist()
+    assert list(map(str, found["day"].to_pylist())) == list(map(str, rows["day"].to_pylist()))
+    assert found["decision_value"].to_numpy().tolist() == decisions(rows).tolist()
+    assert found["label"].to_numpy().tolist() == np.where(decisions(rows) > 0, 1.0, -1.0).tolist()
+    if kind == "parquet":
+        assert found.schema.field("day").type == pyarrow.date32()
+
+
+def test_predictions_become_csv_and_ndjson(tmp_path, written):
+    with run(tmp_path, "out.csv", written["parquet"], keep=("id",)).open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    objects = list(map(json.loads, run(tmp_path, "out.ndjson", written["csv"], keep=("id",)).read_text().splitlines()))
+    assert [line["id"] for line in lines] == [each["id"] for each in objects] == table()["id"].to_pylist()
+    expected = decisions(table()).tolist()
+    assert [float(line["decision_value"]) for line in lines] == [each["decision_value"] for each in objects] == expected
+    assert {line["label"] for line in lines} == {"1", "-1"} and {each["label"] for each in objects} == {1.0, -1.0}
+
+
+def test_files_of_a_pattern_follow_each_other_by_name(tmp_path):
+    parts = [table(300, seed) for seed in range(3)]
+    for number, part in enumerate(parts):
+        parquet.write_table(
+            part if number != 1 else part.select(["c", "a", "id", "b"]), tmp_path / f"part-{number}.parquet"
+        )
+    parquet.write_table(table(0), tmp_path / "part-9.parquet")
+    found = parquet.read_table(run(tmp_path, "out.parquet", tmp_path / "part-*.parquet", keep=("id",)))
+    assert found["id"].to_pylist() == [each for part in parts for each in part["id"].to_pylist()]
+    assert found["decision_value"].to_numpy().tolist() == np.concatenate([*map(decisions, parts)]).tolist()
+
+
+@pytest.mark.parametrize("base", [0, 1])
+def test_ranges_of_libsvm_text_are_numbered_alike(tmp_path, base):
+    """A range whose rows do not show the first number takes it from the beginning of the file."""
+    model = Model(W, (1.0, -1.0), 0)
+    lines = [f"1 {base}:1 {base + 1}:2\n"] + [f"-1 1:{k} 2:0.5\n" for k in range(2000)]
+    (tmp_path / "rows.svm").write_text("".join(lines))
+    small, large = (
+        run(tmp_path, "out.csv", tmp_path / "rows.svm", model=model, unit_bytes=size,
+            options=InputOptions(index_base=1 if base else "auto")).read_bytes()
+        for size in (SMALL, 1 << 30)
+    )  # fmt: skip
+    assert small == large and small.count(b"\n") == len(lines) + 1
+    assert float(small.splitlines()[1].split(b",")[1]) == W[0] + 2 * W[1]
+
+
+def test_a_table_without_names_is_cut_too(tmp_path):
+    rows = table()
+    with (tmp_path / "rows.csv").open("wb") as file:
+        pyarrow.csv.write_csv(rows, file, pyarrow.csv.WriteOptions(include_header=False, delimiter=";"))
+    model = Model(W, (1.0, -1.0), 1)
+    out = run(
+        tmp_path, "out.csv", tmp_path / "rows.csv", model=model, keep=("1", "-1"), options=InputOptions(header="no")
+    )
+    found = pyarrow.csv.read_csv(out)
+    assert found.column_names == ["1", "-1", "label", "decision_value"]
+    assert found["1"].to_pylist() == rows["id"].to_pylist()
+    assert found["decision_value"].to_numpy().tolist() == decisions(rows).tolist()
+
+
+def test_classes_and_probabilities_have_columns(tmp_path, written):
+    w = np.array([[1.0, 0, 0], [0, 1.0, 0], [0, 0, 1.0]])
+    model = Model(w, ("x", "y", "50%"), 1, about=LINEAR.about, sigmoid=((-1.0, 0.0),) * 3)
+    found = parquet.read_table(run(tmp_path, "out.parquet", written["csv"], model=model))
+    assert found.column_names[:2] == ["label", "decision_value_x"] and found.column_names[-1] == "probability_50%"
+    objects = list(map(json.loads, run(tmp_path, "out.ndjson", written["csv"], model=model).read_text().splitlines()))
+    assert objects[0]["decision_value"] == [found[f"decision_value_{label}"][0].as_py() for label in ("x", "y", "50%")]
+    assert [each["label"] for each in objects] == found["label"].to_pylist()
+    only = run(tmp_path, "out.csv", written["csv"], model=model, outputs=outputs_of(Predictor(model), ["label"]))
+    assert only.read_text().splitlines()[0] == "label"
+
+
+def test_a_column_with_the_name_of_an_output_is_told_apart(tmp_path):
+    rows = table().append_column("label", pyarrow.array(np.ones(N_ROWS)))
+    parquet.write_table(rows, tmp_path / "rows.parquet")
+    assert (
+        run(tmp_path, "o.csv", tmp_path / "rows.parquet", keep=("label",)).read_text().startswith("input_label,label,")
+    )
+
+
+def test_documents_in_parquet(tmp_path):
+    rng = np.random.default_rng(3)
+    input_ = {"format": "text", "n_features": 64, "analyzer": "word", "ngram_range": [1, 1], "alternate_sign": True,
+              "lowercase": True, "text_column": "words"}  # fmt: skip
+    model = Model(rng.standard_normal(64), (1.0, -1.0), 0, about={"input": input_})
+    words = [" ".join(rng.choice(["one", "two", "three", 'Four, "five"'], 5)) for _ in range(500)]
+    rows = pyarrow.table({"n": list(range(500)), "words": words})
+    parquet.write_table(rows, tmp_path / "rows.parquet")
+    pyarrow.csv.write_csv(rows, tmp_path / "rows.csv")
+    here, there = (
+        parquet.read_table(run(tmp_path, "out.parquet", tmp_path / f"rows.{kind}", model=model, keep=("n",)))
+        for kind in ("parquet", "csv")
+    )
+    assert here["n"].to_pylist() == list(map(int, there["n"].to_pylist())) == list(range(500))
+    expected = Predictor(model).document_values(words).tolist()
+    assert here["decision_value"].to_pylist() == there["decision_value"].to_pylist() == expected
+
+
+FAULTS = {
+    "no such column": ("rows.csv", {"keep": ("nothing",)}, InputError, "keep_missing"),
+    "no such column in Parquet": ("rows.parquet", {"keep": ("nothing",)}, InputError, "keep_missing"),
+    "a column the model needs": ("short.csv", {}, InputError, "column_missing"),
+    "no number": ("bad.csv", {}, InputError, "not_numeric"),
+    "no columns": ("rows.svm", {"keep": ("id",)}, InputError, "keep_no_columns"),
+    "no rows": ("empty.csv", {}, InputError, "no_rows"),
+    "no file": ("none.csv", {}, InputError, "source_not_found"),
+    "no folder": ("rows.csv", {"to": "none/out.csv"}, ServiceError, "destination_unwritable"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_nothing_stays_of_what_fails(tmp_path, written, fault):
+    name, more, error, code = FAULTS[fault]
+    lines = written["csv"].read_text().splitlines(keepends=True)
+    (tmp_path / "short.csv").write_text("a,b\n" + "1,2\n" * 3000)
+    (tmp_path / "bad.csv").write_text("".join([*lines, '"r",1,x,3,2020-01-01\n']))
+    (tmp_path / "empty.csv").write_text(lines[0])
+    (tmp_path / "rows.svm").write_text("1 1:1\n")
+    before = set(tmp_path.iterdir())
+    with pytest.raises(error) as raised:
+        run(tmp_path, more.pop("to", "out.csv") if "to" in more else "out.csv", tmp_path / name, **more)
+    assert raised.value.code == code
+    assert set(tmp_path.iterdir()) == before
+    if fault == "no number":
+        assert raised.value.file == str(tmp_path / name)
+        assert raised.value.byte == len("".join(lines).encode()) + len('"r",1,')
+
+
+def test_a_fault_in_parquet_names_its_row(tmp_path, monkeypatch):
+    monkeypatch.setattr("streamsvm.service.predictions.units.UNIT_ROWS", 100)
+    rows = table()
+    values = rows["b"].to_pylist()
+    values[777] = None
+    parquet.write_table(rows.set_column(2, "b", pyarrow.array(values)), tmp_path / "rows.parquet", row_group_size=100)
+    with pytest.raises(InputError, match="row 778, column 3"):
+        run(tmp_path, "out.csv", tmp_path / "rows.parquet")
+
+
+def test_what_is_stopped_goes_on_with_the_same_bytes(tmp_path, written):
+    expected = run(tmp_path, "whole.parquet", written["csv"], keep=("id",)).read_bytes()
+    request, made, engines = Request([str(written["csv"])], "parquet", keep=("id",)), [], []
+
+    def told(seen: Progress) -> None:
+        made.append(seen.rows)
+        if 100 * len(engines) ** 2 <= seen.rows < N_ROWS and len(engines) < 3:
+            engines[-1].stop()
+
+    for number in range(3):
+        engines.append(Engine(Predictor(LINEAR), request, tmp_path / "pieces", 1, told, SMALL))
+        with nullcontext() if number == 2 else pytest.raises(Stopped):
+            engines[-1].run(str(tmp_path / "out.parquet"))
+        assert (tmp_path / "out.parquet").exists() == (number == 2)
+    assert (tmp_path / "out.parquet").read_bytes() == expected and made[-1] == N_ROWS
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from tests.service.predictions.test_engine import LINEAR, Engine, Predictor, Request
+request = Request([sys.argv[1]], "parquet", keep=("id",))
+die = lambda seen: seen.rows > int(sys.argv[4]) and os.kill(os.getpid(), 9)
+Engine(Predictor(LINEAR), request, Path(sys.argv[2]), unit_bytes=1 << 12, progress=die).run(sys.argv[3])
+"""
+
+
+def test_what_is_killed_goes_on_with_the_same_bytes(tmp_path, written):
+    expected = run(tmp_path, "whole.parquet", written["csv"], keep=("id",)).read_bytes()
+    out, pieces = tmp_path / "out.parquet", tmp_path / "pieces"
+    done = subprocess.run([sys.executable, "-c", KILLED, written["csv"], pieces, out, "400"], check=False)
+    assert done.returncode == -9 and not out.exists()
+    assert any(pieces.glob("*.piece"))
+    request, seen = Request([str(written["csv"])], "parquet", keep=("id",)), []
+    Engine(Predictor(LINEAR), request, pieces, unit_bytes=SMALL, progress=seen.append).run(str(out))
+    assert out.read_bytes() == expected
+
+
+def test_pieces_of_another_model_are_not_used(tmp_path, written):
+    request = Request([str(written["csv"])], "csv")
+    engine = Engine(Predictor(LINEAR), request, tmp_path / "pieces", unit_bytes=SMALL, progress=lambda _: engine.stop())
+    with pytest.raises(Stopped):
+        engine.run(str(tmp_path / "out.csv"))
+    other = Model(-W, (1.0, -1.0), 1, about=LINEAR.about)
+    Engine(Predictor(other), request, tmp_path / "pieces", unit_bytes=SMALL).run(str(tmp_path / "out.csv"))
+    found = pyarrow.csv.read_csv(tmp_path / "out.csv")["decision_value"].to_numpy()
+    assert found.tolist() == (-decisions(table())).tolist()
+
+
+def test_two_processes_do_not_share_pieces(tmp_path, written):
+    request, codes = Request([str(written["csv"])], "csv"), []
+
+    def meanwhile(_: object) -> None:
+        with pytest.raises(ServiceError) as raised:
+            Engine(Predictor(LINEAR), request, tmp_path / "pieces").run(str(tmp_path / "out.csv"))
+        codes.append(raised.value.code)
+
+    Engine(Predictor(LINEAR), request, tmp_path / "pieces", progress=meanwhile).run(str(tmp_path / "out.csv"))
+    assert codes == ["already_running"]
