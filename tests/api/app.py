@@ -18,7 +18,7 @@ from tests.api.answers import checked
 from tests.contracts.problems import make_dataset, random_problem
 
 # What run.json says of a job of one.
-ONE_LANE = {"number": 0, "of": 1, "class": 1.0, "C": 1.0}
+ONE_LANE = {"number": 0, "count": 1, "of": 1, "class": 1.0, "fold": None, "C": 1.0}
 CERTIFICATE = {
     "m_plus": 5e-5, "m_minus": -5e-5, "gap": 1e-4, "primal_objective": 2.0, "dual_objective": 1.5,
     "relative_duality_gap": 0.25, "w_error": 1e-15,

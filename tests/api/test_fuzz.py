@@ -1,5 +1,7 @@
 """Requests made up from the OpenAPI document, right and wrong ones: none is a fault of the service.
 
+Each answer is one that the document has for the route: its status, its type and its body.
+
 FUZZ_REQUESTS says how many in all (make fuzz-api: 5,000); a failure prints the request that made it.
 """
 
@@ -14,6 +16,11 @@ import schemathesis
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 from schemathesis.generation import GenerationMode
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
 
 from streamsvm.api.document import DOCUMENT
 from tests.api.app import Service, check_problem, some_model
@@ -21,6 +28,7 @@ from tests.api.app import Service, check_problem, some_model
 REQUESTS = int(os.environ.get("FUZZ_REQUESTS", "250"))
 SCHEMA = schemathesis.openapi.from_path(str(DOCUMENT))
 OPERATIONS = [found.ok().definition.raw["operationId"] for found in SCHEMA.get_all_operations()]
+CONFORMANCE = [status_code_conformance, content_type_conformance, response_schema_conformance]
 ROWS = [b"1 1:1\n-1 2:1\n", b"1,0.5\n2,1\n", b"", b"\x28\xb5\x2f\xfd", b"PAR1"]
 
 # What a case is made to have: mostly names of what is there, half of the time rows, rarely a token.
@@ -106,5 +114,6 @@ def test_no_request_is_a_fault_of_the_service(target, operation):
         assert str(target.service.settings.data_dir) not in answer.text
         if answer.status_code >= 400:
             check_problem(answer, answer.json()["code"])
+        case.validate_response(answer, checks=CONFORMANCE)
 
     run()

@@ -17,7 +17,7 @@ from streamsvm.storage.options import options_of
 from streamsvm.storage.run.checkpoint import SLOTS
 from streamsvm.storage.run.state import RUN_FILE, create_state
 from streamsvm.trainer.solvers import SOLVERS
-from tests.api.app import ONE_LANE, Service, some_model
+from tests.api.app import CERTIFICATE, ONE_LANE, Service, some_model
 from tests.contracts.problems import random_problem
 
 
@@ -456,7 +456,7 @@ def test_a_job_that_ended_short_of_its_target_says_so_and_shows_its_notes(servic
     dataset = service.add_dataset("data")
     job = service.store.add_job(dataset, {"dataset": "data", "labels": {"experiment": "<first>"}}, 10)
     service.store.claim_job()
-    certificate = {"primal_objective": 2.0, "dual_objective": 1.0, "relative_duality_gap": 0.5, "gap": None}
+    certificate = {**CERTIFICATE, "dual_objective": 1.0, "relative_duality_gap": 0.5, "gap": None}
     result = {"converged": False, "stop_reason": "max_passes", "passes": 2, "certificate": certificate, "lanes": []}
     service.store.finish_job(job, "succeeded", result=result)
     for path in ("/", f"/jobs/{job}"):
