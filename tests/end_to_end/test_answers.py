@@ -77,7 +77,7 @@ def datasets(session):
     assert table.json()["input"]["category_counts"] == {"colour": 2}
     documents = b"".join(b"%d\tgood words %d\n" % (label, k) for k, label in enumerate((1, -1) * 20))
     session("PUT", "/v1/datasets/documents?format=text", 201, content=documents)
-    session("PUT", "/v1/datasets/strings?format=fasta", 201, content=b">1\nACGT\n>-1\nGGTT\n>1\nACGN\n>-1\nGGTA\n" * 9)
+    session("PUT", "/v1/datasets/strings?format=fasta", 201, content=b">label=1\nACGT\n>label=-1\nGGTN\n" * 18)
     session("PUT", "/v1/datasets/weights", 201, content=b"1:2 1:1\n-1:0.5 2:1\n" * 9)
     skipped = session("PUT", "/v1/datasets/skipped?on_bad_row=skip", 201, content=b"1 1:1\nspam\n-1 2:1\n").json()
     assert skipped["rejected"][0]["at"]["line"] == 2
@@ -98,7 +98,7 @@ def jobs(session):
     session.run(dataset="three", folds=2, tolerance=0.1, labels={"a": "b"}, bias=1.0)
     session.run(dataset="three", loss="logistic", model_name="three")
     session.run(dataset="numbers", loss="squared_epsilon_insensitive", folds=2)
-    session.run(dataset="numbers", solver="cpa", loss="epsilon_insensitive", max_passes=3)
+    session.run(dataset="rows", solver="cpa", max_passes=3)
     session.run(dataset="table", features=["scale", {"pairs": {"bits": 8}}])
     session.run(dataset="strings", features=["weighted_degree"], max_passes=2)
     job = session.run(dataset="documents", max_passes=1, relative_gap=1e-12, pace="fixed")
