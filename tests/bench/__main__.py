@@ -4,8 +4,8 @@ python -m tests.bench [NAME [PART ...] ...] [--write]
 
 `comparison a9a imdb.train` compares on these data sets, `comparison` on all. The environment variable SIZE (1GB) is how
 much text is generated at most, TMPDIR where it lies while a bench runs, AGAINST who is compared with (comparison.py).
-`convergence` takes its data sets from PROBLEM, values of C from CS, core seconds that a peer may take from LIMIT (60), and
-has problems without bias alone if BIAS=no, with it if BIAS=yes.
+`convergence` takes its data sets from PROBLEM, values of C from CS, and core seconds that a peer may take from LIMIT
+(60); it has problems with bias alone if BIAS=yes, without it if BIAS=no.
 
 `--write` also puts them into RESULTS.md, each in the place of its own last results.
 """
