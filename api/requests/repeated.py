@@ -6,7 +6,7 @@ The header is that of draft-ietf-httpapi-idempotency-key-header. Keys are those 
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 from typing import Annotated, Any
@@ -40,11 +40,9 @@ class JobOnce:
         """
         if self._key is None:
             return self._view(response, make(None))
-        if not _KEY.fullmatch(self._key):
-            raise ServiceError("idempotency_key_invalid", "Idempotency-Key has 1 to 255 letters, digits and signs")
         request_hash = hashlib.sha256(json.dumps([self._path, fields], sort_keys=True).encode()).hexdigest()
-        key = RequestKey(self._client, self._key.strip('"'), request_hash)
-        with self._alone(key):
+        key = RequestKey(self._client, key_of(self._key), request_hash)
+        with alone(self._context, key.client, key.key):
             before = self._context.store.answered(key.client, key.key)
             if before is not None:
                 return self._again(response, key, before)
@@ -53,10 +51,7 @@ class JobOnce:
             return shown
 
     def _again(self, response: Response, key: RequestKey, before: dict[str, Any]) -> dict[str, Any]:
-        if before["request_hash"] != key.request_hash:
-            raise ServiceError(
-                "idempotency_key_reused", "another request came with this Idempotency-Key", "Choose a new key for it."
-            )
+        check_same(before, key.request_hash)
         response.headers["Idempotent-Replayed"] = "true"
         if before["answer"] is None:
             return self._view(response, before["job_id"])
@@ -67,36 +62,56 @@ class JobOnce:
         response.headers["Location"] = _place(job_id)
         return job_view(self._context.settings, self._context.store.job(job_id))
 
-    @contextmanager
-    def _alone(self, key: RequestKey) -> Iterator[None]:
-        """Raises request_under_way if a request with this key has no answer yet."""
-        own = (str(self._context.settings.database), key.client, key.key)
+
+def key_of(header: str) -> str:
+    """The key in the header. Raises ServiceError idempotency_key_invalid."""
+    if not _KEY.fullmatch(header):
+        raise ServiceError("idempotency_key_invalid", "Idempotency-Key has 1 to 255 letters, digits and signs")
+    return header.strip('"')
+
+
+def check_same(before: Mapping[str, Any], request_hash: str) -> None:
+    """Raise ServiceError idempotency_key_reused unless a request is the one that the key was noted for."""
+    if before["request_hash"] != request_hash:
+        raise ServiceError(
+            "idempotency_key_reused", "another request came with this Idempotency-Key", "Choose a new key for it."
+        )
+
+
+@contextmanager
+def alone(context: AppContext, client: str, key: str) -> Iterator[None]:
+    """Answer no other request with this key meanwhile. Raises ServiceError request_under_way if one has no answer."""
+    own = (str(context.settings.database), client, key)
+    with _lock:
+        if own in _under_way:
+            raise under_way()
+        _under_way.add(own)
+    try:
+        yield
+    finally:
         with _lock:
-            if own in _under_way:
-                raise ServiceError("request_under_way", "a request with this Idempotency-Key has no answer yet")
-            _under_way.add(own)
-        try:
-            yield
-        finally:
-            with _lock:
-                _under_way.discard(own)
+            _under_way.discard(own)
+
+
+def under_way() -> ServiceError:
+    """The error for a request whose key belongs to one that has no answer yet."""
+    return ServiceError("request_under_way", "a request with this Idempotency-Key has no answer yet")
 
 
 def _place(job_id: str) -> str:
     return f"/v1/jobs/{job_id}"
 
 
-def _job_once(
-    context: Context,
-    request: Request,
-    key: Annotated[
-        str | None,
-        Header(
-            alias="Idempotency-Key",
-            description="of your choice: the same request with the same key, within a day, gets the first answer again",
-        ),
-    ] = None,
-) -> JobOnce:
+KeyHeader = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="of your choice: the same request with the same key, within a day, gets the first answer again",
+    ),
+]
+
+
+def _job_once(context: Context, request: Request, key: KeyHeader = None) -> JobOnce:
     return JobOnce(context, request, key)
 
 

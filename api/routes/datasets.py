@@ -15,6 +15,7 @@ from streamsvm.api.context import AppContext, Context
 from streamsvm.api.requests.body import stream
 from streamsvm.api.requests.leaving import while_connected
 from streamsvm.api.requests.parameters import InputQuery
+from streamsvm.api.requests.repeated_rows import Once
 from streamsvm.service.datasets.views import block_view
 from streamsvm.service.errors import ServiceError
 
@@ -66,10 +67,11 @@ async def put_dataset(
     openapi_extra=_RAW_BODY,
     responses=answers(Dataset, 201, "The dataset, with the rows"),
 )
-async def append_rows(context: Context, request: Request, name: str, options: InputQuery) -> dict[str, Any]:
+async def append_rows(
+    context: Context, name: str, options: InputQuery, response: Response, once: Once
+) -> dict[str, Any]:
     """Add the rows of the body, in any format, to a dataset no unfinished job uses; they make new blocks."""
-    await _receive(request, context, partial(context.datasets.append, name, options))
-    return context.datasets.view(name)
+    return await once.answer(response, name, partial(context.datasets.append, name, options))
 
 
 @router.get("/{name}/blocks", operation_id="listBlocks", responses=answers(Blocks))

@@ -19,9 +19,10 @@ from streamsvm.service.datasets.forgetting import forget, forget_parts, is_gone
 from streamsvm.service.datasets.importing import Importer, check_source, open_import
 from streamsvm.service.datasets.sample import sample
 from streamsvm.service.datasets.uploading import Uploads
-from streamsvm.service.datasets.uploads import MoreRows, NewDataset, undo_change
+from streamsvm.service.datasets.uploads import MoreRows, NewDataset, end_change, undo_change
 from streamsvm.service.datasets.views import dataset_view
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.records.keys import RequestKey
 from streamsvm.service.records.store import Store
 from streamsvm.service.records.unrecorded import is_marked, sweep, unrecording
 from streamsvm.service.settings import Settings
@@ -59,7 +60,7 @@ class Datasets:
             elif record["state"] == "changing":
                 # The manifest has all of the change or nothing of it.
                 undo_change(self.directory(record["id"]))
-                self._store.later(partial(self._store.set_dataset_ready, record["id"]))
+                self._store.later(partial(end_change, self._store, self.directory(record["id"])))
         recorded = {record["id"] for record in self._store.datasets()}
         sweep(self._settings.datasets, recorded, self._forget, keeps=is_gone)
         forget_parts(self._settings.datasets, self._settings)
@@ -103,6 +104,11 @@ class Datasets:
 
         await self._uploads.run(owner, begin, options, chunks)
 
+    def note_request(self, name: str, key: RequestKey) -> None:
+        """Note which request changes a dataset, when all of its rows have come and before they take effect."""
+        record = self._store.dataset(name)
+        self._store.note_rows(key, record["id"], read_manifest(self.directory(record["id"])).uid)
+
     def remove_block(self, name: str, number: int) -> None:
         """Remove a block of a dataset that no job uses. Raises UnknownBlock, LastBlock."""
         self.with_rows(name)
@@ -110,7 +116,7 @@ class Datasets:
         try:
             remove_block(self.directory(record["id"]), number)
         finally:
-            self._store.later(partial(self._store.set_dataset_ready, record["id"]))
+            self._store.later(partial(end_change, self._store, self.directory(record["id"])))
 
     def begin_import(
         self, name: str, file: str, options: InputOptions, machines: int | str | None = None

@@ -19,6 +19,7 @@ from streamsvm.service.records.store import Store
 from streamsvm.service.records.unrecorded import mark, remove, unmark
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.dataset import staged_path
+from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.errors import StorageError
 
 # An upload this much behind its least rate may be ended for another one.
@@ -157,7 +158,7 @@ class MoreRows(Upload):
         self._end_change()
 
     def _end_change(self) -> None:
-        self._store.later(partial(self._store.set_dataset_ready, self.dataset_id))
+        self._store.later(partial(end_change, self._store, self._directory))
 
 
 def too_slow() -> ServiceError:
@@ -168,6 +169,15 @@ def too_slow() -> ServiceError:
 def given_up() -> ServiceError:
     """The error of an upload whose dataset was deleted meanwhile."""
     return ServiceError("given_up", "the upload was given up", "Its dataset was deleted meanwhile.")
+
+
+def end_change(store: Store, directory: Path) -> None:
+    """Record that the change of the dataset in this directory has ended, whether it took effect or not."""
+    uid = None
+    # A damaged manifest is reported when the dataset is used.
+    with suppress(StorageError):
+        uid = read_manifest(directory).uid
+    store.end_change(directory.name, uid)
 
 
 def undo_change(directory: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.records.jobs import JobRecords
+from streamsvm.service.records.keys import forget_unmade
 from streamsvm.service.records.models import ModelRecords
 from streamsvm.service.records.stamps import new_id, now
 
@@ -79,7 +80,7 @@ class Store(JobRecords, ModelRecords):
                 raise ServiceError("not_ready", "the dataset is being changed")
 
     def begin_change(self, name: str) -> dict[str, Any]:
-        """Set a ready dataset that no job uses to `changing`, until `set_dataset_ready`; returns its record.
+        """Set a ready dataset that no job uses to `changing`, until `end_change`; returns its record.
 
         Raises `unknown_dataset`, `dataset_in_use`, `not_ready`.
         """
@@ -92,6 +93,16 @@ class Store(JobRecords, ModelRecords):
             if not begun.rowcount:
                 raise ServiceError("not_ready", f"dataset {name} is not ready")
         return record
+
+    def end_change(self, dataset_id: str, uid: str | None) -> None:
+        """Set a dataset that was `changing` to ready, and forget keys of requests whose rows it did not get.
+
+        uid  of its contents now; None: it cannot be read
+        """
+        with self._database.write() as connection:
+            connection.execute("UPDATE datasets SET state = 'ready' WHERE id = ?", (dataset_id,))
+            if uid is not None:
+                forget_unmade(connection, dataset_id, uid)
 
     def adopt_dataset(self, dataset_id: str, name: str, created_at: str) -> None:
         """Record a dataset that has files but no record; `created_at` is the time when it was made."""

@@ -36,7 +36,7 @@ CREATE TABLE models (
     # continues: the job it goes on from; crashes without a newer checkpoint than that number.
     "ALTER TABLE jobs ADD COLUMN continues TEXT; ALTER TABLE jobs ADD COLUMN crashes INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE jobs ADD COLUMN crash_checkpoint INTEGER NOT NULL DEFAULT -1;",
-    # answer: JSON; of requests that have made a job, see `service.records.keys`.
+    # answer: JSON; job_id: the job made, or the dataset that got rows, see `service.records.keys`.
     "CREATE TABLE request_keys (client TEXT NOT NULL, key TEXT NOT NULL, request_hash TEXT NOT NULL, "
     "made_at TEXT NOT NULL, job_id TEXT NOT NULL, answer TEXT, PRIMARY KEY (client, key));",
     # last_version: no number is given twice; version of a move: null if the alias was deleted.

@@ -50,14 +50,14 @@ def test_a_bad_body_changes_nothing(grown):
 
 
 def test_rows_that_are_there_are_not_refused_because_that_cannot_be_written_down_yet(grown, monkeypatch):
-    refusals, set_ready = [sqlite3.OperationalError("database or disk is full")], Store.set_dataset_ready
+    refusals, end_change = [sqlite3.OperationalError("database or disk is full")], Store.end_change
 
-    def refusing(store, dataset_id):
+    def refusing(store, dataset_id, uid):
         if refusals:
             raise refusals.pop()
-        return set_ready(store, dataset_id)
+        return end_change(store, dataset_id, uid)
 
-    monkeypatch.setattr(Store, "set_dataset_ready", refusing)
+    monkeypatch.setattr(Store, "end_change", refusing)
     added = grown.request("POST", "/v1/datasets/d/blocks", content=TEXT)
     assert (added.status_code, added.json()["rows"]) == (201, 7)
     shown = wait_for(lambda: (found := grown.request("GET", "/v1/datasets/d").json())["state"] == "ready" and found)

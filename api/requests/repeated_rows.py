@@ -1,0 +1,87 @@
+"""Answers a request that adds rows and is sent again with its Idempotency-Key: the rows are added once.
+
+The key is noted when all of the body has come, before its rows take effect, with the uid of the dataset's contents.
+Where a change ends, whichever way, the store forgets keys whose uid is still that of the contents (`Store.end_change`).
+"""
+
+import hashlib
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Annotated, Any
+
+from fastapi import Depends, Request, Response
+from fastapi.concurrency import run_in_threadpool
+
+from streamsvm.api.access.clients import client_of
+from streamsvm.api.context import AppContext, Context
+from streamsvm.api.requests.body import stream
+from streamsvm.api.requests.leaving import while_connected
+from streamsvm.api.requests.repeated import KeyHeader, alone, check_same, key_of, under_way
+from streamsvm.service.records.keys import RequestKey
+
+# Reads a client's chunks in as rows.
+Add = Callable[[str, AsyncIterator[bytes]], Coroutine[Any, Any, None]]
+
+
+class RowsOnce:
+    """Adds the rows of a request, or finds that the same request has added them before."""
+
+    def __init__(self, context: AppContext, request: Request, key: str | None) -> None:
+        self._context, self._request, self._header = context, request, key
+        self._client = client_of(request.scope)
+
+    async def answer(self, response: Response, name: str, add: Add) -> dict[str, Any]:
+        """The view of the dataset with the rows.
+
+        Raises ServiceError: idempotency_key_invalid, idempotency_key_reused, request_under_way; what `add` raises.
+        """
+        chunks = stream(self._request, self._context.settings.max_upload_bytes)
+        if self._header is None:
+            await while_connected(self._request, add(self._client, chunks))
+            return self._context.datasets.view(name)
+        key = key_of(self._header)
+        with alone(self._context, self._client, key):
+            before = await run_in_threadpool(self._context.store.answered, self._client, key)
+            if before is not None:
+                return await self._again(response, name, before, chunks)
+            await while_connected(self._request, add(self._client, self._noted(name, key, chunks)))
+            shown = self._context.datasets.view(name)
+            await run_in_threadpool(
+                self._context.store.keep_answer, RequestKey(self._client, key, ""), json.dumps(shown)
+            )
+            return shown
+
+    async def _noted(self, name: str, key: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The chunks; after the last one the key is noted."""
+        body = self._hash()
+        async for chunk in chunks:
+            body.update(chunk)
+            yield chunk
+        noted = RequestKey(self._client, key, body.hexdigest())
+        await run_in_threadpool(self._context.datasets.note_request, name, noted)
+
+    async def _again(
+        self, response: Response, name: str, before: dict[str, Any], chunks: AsyncIterator[bytes]
+    ) -> dict[str, Any]:
+        """Read the body, which tells whether the request is the same, and give the answer again."""
+        body = self._hash()
+        async for chunk in chunks:
+            body.update(chunk)
+        check_same(before, body.hexdigest())
+        shown = self._context.datasets.view(name) if before["answer"] is None else json.loads(before["answer"])
+        if before["answer"] is None and shown["state"] == "changing":
+            raise under_way()
+        response.headers["Idempotent-Replayed"] = "true"
+        return shown
+
+    def _hash(self) -> Any:
+        """The hash of the request without its body: path and options."""
+        request = self._request
+        return hashlib.sha256(json.dumps([request.url.path, sorted(request.query_params.multi_items())]).encode())
+
+
+def _rows_once(context: Context, request: Request, key: KeyHeader = None) -> RowsOnce:
+    return RowsOnce(context, request, key)
+
+
+Once = Annotated[RowsOnce, Depends(_rows_once)]
