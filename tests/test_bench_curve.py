@@ -107,3 +107,10 @@ def test_a_part_replaces_its_own_section_alone(tmp_path):
     results.write_text("# Results\n\n## comparison a9a\n\nold\n\n## comparison a9a.t\n\nstays\n")
     write(["## comparison a9a", "", "new"], results)
     assert results.read_text() == "# Results\n\n## comparison a9a\n\nnew\n\n## comparison a9a.t\n\nstays\n"
+
+
+def test_a_new_section_is_the_last_one_after_an_empty_line(tmp_path):
+    results = tmp_path / "RESULTS.md"
+    results.write_text("# Results\n\n## growth\n\nstays\n")
+    write(["## convergence iris", "", "new"], results)
+    assert results.read_text() == "# Results\n\n## growth\n\nstays\n\n## convergence iris\n\nnew\n"

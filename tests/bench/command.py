@@ -77,12 +77,11 @@ def _choice(benches: Benches) -> str:
 
 def write(lines: list[str], results: Path) -> None:
     """Replace the section of the results with the same heading, or add one."""
-    head, *sections = re.split(r"(?m)^(?=## )", results.read_text())
-    mine = "\n".join(lines) + "\n\n"
+    head, *sections = (part.rstrip("\n") for part in re.split(r"(?m)^(?=## )", results.read_text()))
     kept = [section for section in sections if not section.startswith(lines[0] + "\n")]
     position = next((place for place, section in enumerate(sections) if section not in kept), len(kept))
-    kept.insert(position, mine)
-    results.write_text((head.rstrip("\n") + "\n\n" + "".join(kept)).rstrip("\n") + "\n")
+    kept.insert(position, "\n".join(lines))
+    results.write_text("\n\n".join([head, *kept]) + "\n")
 
 
 def _run(name: str, bench: Bench, command: str) -> list[str]:

@@ -28,7 +28,13 @@ from tests.reference.data import write_libsvm
 LOSSES = ("hinge", "squared_hinge", "logistic", "epsilon_insensitive", "squared_epsilon_insensitive")
 LEVELS = (1e-4, 1e-6)
 # Of PROBLEMS, those whose tables are written down; the environment variable PROBLEM takes another one in their place.
-PARTS = tuple(filter(None, os.environ.get("PROBLEM", "").split(","))) or ("iris", "wine", "breast_cancer", "digits8")
+PARTS = tuple(filter(None, os.environ.get("PROBLEM", "").split(","))) or (
+    "iris",
+    "wine",
+    "breast_cancer",
+    "digits8",
+    "dna1",
+)
 MOST_SECONDS, PEER_SECONDS = 120.0, float(os.environ.get("LIMIT", "60"))
 
 
