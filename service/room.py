@@ -1,11 +1,13 @@
 """Limits the disk space of answers that are being made or sent, for all clients together and for each of them."""
 
+import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.service.shares import share_of
@@ -36,6 +38,15 @@ class Room:
     def file(self, client: str) -> "RoomFile":
         """A new file without a name, in memory while it is small."""
         return RoomFile(self, client)
+
+    @contextmanager
+    def spooled(self, client: str, chunks: Iterable[bytes]) -> Iterator[IO[bytes]]:
+        """A file with an input that is not read from front to back. Raises as RoomFile.write."""
+        with self.file(client) as stored:
+            stored.writelines(chunks)
+            with os.fdopen(os.dup(stored.fileno()), "rb") as file:
+                file.seek(0)
+                yield file
 
     def take(self, client: str, count: int) -> None:
         """Count `count` more bytes for a client. Raises ServiceError answer_too_large, out_of_space."""

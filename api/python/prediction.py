@@ -11,6 +11,7 @@ from scipy import sparse
 from streamsvm.classes import coefficients, in_order, label_array, with_coefficients
 from streamsvm.errors import told_plainly, warn
 from streamsvm.frames import column_names
+from streamsvm.paths import PathPredictions
 from streamsvm.raw import is_read, raw_rows, read_values, with_columns
 from streamsvm.reader.parsers.tables.mixed import feature_names
 from streamsvm.service.models.exports import MODEL_FORMATS
@@ -46,7 +47,7 @@ class Certificate(NamedTuple):
     relative_duality_gap: float
 
 
-class Predictions:
+class Predictions(PathPredictions):
     """Attributes of a fitted model.
 
     coef_       (1, n_features) float64, of three classes or more (n_classes, n_features); in regression (n_features,).

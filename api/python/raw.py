@@ -63,7 +63,7 @@ def predictions(X: Any, model: Model, label: Any, given: Mapping[str, Any] | Non
             chunks, options = source.chunks, source.options
         else:
             chunks, options = _chunks(Path(X)), InputOptions(format_of_name(Path(X), "auto"))
-            options = replace(options, **{name: value for name, value in (given or {}).items() if name in _OF_FILES})
+            options = replace(options, **of_files(given))
         options = replace(options, label_column=None if label is None else str(label))
         for prediction in predict_file(predictor, chunks, options):
             unknown = prediction.match.unknown if prediction.match else unknown
@@ -99,6 +99,11 @@ def evaluated(model: Model, X: Any, y: Any, weight: Any, options: dict[str, Any]
     names = column_names(X) or ()
     stream = table(X, given if y is not None or given in names else None, weight, None, options)
     return evaluate_rows(model, stream.chunks, stream.options)
+
+
+def of_files(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Of the input options of training, those that say how other files are written, too."""
+    return {name: value for name, value in (given or {}).items() if name in _OF_FILES}
 
 
 def _chunks(path: Path) -> Iterator[bytes]:

@@ -1,6 +1,6 @@
 """Predicts the rows of a request's body, in threads that are for predictions alone, and makes the response."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -25,6 +25,7 @@ from streamsvm.service.models.predicting.answers import ANSWERS, BinaryFile, Pre
 from streamsvm.service.models.predicting.json_rows import json_documents, json_rows, json_tables
 from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Prediction, Predictor
 from streamsvm.service.models.predicting.raw_rows import TableRows
+from streamsvm.service.models.predicting.rows_read import FORMATS, ParserMaker, stored_formats
 from streamsvm.service.records.models import Reference
 from streamsvm.service.room import RoomFile
 from streamsvm.service.settings import Settings
@@ -37,7 +38,10 @@ TYPES = {
     "text/tab-separated-values": "tsv",
     "text/plain": "text",
     "text/x-fasta": "fasta",
+    "application/vnd.apache.parquet": "parquet",
+    "application/x-npz": "npz",
 }
+STORED = ("parquet", "npz")  # formats that are not read from front to back
 # Types that mean text of the format the model was trained on. curl sends the last one unless told otherwise.
 _PLAIN = ("", "text/plain", "application/octet-stream", "application/x-www-form-urlencoded")
 _FEW_ROWS = 256
@@ -86,7 +90,8 @@ async def _predicted(
             return await in_thread(request, partial(predicted_rows, settings, predictor, kind, [body], options, values))
     chunks = stream(request, settings.max_predict_bytes)
     head, is_whole = await head_of(chunks)
-    predict = partial(predicted_rows, settings, predictor, kind)
+    parsers = FORMATS | stored_formats(partial(context.room.spooled, client_of(request.scope)))
+    predict = partial(predicted_rows, settings, predictor, kind, parsers=parsers)
     if is_whole:
         async with turn(request, context.shared.predictions):
             return await in_thread(request, partial(predict, head, options, values))
@@ -102,12 +107,14 @@ def predicted_rows(
     chunks: Iterable[bytes],
     options: InputOptions,
     values: BinaryFile,
+    parsers: Mapping[str, ParserMaker] = FORMATS,
 ) -> Predicted:
     """Predict the rows of a body, in the calling thread.
 
     kind     what `content_type` returns for the request
     options  what the request's parameters say about the rows
     values   an empty file that takes the decision values
+    parsers  makes the parser of each format
     Raises ServiceError for the first fault.
     """
     if kind == JSON:
@@ -115,8 +122,10 @@ def predicted_rows(
         with one_at_a_time(len(body)):
             return _predict_json(values, predictor, body, options.index_base)
     complete = replace(options, format=TYPES[kind] if kind else predictor.text_format)
+    if complete.format == "npz" and complete.index_base == "auto":
+        complete = replace(complete, index_base=0)  # the first column of a matrix is the first feature
     limits = Limits(settings.max_predict_bytes, max_features=MOST_FEATURES)
-    return _keep(values, predictor, predictor.predict_text(chunks, limits, complete))
+    return _keep(values, predictor, predictor.predict_text(chunks, limits, complete, parsers))
 
 
 def content_type(request: Request) -> str:

@@ -14,7 +14,7 @@ from starlette.types import Scope
 from streamsvm.api.context import AppContext
 from streamsvm.api.routes.inference import inferred
 from streamsvm.api.routes.metrics import Metrics
-from streamsvm.api.routes.predicting import content_type, predicted_rows, prediction_response
+from streamsvm.api.routes.predicting import STORED, TYPES, content_type, predicted_rows, prediction_response
 from streamsvm.api.shortcuts.loading import PredictionCode
 from streamsvm.reader.ingest.decompress import is_compressed
 from streamsvm.reader.options import InputOptions
@@ -96,7 +96,8 @@ def _is_short(request: Request) -> bool:
     """Tell whether the request states that its body is short; never for a form."""
     headers = request.headers
     length = headers.get("content-length", "")
-    is_plain = "transfer-encoding" not in headers and not headers.get("content-type", "").startswith("multipart/")
+    others = ("multipart/", *(kind for kind, format_ in TYPES.items() if format_ in STORED))
+    is_plain = "transfer-encoding" not in headers and not headers.get("content-type", "").lower().startswith(others)
     return is_plain and length.isdecimal() and len(length) <= len(str(_MOST_BYTES)) and int(length) <= _MOST_BYTES
 
 

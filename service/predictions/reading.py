@@ -13,10 +13,11 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers import Parser
 from streamsvm.reader.parsers.beside import Beside, Column
 from streamsvm.reader.sources.fetch import LinesOfRange, read_stripes
+from streamsvm.reader.sources.files import list_files
 from streamsvm.reader.sources.stripes import Stripe
 from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Prediction, Predictor
 from streamsvm.service.models.predicting.rows_read import FORMATS, ParserMaker, arrow_parser, table_parser
-from streamsvm.service.predictions.units import Unit
+from streamsvm.service.predictions.units import UNIT_BYTES, Unit, units_of
 from streamsvm.storage.models.model_file import Label
 
 _PIECE_BYTES = 4 << 20
@@ -43,6 +44,13 @@ def predictions_of(predictor: Predictor, unit: Unit, keep: Sequence[str]) -> Ite
             if error.code == "no_rows" and not has_rows:
                 return
             raise with_place(error) from error.__cause__
+
+
+def predictions_of_files(predictor: Predictor, sources: Sequence[str], options: InputOptions) -> Iterator[Prediction]:
+    """Yield the predictions of the rows of files in order, in this thread. Raises InputError."""
+    for unit in units_of(predictor, list_files(sources), options, (), UNIT_BYTES):
+        for prediction, _ in predictions_of(predictor, unit, ()):
+            yield prediction
 
 
 def _offset(lines: LinesOfRange, header: int) -> int:

@@ -1,9 +1,14 @@
 """Predictions of rows as they were uploaded: tables with categories, strings of bases."""
 
+import io
+
+import pyarrow
 import pytest
+from pyarrow import parquet
+from scipy import sparse
 
 from streamsvm.service.models.predicting.predictor import Predictor
-from tests.api.app import Service, check_problem
+from tests.api.app import Service, check_problem, some_model
 from tests.raw_models import STRINGS, by_letters, string_model, table_model
 
 TEXT = "size,proto,flag\n2,udp,S0\n,tcp,never\n4,,S0\n"
@@ -17,6 +22,7 @@ def service(tmp_path_factory):
     service = Service(tmp_path_factory.mktemp("service"))
     dataset_id = service.add_dataset("data")
     models = {"table": table_model(), "strict_table": table_model(missing="error"), "strings": string_model()}
+    models["numbers"] = some_model()
     service.models = {name: service.add_model(dataset_id, model) for name, model in models.items()}
     return service
 
@@ -44,6 +50,25 @@ def test_tables_with_tabs_and_labels(service):
     text = "\n".join(f"a\t{line.replace(',', chr(9))}" for line in TEXT.splitlines())
     assert values_of(ask(service, "table", "text/tab-separated-values", content=text)) == VALUES
     assert values_of(ask(service, "table", "text/csv", "?label_column=1", content=text.replace("\t", ","))) == VALUES
+
+
+def test_parquet_and_npz_are_stored_in_the_room_of_answers(service):
+    columns = {"size": [2.0, None, 4.0], "proto": ["udp", "tcp", None], "flag": ["S0", "never", "S0"]}
+    file = io.BytesIO()
+    parquet.write_table(pyarrow.table(columns), file)
+    kind = "application/vnd.apache.parquet"
+    assert values_of(ask(service, "table", kind, content=file.getvalue())) == VALUES
+    check_problem(ask(service, "table", kind, content=file.getvalue()[:-1]), "bad_parquet", 422)
+    X, numbers = sparse.csr_matrix([[0, 2.0, 0], [1, 0, 0.5]]), io.BytesIO()
+    sparse.save_npz(numbers, X)
+    expected = Predictor(some_model()).decision_values(sparse.hstack([X, sparse.csr_matrix((2, 1))]).tocsr())
+    assert values_of(ask(service, "numbers", "application/x-npz", content=numbers.getvalue())) == expected.tolist()
+    room = service.app.state.context.room
+    assert room.in_use == 0
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(room, "_most", 100)
+        check_problem(ask(service, "table", kind, content=file.getvalue()), "answer_too_large", 413)
+    assert room.in_use == 0
 
 
 def test_tables_without_names(service):

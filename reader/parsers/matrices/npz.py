@@ -13,7 +13,6 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import IO
 
 import numpy as np
@@ -23,7 +22,7 @@ from streamsvm.reader.ingest.decompress import check_size
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.matrices.matrix_batch import BatchedParser, MatrixBatch
-from streamsvm.reader.parsers.spool import size_of, spooled
+from streamsvm.reader.parsers.spool import Scratch, size_of, spooled
 from streamsvm.storage.files.arrays import read_header
 from streamsvm.storage.rows.csr import Array, Rows
 
@@ -102,7 +101,7 @@ class NpzParser(BatchedParser):
     labelled  False: labels may be missing; they are NaN then
     """
 
-    def __init__(self, options: InputOptions, limits: Limits, scratch: Path, *, labelled: bool = True) -> None:
+    def __init__(self, options: InputOptions, limits: Limits, scratch: Scratch, *, labelled: bool = True) -> None:
         super().__init__(options, limits)
         self._scratch = scratch
         self._labelled = labelled

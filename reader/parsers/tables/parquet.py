@@ -7,7 +7,7 @@ from typing import Any
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.spool import size_of, spooled
+from streamsvm.reader.parsers.spool import Scratch, size_of, spooled
 from streamsvm.reader.parsers.tables.arrow_table import ArrowTableParser, Table
 from streamsvm.reader.parsers.tables.parquet_file import check_sizes, next_batch, open_table
 
@@ -23,7 +23,7 @@ class ParquetParser(ArrowTableParser):
         return parquet_tables(chunks, self._scratch, self._limits)
 
 
-def parquet_tables(chunks: Iterable[bytes], scratch: Path, limits: Limits) -> Iterator[Table]:
+def parquet_tables(chunks: Iterable[bytes], scratch: Scratch, limits: Limits) -> Iterator[Table]:
     """Yield the one table of a Parquet file. InputError bad_parquet, decompressed_too_large."""
     with spooled(chunks, scratch) as file, open_table(file) as table:
         check_sizes(table.metadata, size_of(file), limits)

@@ -14,12 +14,16 @@ from streamsvm.reader.parsers.beside import Beside
 from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from streamsvm.reader.parsers.matrices.npz import NpzParser
 from streamsvm.reader.parsers.sniff import NPZ, PARQUET, has_pairs, recognise
+from streamsvm.reader.parsers.spool import Scratch
 from streamsvm.reader.parsers.strings.fasta import FastaParser
 from streamsvm.reader.parsers.strings.strings import is_of_strings
 from streamsvm.reader.parsers.tables.csv_to_predict import CsvToPredict
 from streamsvm.reader.parsers.text.parser import TextParser
 from streamsvm.reader.parsers.text.table import TextTableParser
 from streamsvm.storage.models.model_file import Label
+
+# Makes a parser; the labels are the model's classes.
+ParserMaker = Callable[[InputOptions, Limits, Sequence[Label]], Parser]
 
 
 def format_of_name(file: Path, otherwise: str) -> str:
@@ -99,26 +103,32 @@ def _arrow(options: InputOptions, limits: Limits, classes: Sequence[Label]) -> P
     return arrow_parser(options, limits, classes, arrow_tables)
 
 
-def _parquet(options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
+def _parquet(scratch: Scratch, options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
     try:
         from streamsvm.reader.parsers.tables.parquet import parquet_tables  # noqa: PLC0415
     except ModuleNotFoundError:
         raise InputError("not_installed", "reading Parquet needs pyarrow") from None
-    tables = partial(parquet_tables, scratch=Path(tempfile.gettempdir()), limits=limits)
-    return arrow_parser(options, limits, classes, tables)
+    return arrow_parser(options, limits, classes, partial(parquet_tables, scratch=scratch, limits=limits))
 
 
-# format -> a function that makes its parser; the labels are the model's classes.
-ParserMaker = Callable[[InputOptions, Limits, Sequence[Label]], Parser]
+def _npz(scratch: Scratch, options: InputOptions, limits: Limits, _classes: Sequence[Label]) -> Parser:
+    return NpzParser(options, limits, scratch, labelled=False)
+
+
+def stored_formats(scratch: Scratch) -> dict[str, ParserMaker]:
+    """The formats that are not read from front to back, which are stored in `scratch` first."""
+    return {"parquet": partial(_parquet, scratch), "npz": partial(_npz, scratch)}
+
+
+# format -> a function that makes its parser.
 FORMATS: dict[str, ParserMaker] = {
     "libsvm": lambda options, limits, _: LibsvmParser(options.index_base, limits, weighted=False),
     "csv": table_parser,
     "tsv": table_parser,
-    "parquet": _parquet,
-    "npz": lambda options, limits, _: NpzParser(options, limits, Path(tempfile.gettempdir()), labelled=False),
+    **stored_formats(Path(tempfile.gettempdir())),
     "fasta": lambda options, limits, _: FastaParser(options, limits, labelled=False),
     "text": lambda options, limits, _: TextParser(options, limits, labelled=False),
 }
-TEXT_FORMATS = FORMATS.keys() - {"parquet", "npz"}
+TEXT_FORMATS = FORMATS.keys() - stored_formats(Path())
 # Formats that programs on this machine write for each other.
 OF_PROGRAMS: dict[str, ParserMaker] = {"arrow": _arrow}
