@@ -14,6 +14,7 @@ from types import FrameType
 from streamsvm.api.app import create_app
 from streamsvm.api.server import check_bind, make_server
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.notifications.notifier import Notifier
 from streamsvm.service.processes.fork_server import fork_server
 from streamsvm.service.processes.health import lock
 from streamsvm.service.processes.keeper import WorkerKeeper
@@ -46,6 +47,7 @@ def main() -> int:
         lock(settings.data_dir, "api")
         worker = None if options.no_worker else WorkerKeeper(settings)
         app = create_app(settings, worker)
+        notifier = Notifier(settings, app.state.context.store)
     except ServiceError as error:
         print(f"streamsvm: {error.message}\n  {error.hint}".rstrip(), file=sys.stderr)
         return _REFUSED
@@ -58,6 +60,8 @@ def main() -> int:
         fork_server()  # of this thread, which lasts as long as the process: forks the worker and all that reads data in
         if worker:
             worker.start()
+        if notifier.is_needed:
+            notifier.start()
         print(f"StreamSVM on http://{settings.host}:{options.port}, data in {settings.data_dir}", flush=True)
         if settings.is_loopback:
             print(_access_notice(settings), flush=True)
@@ -68,6 +72,7 @@ def main() -> int:
     except KeyboardInterrupt:
         pass
     finally:
+        notifier.stop()
         if worker:
             worker.stop()
     return 0

@@ -32,6 +32,7 @@ STATUS = {
     "scope_missing": 403,
     "cross_site": 403,
     "import_forbidden": 403,
+    "notify_forbidden": 403,
     "unknown_dataset": 404,
     "unknown_block": 404,
     "unknown_file": 404,

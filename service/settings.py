@@ -3,7 +3,7 @@
 import ipaddress
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ class Settings:
     import_dir         files below it can be imported by name; None: no file can
     ray_address        HOST:PORT of the Ray cluster for jobs on several machines, or auto; None: there is no cluster
     import_sources     prefixes of URLs that can be imported, such as s3://bucket/; empty: no URL can
+    notify_hosts       hosts whose URLs are called when a job ends, see notifications/destinations.py; empty: none
+    notify_secret      signs these calls; None: there are none
     host               address to listen on; one beyond loopback needs a token
     allowed_hosts      names that clients may use for the service, besides loopback names and `host`
     trusted_proxies    addresses and networks of proxies, whose headers about the client are believed
@@ -42,6 +44,8 @@ class Settings:
     import_dir: Path | None = None
     ray_address: str | None = None
     import_sources: tuple[str, ...] = ()
+    notify_hosts: tuple[str, ...] = ()
+    notify_secret: str | None = field(default=None, repr=False)
     host: str = "127.0.0.1"
     allowed_hosts: tuple[str, ...] = ()
     trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
@@ -66,10 +70,10 @@ class Settings:
     def from_environment(cls, data_dir: Path | None = None, host: str | None = None) -> "Settings":
         """Read each field from the variable STREAMSVM_ and its name in upper case; the arguments take precedence."""
         values: dict[str, Any] = {"data_dir": Path("data")}
-        for field in fields(cls):
-            text = os.environ.get(f"STREAMSVM_{field.name.upper()}")
+        for known in fields(cls):
+            text = os.environ.get(f"STREAMSVM_{known.name.upper()}")
             if text is not None:
-                values[field.name] = _READERS[field.type](text)
+                values[known.name] = _READERS[known.type](text)
         values |= {name: value for name, value in (("data_dir", data_dir), ("host", host)) if value is not None}
         values["data_dir"] = values["data_dir"].absolute()
         return cls(**values)

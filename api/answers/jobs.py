@@ -38,6 +38,17 @@ class KnownRows(Answer):
     of: int = field("rows of the dataset")
 
 
+class Notified(Answer):
+    """How the call of a job's `notify` stands."""
+
+    state: Literal["waiting", "delivered", "given_up"] = field("whether the URL was told of the end")
+    attempts: int = field("calls made")
+    at: str = sometimes("time at which it was told or given up, UTC", example="2026-11-25T09:17:25.382Z")
+    status: int = sometimes("status of the receiver's answer, 200 to 299")
+    failure: str = sometimes("why the last call failed", example="it answered 500")
+    next_at: str = sometimes("time of the next call, UTC", example="2026-11-25T09:17:30.382Z")
+
+
 class Transition(Answer):
     """A change of a job's state."""
 
@@ -48,6 +59,7 @@ class Transition(Answer):
     pass_: int = sometimes("pass of the checkpoint that the job goes on from after a crash", alias="pass")
     warm_start: KnownRows = sometimes("what it has in common with the job that it began with")
     slowdowns: list[Notice] = sometimes("faster ways that this attempt gave up")
+    notified: Notified = sometimes("how the call of `notify` stands, if the job has one and has ended")
 
 
 class JobFailure(Answer):

@@ -2,6 +2,7 @@
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 # WAL loses data in a rare race before these versions (https://sqlite.org/wal.html, section 11).
 _WAL_FIXED = ((3, 51, 3), (3, 50, 7), (3, 44, 6))
+# Kernels tick a hundred times a second, or more often.
+_TICK_NS = 20_000_000
 # SQLite's codes for a damaged file.
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -53,12 +56,18 @@ class Database:
                 raise
 
     def change(self) -> tuple[int, ...]:
-        """Times and sizes of the files: they differ after every write of any process, and cost next to nothing."""
-        marks = []
+        """Times and sizes of the files: they differ after every write of any process, and cost next to nothing.
+
+        The kernel's clock of files ticks: a write may follow another within a tick. So the value differs from every
+        other one while the last write is younger than that.
+        """
+        marks, now = [], time.time_ns()
         for path in self._written:
             with suppress(FileNotFoundError):
                 stat = os.stat(path)  # noqa: PTH116 - many times a second
                 marks += [stat.st_mtime_ns, stat.st_size]
+                if now - stat.st_mtime_ns < _TICK_NS:
+                    marks.append(now)
         return tuple(marks)
 
     def _connect(self) -> sqlite3.Connection:

@@ -1,8 +1,8 @@
 """The records of jobs."""
 
 import json
-import sqlite3
 import sys
+import time
 from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
@@ -11,12 +11,13 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.progress.states import REQUESTS, TRANSITIONS, check_transition
 from streamsvm.service.records.keys import KeyRecords, RequestKey
 from streamsvm.service.records.models import add_version
+from streamsvm.service.records.notifications import note_end
 from streamsvm.service.records.stamps import new_id, now
 from streamsvm.service.records.table import JSON_COLUMNS, unpack
+from streamsvm.service.records.transitions import NOTHING, explain, move
 
 PAGE_BYTES = 4 << 20
 _SIZE = "length(spec) + length(transitions) + ifnull(length(progress), 0) + ifnull(length(result), 0)"
-NOTHING: Mapping[str, Any] = {}
 
 
 class JobRecords(KeyRecords):
@@ -98,8 +99,9 @@ class JobRecords(KeyRecords):
             if row["state"] == "running":
                 connection.execute("UPDATE jobs SET requested = ? WHERE id = ?", (what, job_id))
             else:
-                _move(connection, row, REQUESTS[what])
+                move(connection, row, REQUESTS[what])
                 connection.execute("UPDATE jobs SET finished_at = ? WHERE id = ?", (now(), job_id))
+                note_end(connection, job_id, time.time())
 
     def delete_job(self, job_id: str) -> None:
         """Delete the record of a job that has ended; its models stay."""
@@ -127,7 +129,7 @@ class JobRecords(KeyRecords):
             connection.execute(
                 "UPDATE jobs SET attempt = attempt + 1, started_at = ? WHERE id = ?", (started, row["id"])
             )
-            _move(connection, row, "running")
+            move(connection, row, "running")
         return self.job(row["id"])
 
     def count_crash(self, job_id: str) -> int:
@@ -146,10 +148,7 @@ class JobRecords(KeyRecords):
     def explain_job(self, job_id: str, **because: Any) -> None:
         """Add facts to the last transition of a job."""
         with self._database.write() as connection:
-            row = connection.execute("SELECT transitions FROM jobs WHERE id = ?", (job_id,)).fetchone()
-            *before, last = unpack("transitions", row["transitions"]) or [{}]
-            packed = json.dumps([*before, {**last, **because}])
-            connection.execute("UPDATE jobs SET transitions = ? WHERE id = ?", (packed, job_id))
+            explain(connection, job_id, because)
 
     def hand_back_job(self, job_id: str) -> None:
         """Queue a running job whose worker has to end; the attempt is not counted."""
@@ -178,7 +177,7 @@ class JobRecords(KeyRecords):
             row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job_id,)).fetchone()
             if row["requested"] == "cancel" and row["state"] == "running":
                 state, columns, models = "cancelled", {"finished_at": now()}, ()
-            _move(connection, row, state, because)
+            move(connection, row, state, because)
             for name, value in columns.items():
                 packed = json.dumps(value) if name in JSON_COLUMNS else value
                 connection.execute(f"UPDATE jobs SET {name} = ? WHERE id = ?", (packed, job_id))
@@ -187,12 +186,6 @@ class JobRecords(KeyRecords):
             model_name = unpack("spec", row["spec"]).get("model_name")
             if model_name is not None and columns.get("model_id") in models:
                 add_version(connection, model_name, columns["model_id"])
+            if not TRANSITIONS[state]:
+                note_end(connection, job_id, time.time())
         return state
-
-
-def _move(connection: sqlite3.Connection, row: sqlite3.Row, state: str, because: Mapping[str, Any] = NOTHING) -> None:
-    check_transition(row["state"], state)
-    transitions = [*unpack("transitions", row["transitions"]), {"state": state, "at": now(), **because}]
-    connection.execute(
-        "UPDATE jobs SET state = ?, transitions = ? WHERE id = ?", (state, json.dumps(transitions), row["id"])
-    )

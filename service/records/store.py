@@ -8,12 +8,13 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.records.jobs import JobRecords
 from streamsvm.service.records.keys import forget_unmade
 from streamsvm.service.records.models import ModelRecords
+from streamsvm.service.records.notifications import NotificationRecords
 from streamsvm.service.records.stamps import new_id, now
 
 DATASET_STATES = ("ingesting", "ready", "changing", "failed")
 
 
-class Store(JobRecords, ModelRecords):
+class Store(JobRecords, ModelRecords, NotificationRecords):
     """The store of a data directory: the records of datasets, besides those of jobs and models."""
 
     def add_dataset(self, name: str, source: dict[str, Any] | None = None) -> str:

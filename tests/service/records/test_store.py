@@ -1,6 +1,8 @@
 """The records: none is lost, and no name or job is given twice."""
 
+import os
 import sqlite3
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -238,3 +240,14 @@ def test_another_version_is_refused_and_left_alone(store, path):
     before = path.read_bytes()
     assert refusal(Store, path) == "unknown_version"
     assert path.read_bytes() == before
+
+
+def test_writes_within_a_tick_of_the_kernels_clock_change_the_value_of_change(store, path):
+    """Kernels before 6.13 give files times of some milliseconds: two writes may have the same."""
+    dataset_id = ready_dataset(store)
+    tick = time.time_ns() + 10**10
+    os.utime(path, ns=(tick, tick))
+    before = store.change()
+    store.fail_dataset(dataset_id, {"code": "x"})
+    os.utime(path, ns=(tick, tick))
+    assert store.change() != before

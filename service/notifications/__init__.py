@@ -1,0 +1,1 @@
+"""Calls the URLs that jobs name in `notify`, when they end."""
