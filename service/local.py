@@ -183,7 +183,7 @@ class Training:
         try:
             scratch = files.enter_context(temporary_directory(cache_dir if in_memory else self._work, "streamsvm-run-"))
             checkpoints, begins = self._checkpoints, self._begins
-            if isinstance(plan, JobPlan) and len(plan.lanes) > 1:
+            if isinstance(plan, JobPlan) and len(plan.lanes) > len(plan.running):
                 # For the next lanes alone: nobody resumes this job.
                 checkpoints, begins = checkpoint_place(self._work, plan), next_beginning(plan, self._work)
             place = RunPlace(scratch / "run", self._work, self._dataset, checkpoints, not in_memory)

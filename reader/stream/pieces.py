@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, islice
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
@@ -151,11 +152,16 @@ class Streamer:
         not do.
         """
         reads = (place and partial(_fetch, source, *place) for place in source.order(seed, pass_, skipped))
+        first = list(islice(reads, 2))
+        if len(first) == 1 and first[0] is not None:
+            # One piece, and nothing to do ahead that a thread would be worth.
+            yield self._look_at(source, first[0](), look)
+            return
         reading, pool = ThreadPoolExecutor(1), ThreadPoolExecutor(max(threads, 1))
         try:
             tasks = (
                 partial(self._look_at, source, fetched, look)
-                for fetched in work_ahead(reads, reading, _FETCHED_AHEAD, self._wait)
+                for fetched in work_ahead(chain(first, reads), reading, _FETCHED_AHEAD, self._wait)
             )
             if threads < 1:
                 yield from (task() for task in tasks)

@@ -5,6 +5,7 @@ A process that uses a page of a mapped file dies of signal 7 where the disk has 
 
 import os
 from math import prod
+from mmap import ACCESS_READ, ACCESS_WRITE, mmap
 from pathlib import Path
 
 import numpy as np
@@ -32,5 +33,10 @@ def open_array(path: Path, dtype: np.dtype, shape: tuple[int, ...], mode: str) -
         # There is no mapping of nothing.
         path.touch()
         return np.empty(shape, dtype)
-    # A plain array over the mapping: np.memmap's own class slows every access down.
-    return np.asarray(np.memmap(path, dtype, mode, shape=shape))  # type: ignore[call-overload]
+    # A plain array over the mapping: np.memmap's own class slows every access down, and takes long to make.
+    size = prod(shape) * dtype.itemsize
+    with path.open({"r": "rb", "r+": "r+b", "w+": "w+b"}[mode]) as file:
+        if mode == "w+":
+            file.truncate(size)
+        mapping = mmap(file.fileno(), size, access=ACCESS_READ if mode == "r" else ACCESS_WRITE)
+    return np.frombuffer(mapping, dtype).reshape(shape)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
-import scipy.linalg
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from streamsvm.storage.errors import ValuesOverflow
 from streamsvm.storage.rows.csr import Array
@@ -42,13 +42,11 @@ def solve_positive(matrix: Array, right: Array, go_on: GoOn = no_matter) -> Arra
         go_on(seconds)
     if factor is None:
         raise ValuesOverflow("the system of a Newton step")
-    return scale * scipy.linalg.cho_solve((factor, True), scale * right, check_finite=False)
+    solution, _ = dpotrs(factor, scale * right, lower=1)
+    return np.asarray(scale * solution)
 
 
 def _factor(matrix: Array) -> Array | None:
     """The lower Cholesky factor; None if there is none to be trusted."""
-    try:
-        factor, _ = scipy.linalg.cho_factor(matrix, lower=True, check_finite=False)
-    except np.linalg.LinAlgError:
-        return None
-    return factor if np.diag(factor).min() ** 2 >= _LEAST_PIVOT else None
+    factor, column = dpotrf(matrix, lower=1, clean=0)
+    return factor if column == 0 and np.diag(factor).min() ** 2 >= _LEAST_PIVOT else None

@@ -28,6 +28,7 @@ from streamsvm.trainer.newton.scans import SUMS
 from streamsvm.trainer.newton.system_kernel import add_squares, spread_out
 
 LARGEST = 8000  # equations: two cores take a minute for one solution of so many
+_FEW = 128  # features: such a matrix is solved before sparse rows have been multiplied with each other
 _SMALL_BYTES = 1 << 23  # of a matrix
 BATCH_BYTES = 1 << 22  # of dense rows
 _DENSE_PAYS = 12.0  # products that BLAS makes in the time of one product of two values in a sparse row
@@ -81,14 +82,14 @@ class Kind(Enum):
 
 
 def kind_of(n_features: int, n_free: int, most: int = LARGEST, may_iterate: bool = True) -> Kind:
-    """The kind of system with fewest equations, for so many rows with h_i > 0.
+    """The kind of system that is solved soonest, for so many rows with h_i > 0: the one with fewest equations.
 
     may_iterate  a loss that is not smooth has a sigma, which grows: iterations then take ever longer
     Raises TooLarge: it has more equations than the `most` there is room for, and is not iterated: `most` has to be
     LARGEST for that.
     """
     if min(n_features, n_free) <= most:
-        return Kind.FEATURES if n_features <= n_free else Kind.ROWS
+        return Kind.FEATURES if n_features <= max(n_free, min(_FEW, most)) else Kind.ROWS
     if most < LARGEST or not may_iterate:
         raise TooLarge
     return Kind.ITERATED

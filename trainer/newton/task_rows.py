@@ -17,8 +17,8 @@ class TaskRows:
     """
 
     def __init__(self, loss: Loss, labels: RowLabels, C: Array, alpha: Array) -> None:
-        self._loss, self._labels, self._C = loss, labels, C
-        self._chunks = chunks(len(alpha))
+        self._loss = loss
+        self._chunks = [(chunk, labels.terms(C, chunk)) for chunk in chunks(len(alpha))]
         self._centre = alpha
         self._m, self.change = np.zeros((2, len(alpha)))
         self.largest_C = float(C.max(initial=0.0))
@@ -29,8 +29,8 @@ class TaskRows:
 
     def stand_at_alpha(self, sigma: float) -> None:
         """Make alpha the centre."""
-        for chunk in self._chunks:
-            self._centre[chunk], _ = self.proximal(self._labels.terms(self._C, chunk), chunk, sigma)
+        for chunk, terms in self._chunks:
+            self._centre[chunk], _ = self.proximal(terms, chunk, sigma)
 
     def answer(self, look: Look) -> Looked:
         """Answer a question, see `LookKind`."""
@@ -40,7 +40,7 @@ class TaskRows:
             self.change += self._m  # m at v: no third array is needed
             return self._evaluate(look, self.change, alpha_of=self._m), self._evaluate(look, self._m)
         if look.kind is LookKind.MOVE:
-            for chunk in self._chunks:
+            for chunk, _ in self._chunks:
                 self._m[chunk] += look.t * self.change[chunk]
         else:
             self._m[:] = self.change
@@ -49,8 +49,8 @@ class TaskRows:
 
     def _slope(self, look: Look) -> Slope:
         first = second = 0.0
-        for chunk in self._chunks:
-            change, terms = self.change[chunk], self._labels.terms(self._C, chunk)
+        for chunk, terms in self._chunks:
+            change = self.change[chunk]
             alpha, h = self._loss.proximal(terms, self._centre[chunk], look.sigma, self._m[chunk] + look.t * change)
             first += float(alpha @ change)
             second += float(h @ (change * change))
@@ -60,8 +60,8 @@ class TaskRows:
         """Sums at m (n,) and at an alpha: that of m, that of another m (`alpha_of`), or the centre (`at_centre`)."""
         losses = dual = total = moved = 0.0
         free, M_plus, M_minus = 0, -np.inf, np.inf
-        for chunk in self._chunks:
-            terms, m, centre = self._labels.terms(self._C, chunk), every_m[chunk], self._centre[chunk]
+        for chunk, terms in self._chunks:
+            m, centre = every_m[chunk], self._centre[chunk]
             at = m if alpha_of is None else alpha_of[chunk]
             alpha, h = self._loss.proximal(terms, centre, look.sigma, at)
             alpha = centre if at_centre else alpha

@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from streamsvm.reader.ingest.append import append_rows
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
 from streamsvm.reader.stream.process import Reader
 from streamsvm.storage.run.state import open_control, open_state
-from tests.contracts.problems import a_dataset
+from tests.contracts.problems import a_dataset, libsvm_text, make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.end_to_end.service import is_running
 from tests.training import Outcome, about_to_begin, train, write_run
@@ -120,12 +123,15 @@ def _await(condition) -> None:
         time.sleep(0.01)
 
 
-def test_a_reader_that_is_shut_down_ends_its_threads(tmp_path, dataset):
-    """In the middle of a pass: its stream is not left to the garbage collector."""
-    before = threading.active_count()
-    write_run(tmp_path / "run", dataset, SMALLEST_CACHE)
+@pytest.mark.parametrize("n_blocks", [1, 3])
+def test_a_reader_that_is_shut_down_ends_its_threads(tmp_path, n_blocks):
+    """In the middle of a pass: its stream is not left to the garbage collector. A single piece needs no threads."""
+    before, data = threading.active_count(), make_dataset(tmp_path / "data", *random_problem(600))
+    for _ in range(1, n_blocks):
+        append_rows([libsvm_text(*random_problem(600))], data, InputOptions(index_base=1), Limits(), threads=1)
+    write_run(tmp_path / "run", data, SMALLEST_CACHE)
     reader = Reader(tmp_path / "run")
     assert reader.step()
-    assert threading.active_count() > before
+    assert (threading.active_count() > before) == (n_blocks > 1)
     reader.shutdown()
     assert threading.active_count() == before

@@ -80,7 +80,14 @@ def test_no_row_with_h_leaves_the_gradient(kind):
 
 def test_the_smaller_system_is_taken_and_none_that_is_too_large():
     assert kind_of(10, 10) is Kind.FEATURES
-    assert kind_of(10, 9) is kind_of(10**7, system.LARGEST) is kind_of(10**7, 0) is Kind.ROWS
+    assert kind_of(10, 9) is kind_of(system._FEW, 0) is Kind.FEATURES  # quicker all the same
+    assert (
+        kind_of(system._FEW + 1, 9)
+        is kind_of(10, 2, most=9)
+        is kind_of(10**7, system.LARGEST)
+        is kind_of(10**7, 0)
+        is Kind.ROWS
+    )
     assert kind_of(system.LARGEST + 1, system.LARGEST + 1) is Kind.ITERATED
     assert kind_of(100, 100, most=100) is Kind.FEATURES
     with pytest.raises(TooLarge):
