@@ -63,7 +63,11 @@ def joined(first: Manifest, second: Manifest) -> Manifest:
         ),
         longest_row=max(first.longest_row, second.longest_row),
         input_bytes=first.input_bytes + second.input_bytes,
-        counters={name: count + second.counters[name] for name, count in first.counters.items()},
+        # A format may count what another one does not have.
+        counters={
+            name: first.counters.get(name, 0) + second.counters.get(name, 0)
+            for name in (first.counters | second.counters)
+        },
         blocks=first.blocks + second.blocks,
         Qii_spread=(min(least, second.Qii_spread[0]), total + second.Qii_spread[1], max(largest, second.Qii_spread[2])),
         rejected_rows=first.rejected_rows + second.rejected_rows,

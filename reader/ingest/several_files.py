@@ -90,7 +90,7 @@ class SeveralFiles:
     def _close(self, file: FileRange) -> None:
         parser = self._last
         self._warnings += getattr(parser, "warnings", ())
-        self._counters += Counter(parser.counters)
+        self._counters.update(parser.counters)  # `+=` would drop those that are 0
         if parser.max_index is not None:
             self._max_indices.append(parser.max_index)
         self.rejected.rows += parser.rejected.rows

@@ -92,3 +92,18 @@ def test_a_change_that_a_dead_process_left_is_cleared_away(grown):
     assert sorted(path.name for path in (directory / "blocks").iterdir()) == ["000000.blk", "000001.blk"]
     assert [path.name for path in grown.settings.datasets.iterdir()] == [record["id"]]
     assert Store(grown.settings.database).dataset_state(record["id"]) == "ready"
+
+
+STRINGS = {
+    "fasta": b">label=1\nACGT\n\n>label=-1\nGGTN\n",
+    "csv&string_column=s&label_column=y": b"y,s\n1,ACGT\n\n-1,ACCC\n",
+}
+
+
+@pytest.mark.parametrize("first", STRINGS)
+@pytest.mark.parametrize("second", STRINGS)
+def test_rows_of_another_format_are_added_and_so_are_its_counts(service, first, second):
+    assert service.request("PUT", f"/v1/datasets/s?format={first}", content=STRINGS[first]).status_code == 201
+    added = service.request("POST", f"/v1/datasets/s/blocks?format={second}", content=STRINGS[second])
+    assert (added.status_code, added.json()["rows"], added.json()["blank_lines"]) == (201, 4, 2)
+    assert added.json().get("unknown_letters", 0) == (first == "fasta") + (second == "fasta")

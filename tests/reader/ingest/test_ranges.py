@@ -161,6 +161,12 @@ def test_categories_of_parquet_go_on_from_file_to_file(tmp_path):
     assert manifest.labels == alone.labels and manifest.counters == alone.counters
 
 
+@pytest.mark.parametrize("texts", [(b"1 1:1 2:1\n\n", b"-1 3:1\n\n"), (b"label,a\n1,1\n\n", b"label,a\n-1,2\n\n")])
+def test_what_is_counted_is_counted_over_all_files(tmp_path, texts):
+    counted = ingest(parts(fill(tmp_path / "in", *texts)), tmp_path / "data").counters
+    assert counted == {"explicit_zeros": 0, "empty_rows": 0, "blank_lines": 2, "comment_lines": 0}
+
+
 def test_a_dataset_is_made_of_all_files(tmp_path):
     folder = fill(tmp_path / "in", SVM, SVM, b"")
     manifest = ingest(parts(folder), tmp_path / "data")
