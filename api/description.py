@@ -59,6 +59,7 @@ class DescribedApp(FastAPI):
 def _further_schemas() -> dict[str, Any]:
     wanted: list[Any] = [(model, "serialization") for model in _FURTHER] + [(model, "validation") for model in _BODIES]
     schemas = models_json_schema(wanted, ref_template=_REF)[1]["$defs"]
+    schemas[JobSpec.__name__]["examples"] = [{"dataset": "rcv1", "C": 1, "relative_gap": 1e-4}]
     for name in FOLLOWING:
         # Clients that are made from the document send every default that it has.
         schemas[JobSpec.__name__]["properties"][name].pop("default")

@@ -1,5 +1,6 @@
 """Models of the answers, for the OpenAPI document and the tests. Routes neither check nor write answers with them."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -30,9 +31,19 @@ def sometimes(meaning: str, example: Any = None, **limits: Any) -> Any:
 def _nothing() -> None: ...
 
 
-def answers(model: Any, status: int = 200, meaning: str = "") -> Responses:
-    """The `responses` of a route that answers with this status and an object of this model."""
-    return {status: {"model": model, **({"description": meaning} if meaning else {})}}
+def answers(model: Any, status: int = 200, meaning: str = "", headers_: Mapping[str, str] | None = None) -> Responses:
+    """The `responses` of a route that answers with this status and an object of this model.
+
+    meaning   of the status; "": the framework's words
+    headers_  name -> meaning of the headers that the answer may have
+    """
+    more: dict[str, Any] = {"description": meaning} if meaning else {}
+    return {status: {"model": model, **more, **({"headers": headers(headers_)} if headers_ else {})}}
+
+
+def headers(meanings: Mapping[str, str]) -> dict[str, Any]:
+    """The `headers` of a response: name -> meaning."""
+    return {name: {"description": meaning, "schema": {"type": "string"}} for name, meaning in meanings.items()}
 
 
 def ref(*models: type[BaseModel]) -> dict[str, Any]:

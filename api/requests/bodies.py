@@ -100,7 +100,11 @@ PREDICTABLE = RowsToPredict, DocumentsToPredict, StringsToPredict
 MODELS = *PREDICTABLE, EvaluationRequest, RegistrationRequest, AliasRequest, InferenceRequest
 
 
-def body_of(*models: type[BaseModel], texts: Iterable[str] = (), required: bool = True) -> dict[str, Any]:
-    """The `openapi_extra` of a route that takes an object of one of these models, or text of one of these types."""
-    content = {**{kind: {"schema": {"type": "string"}} for kind in texts}, "application/json": {"schema": ref(*models)}}
-    return {"requestBody": {"required": required, "content": content}}
+def body_of(*models: type[BaseModel], files: Iterable[str] = ()) -> dict[str, Any]:
+    """The `openapi_extra` of a route that takes an object of one of these models, or a file of one of these types."""
+    content = {**{kind: {"schema": _file(kind)} for kind in files}, "application/json": {"schema": ref(*models)}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def _file(media_type: str) -> dict[str, str]:
+    return {"type": "string"} if media_type.startswith("text/") else {"type": "string", "format": "binary"}

@@ -21,6 +21,9 @@ from streamsvm.service.records.keys import RequestKey
 
 _KEY = re.compile(r'"?[\x21\x23-\x7e]{1,255}"?')
 
+# Headers of answers, for the OpenAPI document.
+REPLAYED = {"Idempotent-Replayed": "`true` if this is the first answer again"}
+
 _lock = Lock()
 _under_way: set[tuple[str, str, str]] = set()  # database, client and key
 

@@ -15,6 +15,7 @@ from streamsvm.api.context import AppContext, Context
 from streamsvm.api.requests.body import stream
 from streamsvm.api.requests.leaving import while_connected
 from streamsvm.api.requests.parameters import InputQuery
+from streamsvm.api.requests.repeated import REPLAYED
 from streamsvm.api.requests.repeated_rows import Once
 from streamsvm.service.datasets.views import block_view
 from streamsvm.service.errors import ServiceError
@@ -65,7 +66,7 @@ async def put_dataset(
     status_code=201,
     operation_id="appendRows",
     openapi_extra=_RAW_BODY,
-    responses=answers(Dataset, 201, "The dataset, with the rows"),
+    responses=answers(Dataset, 201, "The dataset, with the rows", REPLAYED),
 )
 async def append_rows(
     context: Context, name: str, options: InputQuery, response: Response, once: Once

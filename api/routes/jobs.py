@@ -17,7 +17,7 @@ from streamsvm.api.answers.progress import History, Pass, PhaseAndProgress
 from streamsvm.api.context import AppContext, Context
 from streamsvm.api.requests.bodies import body_of
 from streamsvm.api.requests.body import JsonObject, OptionalJsonObject
-from streamsvm.api.requests.repeated import Once
+from streamsvm.api.requests.repeated import REPLAYED, Once
 from streamsvm.service.cluster.cluster_run import check_machines
 from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
 from streamsvm.service.jobs.lanes.continuing import CHANGEABLE, continued_spec
@@ -50,6 +50,7 @@ _CHANGES_BODY = {
     }
 }
 _ACCEPTED, _AS_IT_IS = answers(Job, 202, "The job"), answers(Job)
+_MADE = answers(Job, 202, "The job", {"Location": "path of the job", **REPLAYED})
 _HISTORY: Responses = {200: {"model": History, "content": {"text/csv": {"schema": {"type": "string"}}}}}
 _EVENTS: Responses = {
     200: {
@@ -63,7 +64,7 @@ _CANCEL_SECONDS = 2  # the worker takes less, so that the answer nearly always s
 _HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
-@router.post("", status_code=202, operation_id="submitJob", openapi_extra=_JOB_BODY, responses=_ACCEPTED)
+@router.post("", status_code=202, operation_id="submitJob", openapi_extra=_JOB_BODY, responses=_MADE)
 def submit_job(context: Context, fields: JsonObject, response: Response, once: Once) -> dict[str, Any]:
     """Queue a job. A job that cannot run is refused now."""
     return once.answer(response, fields, partial(_submit, context, fields))
@@ -137,7 +138,7 @@ async def cancel_job(context: Context, job_id: str) -> Response:
     status_code=202,
     operation_id="resumeJob",
     openapi_extra=_CHANGES_BODY,
-    responses=_ACCEPTED,
+    responses=_MADE,
 )
 def resume_job(
     context: Context, job_id: str, changes: OptionalJsonObject, response: Response, once: Once

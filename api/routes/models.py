@@ -11,7 +11,7 @@ from fastapi.responses import FileResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from streamsvm.api.access.clients import client_of
-from streamsvm.api.answers import Responses, answers, stream_of
+from streamsvm.api.answers import Responses, answers, headers, stream_of
 from streamsvm.api.answers.evaluations import ClassEvaluation, NumberEvaluation
 from streamsvm.api.answers.models import Model, Models
 from streamsvm.api.answers.predictions import ClassifiedRow, EstimatedRow, Predictions
@@ -19,7 +19,7 @@ from streamsvm.api.context import AppContext, Context
 from streamsvm.api.requests.bodies import PREDICTABLE, EvaluationRequest, body_of
 from streamsvm.api.requests.body import JsonObject, only_field
 from streamsvm.api.requests.leaving import turn, while_connected
-from streamsvm.api.routes.predicting import JSON, TYPES, find_predictor, predicted, prediction_response
+from streamsvm.api.routes.predicting import JSON, OWN_TYPE, TYPES, find_predictor, predicted, prediction_response
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.options import index_base as as_index_base
 from streamsvm.service.errors import ServiceError
@@ -34,16 +34,26 @@ router = APIRouter(prefix="/v1/models", tags=["models"])
 _BYTES = {"schema": {"type": "string", "format": "binary"}}
 # Clients that are made from the document take the first type for every file, and only bytes hold them all.
 _MEDIA_TYPES = ["application/octet-stream", *(kind.media_type for kind in MODEL_FORMATS.values())]
-_FILE = {"description": "The file", "content": dict.fromkeys(_MEDIA_TYPES, _BYTES)}
+_TAG = headers({"ETag": "of the file, for `If-None-Match` and `If-Range`"})
+_FILE = {"description": "The file", "headers": _TAG, "content": dict.fromkeys(_MEDIA_TYPES, _BYTES)}
 _FILES: Responses = {
     200: _FILE,
     206: {**_FILE, "description": "The range of it that was asked for"},
     304: {"description": "The file is the one that the client has"},
 }
 _LINES = "application/x-ndjson"
+_ABOUT_ROWS = {
+    "Rows": "number of rows",
+    "Unknown-Features": "values of features that the model does not know",
+    "Unknown-Columns": "number of columns that the model does not have, if there are any",
+    "Unknown-Column-Names": "their first names, percent-encoded",
+    "Model-Id": "id of the model that a name stands for",
+    "Model-Version": "version that a name stands for",
+}
 _PREDICTIONS: Responses = {
     200: {
         "description": "The predictions",
+        "headers": headers(_ABOUT_ROWS),
         "model": Predictions,
         "content": {
             JSON: {},
@@ -117,7 +127,7 @@ class _OpenFileResponse(FileResponse):
     operation_id="predict",
     response_class=StreamingResponse,
     responses=_PREDICTIONS,
-    openapi_extra=body_of(*PREDICTABLE, texts=TYPES),
+    openapi_extra=body_of(*PREDICTABLE, files=[*TYPES, OWN_TYPE]),
 )
 async def predict(
     context: Context,

@@ -43,7 +43,8 @@ TYPES = {
 }
 STORED = ("parquet", "npz")  # formats that are not read from front to back
 # Types that mean text of the format the model was trained on. curl sends the last one unless told otherwise.
-_PLAIN = ("", "text/plain", "application/octet-stream", "application/x-www-form-urlencoded")
+OWN_TYPE = "application/octet-stream"
+_PLAIN = ("", "text/plain", OWN_TYPE, "application/x-www-form-urlencoded")
 _FEW_ROWS = 256
 
 

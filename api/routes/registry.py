@@ -15,6 +15,7 @@ from streamsvm.api.requests.body import JsonObject, only_field
 router = APIRouter(prefix="/v1", tags=["registered models"])
 
 _ALIAS = "/registered-models/{name}/aliases/{alias}"
+_ALIAS_ANSWER = answers(Alias, headers_={"ETag": "of the alias, for `If-Match`"})
 
 
 @router.post(
@@ -56,13 +57,13 @@ def delete_version(context: Context, name: str, version: int) -> Response:
     return Response(status_code=204)
 
 
-@router.get(_ALIAS, operation_id="getModelAlias", responses=answers(Alias))
+@router.get(_ALIAS, operation_id="getModelAlias", responses=_ALIAS_ANSWER)
 def get_alias(context: Context, name: str, alias: str, response: Response) -> dict[str, Any]:
     """Where an alias points, who moved it there, and an ETag for `If-Match`."""
     return _shown(context.store.alias(name, alias), response)
 
 
-@router.put(_ALIAS, operation_id="moveModelAlias", openapi_extra=body_of(AliasRequest), responses=answers(Alias))
+@router.put(_ALIAS, operation_id="moveModelAlias", openapi_extra=body_of(AliasRequest), responses=_ALIAS_ANSWER)
 def move_alias(
     context: Context,
     request: Request,

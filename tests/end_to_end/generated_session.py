@@ -107,6 +107,9 @@ def use(client: AuthenticatedClient, model_id: str) -> None:
     (first,) = predictions.predictions
     assert isinstance(first, ClassifiedRow) and isinstance(first.decision_value, float)
     check(first.label == 1.0 and first.decision_value > 0, first)
+    text = predict.sync(model_id, client=client, body=File(BytesIO(b"0 2:1 3:0.5\n")))
+    assert isinstance(text, Predictions)
+    check([row.label for row in text.predictions if isinstance(row, ClassifiedRow)] == [-1.0], text)
     # Of an answer without a body, such as 304, the client knows no type.
     file: object = download_model.sync(model_id, client=client)
     assert isinstance(file, File)

@@ -24,10 +24,10 @@ class Session:
     def __init__(self, service: Service) -> None:
         self.service = service
         self.seen: set[str] = set()
-        self._client = httpx.Client(base_url=service.url, **PLAIN)
+        self.client = httpx.Client(base_url=service.url, **PLAIN)
 
     def __call__(self, method: str, path: str, status: int = 200, **arguments: object) -> httpx.Response:
-        answer = checked(self._client.request(method, path, **arguments))  # type: ignore[arg-type]
+        answer = checked(self.client.request(method, path, **arguments))  # type: ignore[arg-type]
         assert answer.status_code == status, answer.text
         route = route_of(method, answer.request.url.path)
         if route is not None and answer.is_success:
@@ -55,7 +55,9 @@ def session(new_service, tmp_path):
     (folder / "rows.svm").write_bytes(libsvm_text(X, y))
     (folder / "three.svm").write_bytes(libsvm_text(X, np.arange(300) % 3))
     (folder / "numbers.svm").write_bytes(libsvm_text(X, y * np.arange(300)))
-    return Session(new_service(import_dir=folder).start())
+    session = Session(new_service(import_dir=folder).start())
+    with session.client:
+        yield session
 
 
 def test_every_answer_of_a_session_is_as_the_document_says(session):
