@@ -30,7 +30,7 @@ _VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
         {"threads": 1}, {"pace": "fixed"}, {"screening": None},
         {"features": ["scale", "pairs"]}, {"features": [{"fourier": {"dimension": 16}}, "unit"]},
         {"dataset": "strings", "features": ["weighted_degree"]}, {"dataset": "documents", "features": ["idf"]},
-        {"bias": 1.0}, {"dataset": "ones"}, {"dataset": "dense"}, {"cache_bytes": 1 << 24},
+        {"bias": None}, {"dataset": "ones"}, {"dataset": "dense"}, {"cache_bytes": 1 << 24},
     ),
     "streamsvm_paper": ({"epsilon_decay": "sweep"}, {"dataset": "ones"}),
     "bm": ({"inner_rounds": None}, {"dataset": "ones"}),

@@ -93,7 +93,7 @@ def write_run(run: Path, dataset: Path, cache_bytes: int, positive: float | None
     manifest = Dataset(dataset).manifest
     C_negative = settings.pop("C_negative", None)
     has_lanes, number = settings.pop("lanes", False), settings.pop("number", 0)
-    spec = JobSpec(**{"dataset": "test", "pace": "fixed", "cache_bytes": cache_bytes, **settings})
+    spec = JobSpec(**{"dataset": "test", "bias": None, "pace": "fixed", "cache_bytes": cache_bytes, **settings})
     cache = plan_cache(cache_bytes, manifest.longest_row + (spec.bias is not None))
     labels: tuple[float, ...] = ()
     if has_lanes or spec.is_joint:

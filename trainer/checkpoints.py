@@ -1,5 +1,6 @@
 """Checkpoints as a trainer makes them: when, and of which arrays, so that the job can go on after a crash."""
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from streamsvm.storage.errors import ValuesOverflow
+from streamsvm.storage.features.bias import with_bias_last
 from streamsvm.storage.rows.cache import Step
 from streamsvm.storage.rows.csr import EMPTY, Array
 from streamsvm.storage.rows.segment import Segment
@@ -19,6 +21,7 @@ from streamsvm.storage.run.state import KEPT, KEPT_ARRAYS, State
 _SHARE = 0.05
 # Names under which a checkpoint keeps the rows of each segment, their ids, their numbers of values.
 RESIDENTS = ("segment_rows", "resident_row_id", "resident_nnz")
+_OF_FEATURES = re.compile("w|newton_w_[0-9]+")  # names of arrays that have a line for each feature
 _NO_IDS = np.empty(0, np.int32)
 _ROUNDING = 1e-12  # share of the largest alpha: by rounding, the alpha of a row's classes may add up to a little more
 
@@ -86,6 +89,7 @@ class Checkpoints:
     largest   alpha is from 0 to this, or from minus this in regression and for several classes (is_signed)
     is_exact  a checkpoint has the cache, too, and training goes on at its section; else from the start of the pass
     follows   the first pass is over a dataset that is being read in: within it no checkpoint is made
+    bias_first  the constant feature comes first in the run's arrays of features; in checkpoints it is the last
     kept      the solver's arrays in the checkpoint that the run goes on from; empty once the solver has called `keep`
     """
 
@@ -97,6 +101,7 @@ class Checkpoints:
         is_signed: bool = False,
         is_exact: bool = False,
         follows: bool = False,
+        bias_first: bool = False,
         kept: Mapping[str, Array] = EMPTY,
     ) -> None:
         self._slots = slots
@@ -104,7 +109,7 @@ class Checkpoints:
         largest *= 1.0 + _ROUNDING
         self._box = (-largest if is_signed else 0.0, largest)
         self._is_exact = is_exact
-        self._follows = follows
+        self._follows, self._bias_first = follows, bias_first
         self._resumable: Callable[[], Mapping[str, Array]] | None = None  # None: the solver has not begun
         self._sections = True
         self.kept = kept
@@ -137,7 +142,10 @@ class Checkpoints:
         about, arrays = self._contents(step, w)
         own = residents() if self._is_exact else {}
         is_sure = not self._state.control["w_unverified"]
-        self._slots.write({**about, "ended": ended}, {**arrays, **own, **self._resumable()}, is_sure)
+        arrays = {**arrays, **own, **self._resumable()}
+        if self._bias_first:
+            arrays |= {name: with_bias_last(array) for name, array in arrays.items() if _OF_FEATURES.fullmatch(name)}
+        self._slots.write({**about, "ended": ended}, arrays, is_sure)
         self._state.control["checkpoint_failures"] = self._slots.failures
 
     def make_within(self, step: Step, w: Array) -> None:

@@ -103,5 +103,7 @@ class Passes:
             source = Partitioned(dataset, settings.blocks, settings.permute_blocks, settings.maps.early, settings.seed)
             self._source = source
         self.n_rows = dataset.manifest.n_rows
-        # The width was not known before the dataset was complete.
-        self.width = settings.maps.width if len(settings.maps) else dataset.manifest.width
+        # The width was not known before the dataset was complete. The maps of a job that follows it add to the width.
+        is_planned = len(settings.maps) and settings.staged is None
+        added = settings.maps.width - settings.maps.shape.width
+        self.width = settings.maps.width if is_planned else dataset.manifest.width + added

@@ -35,6 +35,7 @@ def add_fields(parser: argparse.ArgumentParser) -> None:
     for field in FIELDS.values():
         if field.flags is not None:
             _add_field(parser if field.name in GENERAL else some, field)
+    parser.add_argument("--no-bias", dest="bias", action="store_const", const=_NONE, help="--bias none")
     known = ", ".join(LIBLINEAR_LOSSES)
     liblinear = parser.add_argument_group("other options of LIBLINEAR")
     liblinear.add_argument("-s", dest="loss", action=_Loss, metavar="NUMBER", help=f"--loss by its number: {known}")
@@ -126,4 +127,4 @@ class _Bias(argparse.Action):
     """A constant feature of this value; none if it is negative."""
 
     def __call__(self, _parser: argparse.ArgumentParser, options: Any, value: Any, _: Any = None) -> None:
-        options.bias = value if value >= 0 else None
+        options.bias = value if value >= 0 else _NONE

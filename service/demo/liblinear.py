@@ -39,7 +39,7 @@ def command() -> list[str] | None:
 def measure(starts: list[str], file: Path, C: float, tolerance: float, model: Path) -> Measured | str:
     """Train on the dual of hinge loss (-s 3) to M+ - M- <= tolerance; if there is no result, returns why."""
     began = time.monotonic()
-    line = [*starts, "-s", "3", "-c", f"{C:g}", "-e", f"{tolerance:g}", str(file), str(model)]
+    line = [*starts, "-s", "3", "-c", f"{C:g}", "-e", f"{tolerance:g}", "-B", "1", str(file), str(model)]
     with (
         subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process,
         PeakMemory(process.pid) as memory,

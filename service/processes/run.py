@@ -67,9 +67,9 @@ def prepare_run(
     told_before = planned(plan, profile.scales if profile else ())
     state.control["slowdowns"] = bits_of({*told_before, *(("cache_on_disk",) if is_on_disk else ())})
     told = run_file(plan, dataset)
-    maps = None
     if isinstance(plan, JobPlan):
-        maps = write_maps(directory, fitted or fitted_maps(plan.maps, Dataset(dataset)))
+        fitted = fitted or fitted_maps(plan.maps, Dataset(dataset))
+    maps = write_maps(directory, fitted or plan.maps)
     for part in ("reader", "trainer"):
         told[part]["maps"] = maps
         told[part]["resume"] = str(checkpoint.path) if checkpoint else None

@@ -1,4 +1,4 @@
-"""Appends a constant feature to each row."""
+"""Adds a constant feature to each row: after all others, or before them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,3 +40,32 @@ class Bias(FeatureMap):
             )
 
         return apply
+
+
+@dataclass(frozen=True)
+class LeadingBias(Bias):
+    """Puts a feature of constant value before all others, whose numbers grow by 1.
+
+    It takes the place of `Bias` while nobody knows yet how many features there will be.
+    """
+
+    def folded(self, w: Array, _arrays: Mapping[str, Array]) -> tuple[Array, Array]:
+        return w[..., 1:], w[..., 0] * float(VALUE.type(self.value))
+
+    def ready(self, _shape: Shape, _arrays: Mapping[str, Array]) -> Apply:
+        value = VALUE.type(self.value)
+
+        def apply(rows: Features) -> Features:
+            begins = rows.indptr[:-1]
+            return Features(
+                rows.indptr + np.arange(len(rows.indptr)),
+                np.insert(rows.indices + 1, begins, 0),
+                np.insert(rows.values, begins, value),
+            )
+
+        return apply
+
+
+def with_bias_last(w: Array) -> Array:
+    """w (width, ...) of rows that `LeadingBias` has mapped, in the order of rows that `Bias` has mapped."""
+    return np.roll(w, -1, axis=0)

@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 
 from streamsvm.storage.features import FEATURE_MAPS
+from streamsvm.storage.features.bias import LeadingBias
 from streamsvm.storage.features.numbering import Listed, Renumbered
 from streamsvm.storage.features.rows import Apply, FeatureMap, Features, FeaturesError, Shape, not_counted
 from streamsvm.storage.features.statistics import FeatureStatistics
 from streamsvm.storage.files.arrays import load_arrays
 from streamsvm.storage.rows.csr import INDPTR, Array
 
-LISTED = "listed"
-_KINDS: dict[str, type[FeatureMap]] = {**FEATURE_MAPS, "renumbered": Renumbered, LISTED: Listed}
+LISTED, LEADING_BIAS = "listed", "leading_bias"
+_KINDS = {**FEATURE_MAPS, "renumbered": Renumbered, LISTED: Listed, LEADING_BIAS: LeadingBias}
 _FILE = "features.npz"  # in a run directory
-
 MOST_MADE = 1 << 24  # most features that maps may make of one row
 
 Named = tuple[str, FeatureMap]

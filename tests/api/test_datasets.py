@@ -199,7 +199,8 @@ def test_a_dataset_still_being_read_in(service):
     service.store.add_dataset("data")
     assert service.request("GET", "/v1/datasets/data").json()["state"] == "ingesting"
     # A job may follow it, unless it needs to know it as a whole.
-    check_problem(service.request("POST", "/v1/jobs", json={"dataset": "data", "bias": 1.0}), "not_ready", 409)
+    weighted = {"dataset": "data", "class_weight": {"1": 2.0}}
+    check_problem(service.request("POST", "/v1/jobs", json=weighted), "not_ready", 409)
     assert service.request("POST", "/v1/jobs", json={"dataset": "data"}).status_code == 202
     check_problem(service.request("DELETE", "/v1/datasets/data"), "dataset_in_use", 409)
 

@@ -66,8 +66,8 @@ def train_command(text: Path, cache_bytes: int, *options: str, **environment: st
 
 
 def train_words(text: Path, model: Path, cache_bytes: int, *options: str) -> list[object]:
-    """`streamsvm train` with these options, its output in JSON."""
-    return [STREAMSVM, "train", text, "-o", model, "--cache", cache_bytes, "--json", *options]
+    """`streamsvm train` with these options, its output in JSON; without a bias unless the options name one."""
+    return [STREAMSVM, "train", text, "-o", model, "--cache", cache_bytes, "--bias", "none", "--json", *options]
 
 
 def _command(command: list[object], source=subprocess.DEVNULL, **environment: str) -> Command:

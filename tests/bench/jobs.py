@@ -108,14 +108,14 @@ def train(
 
     checkpoints  a directory that has none: they are made there; begins: fills the state, else it is all zero
     """
-    plan = plan_job(parse_spec({"dataset": "bench", **fields}), read_manifest(dataset))
+    plan = plan_job(parse_spec({"dataset": "bench", "bias": None, **fields}), read_manifest(dataset))
     assert len(plan.running) == len(plan.lanes)
     return _run(dataset, plan, checkpoints, begins)
 
 
 def train_all(dataset: Path, **fields: object) -> Finished:
     """The same, with as many groups of lanes as there are, one after the other."""
-    plan = plan_job(parse_spec({"dataset": "bench", **fields}), read_manifest(dataset))
+    plan = plan_job(parse_spec({"dataset": "bench", "bias": None, **fields}), read_manifest(dataset))
     groups = []
     with scratch() as directory:
         for first in plan.firsts:

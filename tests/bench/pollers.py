@@ -21,7 +21,7 @@ POLLERS = 1000
 EVERY_SECONDS = 4.0
 _WINDOW_SECONDS = float(os.environ.get("WINDOW", "15"))
 _TURNS = 3
-_JOB = {"dataset": "data", "tolerance": None, "max_passes": 1_000_000, "cache_bytes": 4 << 20}
+_JOB = {"dataset": "data", "bias": None, "tolerance": None, "max_passes": 1_000_000, "cache_bytes": 4 << 20}
 
 
 def run() -> Iterator[str]:

@@ -51,7 +51,7 @@ def core_seconds(dataset: Path) -> list[float]:
     manifest = read_manifest(dataset)
     cache_bytes = int(manifest.decoded_bytes * SHARE)
     fields = {"cache_bytes": cache_bytes, "spill": False, "max_passes": PASSES, "tolerance": None}
-    spec = parse_spec({"dataset": "x", **fields})
+    spec = parse_spec({"dataset": "x", "bias": None, **fields})
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
         prepare_run(Path(directory) / "run", plan_job(spec, manifest), dataset)
         job = ProcessRun(Path(directory) / "run", Path(directory), _STALL_SECONDS)

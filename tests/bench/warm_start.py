@@ -127,7 +127,7 @@ def take_over(state: State, dataset: Path, before: Before) -> None:
     w_holds = int(shared[:, 2].sum()) == int(before.runs[:, 1].sum())
     checkpoint = newest_checkpoint(before.checkpoints)
     assert checkpoint is not None
-    plan = plan_job(parse_spec({"dataset": "bench", "C": C}), read_manifest(dataset))
+    plan = plan_job(parse_spec({"dataset": "bench", "bias": None, "C": C}), read_manifest(dataset))
     warm_up(state, plan, C, checkpoint, SharedRows(shared, w_holds))
 
 

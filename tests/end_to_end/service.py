@@ -151,8 +151,8 @@ class Service:
         assert response.status_code == 201, response.text
 
     def submit(self, **spec: object) -> str:
-        """A job; returns its id."""
-        response = _checked(httpx.post(f"{self.url}/v1/jobs", json=spec, **PLAIN))
+        """A job, without a bias unless one is named: so are the references. Returns its id."""
+        response = _checked(httpx.post(f"{self.url}/v1/jobs", json={"bias": None, **spec}, **PLAIN))
         assert response.status_code == 202, response.text
         return response.json()["id"]
 

@@ -185,8 +185,8 @@ def test_others_are_refused(many):
 def test_on_the_command_line(processes, rows, tmp_path, words):
     X, y = rows
     done = processes.run(
-        "train", "-", *words, "-C", "0.1", "--cache", "128KiB", "--relative-gap", "1e-7", "-e", "none", "--json",
-        "-o", tmp_path / "m", input=libsvm_text(X, y),
+        "train", "-", *words, "-B", "-1", "-C", "0.1", "--cache", "128KiB", "--relative-gap", "1e-7", "-e", "none",
+        "--json", "-o", tmp_path / "m", input=libsvm_text(X, y),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     certificate = json.loads(done.stdout.splitlines()[-1])["result"]["certificate"]

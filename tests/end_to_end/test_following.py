@@ -137,7 +137,7 @@ def test_the_command_trains_though_the_last_row_is_very_long(processes, problem,
     result = json.loads(done.stdout.splitlines()[-1])["result"]
     assert result["converged"]
     primal = result["certificate"]["primal_objective"]
-    assert primal == pytest.approx(train(X, y, 1.0, eps=1e-3).primal, rel=1e-3)
+    assert primal == pytest.approx(train(X, y, 1.0, eps=1e-3, bias=1.0).primal, rel=1e-3)
 
 
 @pytest.mark.parametrize(("labels", "code"), [((1,), b"single_class"), (range(200), b"too_many_classes")])

@@ -175,7 +175,7 @@ def test_labels_that_turn_out_to_be_more_than_two_while_the_data_arrives(process
     X, y = rows
     order = np.argsort(y == CLASSES[-1], kind="stable")
     done = processes.run(
-        "train", "-", "-C", "0.1,1", "--cache", "128KiB", "--relative-gap", "1e-7", "-e", "none", "--json",
+        "train", "-", "-C", "0.1,1", "-B", "-1", "--cache", "128KiB", "--relative-gap", "1e-7", "-e", "none", "--json",
         "-o", tmp_path / "out.npz", input=libsvm_text(X[order], y[order]),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -49,7 +49,7 @@ def test_the_session(service, problem, text, tmp_path):
     for record in passes:
         assert record["dual_objective"] <= record["primal_bound"] * (1 + 1e-12)
     certificate = ended["result"]["certificate"]
-    assert certificate["primal_objective"] == pytest.approx(train(X, y, 1.0, eps=1e-4).primal, rel=1e-4)
+    assert certificate["primal_objective"] == pytest.approx(train(X, y, 1.0, eps=1e-4, bias=1.0).primal, rel=1e-4)
 
     model = f"{U}/v1/models/{ended['model_id']}"
     assert curl_json(model)["certificate"] == certificate

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.storage.features.maps import FeatureMaps, read_maps
+from streamsvm.storage.features.maps import LEADING_BIAS, FeatureMaps, read_maps
 from streamsvm.storage.options import Option, options_of
 from streamsvm.storage.rows.cache import CacheReader
 from streamsvm.storage.rows.cache_plan import CachePlan
@@ -157,6 +157,7 @@ def make_cursor(
         tasks.is_regression or tasks.is_joint,
         is_exact,
         settings.follows,
+        any(each.name == LEADING_BIAS for each in settings.maps.maps),
         kept,
     )
     return Cursor(cache, make_shared(state, deferred, settings.follows, tasks.n_figures), checkpoints)

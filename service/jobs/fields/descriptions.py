@@ -100,8 +100,8 @@ class GeneralFields:
         max_length=8,
     )  # fmt: skip
     bias: float | None = option(
-        None, "value of a constant feature, whose weight is regularised like all others (LIBLINEAR's `-B`); null: no "
-        "constant feature", ge=-1e9, le=1e9,
+        1.0, "value of a constant feature, whose weight is regularised like all others (LIBLINEAR's `-B`, which is "
+        "none by default); null: no constant feature, as with a kernel or a `bias` among `features`", ge=-1e9, le=1e9,
     )  # fmt: skip
     class_weight: _ClassWeight | None = option(
         None, "factors of `C` for the rows of labels; `\"balanced\"`: rows / (labels * rows of the label), so that all "

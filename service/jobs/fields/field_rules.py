@@ -96,7 +96,7 @@ RULES = (
          'solver "{spec.solver}" has no kernel "{spec.kernel}"', f"Solvers with rbf: {', '.join(KERNEL_SOLVERS)}."),
     *_needing("kernel", "kernel_solver"),
     _without_kernel("features", "map rows before they are uploaded, or train fourier features with a linear solver"),
-    _without_kernel("bias", "a constant feature changes no distance"),
+    _without_kernel("bias", "a constant feature changes no distance", lambda spec: spec.bias is not None),
     _without_kernel("relative_gap", "nothing bounds the optimum from below", _has_relative_gap),
     _without_kernel("warm_start", "support vectors cannot be scaled"),
     Rule("solver_loss", lambda spec: spec.loss not in SOLVERS[spec.solver].losses,

@@ -44,6 +44,8 @@ _RANGE_HINTS = {
 
 def migrate(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Translate the fields of a job that any version has stored into those of this version."""
+    if "bias" not in stored:
+        stored = {**stored, "bias": None}  # the default, while it was not 1
     if "relative_gap" not in stored:
         stored = {"tolerance": _TOLERANCE, **stored, "relative_gap": None}
     if "eviction" not in stored:
@@ -83,7 +85,7 @@ class JobSpec(_Fields):
     @model_validator(mode="before")
     @classmethod
     def _with_its_end(cls, given: Any) -> Any:
-        return {**end_of(given), **given} if isinstance(given, Mapping) else given
+        return {**end_of(given), **bias_of(given), **given} if isinstance(given, Mapping) else given
 
     @property
     def is_joint(self) -> bool:
@@ -126,8 +128,18 @@ def end_of(given: Mapping[str, Any]) -> dict[str, Any]:
     given, too, and a kernel has a tolerance, since it has no gap."""
     if "tolerance" in given:
         return {"relative_gap": None}
-    is_linear = given.get("kernel") != "rbf" and given.get("solver") not in KERNEL_SOLVERS
-    return {} if is_linear else {"tolerance": KERNEL_TOLERANCE, "relative_gap": None}
+    return {} if _is_linear(given) else {"tolerance": KERNEL_TOLERANCE, "relative_gap": None}
+
+
+def bias_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """No bias where a constant feature changes nothing, or is there already: beside a kernel, or a map of its own."""
+    maps = given.get("features")
+    names = [list(each) if isinstance(each, dict) else [each] for each in maps] if isinstance(maps, list) else []
+    return {"bias": None} if ["bias"] in names or not _is_linear(given) else {}
+
+
+def _is_linear(given: Mapping[str, Any]) -> bool:
+    return given.get("kernel") != "rbf" and given.get("solver") not in KERNEL_SOLVERS
 
 
 def _complete(spec: JobSpec) -> JobSpec:

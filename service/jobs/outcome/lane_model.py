@@ -10,8 +10,10 @@ import numpy as np
 
 from streamsvm.service.jobs.fields.features import asked_maps
 from streamsvm.service.jobs.plan.plan import JobPlan
+from streamsvm.service.jobs.plan.run_file import has_leading_bias
 from streamsvm.service.jobs.progress.progress import made
 from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.features.bias import with_bias_last
 from streamsvm.storage.features.maps import listed_maps
 from streamsvm.storage.models.model_file import Model, tuples
 from streamsvm.storage.models.support_vectors import published_machine
@@ -27,7 +29,7 @@ def lane_outcome(plan: JobPlan, dataset: Path, run: Path, results: Sequence[dict
     state = open_state(run, plan.manifest.n_rows, plan.width, *plan.axes)
     if plan.solver.has_kernel:
         return _machine(plan, dataset, run, _about(plan, state, results[place]))
-    has_bias, w = plan.spec.bias is not None, state.w.reshape(plan.width, -1)
+    has_bias, w = plan.spec.bias is not None, _bias_last(run, state.w).reshape(plan.width, -1)
     columns = w[:, : len(plan.labels)].T if _has_classes(plan) else w[:, place]
     w_bias = columns[..., -1].tolist() if has_bias else 0.0
     model = Model(
@@ -41,6 +43,11 @@ def lane_outcome(plan: JobPlan, dataset: Path, run: Path, results: Sequence[dict
     )
     is_plain = plan.manifest.own_width and not plan.spec.features
     return _without_others(model, plan.manifest.width - plan.manifest.listed) if is_plain else model
+
+
+def _bias_last(run: Path, w: Array) -> Array:
+    """w (width, tasks) of a run, with the weight of the constant feature at the end."""
+    return with_bias_last(w) if has_leading_bias(run) else w
 
 
 def _without_others(model: Model, begin: int) -> Model:

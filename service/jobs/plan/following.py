@@ -6,6 +6,7 @@ sparse, and take memory as rows and features come.
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 from streamsvm.service.errors import ServiceError
@@ -14,6 +15,9 @@ from streamsvm.service.jobs.plan.blocks import spills
 from streamsvm.service.jobs.plan.lanes import Cs_of, n_folds_of
 from streamsvm.service.jobs.plan.memory import cache_of, threads_of
 from streamsvm.storage.errors import DatasetLost, RowTooLong
+from streamsvm.storage.features.bias import LeadingBias
+from streamsvm.storage.features.maps import LEADING_BIAS, FeatureMaps
+from streamsvm.storage.features.rows import Shape
 from streamsvm.storage.machine.resources import usable_cores
 from streamsvm.storage.rows.cache_plan import CachePlan
 from streamsvm.trainer.solvers import SOLVERS, Solver
@@ -28,11 +32,11 @@ _STATE_BYTES_GUESSED = 256 << 20
 class FollowPlan:
     """A job of one lane that begins before its dataset is complete; only then it shows whether the dataset suits it.
 
-    width  bound on the features; cores: that the job may use
+    most_features  bound on the features of the rows; cores: that the job may use
     """
 
     spec: JobSpec
-    width: int
+    most_features: int
     cache: CachePlan
     cores: int
     n_rows: int = MOST_ROWS
@@ -45,6 +49,19 @@ class FollowPlan:
     def solver(self) -> Solver:
         """The solver's line in the registry."""
         return SOLVERS[self.spec.solver]
+
+    @cached_property
+    def maps(self) -> FeatureMaps:
+        """The constant feature, if there is a bias. It comes first: nobody knows yet how many other features come."""
+        bias = self.spec.bias
+        return FeatureMaps.planned(
+            Shape(self.most_features), [] if bias is None else [(LEADING_BIAS, LeadingBias(bias))]
+        )
+
+    @property
+    def width(self) -> int:
+        """Bound on the length of w."""
+        return self.maps.width
 
     @property
     def C(self) -> float:
@@ -83,13 +100,7 @@ def can_follow(spec: JobSpec) -> bool:
     """Whether the job can train while its dataset is read in: it depends on nothing that is known only at the end."""
     solver = SOLVERS[spec.solver]
     # A run of pace "fixed" is a function of the data, not of when it came.
-    sized = (
-        spec.machines is None
-        and spec.memory_bytes is None
-        and spec.bias is None
-        and not spec.features
-        and not spec.class_weight
-    )
+    sized = spec.machines is None and spec.memory_bytes is None and not spec.features and not spec.class_weight
     is_one = len(Cs_of(spec)) == 1 and not n_folds_of(spec) and spec.warm_start is None and not spec.is_joint
     return solver.feed == "steps" and solver.evicts == "score" and sized and is_one and spec.pace == "adaptive"
 
@@ -101,7 +112,7 @@ def plan_following(spec: JobSpec, max_features: int) -> FollowPlan:
             "not_ready",
             "the dataset is still being read in, and this job needs to know it as a whole",
             "Submit it when the dataset is ready, "
-            "or leave out bias, features, class_weight, memory_bytes, pace fixed, solver, multiclass, folds, "
+            "or leave out features, class_weight, memory_bytes, pace fixed, solver, multiclass, folds, "
             "probability, warm_start and all but one C.",
         )
     # Nor are the lengths of rows known: one that is too long ends the run.

@@ -12,6 +12,7 @@ from streamsvm.service.jobs.plan.gamma import distances_of
 from streamsvm.service.jobs.plan.newton import ANY_ROOM
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.storage.blocks.dataset import staged_path
+from streamsvm.storage.features.maps import LEADING_BIAS
 from streamsvm.storage.options import options_of
 from streamsvm.storage.run.state import RUN_FILE
 from streamsvm.trainer.problem.tasks import Tasks
@@ -87,6 +88,12 @@ def running_lanes(plan: JobPlan | FollowPlan) -> dict[str, Any]:
 def read_lane(directory: Path) -> dict[str, Any]:
     """The lanes of the run in this directory, see `running_lanes`."""
     return json.loads((directory / RUN_FILE).read_bytes())["lane"]
+
+
+def has_leading_bias(directory: Path) -> bool:
+    """Whether the constant feature comes first in the run in this directory."""
+    maps = json.loads((directory / RUN_FILE).read_bytes())["trainer"]["maps"]
+    return maps is not None and any(each["name"] == LEADING_BIAS for each in maps["maps"])
 
 
 def _of_dataset(plan: JobPlan, dataset: Path) -> _Told:

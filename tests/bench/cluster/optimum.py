@@ -92,7 +92,7 @@ def trained(
     """What a job has come to in each lane, its rounds, and seconds."""
     settings = Settings(work / "data", ray_address=nodes.address if nodes else None)
     fields = {"loss": loss, "C": C, "relative_gap": RELATIVE_GAP, "tolerance": None, "max_seconds": MOST_SECONDS}
-    spec = parse_spec({"dataset": "bench", "machines": machines, "max_passes": MOST_ROUNDS, **fields})
+    spec = parse_spec({"dataset": "bench", "bias": None, "machines": machines, "max_passes": MOST_ROUNDS, **fields})
     history: list[dict] = []
 
     def report(_progress: dict, lines: list[dict]) -> None:

@@ -69,7 +69,7 @@ def _measure(work: Path, text: Path, machines: int, address: str) -> tuple[float
     seconds = time.perf_counter() - began
     manifest = read_manifest(dataset)
     own = {"machines": machines, "cache_bytes": manifest.decoded_bytes // 8 // machines, "max_passes": 1}
-    spec = parse_spec({"dataset": "bench", **own, "tolerance": None, "spill": False})
+    spec = parse_spec({"dataset": "bench", "bias": None, **own, "tolerance": None, "spill": False})
     lines: list[dict] = []
 
     def report(_progress: dict, history: list[dict]) -> None:

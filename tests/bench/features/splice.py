@@ -50,7 +50,7 @@ def run() -> Iterator[str]:
         ingest([held_out.read_bytes()], Path(directory) / "t", InputOptions("fasta", shuffle="no"))
         dataset = Dataset(Path(directory) / "d")
         manifest = dataset.manifest
-        maps = asked_maps(parse_spec({"dataset": "d", "features": [MAPS]}), dataset)
+        maps = asked_maps(parse_spec({"dataset": "d", "bias": None, "features": [MAPS]}), dataset)
         speed = made_a_second(dataset, maps)
         cache, _ = jobs.tenth(manifest)
         model = ours.train(

@@ -2,6 +2,7 @@
 
 import itertools
 import resource
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,14 @@ import streamsvm.trainer.checkpoints
 from streamsvm.reader.stream.process import Reader
 from streamsvm.service.jobs.fields.spec import JobSpec
 from streamsvm.service.jobs.plan.following import FollowPlan
+from streamsvm.service.jobs.plan.run_file import has_leading_bias
 from streamsvm.service.processes.run import prepare_run
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import DatasetLost, RowTooLong, StorageError
+from streamsvm.storage.features.bias import with_bias_last
 from streamsvm.storage.rows.cache_plan import plan_cache
 from streamsvm.storage.rows.csr import Rows
+from streamsvm.storage.run.checkpoint import newest_checkpoint
 from streamsvm.storage.run.state import open_state
 from streamsvm.trainer.problem.losses import LOSSES, SVM_LOSSES
 from streamsvm.trainer.process import Trainer
@@ -70,7 +74,7 @@ def follow(tmp_path, monkeypatch):
 
     def make(feed, cache_bytes=SMALLEST_CACHE, n_rows=FollowPlan.n_rows, width=MOST_FEATURES, **settings):
         # Turns are taken, so the pace is fixed; what the plan says does not depend on it.
-        spec = JobSpec(**{"dataset": "test", "pace": "fixed", "cache_bytes": cache_bytes, **settings})
+        spec = JobSpec(**{"dataset": "test", "bias": None, "pace": "fixed", "cache_bytes": cache_bytes, **settings})
         (tmp_path / "checkpoints").mkdir(exist_ok=True)
         prepare_run(
             tmp_path / "run",
@@ -90,13 +94,14 @@ def follow(tmp_path, monkeypatch):
 def finish(run, reader, link=Turns) -> Outcome:
     """Train to the end with a reader that has begun to follow."""
     passes, results = to_the_end(run, reader, link)
-    manifest = Dataset(run.parent / "data").manifest
-    state = open_state(run, FollowPlan.n_rows, MOST_FEATURES)
+    manifest, leads = Dataset(run.parent / "data").manifest, has_leading_bias(run)
+    width = manifest.width + leads
+    state = open_state(run, FollowPlan.n_rows, MOST_FEATURES + leads)
     # Beyond what there turned out to be nothing was written.
     assert not state.alpha[manifest.n_rows : 4 * manifest.n_rows].any()
-    assert not state.w[manifest.width : 4 * manifest.width].any()
-    known = open_state(run, manifest.n_rows, manifest.width)
-    return Outcome(passes, results, known)
+    assert not state.w[width : 4 * width].any()
+    known = open_state(run, manifest.n_rows, width)
+    return Outcome(passes, results, replace(known, w=with_bias_last(known.w)) if leads else known)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -118,6 +123,22 @@ def test_the_optimum_is_that_of_the_complete_dataset(tmp_path, follow, loss):
     later = train(tmp_path / "later", feed.final, SMALLEST_CACHE, **settings)
     ours, theirs = (run.result["certificate"]["dual_objective"] for run in (found, later))
     assert ours == pytest.approx(theirs, rel=2e-6)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_epsilon_insensitive"])
+def test_a_bias_is_that_of_the_complete_dataset(tmp_path, follow, loss):
+    """Though nobody knows, when the first rows come, which features come after."""
+    X, y = random_problem(400, 300, noise=0.05)
+    X = X.multiply(np.arange(300) < np.arange(1, 401)[:, None]).tocsr()
+    settings = {"loss": loss, "C": 0.5, "tolerance": None, "relative_gap": 1e-8, "max_passes": 500, "bias": 2.0}
+    feed = Feed(tmp_path, pieces(X, y))
+    found = finish(tmp_path / "run", follow(feed, **settings))
+    assert found.result["stop_reason"] == "relative_gap" and abs(found.w[-1]) > 1e-3
+    check_certificate(found, exact(feed.final, POSITIVE, 2.0, loss=loss, C=0.5))
+    later = train(tmp_path / "later", feed.final, SMALLEST_CACHE, **settings)
+    np.testing.assert_allclose(found.w, later.w, atol=1e-3)
+    checkpoint = newest_checkpoint(tmp_path / "checkpoints")
+    assert checkpoint["w"].reshape(-1).tolist() == found.w.reshape(-1).tolist()
 
 
 def test_no_checkpoint_is_of_a_part_of_the_data(tmp_path, follow, monkeypatch):

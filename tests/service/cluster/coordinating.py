@@ -48,7 +48,9 @@ def coordinate(
     after(machines, plan)  is called while the machines are still there
     """
     fork_server()  # of this thread: otherwise each machine's thread would load all libraries for its own
-    spec = parse_spec({"dataset": "any", "relative_gap": 1e-5, "tolerance": None, "machines": machines, **fields})
+    spec = parse_spec(
+        {"dataset": "any", "bias": None, "relative_gap": 1e-5, "tolerance": None, "machines": machines, **fields}
+    )
     manifest = read_manifest(dataset)
     plan = plan_job(spec, manifest)
     plan = replace(plan, at_once=at_once or plan.at_once)

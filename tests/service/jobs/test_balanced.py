@@ -21,7 +21,7 @@ def test_labels_weigh_alike(tmp_path):
         assert main(["train", str(tmp_path / "t.csv"), *options, "-o", str(tmp_path / "m.json")]) == 0
         found[name] = json.loads((tmp_path / "m.json").read_text())["w"]
     assert found["balanced"] == found["told"]
-    model = StreamSVC(class_weight="balanced", bias=None).fit(tmp_path / "t.csv")
+    model = StreamSVC(class_weight="balanced").fit(tmp_path / "t.csv")
     assert model.coef_.ravel().tolist() == pytest.approx([abs(w) for w in found["told"]], rel=1e-3)
 
 

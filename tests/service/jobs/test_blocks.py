@@ -8,7 +8,7 @@ from tests.service.jobs.test_problem import plan, refusal
 
 CACHE = 1 << 20
 LABELS = {-1.0: 30_000, 1.0: 20_000}
-SIZE = packed_bytes(50_000, 500_000)
+SIZE = packed_bytes(50_000, 550_000)  # ten values of a row on average, and the constant feature
 
 
 def test_as_few_blocks_as_fit():

@@ -84,7 +84,7 @@ def test_more_classes_than_lanes_there_may_be_are_refused():
 def test_memory_is_that_of_all_classes():
     def bytes_of(n_classes, **fields):
         rows = manifest(dict.fromkeys(map(float, range(n_classes)), 1000 // n_classes))
-        spec = parse_spec({"dataset": "d", **JOINT, **fields})
+        spec = parse_spec({"dataset": "d", "bias": None, **JOINT, **fields})
         found = memory_of(spec, replace(rows, n_rows=10**6, n_features=10**5 - 1), 1)
         return found.rows_bytes + found.solver_bytes, found.features_bytes
 

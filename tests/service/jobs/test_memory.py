@@ -72,7 +72,7 @@ def test_what_cannot_fit_is_refused_with_the_arithmetic(memory_bytes):
 
 
 def test_an_estimate_names_what_it_adds_up():
-    plan = plan_job(parse_spec({"dataset": "d", "memory_bytes": 1 << 30}), manifest())
+    plan = plan_job(parse_spec({"dataset": "d", "bias": None, "memory_bytes": 1 << 30}), manifest())
     found = estimate(plan)
     parts = {name: size for name, size in found["memory"].items() if name != "total_bytes"}
     assert sum(parts.values()) == found["memory"]["total_bytes"] == 1 << 30
@@ -98,13 +98,13 @@ def test_an_estimate_says_why_a_job_takes_no_newton_steps(fields, code):
 
 
 def test_an_estimate_says_how_large_systems_of_newton_steps_may_be():
-    spec = parse_spec({"dataset": "d"})
+    spec = parse_spec({"dataset": "d", "bias": None})
     found = estimate(plan_job(spec, manifest(features=28), memory_bytes=1 << 40))["newton"]
     assert found == {"is_possible": True, "ruled_out_by": None, "message": None, "equations": 29}
     found = estimate(plan_job(spec, manifest(), memory_bytes=1 << 40))["newton"]
     assert (found["is_possible"], found["equations"]) == (True, LARGEST)
     assert "8,000 rows do not rest" in found["message"]
-    on_four = parse_spec({"dataset": "d", "machines": 4, "spill": False, "cache_bytes": 1 << 20})
+    on_four = parse_spec({"dataset": "d", "bias": None, "machines": 4, "spill": False, "cache_bytes": 1 << 20})
     found = estimate(plan_job(on_four, manifest(features=28)))["newton"]
     assert (found["is_possible"], found["equations"]) == (True, 29)
 
@@ -116,12 +116,12 @@ def test_more_updates_take_longer():
 
 
 def test_cutting_planes_are_counted_and_refused_where_there_is_no_room_for_them():
-    few, many = (parse_spec({"dataset": "d", "solver": "ocas", "max_cuts": cuts}) for cuts in (100, 101))
+    few, many = (parse_spec({"dataset": "d", "bias": None, "solver": "ocas", "max_cuts": cuts}) for cuts in (100, 101))
     more = memory_of(many, manifest(), 1).solver_bytes - memory_of(few, manifest(), 1).solver_bytes
     assert more == 8 * (100_001 + 102**2 - 101**2)
     shared = memory_of(few, manifest(), 3).solver_bytes - memory_of(few, manifest(), 1).solver_bytes
     assert shared == 8 * 2 * 100_001
-    huge = parse_spec({"dataset": "d", "solver": "ocas", "max_cuts": 10_000})
+    huge = parse_spec({"dataset": "d", "bias": None, "solver": "ocas", "max_cuts": 10_000})
     with pytest.raises(ServiceError) as caught:
         plan_job(huge, manifest(features=1 << 27))
     assert caught.value.code == "max_cuts_range"

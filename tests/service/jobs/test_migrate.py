@@ -21,11 +21,11 @@ def migrated(**fields) -> JobSpec:
     return parse_spec(migrate({**STORED, **fields}))
 
 
-# The tolerance was the default.
-ASKED = {"dataset": "d", "tolerance": 1e-3}
+# The tolerance was the default, and there was no bias.
+ASKED = {"dataset": "d", "tolerance": 1e-3, "bias": None}
 
 
-def test_the_defaults_of_then_are_those_of_now_but_for_the_end():
+def test_the_defaults_of_then_are_those_of_now_but_for_the_end_and_the_bias():
     assert migrated() == parse_spec(ASKED)
 
 

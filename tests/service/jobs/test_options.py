@@ -31,7 +31,9 @@ def spec_of(line: str) -> JobSpec:
         ("-s 13", "--loss epsilon_insensitive"),
         ("-w1 10 -w-1 0.5", "--class-weight 1=10 --class-weight=-1=0.5"),
         ("-w2.5 3", "--class-weight 2.5=3"),
-        ("-B -1", ""),
+        ("-B -1", "--bias none"),
+        ("-B -1", "--no-bias"),
+        ("-B 1", ""),
     ],
 )
 def test_options_of_liblinear_mean_what_they_mean_there(liblinear, ours):

@@ -116,7 +116,7 @@ def test_a_weight_for_a_label_the_data_lacks(label):
 
 
 def test_a_bias_makes_w_one_longer():
-    assert plan(bias=1.0).width == plan().width + 1 == 52
+    assert plan(bias=1.0).width == plan().width == plan(bias=None).width + 1 == 52
 
 
 @pytest.mark.parametrize(

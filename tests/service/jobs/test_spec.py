@@ -93,10 +93,20 @@ def test_every_wrong_field_has_its_code(fields, code):
 def test_the_dataset_is_all_that_is_needed():
     spec = parse_spec({"dataset": "d"})
     assert (spec.solver, spec.loss, spec.C, spec.relative_gap, spec.seed) == ("streamsvm", "hinge", 1.0, 1e-4, 0)
-    assert spec.bias is spec.class_weight is spec.tolerance is spec.max_seconds is None
+    assert spec.bias == 1.0 and spec.class_weight is spec.tolerance is spec.max_seconds is None
     with pytest.raises(ServiceError) as caught:
         parse_spec({"C": 1.0})
     assert caught.value.code == "missing_field" and "dataset" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"kernel": "rbf"}, {"solver": "bsgd"}, {"features": ["bias"]}, {"features": ["scale", {"bias": {"value": 2.0}}]}],
+    ids=str,
+)
+def test_there_is_no_second_constant_feature_and_none_beside_a_kernel(fields):
+    assert parse_spec({"dataset": "d", **fields}).bias is None
+    assert parse_spec({"dataset": "d", **fields, "bias": None}).bias is None
 
 
 def test_null_switches_a_stop_rule_off_and_an_integer_is_a_number():

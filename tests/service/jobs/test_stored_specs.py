@@ -18,7 +18,12 @@ def test_what_this_version_stores_it_reads():
 
 @pytest.mark.parametrize("stored", [{}, {"tolerance": 1e-3}, {"tolerance": 1e-3, "relative_gap": None}])
 def test_a_job_from_before_the_relative_gap_was_the_default_ends_by_its_tolerance(stored):
-    assert read_spec({"dataset": "d", **stored}) == parse_spec({"dataset": "d", "tolerance": 1e-3})
+    assert read_spec({"dataset": "d", **stored}) == parse_spec({"dataset": "d", "tolerance": 1e-3, "bias": None})
+
+
+def test_a_job_from_before_there_was_a_bias_by_default_has_none():
+    spec = parse_spec({"dataset": "d", "bias": None})
+    assert read_spec(spec.model_dump(exclude={"bias"})) == read_spec(spec.model_dump()) == spec
 
 
 def test_a_job_that_was_to_run_for_ever_still_is():

@@ -26,7 +26,7 @@ PATH = [0.1, 1.0, 1000.0]
 
 
 def turns(data: Manifest = UNIT, **fields) -> int:
-    return count_turns(parse_spec({"dataset": "d", "C": PATH, **fields}), data)
+    return count_turns(parse_spec({"dataset": "d", "bias": None, "C": PATH, **fields}), data)
 
 
 def test_a_large_C_on_few_rows_is_worth_a_turn():

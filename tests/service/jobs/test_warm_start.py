@@ -76,7 +76,7 @@ class House:
             remove_block(self.dataset, blocks[place % len(blocks)].number)
 
     def plan(self, **spec):
-        return plan_job(JobSpec(dataset="data", cache_bytes=1 << 22, **spec), self.manifest, cores=1)
+        return plan_job(JobSpec(dataset="data", cache_bytes=1 << 22, **{"bias": None, **spec}), self.manifest, cores=1)
 
     def numbers(self):
         """Of the rows, by id."""
