@@ -152,7 +152,7 @@ def _predict_json(values: BinaryFile, predictor: Predictor, body: bytes, index_b
         return _keep(values, predictor, predictor.predict_documents(json_documents(fields)))
     table, numbering = json_tables(fields, predictor.input, predictor.index_base), predictor.numbering(index_base)
     if table is None:
-        table = TableRows(numbering.renumbered(json_rows(fields, numbering.base)), 0, None)
+        table = TableRows(numbering.renumbered(json_rows(fields, numbering.base, predictor.n_features)), 0, None)
     return _keep(values, predictor, predictor.predict_table(table))
 
 

@@ -147,6 +147,16 @@ def test_rows_in_json_are_predicted_as_those_in_text(filled):
     check_problem(filled.request("POST", url, json={"rows": [{}] * (1 << 19)}), "body_too_large", 413)
 
 
+def test_a_row_in_json_may_be_an_array_of_all_features(filled):
+    url, predictor = f"/v1/models/{filled.model}/predict", Predictor(some_model())
+    array = [0.5 * k for k in range(predictor.n_features)]
+    as_object = {str(k): value for k, value in enumerate(array, predictor.index_base)}
+    answers = [filled.request("POST", url, json={"rows": [row]}).json() for row in (array, as_object)]
+    assert answers[0] == answers[1] and answers[0]["rows"] == 1
+    refused = filled.request("POST", url, json={"rows": [array, array[1:]]})
+    assert check_problem(refused, "column_count", 422)["at"] == {"row": 2}
+
+
 def test_tables_are_predicted_as_the_same_rows_in_text(filled):
     url = f"/v1/models/{filled.model}/predict"
     expected = filled.request("POST", url, content=b"0 1:1 3:0.5\n0 4:3\n0 2:7\n").content

@@ -2,12 +2,14 @@
 
 {"rows": [{"3": 1.5, "17": 2}, ...]}                features by number, as in the training data
 {"rows": [{"proto": "tcp", "count": 3}, ...]}       columns by name, for a model of a table
+{"rows": [["tcp", 3], ...]}                         a value for each column, or each feature, in the order of training
 {"documents": ["a text", ...]}                      for a model of documents
 {"strings": ["ACGT", ...]}                          for a model of strings
 """
 
 import re
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -35,9 +37,13 @@ def json_tables(fields: dict[str, Any], input: dict[str, Any] | None, index_base
     A column that a row leaves out is missing there. Raises ServiceError; its `at` has the row's number from 1.
     """
     name = "strings" if "strings" in fields else "rows"
+    items = fields.get(name)
+    if name == "rows" and input is not None and "columns" in input and _are_arrays(items):
+        columns = input["columns"]
+        items = [dict(zip(columns, row, strict=True)) for row in _arrays(items, len(columns), "columns")]
+        input = {**input, "has_names": True}
     if name == "rows" and not is_of_columns(input):
         return None
-    items = fields.get(name)
     if fields.keys() - {name}:
         raise ServiceError("unknown_field", "there is no such field", f"Send {name} alone.")
     kind: type = str if name == "strings" else dict
@@ -67,8 +73,27 @@ def _check_cells(n_rows: int, n_columns: int) -> None:
         raise ServiceError("body_too_large", message, "Send fewer rows at a time, or CSV.")
 
 
-def json_rows(fields: dict[str, Any], index_base: int) -> Rows:
-    """Read rows of numbered features. Raises ServiceError; its `at` has the row's number from 1."""
+def _are_arrays(items: Any) -> TypeGuard[list[Any]]:
+    return isinstance(items, list) and bool(items) and isinstance(items[0], list)
+
+
+def _arrays(items: list[Any], length: int, of_what: str) -> Iterator[list[Any]]:
+    """Yield the rows. Raises ServiceError for one that is no array of this length."""
+    for number, row in enumerate(items, 1):
+        if not isinstance(row, list):
+            raise ServiceError("wrong_type", "rows before this one are arrays, and it is none", at={"row": number})
+        if len(row) != length:
+            message = f"the row has {len(row)} values, and the model has {length} {of_what}"
+            hint = f"Send a value for each of the model's {of_what}, in the order of training, or objects."
+            raise ServiceError("column_count", message, hint, {"row": number})
+        yield row
+
+
+def json_rows(fields: dict[str, Any], index_base: int, n_features: int) -> Rows:
+    """Read rows of numbered features, each an object, or an array of all `n_features`.
+
+    Raises ServiceError; its `at` has the row's number from 1.
+    """
     if fields.keys() - {"rows"}:
         raise ServiceError("unknown_field", "there is no such field", 'Send {"rows": [{"3": 1.5}]}.')
     items = fields.get("rows")
@@ -76,6 +101,9 @@ def json_rows(fields: dict[str, Any], index_base: int) -> Rows:
         raise ServiceError("wrong_type", "rows is not a list", 'Send {"rows": [{"3": 1.5}]}.')
     if not items:
         raise ServiceError("no_rows", "there is no row")
+    if _are_arrays(items):
+        rows_of_all = _arrays(items, n_features, "features")
+        items = [{str(feature): value for feature, value in enumerate(row, index_base)} for row in rows_of_all]
     rows = [_row(row, index_base, {"row": number}) for number, row in enumerate(items, 1)]
     pairs = [pair for row in rows for pair in row]
     return Rows(

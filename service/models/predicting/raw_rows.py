@@ -1,7 +1,7 @@
 """Makes a model's rows of strings, or of the columns of a table, that a program has in memory."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -81,7 +81,8 @@ def rows_of_columns(
     numbers = [
         _numbers(columns[matched.names[k]], matched.names[k], must_be_there) for k in by_place.number_places.tolist()
     ]
-    words = [_words(columns[name], name, features) for name in matched.word_names]
+    known = input.get("dictionary") or {}
+    words = [_words(columns[name], name, features, known.get(name, ())) for name in matched.word_names]
     table = np.stack(numbers, axis=1) if numbers else np.empty((n_rows, 0))
     _check(table)
     rows = Rows(np.zeros(n_rows, LABEL), *features.make(table, words, base))
@@ -114,7 +115,7 @@ def _number(value: Any, name: str, row: int) -> float:
         return value
     if _is_missing(value):
         return math.nan
-    if isinstance(value, str | bool) or not np.isscalar(value):
+    if isinstance(value, str) or not np.isscalar(value):
         raise InputError("wrong_type", f"{name[:40]} is not a number", line=row, hint="send numbers")
     try:
         return float(value)  # type: ignore[arg-type]
@@ -130,14 +131,21 @@ def _check(table: Array) -> None:
         raise InputError(*misfit(float(table[row, column])), line=row + 1)
 
 
-def _words(column: Sequence[Any] | Array, name: str, features: MixedFeatures) -> Fields:
+def _words(column: Sequence[Any] | Array, name: str, features: MixedFeatures, known: Collection[str]) -> Fields:
     texts = []
     for row, value in enumerate(column.tolist() if isinstance(column, np.ndarray) else column, 1):
-        texts.append("" if _is_missing(value) else str(value))
+        texts.append("" if _is_missing(value) else _word(value, known))
         fault = features.word_fault(texts[-1].encode(errors="surrogatepass"))
         if fault is not None:
             raise InputError(fault[0], f"{name[:40]}: {fault[1]}", line=row)
     return Fields.of(texts)
+
+
+def _word(value: Any, known: Collection[str]) -> str:
+    """The text of a value. True and False are written as the column's words in training were, `True` or `true`."""
+    text = str(value)
+    others = (text.lower(), text.upper()) if isinstance(value, bool) and text not in known else ()
+    return next((other for other in others if other in known), text)
 
 
 def _is_missing(value: Any) -> bool:
