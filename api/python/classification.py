@@ -1,6 +1,7 @@
 """From labels of any kind to a fitted classifier."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -82,8 +83,14 @@ class Classification(ClassifierMixin, Decisions, StreamEstimator):
         check_is_fitted(self, "model_")
         if not has_labels(X, y, self.model_):
             return super().score(X, y, sample_weight)
-        found, expected = judged(X, self._as_it_is(), y, self.input_options)
+        found, expected = judged(X, self._to_judge(), y, self.input_options)
         return float(np.average(found == expected, weights=sample_weight))
+
+    def _to_judge(self) -> Model:
+        """The model with True and False as the words that they are in files."""
+        model = super()._to_judge()
+        pairs = zip(self.model_.labels, model.labels, strict=True)
+        return replace(model, labels=tuple(str(own) if isinstance(own, bool) else known for own, known in pairs))
 
     def _learn(self, space: Workspace, labels: Labels) -> None:
         counts = space.manifest.labels

@@ -191,3 +191,16 @@ def test_warnings_are_none_for_frames_with_the_columns_of_training():
         warnings.simplefilter("error")
         assert model.predict(frame[["n", "w"]]).tolist() == ["x", "y"] * 4
         assert model.predict(polars.from_pandas(frame)).tolist() == ["x", "y"] * 4
+
+
+@pytest.mark.parametrize("trained", ["csv", "parquet", "frame"])
+def test_labels_that_are_booleans_are_those_of_every_form(tmp_path, trained):
+    numbers = [k - 19.5 for k in range(40)]
+    frame = pandas.DataFrame({"a": numbers, "b": numbers[::-1], "target": [number > 0 for number in numbers]})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    forms = {"csv": tmp_path / "t.csv", "parquet": tmp_path / "t.parquet", "frame": frame}
+    model = StreamSVC(pace="fixed").fit(forms[trained], "target")
+    assert model.classes_.tolist() == ([False, True] if trained == "frame" else ["False", "True"])
+    assert [model.score(form, "target") for form in forms.values()] == [1.0] * 3
+    assert [model.evaluate(form, "target")["accuracy"] for form in forms.values()] == [1.0] * 3

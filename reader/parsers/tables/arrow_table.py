@@ -14,8 +14,7 @@ from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import MOST_CHARACTERS, LabelNames, groups_of
 from streamsvm.reader.parsers.matrices.matrix import misfit, weight_misfit
-from streamsvm.reader.parsers.tables.arrow_types import is_number, is_string, is_words, lengths, numbers_of, strings_of
-from streamsvm.reader.parsers.tables.arrow_types import words_of as fields_of
+from streamsvm.reader.parsers.tables import arrow_types
 from streamsvm.reader.parsers.tables.categories import Fields, is_utf8
 from streamsvm.reader.parsers.tables.columns import Columns, Heading, find_columns, find_label
 from streamsvm.reader.parsers.tables.mixed import Maker, MixedFeatures, StringColumn
@@ -100,7 +99,7 @@ class ArrowTableParser(TableParser):
         heading, aside, options, schema = self._heading, self._columns.aside, self._options, self._schema
         if like := options.like or (self.input if self._maker is not None else None):
             return columns_before(like, options, heading, aside)
-        words = {place for place in range(heading.n_columns) if is_words(schema.field(place).type)}
+        words = {place for place in range(heading.n_columns) if arrow_types.is_words(schema.field(place).type)}
         return new_columns(options, heading, aside, words, index_of(schema))
 
     def _set_columns(self, schema: Any) -> None:
@@ -112,7 +111,8 @@ class ArrowTableParser(TableParser):
         self._heading = Heading(None if self._options.header == "no" else names, len(names))
         self._columns = self.find_columns(self._heading)
         if self._labels.type == "auto" and self._columns.label is not None:
-            self._labels.type = "string" if is_string(schema.field(self._columns.label).type) else "number"
+            kind = schema.field(self._columns.label).type
+            self._labels.type = "string" if arrow_types.is_label_text(kind) else "number"
         self._settle_features()
 
     def _settle_features(self) -> None:
@@ -120,7 +120,7 @@ class ArrowTableParser(TableParser):
         heading, options, schema = self._heading, self._options, self._schema
         place = string_place(options, heading, self._columns.aside)
         if place is not None:
-            if not is_string(schema.field(place).type):
+            if not arrow_types.is_string(schema.field(place).type):
                 raise self._column_type(place)
             self._maker = self._maker or StringColumn(place, options)
             self.index_base = 0
@@ -132,7 +132,7 @@ class ArrowTableParser(TableParser):
                 self._maker = MixedFeatures(columns, options, grows=self._labelled)
                 self._column_entries = column_entries(self.format, columns, self._columns, heading, options.like)
         for number in self.number_places(self._maker):
-            if not is_number(schema.field(number).type):
+            if not arrow_types.is_number(schema.field(number).type):
                 raise self._column_type(number)
         self.set_features(self._maker.n_features)
 
@@ -157,17 +157,17 @@ class ArrowTableParser(TableParser):
         """Read a batch, whose first row has the number `first`; reject rows with faults."""
         maker, faults = self._maker, Faults()
         assert maker is not None
-        texts = {k: strings_of(self._column(batch, k)) for k in self.text_columns}
+        texts = {k: arrow_types.strings_of(self._column(batch, k)) for k in self.text_columns}
         for k, strings in texts.items():
             if self._is_judged(k):
                 continue
-            sizes = lengths(strings)
+            sizes = arrow_types.lengths(strings)
             _note(faults, k, np.nan_to_num(sizes, nan=np.inf) <= MOST_CHARACTERS, partial(_text_fault, sizes))
         numbers = {
             k: self._numbers(self._column(batch, k), k, Faults() if self._is_judged(k) else faults)
             for k in self.number_places(maker)
         }
-        words = {k: fields_of(self._column(batch, k)) for k in maker.word_places}
+        words = {k: arrow_types.words_of(self._column(batch, k)) for k in maker.word_places}
         for k, fields in words.items():
             fit = maker.words_fit(fields, is_utf8(fields.text))
             _note(faults, k, fit, lambda row, fields=fields: maker.word_fault(fields[row]))
@@ -211,7 +211,7 @@ class ArrowTableParser(TableParser):
 
     def _numbers(self, column: Any, place: int, faults: Faults) -> Array:
         """(n,) float64: the numbers of a column, NaN where a feature is missing; faults are added to `faults`."""
-        values = numbers_of(column)
+        values = arrow_types.numbers_of(column)
         fit = self.fitting(values, place)
         if fit.all():
             return values

@@ -37,6 +37,11 @@ def is_string(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
+def is_label_text(kind: Any) -> bool:
+    """Whether a column of labels has texts: strings, or booleans, which are True and False as in CSV."""
+    return is_string(kind) or types.is_boolean(plain_type(kind))
+
+
 def is_words(kind: Any) -> bool:
     """Whether a column of this type has words, and no numbers: strings, dates or times."""
     kind = plain_type(kind)

@@ -30,8 +30,9 @@ def evaluate_rows(model: Model, rows: Iterable[bytes] | SourceInput, options: In
 def options_as_trained(model: Model, options: InputOptions) -> InputOptions:
     """Complete the options by how the rows of training were made."""
     input_ = model.about.get("input") or {}
-    if any(isinstance(label, str) for label in model.labels):
-        options = replace(options, label_type="string")
+    has_words = any(isinstance(label, str) for label in model.labels)
+    if has_words or options.label_type == "auto":
+        options = replace(options, label_type="string" if has_words else "number")
     if input_.get("format") == "text":
         return as_input(options, input_)
     if "columns" not in input_:
