@@ -14,10 +14,13 @@ class Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class RowsToPredict(Body):
-    """Rows to predict: an object each, feature -> value; of tables, column -> value."""
+_Value = float | bool | str | None
 
-    rows: list[dict[str, float | str | None]] = field("the rows", example=[{"3": 0.5, "17": 1.2}])
+
+class RowsToPredict(Body):
+    """Rows to predict: an object each, feature -> value or column -> value; or an array of all values in their order."""
+
+    rows: list[dict[str, _Value] | list[_Value]] = field("the rows", example=[{"3": 0.5, "17": 1.2}])
 
 
 class DocumentsToPredict(Body):

@@ -26,12 +26,12 @@ async def stream(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
     if not (stated.isascii() and stated.isdecimal()):
         raise ServiceError("bad_content_length", "the Content-Length is not a number")
     if len(stated) > _MOST_DIGITS or int(stated) > most_bytes:
-        raise _too_large(most_bytes)
+        raise too_large(most_bytes)
     received = 0
     async for chunk in request.stream():
         received += len(chunk)
         if received > most_bytes:
-            raise _too_large(most_bytes)
+            raise too_large(most_bytes)
         yield chunk
 
 
@@ -121,7 +121,8 @@ def _expected(request: Request, most_bytes: int) -> int:
     return min(int(stated), most_bytes) if stated.isdecimal() and len(stated) <= _MOST_DIGITS else most_bytes
 
 
-def _too_large(most_bytes: int) -> ServiceError:
+def too_large(most_bytes: int) -> ServiceError:
+    """The error for a body that is longer than it may be."""
     return ServiceError("body_too_large", f"the body has more than {most_bytes} bytes")
 
 

@@ -1,7 +1,7 @@
 """Query parameters: the options of input data, and the refusal of parameters that a route does not have."""
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Literal
 
 from fastapi import Depends, Query, Request
@@ -40,14 +40,20 @@ def parameter_of(option: Option) -> inspect.Parameter:
     return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=annotation)
 
 
-def _input_options(**given: Any) -> InputOptions:
-    return InputOptions(**{name: (OPTIONS[name].read or _unchanged)(value) for name, value in given.items()})
+def _options(names: Iterable[str]) -> Callable[..., InputOptions]:
+    """Make the function that FastAPI calls with these parameters of the query, which it reads from the signature."""
+
+    def options(**given: Any) -> InputOptions:
+        return InputOptions(**{name: (OPTIONS[name].read or _unchanged)(value) for name, value in given.items()})
+
+    options.__signature__ = inspect.Signature([parameter_of(OPTIONS[name]) for name in names])  # type: ignore[attr-defined]
+    return options
 
 
 def _unchanged(value: Any) -> Any:
     return value
 
 
-# FastAPI reads the parameters of the query from the signature.
-_input_options.__signature__ = inspect.Signature([parameter_of(each) for each in OPTIONS.values()])  # type: ignore[attr-defined]
-InputQuery = Annotated[InputOptions, Depends(_input_options)]
+_OF_ROWS = "label_column", "text_column", "index_base", "header", "delimiter", "decimal", "encoding"
+InputQuery = Annotated[InputOptions, Depends(_options(OPTIONS))]
+RowsQuery = Annotated[InputOptions, Depends(_options(_OF_ROWS))]  # of rows to predict

@@ -19,9 +19,8 @@ from streamsvm.api.context import AppContext, Context
 from streamsvm.api.requests.bodies import PREDICTABLE, EvaluationRequest, body_of
 from streamsvm.api.requests.body import JsonObject, only_field
 from streamsvm.api.requests.leaving import turn, while_connected
+from streamsvm.api.requests.parameters import RowsQuery
 from streamsvm.api.routes.predicting import JSON, OWN_TYPE, TYPES, find_predictor, predicted, prediction_response
-from streamsvm.reader.options import InputOptions
-from streamsvm.reader.options import index_base as as_index_base
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.evaluation.apart import evaluate_apart
 from streamsvm.service.models.exports import MODEL_FORMATS
@@ -133,21 +132,17 @@ async def predict(
     context: Context,
     request: Request,
     model_id: str,
+    options: RowsQuery,
     strict: bool = False,
-    label_column: str | None = None,
-    text_column: str | None = None,
-    index_base: Literal["auto", "0", "1"] = "auto",
-    header: Literal["auto", "yes", "no"] = "auto",
 ) -> Response:
     """Labels, decision values and any probabilities for rows of LIBSVM text, CSV, FASTA or JSON, or for documents.
 
     Columns of a table are found by name; the answer names columns that the model does not have, which are left out.
     Labels in the text are ignored. A model of documents takes text/plain as a document a line.
+    Without a Content-Type, or with the one that curl sends, the body's first bytes tell what it is.
     index_base: the number of the first feature, if it differs from the data of the model.
     """
     begun, (predictor, model) = time.monotonic(), await find_predictor(context, model_id, strict)
-    base = as_index_base(index_base)
-    options = InputOptions(label_column=label_column, text_column=text_column, index_base=base, header=header)
     predictions = await predicted(context, request, predictor, options)
     request.app.state.metrics.observe_prediction("v1", predictions.rows, time.monotonic() - begun)
     return prediction_response(request, predictions, model)

@@ -14,14 +14,16 @@ from starlette.types import Receive, Scope, Send
 
 from streamsvm.api.access.clients import client_of
 from streamsvm.api.context import AppContext
-from streamsvm.api.requests.body import head_of, parse_object, stream, whole_body
+from streamsvm.api.requests.body import head_of, parse_object, stream, too_large, whole_body
 from streamsvm.api.requests.leaving import Turn, in_thread, turn
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import IndexBase, InputOptions
+from streamsvm.reader.parsers.sniff import with_head
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.loaded import load_predictor, loaded_predictor
 from streamsvm.service.models.predicting.answers import ANSWERS, BinaryFile, Predicted, first_names, keep
+from streamsvm.service.models.predicting.files import predict_file
 from streamsvm.service.models.predicting.json_rows import json_documents, json_rows, json_tables
 from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Prediction, Predictor
 from streamsvm.service.models.predicting.raw_rows import TableRows
@@ -42,7 +44,7 @@ TYPES = {
     "application/x-npz": "npz",
 }
 STORED = ("parquet", "npz")  # formats that are not read from front to back
-# Types that mean text of the format the model was trained on. curl sends the last one unless told otherwise.
+# Types that say nothing: the content does. curl sends the last one unless told otherwise.
 OWN_TYPE = "application/octet-stream"
 _PLAIN = ("", "text/plain", OWN_TYPE, "application/x-www-form-urlencoded")
 _FEW_ROWS = 256
@@ -118,19 +120,29 @@ def predicted_rows(
     parsers  makes the parser of each format
     Raises ServiceError for the first fault.
     """
+    if not kind and predictor.text_format != "text":
+        head, chunks = with_head(chunks)
+        kind = JSON if head.lstrip().startswith(b"{") else ""
     if kind == JSON:
-        body = b"".join(chunks)
+        body = _whole(chunks, settings.max_json_bytes)
         with one_at_a_time(len(body)):
             return _predict_json(values, predictor, body, options.index_base)
-    complete = replace(options, format=TYPES[kind] if kind else predictor.text_format)
-    if complete.format == "npz" and complete.index_base == "auto":
-        complete = replace(complete, index_base=0)  # the first column of a matrix is the first feature
+    complete = replace(options, format=TYPES[kind] if kind else "auto")
     limits = Limits(settings.max_predict_bytes, max_features=MOST_FEATURES)
-    return _keep(values, predictor, predictor.predict_text(chunks, limits, complete, parsers))
+    return _keep(values, predictor, predict_file(predictor, chunks, complete, limits, parsers))
+
+
+def _whole(chunks: Iterable[bytes], most_bytes: int) -> bytes:
+    body = b""
+    for chunk in chunks:
+        body += chunk
+        if len(body) > most_bytes:
+            raise too_large(most_bytes)
+    return body
 
 
 def content_type(request: Request) -> str:
-    """Return the Content-Type: one of TYPES, JSON, or "" for the model's own. Raises ServiceError unknown_format."""
+    """Return the Content-Type: one of TYPES, JSON, or "" if the content tells. Raises ServiceError unknown_format."""
     stated = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     kind = "" if stated in _PLAIN else stated
     if kind not in ("", *TYPES, JSON):

@@ -157,6 +157,41 @@ def test_a_row_in_json_may_be_an_array_of_all_features(filled):
     assert check_problem(refused, "column_count", 422)["at"] == {"row": 2}
 
 
+@pytest.mark.parametrize("kind", ["", "text/plain", "application/x-www-form-urlencoded", "application/octet-stream"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"1,0,0.5,0\n0,0,0,3\n",
+        b"a;b;c;d\n1;0;0.5;0\n0;0;0;3\n",
+        b"1\t0\t0.5\t0\n0\t0\t0\t3\n",
+        b"0 1:1 3:0.5\n0 4:3\n",
+        b' {"rows": [{"1": 1, "3": 0.5}, {"4": 3}]}',
+        b'{"rows": [[1, 0, 0.5, 0], [0, 0, 0, 3]]}',
+    ],
+    ids=["csv", "semicolons", "tabs", "libsvm", "json", "arrays"],
+)
+def test_the_content_tells_what_a_type_does_not(filled, body, kind):
+    url = f"/v1/models/{filled.model}/predict"
+    expected = filled.request("POST", url, content=b"0 1:1 3:0.5\n0 4:3\n", headers={"Content-Type": "text/libsvm"})
+    assert filled.request("POST", url, content=body, headers={"Content-Type": kind}).json() == expected.json()
+
+
+def test_what_rows_cannot_be_is_told_without_a_type(filled):
+    url = f"/v1/models/{filled.model}/predict"
+    assert "Parquet" in check_problem(filled.request("POST", url, content=b"PAR1" * 9), "unknown_format", 415)["detail"]
+    large = b'{"rows": [' + b"{}," * (1 << 19) + b"{}]}"
+    check_problem(filled.request("POST", url, content=large), "body_too_large", 413)
+
+
+def test_a_decimal_comma_and_another_encoding_are_options_as_of_uploads(filled):
+    url = f"/v1/models/{filled.model}/predict?decimal=comma&encoding=windows-1252&delimiter=;&header=yes"
+    body = "größe;b;c;d\n1,5;0;0,5;0\n".encode("cp1252")
+    kind = {"Content-Type": "text/csv"}
+    expected = filled.request("POST", f"/v1/models/{filled.model}/predict", json={"rows": [[1.5, 0, 0.5, 0]]})
+    found = filled.request("POST", url, content=body, headers=kind)
+    assert found.json()["predictions"] == expected.json()["predictions"]
+
+
 def test_tables_are_predicted_as_the_same_rows_in_text(filled):
     url = f"/v1/models/{filled.model}/predict"
     expected = filled.request("POST", url, content=b"0 1:1 3:0.5\n0 4:3\n0 2:7\n").content
