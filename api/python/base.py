@@ -75,10 +75,6 @@ class StreamEstimator(Predictions, TrainingRows):
         with told_plainly():
             return evaluated(self._to_judge(), X, y, sample_weight, self.input_options)
 
-    def _to_judge(self) -> Model:
-        """The model whose labels are those of the rows of files and frames."""
-        return self._as_it_is()
-
     def _begin_anew(self) -> None:
         """Forget the rows of earlier calls."""
         self._lost_rows = False

@@ -4,7 +4,7 @@ import http.client
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, Any
 from urllib.parse import urlsplit
@@ -78,10 +78,27 @@ class Connection:
             source.seek(start)
         return self._upload(path, source)
 
+    def post(self, path: str, chunks: Callable[[], Iterable[bytes]], kind: str, repeats: bool = True) -> Any:
+        """POST the bytes that `chunks` returns, with this Content-Type; again later if the service is busy.
+
+        repeats  whether `chunks` can be called again
+        Raises InputError for a fault in the bytes.
+        """
+        for _ in range(self._retries if repeats else 0):
+            try:
+                return self._send("POST", path, chunks(), {"Content-Type": kind})
+            except ServiceError as error:
+                if error.retry_after is None:
+                    raise
+                self._sleep(error.retry_after)
+        return self._send("POST", path, chunks(), {"Content-Type": kind})
+
     def _upload(self, path: str, source: IO[bytes]) -> Any:
-        chunks = iter(lambda: source.read(_CHUNK_BYTES), b"")
+        return self._send("PUT", path, iter(lambda: source.read(_CHUNK_BYTES), b""), {})
+
+    def _send(self, method: str, path: str, chunks: Iterable[bytes], headers: dict[str, str]) -> Any:
         try:
-            with self._response("PUT", path, chunks, {"Transfer-Encoding": "chunked"}) as response:
+            with self._response(method, path, iter(chunks), {"Transfer-Encoding": "chunked", **headers}) as response:
                 return json.loads(response.read())
         except ServiceError as error:
             if "line" in error.at:

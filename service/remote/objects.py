@@ -1,14 +1,19 @@
 """Datasets, jobs and models of a service as small objects; `view` is the service's latest description of one."""
 
+import json
 import time
+import warnings
 from collections.abc import Iterator
 from os import PathLike
 from typing import Any, NamedTuple, Self
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
+
+import numpy as np
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.formats import TEXTS, check_ending, format_of
 from streamsvm.service.remote.connection import Connection, suppress_unanswered
+from streamsvm.service.remote.rows import body_of
 from streamsvm.storage.files.durable import whole_file
 
 _PATIENCE_SECONDS = 60.0
@@ -82,6 +87,24 @@ class RemoteModel(Remote):
             format_ = TEXTS[(self.view or self.refresh().view)["kernel"] == "rbf"]
         with whole_file(path) as target:
             self._connection.download(f"{self.path}/file?format={format_}", target)
+
+    def predict(self, X: Any, **options: Any) -> Any:
+        """The label of each row, or, in regression, the number: an array of numpy (n_rows,).
+
+        X        path of a text in any format that the service predicts, or an open one; a data frame of pandas, polars
+                 or pyarrow; an array or a matrix of scipy.sparse (n_rows, n_features), whose columns are those of
+                 training in their order; a list of objects {column: value}, of documents, or of strings
+        options  label_column, text_column, index_base, header, delimiter, decimal, encoding, strict
+        Raises InputError for a fault in the rows, ServiceError. Warns of columns that the model does not have.
+        """
+        body = body_of(X, (self.view or self.refresh().view)["input"])
+        texts = {name: json.dumps(each) if isinstance(each, bool) else each for name, each in options.items()}
+        query = urlencode({**body.query, **texts})
+        answer = self._connection.post(f"{self.path}/predict?{query}", body.chunks, body.kind, repeats=not body.is_once)
+        if unknown := answer.get("unknown_columns"):
+            message = f"columns that the model does not have, left out: {', '.join(unknown['names'])}"
+            warnings.warn(message, stacklevel=2)
+        return np.array([each["label"] if "label" in each else each["value"] for each in answer["predictions"]])
 
 
 class RegisteredModel(Remote):

@@ -16,6 +16,8 @@ from streamsvm.service.errors import ServiceError
 from tests.contracts.problems import libsvm_text, random_problem
 from tests.end_to_end.service import Service
 
+pandas = pytest.importorskip("pandas")
+
 FIELDS = {"C": 0.5, "pace": "fixed", "max_passes": 3, "tolerance": 1e-12, "cache_bytes": 1 << 17, "seed": 4}
 
 
@@ -180,3 +182,62 @@ def test_decision_values_are_those_of_the_service(client, file, tmp_path):
 
 def tensor(X):
     return {"inputs": [{"name": "X", "datatype": "FP64", "shape": list(X.shape), "data": X.ravel().tolist()}]}
+
+
+ROWS = {"n": [1.5, -2.0, None, 0.5], "w": ["red", "blue, dark", "red", "new"], "t": [True, False, True, True]}
+
+
+@pytest.fixture(scope="module")
+def of_table(client, tmp_path_factory):
+    """A model of a table with numbers, words, truths and gaps; and the file that it was trained on."""
+    path = tmp_path_factory.mktemp("table") / "t.csv"
+    frame = pandas.DataFrame(ROWS).iloc[np.arange(80) % 3]
+    frame.assign(target=np.where(frame["w"] == "red", "yes", "no")).to_csv(path, index=False)
+    client.add_dataset("table", path, label_column="target", categorical="w,t", missing="zero")
+    return client.submit("table").wait().models[0], path
+
+
+FRAMES = {
+    "pandas": lambda: pandas.DataFrame(ROWS),
+    "another order": lambda: pandas.DataFrame(ROWS)[["t", "n", "w"]],
+    "polars": lambda: pytest.importorskip("polars").DataFrame(ROWS),
+    "lazy": lambda: pytest.importorskip("polars").DataFrame(ROWS).lazy(),
+    "arrow": lambda: pytest.importorskip("pyarrow").table(ROWS),
+    "reader": lambda: pytest.importorskip("pyarrow").table(ROWS).to_reader(),
+    "objects": lambda: [dict(zip(ROWS, row, strict=True)) for row in zip(*ROWS.values(), strict=True)],
+    "array": lambda: np.array(list(zip(*ROWS.values(), strict=True)), object),
+}
+
+
+@pytest.mark.parametrize("form", FRAMES)
+def test_a_service_predicts_frames(of_table, form):
+    model, _ = of_table
+    found = model.predict(FRAMES[form]())
+    assert found.dtype.kind == "U" and found.tolist()[:3] == ["yes", "no", "yes"] and len(found) == 4
+
+
+def test_a_service_predicts_files_and_matrices(client, of_table, file):
+    model, path = of_table
+    expected = pandas.read_csv(path)["target"].tolist()
+    assert model.predict(path).tolist() == model.predict(str(path)).tolist() == expected
+    with path.open("rb") as stream:
+        assert model.predict(stream).tolist() == expected
+    with pytest.warns(UserWarning, match="left out: other"):
+        model.predict(pandas.DataFrame({**ROWS, "other": 1}))
+    numbered = client.submit("rows", tolerance=0.1).wait().models[0]
+    X, _ = random_problem(3000, 400)
+    labels = numbered.predict(file)
+    assert labels.dtype == np.float64 and numbered.predict(X).tolist() == labels.tolist()
+    assert numbered.predict(X[:50].toarray()).tolist() == labels[:50].tolist()
+
+
+def test_a_service_says_what_is_wrong_with_rows(of_table, tmp_path):
+    model, _ = of_table
+    with pytest.raises(InputError) as fault:
+        model.predict(pandas.DataFrame({**ROWS, "n": [1, 2, "x", 4]}))
+    assert fault.value.line == 4
+    with pytest.raises(ServiceError, match="service predicts text"):
+        model.predict(tmp_path / "t.parquet")
+    with pytest.raises(ServiceError) as caught:
+        model.predict([1.0, 2.0])
+    assert caught.value.code == "wrong_type"

@@ -1,0 +1,161 @@
+"""Writes rows of a Python program as a body that a service predicts: files, data frames, matrices and lists."""
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamsvm.service.errors import ServiceError
+
+_CHUNK_BYTES = 1 << 20
+_ROWS = 1 << 12  # of a frame or a matrix that are written at a time
+_BY_ENDING = {".csv": "text/csv", ".tsv": "text/tab-separated-values", ".fa": "text/x-fasta", ".fna": "text/x-fasta"}
+_BY_CONTENT = "application/octet-stream"
+_BINARY = {".parquet", ".npz", ".npy", ".arrow", ".feather", ".xlsx"}
+
+
+class Body(NamedTuple):
+    """
+    kind      the Content-Type
+    chunks    a function that returns the bytes, from their beginning at each call
+    query     parameters that say how to read them
+    is_once   the bytes can be read only once
+    """
+
+    kind: str
+    chunks: Callable[[], Iterable[bytes]]
+    query: Mapping[str, str] = {}
+    is_once: bool = False
+
+
+def body_of(X: Any, input: Mapping[str, Any] | None) -> Body:
+    """Make the body of rows X for a model with this `input`, in the form of GET /v1/models/{id}.
+
+    X is the path of a text, or an open one; a data frame; a matrix (n_rows, n_features), whose columns are those of
+    training in their order; a list of objects, of documents, or of strings. Raises ServiceError unknown_format,
+    wrong_type.
+    """
+    if isinstance(X, str | PathLike):
+        return _file(Path(fspath(X)))
+    if hasattr(X, "read"):
+        return Body(_BY_CONTENT, lambda: iter(lambda: X.read(_CHUNK_BYTES), b""), is_once=True)
+    if (columns := _columns(X)) is not None:
+        words = frozenset((input or {}).get("categorical", ()))
+        return Body("text/csv", lambda: _table(list(columns), columns, words), {"header": "yes"})
+    if isinstance(X, list | tuple) and X and isinstance(X[0], str | Mapping):
+        return _objects(X, input)
+    return _matrix(X, input)
+
+
+def _file(path: Path) -> Body:
+    if path.suffix in _BINARY:
+        hint = "Read it into a data frame or a matrix, and predict that."
+        raise ServiceError("unknown_format", f"a service predicts text, and {path.name} is none", hint)
+
+    def chunks() -> Iterator[bytes]:
+        with path.open("rb") as file:
+            yield from iter(lambda: file.read(_CHUNK_BYTES), b"")
+
+    kinds = (kind for ending, kind in _BY_ENDING.items() if ending in path.suffixes)
+    return Body(next(kinds, _BY_CONTENT), chunks)
+
+
+def _columns(X: Any) -> dict[str, Sequence[Any]] | None:
+    """The columns of a frame of pandas, polars or pyarrow by name, without importing these; None: X is no frame."""
+    for read in ("collect", "to_table", "read_all"):
+        if hasattr(X, read) and (hasattr(X, "collect_schema") or hasattr(X, "schema")):
+            X = getattr(X, read)()
+    names = getattr(X, "column_names", None)
+    if names is None and hasattr(X, "schema") and hasattr(X, "num_rows"):
+        names = X.schema.names
+    if names is None:
+        names = getattr(X, "columns", None)
+    if names is None or callable(names):
+        return None
+    if len(set(names)) < len(names):
+        raise ServiceError("duplicate_column", "a column name stands twice")
+    return {str(name): _values(X[name]) for name in names}
+
+
+def _values(column: Any) -> Sequence[Any]:
+    """The values as Python's own."""
+    for read in ("to_pylist", "to_list"):  # of pyarrow; of pandas and polars
+        if hasattr(column, read):
+            return getattr(column, read)()
+    return list(column)
+
+
+def _table(names: list[str], columns: Mapping[str, Sequence[Any]], words: frozenset[str]) -> Iterator[bytes]:
+    cells = [map(_word if name in words else _cell, columns[name]) for name in names]
+    return _csv([names], zip(*cells, strict=True))
+
+
+def _csv(head: list[Iterable[Any]], rows: Iterable[Iterable[Any]]) -> Iterator[bytes]:
+    rest = iter(rows)
+    part = head or list(islice(rest, _ROWS))
+    while part:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(part)
+        yield text.getvalue().encode()
+        part = list(islice(rest, _ROWS))
+
+
+def _word(value: Any) -> str:
+    """A value of a category as training has read it: a day without a time is a date."""
+    return "" if _is_missing(value) else str(value).removesuffix(" 00:00:00")
+
+
+def _cell(value: Any) -> str:
+    """A value of a column of numbers; True and False are 1 and 0 there."""
+    return str(int(value)) if isinstance(value, bool | np.bool_) else _word(value)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value)) or str(value) in ("<NA>", "NaT")
+
+
+def _objects(X: Sequence[Any], input: Mapping[str, Any] | None) -> Body:
+    is_text = (input or {}).get("format") == "text" or "text_column" in (input or {})
+    name = "rows" if isinstance(X[0], Mapping) else "documents" if is_text else "strings"
+    data = json.dumps({name: list(X)}).encode()
+    return Body("application/json", lambda: [data])
+
+
+def _matrix(X: Any, input: Mapping[str, Any] | None) -> Body:
+    is_table = input is not None and "columns" in input
+    if hasattr(X, "tocsr"):
+        X = X.toarray() if is_table else X.tocsr()
+    else:
+        X = np.asarray(X)
+        if X.ndim != 2:
+            raise ServiceError("wrong_type", f"X has the shape {X.shape}, not (n_rows, n_features)")
+    if is_table:
+        return Body("text/csv", lambda: _csv([], (map(_cell, row) for row in _lists(X))), {"header": "no"})
+    return Body("text/libsvm", lambda: _libsvm(X), {"index_base": "0"})
+
+
+def _lists(X: Any) -> Iterator[list[Any]]:
+    for first in range(0, X.shape[0], _ROWS):
+        yield from X[first : first + _ROWS].tolist()
+
+
+def _libsvm(X: Any) -> Iterator[bytes]:
+    """LIBSVM text whose features are numbered from 0."""
+    for first in range(0, X.shape[0], _ROWS):
+        lines = map(_line, X[first : first + _ROWS])
+        yield "".join(lines).encode()
+
+
+def _line(row: Any) -> str:
+    """A line of a row, (n_features,) or, if it is sparse, (1, n_features)."""
+    places = row.indices if hasattr(row, "tocsr") else np.flatnonzero(row)
+    values = row.data if hasattr(row, "tocsr") else row[places]
+    pairs = zip(places.tolist(), values.tolist(), strict=True)
+    return f"0 {' '.join(f'{place}:{value!r}' for place, value in sorted(pairs))}\n"
