@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from streamsvm.bars import progress_bar
+from streamsvm.compiling import compile_first
 from streamsvm.errors import SlowerTraining, in_python, told_plainly, warn
 from streamsvm.labels import Labels
 from streamsvm.parameters import are_reached, ends, given_ends
@@ -83,12 +84,14 @@ class StreamEstimator(Predictions, TrainingRows):
     def _fit_source(self, source: Source, labels: Labels) -> None:
         """Train on the rows of a source alone."""
         with told_plainly(), closing(Workspace(source.size)) as space:
+            compile_first(self.verbose)
             space.add(source)
             self._learn(space, labels)
 
     def _add_source(self, source: Source, labels: Labels) -> None:
         """Train on the rows of a source and all that were added before."""
         with told_plainly():
+            compile_first(self.verbose)
             space = self._workspace = getattr(self, "_workspace", None) or Workspace(keeps=True)
             space.add(source)
             self._learn(space, labels)
