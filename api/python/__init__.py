@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamsvm.classifier import StreamSVC
+    from streamsvm.client import Client
     from streamsvm.errors import InputWarning, InvalidInput, SlowerTraining, TrainingError, TrainingFailed
     from streamsvm.loading import load
     from streamsvm.regressor import StreamSVR
-    from streamsvm.service.remote.client import Client
 
 __all__ = [
     "Client", "InputWarning", "InvalidInput", "SlowerTraining", "StreamSVC", "StreamSVR", "TrainingError",
@@ -22,7 +22,7 @@ __all__ = [
 
 # Each is imported when it is first used, which saves time and memory for the others.
 _HOMES = {
-    "Client": "streamsvm.service.remote.client",
+    "Client": "streamsvm.client",
     "InputWarning": "streamsvm.errors",
     "InvalidInput": "streamsvm.errors",
     "SlowerTraining": "streamsvm.errors",

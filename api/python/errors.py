@@ -18,6 +18,9 @@ _LIST_OF_ONE = re.compile(r'"(\w+)": (\["\w+"\])')
 _OPTION = re.compile(
     rf"(?<!')\b(?:({'|'.join(OPTIONS)})=(-?\w+(?:-\w+)*)|({'|'.join(name for name in OPTIONS if '_' in name)})\b)"
 )
+_FIELD = re.compile(r'(?<!\{)"(\w+)": (\[[^\]]*\]|"[^"]*"|null|true|false|-?[\d.e-]*\d)')  # not one inside an object
+_AS_PYTHON = {"null": "None", "true": "True", "false": "False"}
+_VALUE_OF_OPTION = re.compile(rf"(?<!')\b({'|'.join(OPTIONS)})=(-?\w+(?:-\w+)*)")
 _NOT_THE_INPUT = {*PROCESS_FAILURES, "ingest_failed", "out_of_space"}
 
 
@@ -29,11 +32,24 @@ def in_python(hint: str) -> str:
     return _OPTION.sub(_argument, _LIST_OF_ONE.sub(r"\1=\2", hint))
 
 
+def as_arguments(hint: str) -> str:
+    """Write a hint about the interface's fields for calls of a client, which has them all as arguments.
+
+    `"bias": null` is `bias=None`, `label_type=string` is `label_type="string"`.
+    """
+    hint = _FIELD.sub(lambda field: f"{field[1]}={_AS_PYTHON.get(field[2], field[2])}", hint)
+    return _VALUE_OF_OPTION.sub(lambda option: f"{option[1]}={_quoted(option[2])}", hint)
+
+
+def _quoted(value: str) -> str:
+    return value if value.lstrip("-").isdecimal() else f'"{value}"'
+
+
 def _argument(field: re.Match[str]) -> str:
     name, value = field[1] or field[3], field[2]
     if value is None:
         return _ARGUMENTS.get(name, f'input_options["{name}"]')
-    written = value if value.lstrip("-").isdecimal() else f'"{value}"'
+    written = _quoted(value)
     return f"{_ARGUMENTS[name]}={written}" if name in _ARGUMENTS else f'input_options={{"{name}": {written}}}'
 
 

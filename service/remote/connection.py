@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 from urllib.parse import urlsplit
 
 from streamsvm.reader.errors import InputError
@@ -20,6 +20,7 @@ _RETRY_SECONDS = 0.25  # before the second try; doubled before each further one
 _TOO_MANY = 429
 _MOST_WAIT_SECONDS = 120.0
 _FROM_PIPE = "Data from a pipe cannot be sent again: send a file, which waits for its turn, or start again later."
+Refusal = TypeVar("Refusal", ServiceError, InputError)
 _KINDS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
 
 
@@ -48,6 +49,12 @@ class Connection:
         token = token or os.environ.get(TOKEN_VARIABLE)
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
+    where = "Start one with streamsvm serve, or say where it is with --url or STREAMSVM_URL."
+
+    def told(self, error: Refusal) -> Refusal:
+        """The error as it is to be raised: callers may put its hint into their own words."""
+        return error
+
     def json(self, method: str, path: str, body: Any = None) -> Any:
         """Send a request with a JSON body; returns the JSON of the answer, None if the answer is empty."""
         retries = self._retries if method == "GET" else 0
@@ -73,7 +80,7 @@ class Connection:
                 if error.retry_after is None:
                     raise
                 if start is None:
-                    raise ServiceError(error.code, error.message, _FROM_PIPE, error.at) from None
+                    raise self.told(ServiceError(error.code, error.message, _FROM_PIPE, error.at)) from None
                 self._sleep(error.retry_after)
             source.seek(start)
         return self._upload(path, source)
@@ -102,7 +109,7 @@ class Connection:
                 return json.loads(response.read())
         except ServiceError as error:
             if "line" in error.at:
-                raise InputError.of(error.problem()) from None
+                raise self.told(InputError.of(error.problem())) from None
             raise
 
     def download(self, path: str, target: IO[bytes]) -> None:
@@ -135,14 +142,10 @@ class Connection:
                 connection.request(method, path, body, {**self._headers, **(headers or {})}, encode_chunked=True)
             response = connection.getresponse()
             if response.status >= 400:
-                raise _problem(response)
+                raise self.told(_problem(response))
             yield response
         except (OSError, http.client.HTTPException) as error:
-            raise ServiceError(
-                "no_service",
-                f"no service answers at {self._url}",
-                "Start one with streamsvm serve, or say where it is with --url or STREAMSVM_URL.",
-            ) from error
+            raise self.told(ServiceError("no_service", f"no service answers at {self._url}", self.where)) from error
         finally:
             connection.close()
 

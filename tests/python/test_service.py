@@ -10,6 +10,7 @@ import pytest
 import streamsvm
 from streamsvm import Client, StreamSVC
 from streamsvm import workspace as workspace_module
+from streamsvm.errors import as_arguments
 from streamsvm.reader.errors import InputError
 from streamsvm.service.cli import main
 from streamsvm.service.errors import ServiceError
@@ -119,6 +120,34 @@ def test_what_the_service_refuses_is_raised(client, tmp_path):
     with pytest.raises(InputError) as fault:
         client.add_dataset("bad", tmp_path / "bad.svm")
     assert fault.value.line == 2
+
+
+def test_hints_name_arguments_and_are_shown(client, tmp_path):
+    with pytest.raises(ServiceError) as refused:
+        client.submit("rows", eviction="paper")
+    assert refused.value.hint == 'The rule of the paper is a solver of its own: solver="streamsvm_paper".'
+    assert refused.value.__notes__ == [f"{refused.value.hint} [unknown_field]"]
+    (tmp_path / "words.csv").write_text("target,a\nyes,red\nno,blue\n")
+    with pytest.raises(InputError) as fault:
+        client.add_dataset("words", tmp_path / "words.csv")
+    assert 'categorical="all"' in fault.value.hint and "=all" not in fault.value.hint
+    assert fault.value.__notes__ == [f"{fault.value.hint} [{fault.value.code}]"]
+    with pytest.raises(ServiceError) as gone:
+        Client("http://localhost:1", retries=0).datasets()
+    assert "Client(url)" in gone.value.hint and "--url" not in gone.value.hint
+
+
+@pytest.mark.parametrize(
+    ("hint", "expected"),
+    [
+        ('Choose "solver": "dcd", or "bias": null.', 'Choose solver="dcd", or bias=None.'),
+        ('with "features": ["scale", {"pairs": {"bits": 18}}]', 'with features=["scale", {"pairs": {"bits": 18}}]'),
+        ("label_type=string, label_column=-1", 'label_type="string", label_column=-1'),
+        ('Send {"rows": [{"3": 1.5}]}.', 'Send {"rows": [{"3": 1.5}]}.'),
+    ],
+)
+def test_fields_are_arguments(hint, expected):
+    assert as_arguments(hint) == expected
 
 
 class Answers(http.server.BaseHTTPRequestHandler):
