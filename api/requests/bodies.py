@@ -18,7 +18,7 @@ _Value = float | bool | str | None
 
 
 class RowsToPredict(Body):
-    """Rows to predict: an object each, feature -> value or column -> value; or an array of all values in their order."""
+    """Rows to predict: an object each, feature -> value or column -> value, or an array of all values in order."""
 
     rows: list[dict[str, _Value] | list[_Value]] = field("the rows", example=[{"3": 0.5, "17": 1.2}])
 

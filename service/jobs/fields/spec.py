@@ -24,7 +24,7 @@ _RENAMED = {
 }
 
 # Fields whose default follows from others: a client that sends all defaults must not send these.
-FOLLOWING = ("solver", "kernel", "select_by", "tolerance", "relative_gap")
+FOLLOWING = ("solver", "kernel", "bias", "select_by", "tolerance", "relative_gap")
 
 _TOLERANCE = 1e-3  # the default, while jobs had no relative gap unless they were given one
 
