@@ -30,6 +30,10 @@ class PathPredictions:
 
         def _as_it_is(self) -> Model: ...
 
+    def _to_judge(self) -> "Model":
+        """The model whose labels are those of the rows of files and frames."""
+        return self._as_it_is()
+
     def predict_path(
         self,
         source: Source,

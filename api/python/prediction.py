@@ -193,10 +193,6 @@ class Predictions(PathPredictions):
         labels = () if model.is_regression else tuple(map(_plain, self.classes_))
         return replace(model, w=w, labels=labels if model.is_multiclass else labels[::-1])
 
-    def _to_judge(self) -> Model:
-        """The model whose labels are those of the rows of files and frames."""
-        return self._as_it_is()
-
 
 class Decisions(Predictions):
     """Decision values and probabilities of a model of classes."""

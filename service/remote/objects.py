@@ -91,7 +91,7 @@ class RemoteModel(Remote):
     def predict(self, X: Any, **options: Any) -> Any:
         """The label of each row, or, in regression, the number: an array of numpy (n_rows,).
 
-        X        path of a text in any format that the service predicts, or an open one; a data frame of pandas, polars
+        X        path of a file in a format that the service predicts, or an open text; a data frame of pandas, polars
                  or pyarrow; an array or a matrix of scipy.sparse (n_rows, n_features), whose columns are those of
                  training in their order; a list of objects {column: value}, of documents, or of strings
         options  label_column, text_column, index_base, header, delimiter, decimal, encoding, strict

@@ -16,9 +16,12 @@ from streamsvm.service.errors import ServiceError
 
 _CHUNK_BYTES = 1 << 20
 _ROWS = 1 << 12  # of a frame or a matrix that are written at a time
-_BY_ENDING = {".csv": "text/csv", ".tsv": "text/tab-separated-values", ".fa": "text/x-fasta", ".fna": "text/x-fasta"}
+_BY_ENDING = {
+    ".csv": "text/csv", ".tsv": "text/tab-separated-values", ".fa": "text/x-fasta", ".fna": "text/x-fasta",
+    ".parquet": "application/vnd.apache.parquet", ".npz": "application/x-npz",
+}  # fmt: skip
 _BY_CONTENT = "application/octet-stream"
-_BINARY = {".parquet", ".npz", ".npy", ".arrow", ".feather", ".xlsx"}
+_OTHERS = {".npy", ".arrow", ".feather", ".xlsx"}
 
 
 class Body(NamedTuple):
@@ -38,7 +41,7 @@ class Body(NamedTuple):
 def body_of(X: Any, input: Mapping[str, Any] | None) -> Body:
     """Make the body of rows X for a model with this `input`, in the form of GET /v1/models/{id}.
 
-    X is the path of a text, or an open one; a data frame; a matrix (n_rows, n_features), whose columns are those of
+    X is the path of a file, or an open text; a data frame; a matrix (n_rows, n_features), whose columns are those of
     training in their order; a list of objects, of documents, or of strings. Raises ServiceError unknown_format,
     wrong_type.
     """
@@ -55,9 +58,9 @@ def body_of(X: Any, input: Mapping[str, Any] | None) -> Body:
 
 
 def _file(path: Path) -> Body:
-    if path.suffix in _BINARY:
+    if path.suffix in _OTHERS:
         hint = "Read it into a data frame or a matrix, and predict that."
-        raise ServiceError("unknown_format", f"a service predicts text, and {path.name} is none", hint)
+        raise ServiceError("unknown_format", f"a service does not predict files such as {path.name}", hint)
 
     def chunks() -> Iterator[bytes]:
         with path.open("rb") as file:

@@ -178,7 +178,8 @@ def test_the_content_tells_what_a_type_does_not(filled, body, kind):
 
 def test_what_rows_cannot_be_is_told_without_a_type(filled):
     url = f"/v1/models/{filled.model}/predict"
-    assert "Parquet" in check_problem(filled.request("POST", url, content=b"PAR1" * 9), "unknown_format", 415)["detail"]
+    document = filled.request("POST", url, content=b"%PDF-1.7\n1 0 obj\n")
+    assert "PDF" in check_problem(document, "unknown_format", 415)["detail"]
     large = b'{"rows": [' + b"{}," * (1 << 19) + b"{}]}"
     check_problem(filled.request("POST", url, content=large), "body_too_large", 413)
 

@@ -249,6 +249,8 @@ def test_a_service_predicts_files_and_matrices(client, of_table, file):
     model, path = of_table
     expected = pandas.read_csv(path)["target"].tolist()
     assert model.predict(path).tolist() == model.predict(str(path)).tolist() == expected
+    pandas.read_csv(path).to_parquet(path.with_suffix(".parquet"))
+    assert model.predict(path.with_suffix(".parquet")).tolist() == expected
     with path.open("rb") as stream:
         assert model.predict(stream).tolist() == expected
     with pytest.warns(UserWarning, match="left out: other"):
@@ -265,8 +267,8 @@ def test_a_service_says_what_is_wrong_with_rows(of_table, tmp_path):
     with pytest.raises(InputError) as fault:
         model.predict(pandas.DataFrame({**ROWS, "n": [1, 2, "x", 4]}))
     assert fault.value.line == 4
-    with pytest.raises(ServiceError, match="service predicts text"):
-        model.predict(tmp_path / "t.parquet")
+    with pytest.raises(ServiceError, match="files such as"):
+        model.predict(tmp_path / "t.xlsx")
     with pytest.raises(ServiceError) as caught:
         model.predict([1.0, 2.0])
     assert caught.value.code == "wrong_type"
