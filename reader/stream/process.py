@@ -30,6 +30,8 @@ from streamsvm.storage.run.state import CACHE_FILE, StateRoom, open_state
 from streamsvm.trainer.problem.objective import make_objective
 
 _WAIT_SECONDS = 2e-3
+# Figures of arrivals that a step tells the trainer.
+_TOLD = "pass_", "section", "pieces", "rows", "screened", "screened_unvisited", "ends_section", "ends_pass"
 
 
 class Reader:
@@ -47,7 +49,7 @@ class Reader:
         self._shares_certifying = settings.shares_certifying
         self._plan = settings.cache
         self._cache = CacheWriter(run / CACHE_FILE, self._plan)
-        by_block = settings.blocks is not None
+        self._by_block = by_block = settings.blocks is not None
         self._residents = self._make_residents(settings, by_block)
         slack, spares_first = settings.screening, settings.keeps_all
         screening = Screening(self._objective, self._state, slack, spares_first, self._passes.visited)
@@ -93,7 +95,7 @@ class Reader:
         return self._cache.reader()
 
     def step(self) -> bool:
-        """Commit the next step if the trainer has taken the last one, else read ahead for it.
+        """Commit the next step if it need not wait for the trainer, else read ahead for it.
 
         Returns False when there was nothing to do but wait.
         """
@@ -102,14 +104,12 @@ class Reader:
         if control["certificates_wanted"] > control["certificates_made"]:
             self._certify()
             return True
-        is_behind = control["started_step"] < self._number
         if self._arrivals is None:
             if not self._begins_section():
                 return False
             self._arrivals = self._source.next_step()
             return True
-        # At most one step ahead: scores of the step before the trainer's decide which rows leave, not the clock.
-        if is_behind:
+        if self._waits_for_trainer():
             return False
         if self._commit(self._arrivals):
             self._arrivals = None
@@ -124,6 +124,14 @@ class Reader:
         if by_block:
             return BlockResidents(self._cache, self._plan, self._state, settings.kept_bytes, settings.seed)
         return Residents(self._cache, self._plan, self._state, settings.evicts, settings.seed)
+
+    def _waits_for_trainer(self) -> bool:
+        """Whether the trainer has to take the last step first: the scores of one before it decide which rows leave.
+
+        Of a block the trainer takes the last step alone, unless it ends within the block.
+        """
+        control = self._state.control
+        return bool(control["started_step"] < self._number and (control["ending"] or not self._by_block))
 
     def _begins_section(self) -> bool:
         """Whether the next step may be assembled: a section begins only when the trainer has finished the last one.
@@ -149,6 +157,8 @@ class Reader:
         else:
             self._commit_step(Arrivals(arrivals.pass_, arrivals.section, rows=self._residents.rows), eviction)
         self._state.control["committed_step"] = self._number
+        if arrivals.ends_section and eviction.makes_room:
+            self._state.control["committed_section"] = self._number
         return eviction.makes_room
 
     def _commit_step(self, arrivals: Arrivals, eviction: Eviction) -> None:
@@ -162,14 +172,7 @@ class Reader:
             number=self._number,
             n_rows=self._passes.n_rows,
             width=self._passes.width,
-            pass_=arrivals.pass_,
-            section=arrivals.section,
-            pieces=arrivals.pieces,
-            rows=arrivals.rows,
-            screened=arrivals.screened,
-            screened_unvisited=arrivals.screened_unvisited,
-            ends_section=arrivals.ends_section,
-            ends_pass=arrivals.ends_pass,
+            **{name: getattr(arrivals, name) for name in _TOLD},
             pass_losses=tuple(arrivals.pass_losses.tolist()),
             fresh=self._residents.fresh,
             resident=self._residents.settled,

@@ -143,11 +143,14 @@ class CacheWriter:
 
 
 class CacheReader:
-    """Reads one snapshot of the cache at a time; views of its segments are valid until the next `renew`."""
+    """Reads one snapshot of the cache at a time; views of its segments are valid until the next `renew` or `release`.
+
+    It begins without a snapshot.
+    """
 
     def __init__(self, environment: lmdb.Environment) -> None:
         self._environment = environment
-        self._transaction = environment.begin(buffers=True)
+        self._transaction: lmdb.Transaction | None = None
 
     @classmethod
     def open(cls, path: Path, cache_bytes: int) -> "CacheReader":
@@ -156,16 +159,23 @@ class CacheReader:
 
     def renew(self) -> Step:
         """Move to the newest snapshot; returns its step."""
-        self._transaction.abort()
+        self.release()
         self._transaction = self._environment.begin(buffers=True)
         return _parse(_get(self._transaction, _STEP_KEY))
 
+    def release(self) -> None:
+        """Give up the snapshot: the writer may use its pages, and make as many steps as it likes meanwhile."""
+        if self._transaction is not None:
+            self._transaction.abort()
+            self._transaction = None
+
     def read(self, segment_id: int) -> Segment:
         """A copy-free, read-only view of one segment of the snapshot."""
+        assert self._transaction is not None
         return view(_get(self._transaction, _key(segment_id)))
 
     def close(self) -> None:
-        self._transaction.abort()
+        self.release()
         self._environment.close()
 
 

@@ -24,6 +24,7 @@ CONTROL = (
     # reader
     ("reader_heartbeat", REAL, "reader"),  # monotonic clock, seconds; until a later moment silence is expected
     ("committed_step", INTEGER, "reader"),  # last step in the cache
+    ("committed_section", INTEGER, "reader"),  # last step in the cache that ended a section
     ("pass", INTEGER, "reader"),  # pass being streamed, from 1
     ("block", INTEGER, "reader"),  # blocks of the pass streamed so far
     ("rows_streamed", INTEGER, "reader"),  # over all passes

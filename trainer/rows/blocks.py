@@ -74,12 +74,7 @@ class Blocks:
         if self._block is not None and self._block.is_whole:
             block = Block(self._block.fresh, self._block.kept, self._cursor.repeat(w), is_whole=True)
         else:
-            if self._block is not None:
-                self._cursor.end_section(w)
-            step = self._cursor.next()
-            while not step.ends_section:
-                step = self._cursor.next()
-            block = self._read(step)
+            block = self._read(self._cursor.next_section(w))
         self._block = block
         return block
 

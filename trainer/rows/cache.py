@@ -52,6 +52,34 @@ class Cursor:
             lambda: self.is_next_ready or self.shared.has_to_end
         )
         self.shared.end_if_due()
+        return self._take()
+
+    def next_section(self, w: Array) -> Step:
+        """End the section, if there is one, and wait for the last step of the next. Raises Ended.
+
+        Meanwhile there is no snapshot: the reader commits step after step, and waits for nobody.
+        """
+        assert self._cache is not None
+        before = 0 if self._step is None else self._step.number
+        if self._step is not None:
+            self._finish_section(w)
+        self._cache.release()
+        control = self.shared.control
+        control["finished_section"] = before
+        control["trainer_wait_seconds"] += self.shared.wait_until(
+            lambda: control["committed_section"] > before or self.shared.has_to_end
+        )
+        if self.shared.has_to_end:
+            # A last checkpoint is of the rows in the cache: the reader has to stop where it is.
+            control["ending"] = 1
+            if control["committed_step"]:
+                self._take()
+            self.shared.end_if_due()
+        return self._take()
+
+    def _take(self) -> Step:
+        """Take the snapshot of the newest step."""
+        assert self._cache is not None
         step = self._cache.renew()
         self._step = replace(step, pass_=step.pass_ + self._repeated)
         self.shared.begin_step(self._step, step.pass_)
@@ -85,11 +113,14 @@ class Cursor:
 
         At the end of a pass publish `w`: the coming pass is certified at it.
         """
+        self._finish_section(w)
+        self.shared.control["finished_section"] = self.step.number
+
+    def _finish_section(self, w: Array) -> None:
         self.shared.hand_over()
         if self.step.ends_pass:
             self.shared.publish(w)
         self._pause(w)
-        self.shared.control["finished_section"] = self.step.number
 
     def leave_pass(self) -> None:
         """Leave the present pass unfinished: a job that goes on from a checkpoint begins the pass anew."""

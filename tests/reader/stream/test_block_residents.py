@@ -6,12 +6,16 @@ import numpy as np
 import pytest
 
 from streamsvm.reader.stream.block_residents import BlockResidents
+from streamsvm.reader.stream.process import Reader
 from streamsvm.storage.rows.cache import CacheWriter
 from streamsvm.storage.rows.cache_plan import plan_cache
 from streamsvm.storage.rows.segment import NORM, OFFSET, SegmentBuilder, packed_bytes, room
 from streamsvm.storage.run.state import create_state
 from tests.contracts.cache import make_step
 from tests.contracts.objectives import plain_segment
+from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.solver import SMALLEST_CACHE
+from tests.training import write_run
 
 N_ROWS, LONGEST = 40_000, 100
 
@@ -25,9 +29,13 @@ def some_rows():
 
 
 class Blocks:
-    """The reader's part in block minimization with a cache, by hand; every step has a new snapshot taken of it."""
+    """The reader's part in block minimization with a cache, by hand.
 
-    def __init__(self, directory, cache_bytes, share):
+    takes_each  a new snapshot is taken of every step, else of the last of each block, and there is none in between
+    """
+
+    def __init__(self, directory, cache_bytes, share, takes_each):
+        self.takes_each = takes_each
         self.plan = plan_cache(cache_bytes, LONGEST)
         self.path = directory / "cache"
         state = create_state(directory, N_ROWS, 10)
@@ -46,6 +54,7 @@ class Blocks:
     def next(self):
         """A block that fills what the rows that stay leave of the cache; returns the ids of its rows."""
         self.residents.begin_section((1, 0))
+        self.snapshot.release()
         came = []
         left = self.plan.most_live - self.kept_segments
         while left:
@@ -54,6 +63,7 @@ class Blocks:
             while not self.commit(fresh):
                 pass
             came += fresh
+        self.snapshot.renew()
         return np.concatenate([row_id for row_id, _ in came])
 
     def segment(self):
@@ -73,7 +83,8 @@ class Blocks:
         self.residents.advance(eviction.retired, repacked, added)
         self.steps += 1
         self.cache.commit(make_step(self.steps), {**repacked, **added}, eviction.retired)
-        self.snapshot.renew()
+        if self.takes_each:
+            self.snapshot.renew()
         return eviction.makes_room
 
     def cached(self):
@@ -87,10 +98,11 @@ class Blocks:
         self.cache.close()
 
 
+@pytest.mark.parametrize("takes_each", [True, False])
 @pytest.mark.parametrize("share", [0.0, 0.5, 0.9])
 @pytest.mark.parametrize("cache_bytes", [150_000, 400_000, 1 << 20, 3_000_000, 7_315_324])
-def test_the_file_takes_block_after_block(tmp_path, cache_bytes, share):
-    blocks = Blocks(tmp_path, cache_bytes, share)
+def test_the_file_takes_block_after_block(tmp_path, cache_bytes, share, takes_each):
+    blocks = Blocks(tmp_path, cache_bytes, share, takes_each)
     before = np.empty(0, int)
     while blocks.steps < 1000:
         fresh = blocks.next()
@@ -103,3 +115,28 @@ def test_the_file_takes_block_after_block(tmp_path, cache_bytes, share):
         assert blocks.path.stat().st_size <= cache_bytes
         before = found
     blocks.close()
+
+
+def test_a_block_comes_whole_while_the_trainer_waits_for_its_last_step(tmp_path):
+    """The reader waits for the trainer between two blocks alone, and within one if the job ends there."""
+    dataset = make_dataset(tmp_path / "data", *random_problem(2000))
+    write_run(tmp_path / "run", dataset, SMALLEST_CACHE, solver="bm")
+    reader = Reader(tmp_path / "run")
+    control, cache, rows = reader._state.control, reader.cache_reader(), 0
+    for _ in range(3):
+        begins = control["committed_step"]
+        while reader.step():
+            pass
+        step = cache.renew()
+        assert step.number == control["committed_step"] == control["committed_section"] > begins + 1
+        assert step.ends_section
+        rows += sum(len(cache.read(number)) for number in step.fresh)
+        cache.release()
+        control["started_step"] = control["finished_section"] = step.number
+    assert 0 < rows < 2000
+    control["ending"] = 1
+    while reader.step():
+        pass
+    assert control["committed_step"] == step.number + 1
+    cache.close()
+    reader.shutdown()
