@@ -80,8 +80,8 @@ def fit(X: sparse.csr_matrix, y: np.ndarray, peer: str, loss: str, C: float, bia
 
 def by_liblinear(X: sparse.csr_matrix, y: np.ndarray, loss: str, C: float, bias: bool) -> tuple[float, bool, list]:
     """LIBLINEAR's own dual solver of the loss, its -e at its default. It writes a warning to nobody who is quiet."""
-    problem = binding.problem(y, X, 1.0 if bias else -1.0)
-    parameter = binding.parameter(f"-s {_LIBLINEARS[loss]} -c {C!r} -p {EPSILON} -q")
+    problem = binding.problem(y, X)  # train() adds the bias that the parameter has, and takes away any other
+    parameter = binding.parameter(f"-s {_LIBLINEARS[loss]} -c {C!r} -p {EPSILON} -B {1 if bias else -1} -q")
     began = time.process_time()
     model = liblinearutil.train(problem, parameter)
     seconds = time.process_time() - began
