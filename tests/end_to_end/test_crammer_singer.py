@@ -160,7 +160,8 @@ def test_a_job_begins_with_what_another_found_and_goes_on(many):
     then = many.wait_until_ended(many.submit(dataset="many", C=0.4, warm_start=first["id"], **JOINT, **EXACT))
     assert then["state"] == "succeeded", then["failure"]
     assert then["result"]["converged"] and then["result"]["certificate"]["w_error"] <= 1e-9
-    answer = httpx.post(f"{many.url}/v1/jobs", json={"dataset": "many", "warm_start": first["id"]}, **PLAIN)
+    fields = {"dataset": "many", "bias": None, "warm_start": first["id"]}
+    answer = httpx.post(f"{many.url}/v1/jobs", json=fields, **PLAIN)
     assert answer.json()["code"] == "warm_start" and "multiclass" in answer.json()["detail"]
 
 

@@ -60,6 +60,7 @@ def planned_maps(spec: Any, manifest: Manifest) -> FeatureMaps:
     """A job's maps on the dataset, not fitted. ServiceError features_order, features_range, features_missing,
     no_statistics."""
     with _telling():
+        FeatureMaps.planned(_shape(manifest), named_maps(spec.features))  # a bias is not what strings lack
         maps = FeatureMaps.planned(_shape(manifest), named_maps(spec.features, spec.bias))
         maps.check_row(manifest.longest_row)
     return maps
