@@ -69,12 +69,14 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._context.feed.close()
+        self._context.datasets.resumable.close()
         if self._context.keeper is not None:
             self._context.keeper.ask_to_stop()
         loop = asyncio.get_running_loop()
         cutting_off = loop.call_later(self._context.settings.shutdown_seconds, self._cut_off)
         await super().shutdown(sockets)
         cutting_off.cancel()
+        await self._context.datasets.resumable.end(_BORDER_SECONDS)
         if self.force_exit:
             await self.lifespan.shutdown()
 

@@ -29,6 +29,7 @@ class Settings:
     max_features       feature numbers of a dataset are below this
     max_queued_jobs    jobs that may be queued at a time
     max_uploads        uploads at a time; a child process reads each of them in
+    upload_wait        seconds for which an upload that can go on waits for its client
     max_connections    open connections; more close first those that have sent no request yet
     header_seconds     in which a client must send the head of a request
     idle_seconds       for which a connection stays open between two requests
@@ -57,6 +58,7 @@ class Settings:
     max_features: int = 1 << 27
     max_queued_jobs: int = 1000
     max_uploads: int = 4
+    upload_wait: float = 600.0
     max_connections: int = 4096
     header_seconds: float = 10.0
     idle_seconds: int = 75

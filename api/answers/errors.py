@@ -8,7 +8,7 @@ class Place(Answer):
 
     line: int = sometimes("line, from 1", ge=1)
     column: int = sometimes("column of the line, from 1; of a table, number of the column", ge=1)
-    byte: int = sometimes("byte of the decompressed data, from 0", ge=0)
+    byte: int = sometimes("byte of the decompressed data, from 0; where an upload goes on, as sent", ge=0)
     file: str = sometimes("file of an object store")
     row: int = sometimes("row of JSON, from 1", ge=1)
 

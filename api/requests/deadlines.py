@@ -34,6 +34,13 @@ CLOSING = "closing"  # the connection closes once the client has taken the remai
 
 # A key of the ASGI scope: the answer is a stream of events, which never ends by itself.
 ENDLESS = "streamsvm.endless"
+# A key of the ASGI scope: a function (status, headers) that sends an interim response, which ASGI does not know.
+INFORM = "streamsvm.inform"
+# A key of the ASGI scope: a function that returns the bytes of the body that had come when the client left, which
+# `receive` has not returned, and whether the body ends with them.
+UNREAD = "streamsvm.unread"
+
+Headers = list[tuple[bytes, bytes]]
 
 _LOOKS_A_DEADLINE = 8
 # The client has closed its side, or the connection is broken; the system reports this even while nothing is read.
@@ -139,6 +146,7 @@ class TimedProtocol(H11Protocol):
             await send(message)
 
         scope[PRESENCE] = self._presence
+        scope[INFORM], scope[UNREAD] = self._inform, self._unread
         await self._app(scope, receive, counted)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -206,6 +214,16 @@ class TimedProtocol(H11Protocol):
             return WAITING if self.cycle is None or self.conn.trailing_data[0] else IDLE
         waits_for_us = self.flow.read_paused or self.cycle.waiting_for_100_continue
         return BODY if self.cycle.more_body and not waits_for_us else ANSWER
+
+    def _inform(self, status: int, headers: Headers) -> None:
+        """Send an interim response, unless the final one has begun."""
+        if self.conn.our_state is h11.SEND_RESPONSE and not self.transport.is_closing():
+            interim = h11.InformationalResponse(status_code=status, headers=headers)
+            self.transport.write(self.conn.send(interim) or b"")
+
+    def _unread(self) -> tuple[bytes, bool]:
+        body, self.cycle.body = bytes(self.cycle.body), bytearray()
+        return body, not self.cycle.more_body
 
     def _refuse(self, code: str, detail: str) -> None:
         """Answer with a problem if that is still possible, and close the connection."""

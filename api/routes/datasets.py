@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import PositiveInt
 
@@ -17,6 +17,7 @@ from streamsvm.api.requests.leaving import while_connected
 from streamsvm.api.requests.parameters import InputQuery
 from streamsvm.api.requests.repeated import REPLAYED
 from streamsvm.api.requests.repeated_rows import Once
+from streamsvm.api.requests.resumable import PartHeaders, create, refuse_part
 from streamsvm.service.datasets.views import block_view
 from streamsvm.service.errors import ServiceError
 
@@ -31,7 +32,7 @@ _RAW_BODY = {
 
 _MADE = {
     **answers(Dataset, 201, "The dataset, whose rows are there"),
-    **answers(DatasetSummary, 202, "The file is being read in"),
+    **answers(DatasetSummary, 202, "The file is being read in, or the rest of the upload must follow"),
 }
 
 
@@ -43,6 +44,7 @@ async def put_dataset(
     name: str,
     options: InputQuery,
     response: Response,
+    part: PartHeaders,
     import_: Annotated[str | None, Query(alias="import", min_length=1, max_length=4096)] = None,
     machines: Annotated[Literal["all"] | PositiveInt | None, Query()] = None,
 ) -> dict[str, Any]:
@@ -51,13 +53,18 @@ async def put_dataset(
     `import` names a file below the import directory that is read in the background instead of a body, or a URL such as
     s3://bucket/part-*, if the service allows it. `machines` is the number of nodes of a Ray cluster, or "all": each
     node reads and keeps a part of the files of the URL, and jobs on the dataset train there.
+
+    With the header `Upload-Complete` the upload can go on when its connection is lost, see `continueUpload`.
     """
     if import_ is not None:
         response.status_code = 202
         return await run_in_threadpool(context.datasets.begin_import, name, import_, options, machines)
     if machines is not None:
         raise ServiceError("machines_range", "machines read what they import", "Give import=s3://..., and no body.")
-    await _receive(request, context, partial(context.datasets.upload, name, options))
+    if part.is_last is None:
+        await _receive(request, context, partial(context.datasets.upload, name, options))
+    else:
+        await create(request, response, context, name, options, part)
     return context.datasets.view(name)
 
 
@@ -67,6 +74,7 @@ async def put_dataset(
     operation_id="appendRows",
     openapi_extra=_RAW_BODY,
     responses=answers(Dataset, 201, "The dataset, with the rows", REPLAYED),
+    dependencies=[Depends(refuse_part)],
 )
 async def append_rows(
     context: Context, name: str, options: InputQuery, response: Response, once: Once

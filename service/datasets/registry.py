@@ -3,7 +3,8 @@
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -17,9 +18,10 @@ from streamsvm.service.cluster.dataset.shards import check_here
 from streamsvm.service.cluster.nodes.connecting import check_ray
 from streamsvm.service.datasets.forgetting import forget, forget_parts, is_gone
 from streamsvm.service.datasets.importing import Importer, check_source, open_import
+from streamsvm.service.datasets.resuming import ResumableUpload, ResumableUploads
 from streamsvm.service.datasets.sample import sample
 from streamsvm.service.datasets.uploading import Uploads
-from streamsvm.service.datasets.uploads import MoreRows, NewDataset, end_change, undo_change
+from streamsvm.service.datasets.uploads import MoreRows, NewDataset, Upload, end_change, undo_change
 from streamsvm.service.datasets.views import dataset_view
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.records.keys import RequestKey
@@ -51,6 +53,7 @@ class Datasets:
         self._store = store
         self._importer = Importer(settings, store)
         self._uploads = Uploads(settings.max_uploads)
+        self.resumable = ResumableUploads(settings.upload_wait)
 
     def recover(self) -> None:
         """Clean up after the process before this one: remove unfinished uploads and changes, begin imports again."""
@@ -86,14 +89,40 @@ class Datasets:
     def _forget(self, directory: Path) -> None:
         forget(directory, self._settings)
 
-    async def upload(self, name: str, options: InputOptions, owner: str, chunks: AsyncIterator[bytes]) -> None:
-        """Reserve the name and read chunks in, in a slot of the owner. Raises what `Uploads.run` raises."""
+    async def upload(
+        self,
+        name: str,
+        options: InputOptions,
+        owner: str,
+        chunks: AsyncIterator[bytes],
+        begun: Callable[[Upload], None] = lambda _: None,
+    ) -> None:
+        """Reserve the name and read chunks in, in a slot of the owner. Raises what `Uploads.run` raises.
+
+        An upload of the owner that waits under this name is given up. `begun` is called with the upload once it has
+        its slot.
+        """
         check_name(name)
+        await self.resumable.make_way(name, owner)
 
         def begin() -> NewDataset:
-            return NewDataset(self._settings, self._store, self._store.add_dataset(name))
+            upload = NewDataset(self._settings, self._store, self._store.add_dataset(name))
+            begun(upload)
+            return upload
 
         await self._uploads.run(owner, begin, options, chunks)
+
+    async def begin_upload(self, name: str, options: InputOptions, owner: str) -> ResumableUpload:
+        """Begin an upload whose bytes come in several requests. Raises what `upload` raises before it reads."""
+        return await self.resumable.begin(name, owner, partial(self.upload, name, options, owner))
+
+    def uploaded_bytes(self, name: str, upload_id: str) -> int | None:
+        """The bytes of a complete upload, by its id, which is that of its dataset; None if there is none."""
+        with suppress(ServiceError):
+            record = self._store.dataset(name)
+            if record["id"] == upload_id and record["state"] in ("ready", "changing"):
+                return read_manifest(self.directory(upload_id)).input_bytes
+        return None
 
     async def append(self, name: str, options: InputOptions, owner: str, chunks: AsyncIterator[bytes]) -> None:
         """Add the rows in chunks to a dataset that no job uses, in a slot of the owner. Raises as `upload` does."""

@@ -4,7 +4,7 @@ import asyncio
 import os
 import shutil
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -39,12 +39,13 @@ class Upload:
         self._pipe: PipeWriter | None = None
         self._received, self._waited = 0, 0.0
         self._waits_since: float | None = None
+        self.is_silent: Callable[[], bool] = lambda: False  # whether its client has been away for long
 
     def is_late(self) -> bool:
-        """Whether the time spent waiting for the client exceeds what its bytes may take by _LATE_SECONDS."""
+        """Whether the client is away for long, or was waited for _LATE_SECONDS longer than its bytes may take."""
         waiting = 0.0 if self._waits_since is None else time.monotonic() - self._waits_since
         allowed = self._received / self._settings.least_bytes_per_second
-        return self._waited + waiting > allowed + _LATE_SECONDS
+        return self.is_silent() or self._waited + waiting > allowed + _LATE_SECONDS
 
     async def read(self, options: InputOptions, chunks: AsyncIterator[bytes]) -> None:
         """Read chunks in as they arrive, and record the rows; after an error, remove all that was made of them.
@@ -166,9 +167,9 @@ def too_slow() -> ServiceError:
     return ServiceError("too_slow", "the upload came too slowly, and another one waited", "Send it again, faster.")
 
 
-def given_up() -> ServiceError:
-    """The error of an upload whose dataset was deleted meanwhile."""
-    return ServiceError("given_up", "the upload was given up", "Its dataset was deleted meanwhile.")
+def given_up(why: str = "Its dataset was deleted meanwhile.") -> ServiceError:
+    """The error of an upload whose dataset was deleted meanwhile, or that ended for another reason."""
+    return ServiceError("given_up", "the upload was given up", why)
 
 
 def end_change(store: Store, directory: Path) -> None:

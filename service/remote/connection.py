@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 
 from streamsvm.reader.errors import InputError
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.remote.sending import CHUNK_BYTES, FileUpload
 
 URL_VARIABLE, TOKEN_VARIABLE = "STREAMSVM_URL", "STREAMSVM_TOKEN"
 DEFAULT_URL = "http://localhost:8000"
 _TIMEOUT_SECONDS = 120
-_CHUNK_BYTES = 1 << 20
 _RETRY_SECONDS = 0.25  # before the second try; doubled before each further one
 _TOO_MANY = 429
 _MOST_WAIT_SECONDS = 120.0
@@ -28,7 +28,8 @@ class Connection:
     """Makes one connection for each request. Raises the service's ServiceError, `no_service` if it does not answer.
 
     token    None: the one in the environment variable STREAMSVM_TOKEN, if it is set
-    retries  how often to repeat a GET that no service answers, and an upload that the service is too busy for
+    retries  how often to repeat a GET that no service answers, and an upload that the service is too busy for; 0: an
+             upload does not go on after a lost connection, either
     sleep    a function that waits for a number of seconds
     """
 
@@ -71,19 +72,19 @@ class Connection:
         return json.loads(answer) if answer else None
 
     def upload(self, path: str, source: IO[bytes]) -> Any:
-        """PUT a stream, again later if the service is busy and the stream can seek. InputError for a fault in it."""
-        start = source.tell() if source.seekable() else None
-        for _ in range(self._retries):
-            try:
-                return self._upload(path, source)
-            except ServiceError as error:
-                if error.retry_after is None:
-                    raise
-                if start is None:
-                    raise self.told(ServiceError(error.code, error.message, _FROM_PIPE, error.at)) from None
-                self._sleep(error.retry_after)
-            source.seek(start)
-        return self._upload(path, source)
+        """PUT a stream. One that can seek goes on after a lost connection, and waits while the service is busy.
+
+        Raises InputError for a fault in the data.
+        """
+        if source.seekable():
+            with self._faults_told():
+                return FileUpload(self._response, path, source, self._retries, self._sleep).send()
+        try:
+            return self._send("PUT", path, iter(lambda: source.read(CHUNK_BYTES), b""), {})
+        except ServiceError as error:
+            if error.retry_after is None:
+                raise
+            raise self.told(ServiceError(error.code, error.message, _FROM_PIPE, error.at)) from None
 
     def post(self, path: str, chunks: Callable[[], Iterable[bytes]], kind: str, repeats: bool = True) -> Any:
         """POST the bytes that `chunks` returns, with this Content-Type; again later if the service is busy.
@@ -100,13 +101,16 @@ class Connection:
                 self._sleep(error.retry_after)
         return self._send("POST", path, chunks(), {"Content-Type": kind})
 
-    def _upload(self, path: str, source: IO[bytes]) -> Any:
-        return self._send("PUT", path, iter(lambda: source.read(_CHUNK_BYTES), b""), {})
-
     def _send(self, method: str, path: str, chunks: Iterable[bytes], headers: dict[str, str]) -> Any:
+        headers = {"Transfer-Encoding": "chunked", **headers}
+        with self._faults_told(), self._response(method, path, iter(chunks), headers) as response:
+            return json.loads(response.read())
+
+    @contextmanager
+    def _faults_told(self) -> Iterator[None]:
+        """Raise a fault in the data, which has a line, as InputError."""
         try:
-            with self._response(method, path, iter(chunks), {"Transfer-Encoding": "chunked", **headers}) as response:
-                return json.loads(response.read())
+            yield
         except ServiceError as error:
             if "line" in error.at:
                 raise self.told(InputError.of(error.problem())) from None
@@ -115,7 +119,7 @@ class Connection:
     def download(self, path: str, target: IO[bytes]) -> None:
         """Write the answer of a GET request to a file."""
         with self._response("GET", path) as response:
-            while chunk := response.read(_CHUNK_BYTES):
+            while chunk := response.read(CHUNK_BYTES):
                 target.write(chunk)
 
     def events(self, path: str, after: str = "") -> Iterator[tuple[str, str, Any]]:

@@ -1,0 +1,135 @@
+"""Speaks draft-ietf-httpbis-resumable-upload: an upload whose connection is lost goes on from its last byte.
+
+A client asks for it with the header `Upload-Complete` on the request that begins the upload.
+"""
+
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import quote
+
+from fastapi import Depends, Header, Request, Response
+from starlette.requests import ClientDisconnect
+
+from streamsvm.api.access.clients import client_of
+from streamsvm.api.context import AppContext
+from streamsvm.api.requests.body import stream
+from streamsvm.api.requests.deadlines import INFORM, UNREAD
+from streamsvm.api.requests.leaving import while_connected
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.datasets.resuming import ResumableUpload
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.settings import Settings
+
+PARTIAL = "application/partial-upload"
+_BOOLEANS = {"?0": False, "?1": True}  # of structured fields, RFC 9651
+_INTEGER = re.compile(r"[0-9]{1,15}")
+_INTERIM = 104  # Upload Resumption Supported
+# Drafts have versions. A server sends interim responses only to clients of its version; others need not expect them.
+_INTEROP = "8"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A request's headers about the upload that it is a part of; None where one is missing or malformed.
+
+    is_last  the upload is complete after the bytes of this request
+    offset   its first byte is this one of the upload
+    length   how many bytes the upload has
+    """
+
+    is_last: bool | None
+    offset: int | None
+    length: int | None
+
+
+async def _part(
+    request: Request,
+    complete: Annotated[
+        str | None,
+        Header(alias="Upload-Complete", description="`?1`: the upload ends with this request; `?0`: others follow"),
+    ] = None,
+    length: Annotated[
+        str | None, Header(alias="Upload-Length", description="bytes of the whole upload, if they are known")
+    ] = None,
+) -> Part:
+    is_last = _BOOLEANS.get(complete or "")
+    offset = _integer(request.headers.get("upload-offset"))
+    stated = _integer(request.headers.get("content-length"))
+    ending = (offset or 0) + stated if is_last and stated is not None else None
+    told = _integer(length)
+    if None not in (ending, told) and ending != told:
+        raise ServiceError("upload_length_mismatch", "Upload-Length and Content-Length do not agree")
+    return Part(is_last, offset, ending if told is None else told)
+
+
+def _integer(text: str | None) -> int | None:
+    return int(text) if text is not None and _INTEGER.fullmatch(text) else None
+
+
+PartHeaders = Annotated[Part, Depends(_part)]
+
+
+async def refuse_part(part: PartHeaders) -> None:
+    """Dependency of a route whose body must come in one request: refuses a part of one, `upload_not_resumable`."""
+    if part.is_last is False:
+        raise ServiceError("upload_not_resumable", "this route takes a body in one request", "Send all of it at once.")
+
+
+async def create(
+    request: Request, response: Response, context: AppContext, name: str, options: InputOptions, part: Part
+) -> None:
+    """Begin an upload with the bytes of this request; unless they are all, the response says where it goes on."""
+    _check_length(part, context.settings)
+    upload = await while_connected(request, context.datasets.begin_upload(name, options, client_of(request.scope)))
+    where = {"location": f"/v1/datasets/{quote(name)}/uploads/{upload.id}", **limits(context.settings)}
+    if request.headers.get("upload-draft-interop-version") == _INTEROP and INFORM in request.scope:
+        told = {**where, "upload-draft-interop-version": _INTEROP}
+        request.scope[INFORM](_INTERIM, [(key.encode(), value.encode()) for key, value in told.items()])
+    try:
+        await take(request, context, upload, 0, part)
+    except ServiceError as error:
+        # The client was refused, and begins anew if at all.
+        if error.code != "upload_taken_over":
+            await upload.end()
+        raise
+    response.headers.update(state(upload))
+    if not part.is_last:
+        response.status_code = 202
+        response.headers.update(where)
+
+
+async def take(request: Request, context: AppContext, upload: ResumableUpload, offset: int, part: Part) -> None:
+    """Take the bytes of this request; raises what `ResumableUpload.take` raises, and ClientDisconnect."""
+    _check_length(part, context.settings)
+    chunks = _chunks(request, context.settings.max_upload_bytes - offset)
+    await upload.take(offset, chunks, bool(part.is_last), part.length)
+
+
+async def _chunks(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
+    """Yield the body as `stream` does, and if the client leaves, what it had sent by then."""
+    try:
+        async for chunk in stream(request, most_bytes):
+            yield chunk
+    except ClientDisconnect:
+        rest, is_whole = request.scope[UNREAD]() if UNREAD in request.scope else (b"", False)
+        yield rest
+        if not is_whole:
+            raise
+
+
+def state(upload: ResumableUpload) -> dict[str, str]:
+    """The headers that say how much has come."""
+    length = {} if upload.length is None else {"upload-length": str(upload.length)}
+    return {"upload-complete": f"?{int(upload.is_complete)}", "upload-offset": str(upload.offset), **length}
+
+
+def limits(settings: Settings) -> dict[str, str]:
+    """The header that says how large an upload may be, and how long it waits for its client."""
+    return {"upload-limit": f"max-size={settings.max_upload_bytes}, max-age={int(settings.upload_wait)}"}
+
+
+def _check_length(part: Part, settings: Settings) -> None:
+    if part.length is not None and part.length > settings.max_upload_bytes:
+        raise ServiceError("body_too_large", f"an upload may have {settings.max_upload_bytes} bytes")

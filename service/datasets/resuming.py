@@ -1,0 +1,218 @@
+"""Uploads that come in several requests: when a connection is lost, the process that reads them in waits for the rest.
+
+They live as long as the service does: after its restart a client has to begin anew.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+from streamsvm.service.datasets.parts import Parts
+from streamsvm.service.datasets.uploads import Upload, given_up
+from streamsvm.service.errors import ServiceError
+
+_MOST_FAILURES = 1000  # uploads whose failure is remembered for a client that did not get the answer
+_BEGIN_ANEW = "It is over or was given up, or the service has started again: begin anew, from byte 0."
+_NO_FAULT_OF_INPUT = ("given_up", "too_slow")
+_log = logging.getLogger("streamsvm.uploads")
+
+# Reads chunks in; calls the function with the upload once it has a slot and a name.
+ReadIn = Callable[[AsyncIterator[bytes], Callable[[Upload], None]], Coroutine[Any, Any, None]]
+
+
+class ResumableUpload:
+    """One upload. At most one request at a time sends bytes to it; a later request takes the place of an earlier."""
+
+    def __init__(self, name: str, owner: str, wait_seconds: float) -> None:
+        self.id = ""
+        self.name, self.owner = name, owner
+        self.length: int | None = None
+        self._parts = Parts(wait_seconds)
+        self._sending: asyncio.Task[None] | None = None
+        self._reading: asyncio.Future[None]
+
+    @property
+    def offset(self) -> int:
+        """How many bytes have been taken: the next request goes on from here."""
+        return self._parts.offset
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all bytes have come; they may still be being read in."""
+        return self._parts.is_complete
+
+    async def begin(self, read_in: ReadIn) -> asyncio.Future[None]:
+        """Start reading in; return the task, once the upload has a slot and its id. Raises what `read_in` raises."""
+        begun = asyncio.get_running_loop().create_future()
+
+        def note(upload: Upload) -> None:
+            self.id, upload.is_silent = upload.dataset_id, self._parts.is_silent
+            begun.set_result(None)
+
+        self._reading = asyncio.ensure_future(read_in(self._parts, note))
+        try:
+            await asyncio.wait([begun, self._reading], return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            await self.end()
+            raise
+        if not begun.done():
+            self._parts.expire()
+            self._reading.result()
+        return self._reading
+
+    async def take(self, offset: int, chunks: AsyncIterator[bytes], is_last: bool, length: int | None = None) -> None:
+        """Take the bytes of a request, from `offset` on; after the last request wait until all is read in.
+
+        length  how many bytes the upload has in all, if the request says so
+
+        Cancelled, it keeps the bytes that have come. Raises ServiceError: upload_offset_mismatch, upload_complete,
+        upload_length_mismatch, upload_taken_over, and what reading in and `chunks` raise.
+        """
+        self._check_offset(offset)  # before the request under way is interrupted: it may be the one that is right
+        await self.interrupt()
+        self._check_offset(offset)
+        if length is not None:
+            self._set_length(length)
+        sending = self._sending = asyncio.ensure_future(self._send(chunks, is_last))
+        self._parts.resume()
+        sending.add_done_callback(self._sent)
+        try:
+            await asyncio.wait([sending, self._reading], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sending.cancel()
+        if self._reading.done():
+            self._result()
+            return
+        if sending.cancelled():
+            raise ServiceError("upload_taken_over", "a later request goes on with this upload", "Ask it with HEAD.")
+        sending.result()
+        if is_last:
+            await asyncio.wait([self._reading])
+            self._result()
+
+    async def interrupt(self) -> None:
+        """End the request under way, and wait anew: from now on the offset changes only by `take`."""
+        while self._sending is not None:
+            self._sending.cancel()
+            await asyncio.wait([self._sending])
+        if not self.is_complete:
+            self._parts.renew()
+
+    def is_waiting(self) -> bool:
+        """Whether the rest has yet to come and no request sends it."""
+        return self._sending is None and not self.is_complete
+
+    def hurry(self) -> None:
+        """Give the upload up if it waits, or as soon as it would."""
+        self._parts.hurry()
+
+    async def end(self) -> None:
+        """Give the upload up; nothing of it is left when this returns."""
+        self._reading.cancel()
+        await asyncio.gather(self._reading, return_exceptions=True)
+
+    def _result(self) -> None:
+        if self._reading.cancelled():
+            raise given_up("Its client asked for it.")
+        self._reading.result()
+
+    async def _send(self, chunks: AsyncIterator[bytes], is_last: bool) -> None:
+        async for chunk in chunks:
+            if self.length is not None and self.offset + len(chunk) > self.length:
+                self._parts.expire()
+                raise self._length_mismatch()
+            if chunk:
+                await self._parts.put(chunk)
+        if is_last and self.length not in (None, self.offset):
+            raise self._length_mismatch()
+        if is_last:
+            self._parts.finish()
+
+    def _sent(self, sending: asyncio.Task[None]) -> None:
+        self._sending = None
+        if not sending.cancelled():
+            sending.exception()  # `take` raises it, unless its own client has left
+        self._parts.pause()
+
+    def _check_offset(self, offset: int) -> None:
+        if self.is_complete:
+            raise upload_complete()
+        if offset != self.offset:
+            message = f"the upload goes on at byte {self.offset}, not at {offset}"
+            raise ServiceError("upload_offset_mismatch", message, "Send the rest from there.", {"byte": self.offset})
+
+    def _set_length(self, length: int) -> None:
+        """Note how many bytes there will be; each request has to tell the same number."""
+        if self.length not in (None, length) or length < self.offset:
+            raise self._length_mismatch()
+        self.length = length
+
+    def _length_mismatch(self) -> ServiceError:
+        return ServiceError(
+            "upload_length_mismatch",
+            f"the upload was to have {self.length} bytes",
+            "Upload-Length, and Content-Length of the last request, must agree with what is sent.",
+            {"byte": self.offset},
+        )
+
+
+class ResumableUploads:
+    """The resumable uploads of this process, by the id of the dataset that they make."""
+
+    def __init__(self, wait_seconds: float) -> None:
+        self._wait_seconds = wait_seconds
+        self._under_way: dict[str, ResumableUpload] = {}
+        self._failures: OrderedDict[str, ServiceError] = OrderedDict()
+
+    async def begin(self, name: str, owner: str, read_in: ReadIn) -> ResumableUpload:
+        """Start an upload under a name. Raises what `read_in` raises, such as too_many_uploads and dataset_exists."""
+        upload = ResumableUpload(name, owner, self._wait_seconds)
+        reading = await upload.begin(read_in)
+        self._under_way[upload.id] = upload
+        reading.add_done_callback(lambda _: self._ended(upload, reading))
+        return upload
+
+    def find(self, name: str, upload_id: str) -> ResumableUpload:
+        """The upload under way. Raises unknown_upload, and the failure of one that has failed."""
+        upload = self._under_way.get(upload_id)
+        if upload is not None and upload.name == name:
+            return upload
+        failure = self._failures.get(upload_id)
+        raise ServiceError("unknown_upload", "there is no such upload", _BEGIN_ANEW) if failure is None else failure
+
+    async def make_way(self, name: str, owner: str) -> None:
+        """Give up the uploads of this owner that wait under this name: the client begins anew."""
+        for upload in list(self._under_way.values()):
+            if (upload.name, upload.owner) == (name, owner) and upload.is_waiting():
+                await upload.end()
+
+    def close(self) -> None:
+        """Wait for no client any more: the service ends."""
+        self._wait_seconds = 0.0
+        for upload in self._under_way.values():
+            upload.hurry()
+
+    async def end(self, seconds: float) -> None:
+        """Give all uploads up; wait no longer than this for the last one to be gone."""
+        endings = [asyncio.ensure_future(upload.end()) for upload in self._under_way.values()]
+        if endings:
+            await asyncio.wait(endings, timeout=seconds)
+
+    def _ended(self, upload: ResumableUpload, reading: asyncio.Future[None]) -> None:
+        del self._under_way[upload.id]
+        upload.hurry()  # stops its clock
+        error = None if reading.cancelled() else reading.exception()
+        if isinstance(error, ServiceError):
+            if error.code not in _NO_FAULT_OF_INPUT:
+                self._failures[upload.id] = error
+                if len(self._failures) > _MOST_FAILURES:
+                    self._failures.popitem(last=False)
+        elif error is not None:
+            _log.error("an upload ended in an error that nobody foresaw", exc_info=error)
+
+
+def upload_complete() -> ServiceError:
+    """The error of a request that goes on with an upload whose bytes have all come."""
+    return ServiceError("upload_complete", "the upload is complete", "Look at its dataset.")
