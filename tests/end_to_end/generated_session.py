@@ -34,7 +34,6 @@ from streamsvm_client.models import (
     RegisteredVersion,
     RegistrationRequest,
     RowsToPredict,
-    RowsToPredictRowsItem,
 )
 from streamsvm_client.types import File, Unset
 
@@ -100,9 +99,7 @@ def use(client: AuthenticatedClient, model_id: str) -> None:
     evaluation = evaluate.sync(model_id, client=client, body=EvaluationRequest("typed"))
     assert isinstance(evaluation, ClassEvaluation)
     check(evaluation.accuracy == 1.0 and evaluation.confusion.rows == [[100.0, 0.0], [0.0, 100.0]], evaluation)
-    row = RowsToPredictRowsItem()
-    row["1"], row["3"] = 1.0, 0.5
-    predictions = predict.sync(model_id, client=client, body=RowsToPredict([row]))
+    predictions = predict.sync(model_id, client=client, body=RowsToPredict([[1.0, 0.0, 0.5]]))
     assert isinstance(predictions, Predictions)
     (first,) = predictions.predictions
     assert isinstance(first, ClassifiedRow) and isinstance(first.decision_value, float)
