@@ -1,8 +1,10 @@
 """Kernel machines on a budget: against a slow clear reference, the Gram matrix, and what they say of themselves."""
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from streamsvm.trainer.kernels.machine import COUNT, DEGRADATION, LARGEST, MERGE
 from streamsvm.trainer.kernels.merging import degradation_table, looked_up
 from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.solvers.budget import Budget
+from streamsvm.trainer.solvers.spread import Spread
 from tests.contracts.objectives import plain_segment
 from tests.contracts.problems import make_dataset, random_problem, weighted_text
 from tests.contracts.solver import exact
@@ -279,3 +282,33 @@ def test_a_file_with_weights_is_one_with_rows_repeated(tmp_path):
         found = train(tmp_path / f"run {name}", tmp_path / name, 1 << 20, **settings)
         P.append(found.result["certificate"]["primal_objective"])
     assert P[0] == pytest.approx(P[1], rel=1e-5)
+
+
+def test_adaptive_selection_ends_when_the_spread_of_rounds_stays(tmp_path, dataset):
+    """Passes leave out rows, and say less than a round of passes, which visits each."""
+    way = {"solver": "bsca", "selection": "adaptive", "budget": 1000, "C": 0.5, "tolerance": 0.001, "max_passes": 100}
+    found = train(tmp_path / "run", dataset, 1 << 20, gamma=GAMMA, **way)
+    change = np.abs(np.diff(np.log([each["largest_gradient"] - each["smallest_gradient"] for each in found.passes])))
+    assert found.result["stop_reason"] == "tolerance" and found.result["converged"]
+    assert found.passes[-1]["spread_change"] <= 0.001
+    assert any(max(change[k : k + 2]) <= 0.001 for k in range(len(change) - 2))
+
+
+def test_a_spread_is_that_of_a_round_also_when_it_is_resumed():
+    """Three rows; the last is visited in every second pass alone, and has the largest gradient."""
+    spread = Spread(3, {})
+    for pass_ in range(6):
+        assert spread.change == math.inf
+        is_last_visited = pass_ % 2 == 1
+        spread.note(np.arange(3 if is_last_visited else 2))
+        spread.end_pass(SimpleNamespace(largest=3.0 if is_last_visited else 0.5, smallest=-1.0))
+        spread = Spread(3, {name: array.copy() for name, array in spread.resumable().items()})
+    assert spread.change == 0.0
+
+
+def test_where_all_rows_are_visited_each_pass_is_a_round():
+    spread = Spread(0, {})
+    for largest in (1.0, 1.0, 2.0):
+        spread.note(np.arange(3))
+        spread.end_pass(SimpleNamespace(largest=largest, smallest=0.0))
+    assert spread.change == pytest.approx(math.log(2.0))

@@ -5,8 +5,7 @@ partners looked up in a table, some at random, and rows visited more often that 
 Vucetic, "Breaking the curse of kernelization" (JMLR 2012). See `trainer.kernels.budgeted`.
 
 A pass is an epoch. With vectors merged, f is not the one that alpha makes: D(alpha) - P(f) bounds nothing, and none is
-given. Training ends when the spread of the gradients stays as it is: with S_e = log(max g - min g) over the steps of
-epoch e, |S_e - S_(e-1)| <= tolerance, twice in a row.
+given. Training ends when the spread of the gradients stays as it is, see `trainer.solvers.spread`.
 """
 
 import math
@@ -25,8 +24,9 @@ from streamsvm.trainer.kernels.order import random_order
 from streamsvm.trainer.rows.blocks import Block, Blocks
 from streamsvm.trainer.rows.mixture import Mixture
 from streamsvm.trainer.settings import TrainerSettings
-from streamsvm.trainer.solvers.budget import Budget, Figures, budget_bytes
+from streamsvm.trainer.solvers.budget import Budget, budget_bytes
 from streamsvm.trainer.solvers.options import OrderedBlockOptions
+from streamsvm.trainer.solvers.spread import Spread
 from streamsvm.trainer.sweeps.selection import Adaptive
 from streamsvm.trainer.updates.limits import Ended
 from streamsvm.trainer.updates.progress import Progress
@@ -64,7 +64,7 @@ class Expansion(Progress):
     support_vectors     number of support vectors
     merges              number of merges so far; weight_degradation: sum of |f before - f after|^2 over them
     merging_seconds     time of merges so far, a part of `visiting_seconds`
-    spread_change       |S_e - S_(e-1)|, the larger of the last two
+    spread_change       |S_e - S_(e-1)|, the larger of the last two, see `trainer.solvers.spread`
     """
 
     largest_gradient: float
@@ -117,9 +117,9 @@ def bsgd(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> G
 
 
 def own_bytes(n_rows: int, width: int, threads: int, options: GradientOptions) -> int:
-    """The bytes held beside alpha: the vectors, and how often each row is to be visited."""
+    """The bytes held beside alpha: the vectors, and for each row how often it is to be visited, and if it waits."""
     is_adaptive = getattr(options, "selection", "uniform") == "adaptive"
-    return budget_bytes(width, options.budget, threads) + 8 * n_rows * is_adaptive
+    return budget_bytes(width, options.budget, threads) + 9 * n_rows * is_adaptive
 
 
 def _rule(settings: TrainerSettings, is_gradient: bool) -> Rule:
@@ -135,17 +135,17 @@ def _begin(
     rule: Rule, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array, selection: Any
 ) -> Generator[Progress, None, None]:
     """Train, first publishing the machine of a checkpoint: a job that had ended needs only a certificate of it."""
-    spreads, is_resumed = blocks.kept.get("spreads", np.full(3, math.nan)), "spreads" in blocks.kept
+    spread = Spread(len(alpha) if isinstance(selection, Adaptive) else 0, blocks.kept)
     pool = ThreadPoolExecutor(max(1, settings.threads - 1))
     budget = Budget(rule, alpha.reshape(-1), settings.width, settings.seed, settings.threads, pool, blocks.kept)
-    if is_resumed:
+    if "spreads" in blocks.kept:
         blocks.publish_machine(budget.machine())
-    blocks.keep(lambda: {"spreads": spreads, **budget.resumable(), **selection.resumable()})
-    return _epochs(settings, blocks, w, budget, selection, spreads, pool)
+    blocks.keep(lambda: {**spread.resumable(), **budget.resumable(), **selection.resumable()})
+    return _epochs(settings, blocks, w, budget, selection, spread, pool)
 
 
 def _epochs(
-    settings: TrainerSettings, blocks: Blocks, w: Array, budget: Budget, selection: Any, spreads: Array, pool: Executor
+    settings: TrainerSettings, blocks: Blocks, w: Array, budget: Budget, selection: Any, spread: Spread, pool: Executor
 ) -> Generator[Progress, None, None]:
     mixture = Mixture()
     with pool, _publishing(blocks, budget):
@@ -159,12 +159,13 @@ def _epochs(
                 order = selection.order(rows.row_id, rng)
                 gain = budget.visit(rows, order)
                 selection.learn(rows.row_id, order, gain)
+                spread.note(rows.row_id[order])
                 blocks.note(rows.row_id[order], np.zeros(len(order), np.float32))
             blocks.end_if_due()
             if block.ends_pass:
-                spreads[:] = [*spreads[1:], _spread(budget.figures)]
+                spread.end_pass(budget.figures)
                 blocks.publish_machine(budget.machine())
-                yield _progress(block, blocks.count_unvisited(block), budget, spreads, isinstance(selection, _Uniform))
+                yield _progress(block, blocks.count_unvisited(block), budget, spread, isinstance(selection, _Uniform))
 
 
 @contextmanager
@@ -177,16 +178,8 @@ def _publishing(blocks: Blocks, budget: Budget) -> Iterator[None]:
         raise
 
 
-def _spread(figures: Figures) -> float:
-    """S_e; -inf if all gradients are the same."""
-    spread = figures.largest - figures.smallest
-    return math.log(spread) if spread > 0.0 else -math.inf
-
-
-def _progress(block: Block, unvisited: int, budget: Budget, spreads: Array, is_even: bool) -> Expansion:
+def _progress(block: Block, unvisited: int, budget: Budget, spread: Spread, is_even: bool) -> Expansion:
     figures = budget.figures
-    with np.errstate(invalid="ignore"):
-        change = float(np.abs(np.diff(spreads)).max())
     return Expansion(
         block.pass_, int(figures.visits), math.nan, math.nan, unvisited, math.nan, math.inf, free_rows=0,
         largest_gradient=figures.largest,
@@ -197,5 +190,5 @@ def _progress(block: Block, unvisited: int, budget: Budget, spreads: Array, is_e
         weight_degradation=figures.degradation,
         merging_seconds=figures.merging_seconds,
         visiting_seconds=figures.seconds,
-        spread_change=math.inf if math.isnan(change) else change,
+        spread_change=spread.change,
     )  # fmt: skip
