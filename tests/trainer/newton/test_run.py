@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
+from streamsvm.trainer.newton import system
 from streamsvm.trainer.newton.rows import RowLabels
 from streamsvm.trainer.newton.scans import Interrupted
 from streamsvm.trainer.problem.losses import LOSSES
@@ -177,7 +178,10 @@ def test_interrupted_while_systems_are_solved_tasks_have_alpha_and_its_w(loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_tasks_side_by_side_find_their_own_optima(loss):
+@pytest.mark.parametrize("few", [0, 128])
+def test_tasks_side_by_side_find_their_own_optima(loss, few, monkeypatch):
+    """By systems of rows, where these are fewer than features, and by systems of features alone."""
+    monkeypatch.setattr(system, "_FEW", few)
     rows, tasks = lanes(loss)
     found = solve(rows, tasks, 1e-9)
     for number in range(len(tasks.each)):
