@@ -91,8 +91,9 @@ def read_lane(directory: Path) -> dict[str, Any]:
 
 
 def has_leading_bias(directory: Path) -> bool:
-    """Whether the constant feature comes first in the run in this directory."""
-    maps = json.loads((directory / RUN_FILE).read_bytes())["trainer"]["maps"]
+    """Whether the constant feature comes first in the run in this directory. It does not on a cluster's machines."""
+    trainer = json.loads((directory / RUN_FILE).read_bytes()).get("trainer")
+    maps = None if trainer is None else trainer["maps"]
     return maps is not None and any(each["name"] == LEADING_BIAS for each in maps["maps"])
 
 
