@@ -19,7 +19,7 @@ Bench = Callable[[], Iterator[str]]
 Benches = Mapping[str, Bench | Mapping[str, Bench]]
 
 _LIBRARIES = ("numpy", "numba", "lmdb", "zstandard", "liblinear-official", "snapml")
-_SETTINGS = ("SIZE", "AGAINST", "PROBLEM", "CS", "BIAS", "SEEDS", "LIMIT")
+_SETTINGS = ("SIZE", "AGAINST", "PROBLEM", "CS", "BIAS", "SEEDS", "LIMIT", "SETS")
 
 
 def main(module: str, description: str, benches: Benches, results: Path) -> int:

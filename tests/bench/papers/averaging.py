@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from tests.bench.papers.data import Data, read_in
 from tests.bench.papers.figures import STYLES, one_legend, save
-from tests.bench.papers.runs import SEEDS, kept, seeds
+from tests.bench.papers.runs import SEEDS, is_wanted, kept, seeds
 from tests.bench.papers.trace import reference
 from tests.bench.papers.verdict import Case, verdict
 from tests.bench.report import header, prose, row
@@ -51,7 +51,7 @@ def run() -> Iterator[str]:
     found: dict[str, dict[int, Shards]] = {}
     whole: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
-        for name in NAMES:
+        for name in filter(is_wanted, NAMES):
             data = read_in(Path(directory), name)
             if data is None:
                 yield from prose(f"{name}: not available.")

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from tests.bench.papers.data import Data, cache_for, read_in
 from tests.bench.papers.figures import draw, one_legend, save
-from tests.bench.papers.runs import LIMIT
+from tests.bench.papers.runs import LIMIT, is_wanted
 from tests.bench.papers.trace import (
     FEWEST_PASSES,
     Optimum,
@@ -75,7 +75,7 @@ def run() -> Iterator[str]:
     measured = []
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
         warm_up(Path(directory), [way_of(way) for way in METHODS.values()])
-        for name in CS:
+        for name in filter(is_wanted, CS):
             data = read_in(Path(directory), name)
             if data is None:
                 yield from prose(f"{name}: not available.")

@@ -18,7 +18,7 @@ from tests.bench.papers.bm import BLOCKS, CS, METHODS, Traces, line, way_of
 from tests.bench.papers.compression import compression
 from tests.bench.papers.data import Data, cache_for, read_in, sorted_by_class
 from tests.bench.papers.figures import draw, one_legend, save
-from tests.bench.papers.runs import LIMIT, kept
+from tests.bench.papers.runs import LIMIT, is_wanted, kept
 from tests.bench.papers.trace import Optimum, Point, optimum_of, reference, trace_kept, warm_up
 from tests.bench.papers.verdict import Case, verdict
 from tests.bench.report import cell, header, prose, row
@@ -55,7 +55,7 @@ def run() -> Iterator[str]:
     measured = []
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
         warm_up(Path(directory), [way_of(METHOD)])
-        for name in NAMES:
+        for name in filter(is_wanted, NAMES):
             data = read_in(Path(directory), name)
             if data is None:
                 yield from prose(f"{name}: not available.")

@@ -20,7 +20,7 @@ from tests.bench import jobs
 from tests.bench.machines.data import PARAMETERS, Problem, problem
 from tests.bench.papers.bsca_runs import BUDGET, Epoch, at, epochs_kept, level_of, saving, warm_up
 from tests.bench.papers.figures import STYLES, one_legend, save
-from tests.bench.papers.runs import SEEDS, seeds
+from tests.bench.papers.runs import SEEDS, is_wanted, seeds
 from tests.bench.report import cell, header, prose, row, spread
 
 EPOCHS = 15
@@ -72,7 +72,7 @@ def run() -> Iterator[str]:
     measured = []
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
         warm_up(Path(directory), list(WAYS.values()))
-        for name in PARAMETERS:
+        for name in filter(is_wanted, PARAMETERS):
             own = problem(name)
             if own is None:
                 yield from prose(f"{name}: not available.")

@@ -15,7 +15,7 @@ from tests.bench import curve, jobs
 from tests.bench.machines.data import PARAMETERS, Problem, problem
 from tests.bench.papers.bsca_runs import Epoch, at, cost_to, epochs_kept, judged, warm_up
 from tests.bench.papers.figures import STYLES, one_legend, save
-from tests.bench.papers.runs import SEEDS, seeds
+from tests.bench.papers.runs import SEEDS, is_wanted, seeds
 from tests.bench.papers.verdict import Case, verdict
 from tests.bench.report import cell, header, prose, row, spread
 
@@ -47,7 +47,7 @@ def run() -> Iterator[str]:
     sets: dict[str, int] = {}  # rows of each
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
         warm_up(Path(directory), [{"solver": solver} for solver in SOLVERS])
-        for name in PARAMETERS:
+        for name in filter(is_wanted, PARAMETERS):
             own = problem(name)
             if own is None:
                 yield from prose(f"{name}: not available.")

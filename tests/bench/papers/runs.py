@@ -1,6 +1,7 @@
 """What all experiments share: how many seeds, how long a run may take, and runs kept so that a command can go on.
 
-SEEDS and LIMIT of the environment say how many seeds a run has (3) and after how many seconds it is given up (300).
+SEEDS and LIMIT of the environment say how many seeds a run has (3) and after how many seconds it is given up (300);
+SETS names the data sets that are wanted, with commas between them (all).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from tests.bench.commit import TREE, commit
 
 SEEDS = int(os.environ.get("SEEDS", "3"))
 LIMIT = float(os.environ.get("LIMIT", "300"))
+SETS = tuple(filter(None, os.environ.get("SETS", "").split(",")))
 TIMES = 10.0  # the winner's seconds, after which a run may be given up
 _LEAST_SECONDS = 1.0
 
@@ -21,6 +23,11 @@ _LEAST_SECONDS = 1.0
 def seeds() -> str:
     """How many seeds a run has, in words."""
     return "one seed" if SEEDS == 1 else f"{SEEDS} seeds"
+
+
+def is_wanted(name: str) -> bool:
+    """Whether the experiment is to be done on this data set."""
+    return not SETS or name in SETS
 
 
 def patience(winners_seconds: Iterable[float]) -> float:

@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.bench.features import splice
 from tests.bench.papers.data import read_in
 from tests.bench.papers.figures import save
-from tests.bench.papers.runs import LIMIT
+from tests.bench.papers.runs import LIMIT, is_wanted
 from tests.bench.papers.streamsvm_figures import difference_figure, time_figure
 from tests.bench.papers.streamsvm_runs import (
     BM,
@@ -53,7 +53,7 @@ def run() -> Iterator[str]:
     measured = []
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
         warm_up(Path(directory), CONTENDERS.values())
-        for name in NAMES:
+        for name in filter(is_wanted, NAMES):
             data = read_in(Path(directory), name)
             if data is None:
                 yield from prose(f"{name}: not available.")
