@@ -13,7 +13,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # A thousand processes that tests start would otherwise each compile the sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo serve kernels test test-slow containers faults cluster-faults silent audit fuzz-api fuzz-reader bench papers openapi browser libsvm lock check clean
+.PHONY: setup demo serve kernels test test-slow test-3.11 test-3.12 test-3.13 test-3.14 containers faults cluster-faults silent audit fuzz-api fuzz-reader bench papers openapi browser libsvm lock check clean
 
 # To run streamsvm, and no more.
 setup: $(RUN)
@@ -58,6 +58,11 @@ serve: $(KERNELS)
 # those that needed it: each waits for the wrong thing, and is to be mended.
 test: $(TEST) $(TEST_KERNELS)
 	$(BIN)/python -m pytest -m 'not slow and not containers' --reruns 1 -n $(or $(WORKERS),4) --dist loadfile --no-loadscope-reorder
+
+# The tests under another Python, in an environment of its own: .venv-3.13. Without that Python the target says so and fails.
+test-3.11 test-3.12 test-3.13 test-3.14: test-%:
+	@python$* --version >/dev/null 2>&1 || { echo "there is no python$*: install it, or put it into PATH"; exit 1; }
+	$(MAKE) test PYTHON=python$* VENV=.venv-$*
 
 # Gigabytes under a memory limit the kernel enforces; a quarter of an hour.
 test-slow: $(TEST)
@@ -133,4 +138,4 @@ check: $(TEST)
 	$(BIN)/python -m pytest -q tests/test_layout.py
 
 clean:
-	rm -rf $(VENV) .containers .pytest_cache .ruff_cache .mypy_cache build *.egg-info
+	rm -rf $(VENV) .venv-3.* .containers .pytest_cache .ruff_cache .mypy_cache build *.egg-info

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,35 @@ def test_what_is_there_stays(tmp_path):
     (tmp_path / ".venv" / ".installed").touch()
     said = dry_run(tmp_path, "demo", "DATA=my file")
     assert said.splitlines() == [".venv/bin/streamsvm demo --data 'my file' "]
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
+def test_each_python_has_an_environment_of_its_own(version, tmp_path):
+    steps("setup", tmp_path)
+    (tmp_path / "bin").mkdir()
+    python = tmp_path / f"bin/python{version}"
+    python.write_text("#!/bin/sh\n")
+    python.chmod(0o755)
+    said = dry_run(tmp_path, f"test-{version}", f"PATH={python.parent}:{os.environ['PATH']}")
+    assert f"python{version} -m venv .venv-{version}\n" in said
+    assert f".venv-{version}/bin/python -m pytest" in said
+
+
+def test_a_python_that_is_missing_is_named(tmp_path):
+    steps("setup", tmp_path)
+    (tmp_path / "python3.14").write_text("#!/bin/sh\nexit 127\n")
+    (tmp_path / "python3.14").chmod(0o755)
+    command = ["make", "test-3.14", f"PATH={tmp_path}:{os.environ['PATH']}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode != 0 and "there is no python3.14" in done.stdout
+    assert not (tmp_path / ".venv-3.14").exists()
+
+
+def test_the_targets_are_those_of_the_classifiers():
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    (line,) = (line for line in (ROOT / "Makefile").read_text().splitlines() if line.endswith(": test-%:"))
+    versions = {target.removeprefix("test-") for target in line.partition(":")[0].split()}
+    prefix = "Programming Language :: Python :: "
+    assert versions == {each.removeprefix(prefix) for each in project["classifiers"] if each.startswith(prefix)}
+    assert project["requires-python"] == ">=3.11"
