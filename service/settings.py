@@ -27,6 +27,7 @@ class Settings:
     max_answer_bytes   disk for answers that are being made or sent, all together
     max_json_bytes     limit of a body of JSON
     max_features       feature numbers of a dataset are below this
+    jobs_at_once       jobs that run at a time, if memory has room for them
     max_queued_jobs    jobs that may be queued at a time
     max_uploads        uploads at a time; a child process reads each of them in
     upload_wait        seconds for which an upload that can go on waits for its client
@@ -56,6 +57,7 @@ class Settings:
     max_answer_bytes: int = 1 << 34
     max_json_bytes: int = 1 << 20
     max_features: int = 1 << 27
+    jobs_at_once: int = 2
     max_queued_jobs: int = 1000
     max_uploads: int = 4
     upload_wait: float = 600.0

@@ -1,30 +1,74 @@
-"""Takes jobs from the queue, if the disk has room to record that they run."""
+"""Takes jobs from the queue as long as there is room: a slot, memory, and space on disk to record that they run."""
 
 import logging
 import sqlite3
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple
 
+from streamsvm.service.jobs.lanes.runner import Plan
+from streamsvm.service.jobs.plan.forecast import memory_needed
+from streamsvm.service.jobs.plan.plan import JobPlan
+from streamsvm.service.processes.logs import JobLog
 from streamsvm.service.processes.retry_policy import is_full
 from streamsvm.service.records.store import Store
+from streamsvm.storage.machine.resources import memory_limit
 
+_MOST_LOOKED_AT = 50
 _log = logging.getLogger("streamsvm.worker")
 
 
+class Needs(NamedTuple):
+    """What a job takes while it runs.
+
+    memory_bytes  by its plan
+    has_cluster   whether it runs on the Ray cluster, which one job has at a time
+    is_alone      whether no other job may run: one of those that ran when a worker died, which may die of it again
+    """
+
+    memory_bytes: int = 0
+    has_cluster: bool = False
+    is_alone: bool = False
+
+    @classmethod
+    def of(cls, record: dict[str, Any], plan: Plan) -> "Needs":
+        """The needs of a job on record."""
+        is_alone = any(step.get("alone") for step in record["transitions"])
+        if isinstance(plan, JobPlan) and plan.spec.machines is not None:
+            return cls(has_cluster=True, is_alone=is_alone)
+        return cls(memory_needed(plan), is_alone=is_alone)
+
+    def fit_beside(self, running: Collection["Needs"]) -> bool:
+        """Whether there is room for them beside jobs that run; always if none does."""
+        if not running:
+            return True
+        if self.is_alone or any(each.is_alone or (each.has_cluster and self.has_cluster) for each in running):
+            return False
+        return self.memory_bytes + sum(each.memory_bytes for each in running) <= memory_limit()
+
+
 class Queue:
-    """The queue of jobs: `claim` the next."""
+    """The queue of jobs: `claim` the next.
 
-    def __init__(self, store: Store) -> None:
+    plan  plans a job on record
+    """
+
+    def __init__(self, store: Store, plan: Callable[[dict[str, Any]], Plan]) -> None:
         self._store = store
+        self._plan = plan
         self._is_told = False
+        self._needs: dict[str, Needs] = {}  # of jobs that wait
+        self._waits_for: dict[str, frozenset[str]] = {}  # jobs without room -> those that ran when that was seen
 
-    def claim(self, passed_over: Sequence[str]) -> dict[str, Any] | None:
-        """Record the next job, except those passed over, as running; None if there is none, or the disk is full.
+    def claim(self, pausing: Collection[str], running: Mapping[str, Needs]) -> dict[str, Any] | None:
+        """Record the next job for which there is room as running; None if there is none, or the disk is full.
 
+        pausing  jobs that are passed over
+        running  those that run
         A full disk must not end the worker: that would count as a crash of each job whose end is not recorded yet.
         """
         try:
-            record = self._store.claim_job(passed_over)
+            job_id = self._next(pausing, running)
+            record = None if job_id is None else self._store.claim_job(job_id)
         except sqlite3.Error as error:
             if not is_full(error):
                 raise
@@ -34,3 +78,34 @@ class Queue:
             return None
         self._is_told = False
         return record
+
+    def _next(self, pausing: Collection[str], running: Mapping[str, Needs]) -> str | None:
+        """The first waiting job for which there is room.
+
+        A job without room is overtaken only as long as one of those runs that ran when it first had none: so its turn
+        comes.
+        """
+        waiting = {each["id"]: each for each in self._store.waiting_jobs(_MOST_LOOKED_AT) if each["id"] not in pausing}
+        self._needs = {job_id: needs for job_id, needs in self._needs.items() if job_id in waiting}
+        self._waits_for = {job_id: jobs for job_id, jobs in self._waits_for.items() if job_id in waiting}
+        for job_id, record in waiting.items():
+            if not running or self._needs_of(record).fit_beside(running.values()):
+                return job_id
+            if not self._may_be_overtaken(job_id, running):
+                return None
+        return None
+
+    def _needs_of(self, record: dict[str, Any]) -> Needs:
+        if record["id"] not in self._needs:
+            try:
+                self._needs[record["id"]] = Needs.of(record, self._plan(record))
+            except Exception:  # it is begun, and ends with what is wrong with it
+                return Needs()
+        return self._needs[record["id"]]
+
+    def _may_be_overtaken(self, job_id: str, running: Mapping[str, Needs]) -> bool:
+        if job_id not in self._waits_for:
+            self._waits_for[job_id] = frozenset(running)
+            JobLog(_log, job_id).info("waits for the memory, the cluster or the end of %s", ", ".join(running))
+            self._store.explain_job(job_id, waits_for=sorted(running))
+        return not self._waits_for[job_id].isdisjoint(running)

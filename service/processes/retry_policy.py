@@ -35,8 +35,10 @@ class WorkerDied(Crash):
     times  it has, since the job last got any further or sooner
     """
 
+    code = "worker_died"
+
     def __init__(self, times: int) -> None:
-        super().__init__("worker_died", "the worker ended while the job ran")
+        super().__init__(self.code, "the worker ended while the job ran")
         self.times = times
 
 

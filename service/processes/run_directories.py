@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from streamsvm.service.settings import Settings
 from streamsvm.storage.run.state import read_control
 
 _SPARE_BYTES = 16 << 20
+_DISK_BLOCK = 512  # bytes, in which st_blocks counts
 _SHOWN = "run"  # name of the link in a job's directory to the run directory of its attempt
 
 
@@ -22,13 +23,21 @@ class RunDirectories:
         self._settings = settings
         found = settings.data_dir.stat()
         self._prefix = f"streamsvm-{found.st_dev:x}-{found.st_ino:x}-"
+        self._placed: dict[Path, int] = {}  # bytes that the runs of other jobs may take
 
     def place(self, record: dict[str, Any], lane: int, run_bytes: int) -> Path:
         """A directory for the next attempt at a lane, which takes so many bytes. No two attempts share one."""
         base = self._settings.cache_dir
-        if not has_room(base, run_bytes):
+        if not has_room(base, run_bytes + self._still_to_come(base)):
             base = self._settings.jobs
-        return base / f"{self._prefix}{record['id']}-{len(record['transitions'])}-{lane}"
+        directory = base / f"{self._prefix}{record['id']}-{len(record['transitions'])}-{lane}"
+        self._placed[directory] = run_bytes
+        return directory
+
+    def _still_to_come(self, base: Path) -> int:
+        """Bytes that runs which have been placed there have not taken yet."""
+        self._placed = {directory: size for directory, size in self._placed.items() if directory.is_dir()}
+        return sum(max(0, size - _taken(path)) for path, size in self._placed.items() if path.parent == base)
 
     def show(self, job_id: str, directory: Path) -> None:
         """Link to the run directory from the job's directory: the api reads the state of a running job there."""
@@ -38,6 +47,7 @@ class RunDirectories:
     def remove(self, job_id: str, directory: Path) -> None:
         """Remove the run directory of an attempt that is over, and the link to it."""
         shutil.rmtree(directory, ignore_errors=True)
+        self._placed.pop(directory, None)
         self._link(job_id).unlink(missing_ok=True)
 
     def remove_all(self) -> None:
@@ -55,6 +65,15 @@ class RunDirectories:
 
     def _link(self, job_id: str) -> Path:
         return self._settings.jobs / job_id / _SHOWN
+
+
+def _taken(directory: Path) -> int:
+    """Bytes that the files of a directory take; files that are being removed count as gone."""
+    taken = 0
+    for path in directory.iterdir():
+        with suppress(OSError):
+            taken += path.stat().st_blocks * _DISK_BLOCK
+    return taken
 
 
 def has_room(directory: Path, run_bytes: int) -> bool:

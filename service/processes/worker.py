@@ -1,4 +1,4 @@
-"""The worker process: takes queued jobs, one at a time, and sees them through.
+"""The worker process: takes queued jobs, some at a time, and sees them through.
 
 python -m streamsvm.service.processes.worker DATA_DIRECTORY
 """
@@ -10,8 +10,10 @@ import signal
 import sqlite3
 import sys
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple
 
 from streamsvm.service.errors import ServiceError
@@ -23,7 +25,7 @@ from streamsvm.service.processes.attempts import Attempts, Ending
 from streamsvm.service.processes.forking import serve_here
 from streamsvm.service.processes.health import give_sign, lock, unlock
 from streamsvm.service.processes.logs import JobLog, log_as_json
-from streamsvm.service.processes.queue import Queue
+from streamsvm.service.processes.queue import Needs, Queue
 from streamsvm.service.processes.retry_policy import Setbacks, WorkerDied
 from streamsvm.service.records.opening import open_store
 from streamsvm.service.records.unrecorded import sweep
@@ -38,54 +40,63 @@ _log = logging.getLogger("streamsvm.worker")
 
 
 class _Active(NamedTuple):
-    """The running job: its record, and the runner of its lanes."""
+    """A running job: its record, the runner of its lanes, and what it needs."""
 
     record: dict[str, Any]
     lanes: LaneRunner
+    needs: Needs
 
 
 class Worker:
-    """`setup` is the constructor; `step` does what is due; `shutdown` hands the running job back."""
+    """`setup` is the constructor; `step` does what is due; `shutdown` hands the running jobs back."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._store = open_store(settings)
         self._lock = lock(settings.data_dir, "worker")
         self._attempts = Attempts(settings, self._store)
-        self._active: _Active | None = None
+        self._active: dict[str, _Active] = {}
         self._next_sign = 0.0
         self._setbacks = Setbacks(settings, self._store)
-        self._queue = Queue(self._store)
+        self._queue = Queue(self._store, self._attempts.plan)
         self._ending = Ending(settings, self._store)
         self._recover()
 
     def step(self) -> None:
-        """Start the next job if none runs, else look after the one that does. What goes wrong with a job costs it."""
+        """Look after the jobs that run, and start the next one if there is room."""
         if time.monotonic() >= self._next_sign:
             give_sign(self._lock)
             self._next_sign = time.monotonic() + _SIGN_SECONDS
             self._keep_house()
-        record = self._active.record if self._active else self._queue.claim(self._setbacks.pausing)
-        if record is None:
-            return
+        for active in list(self._active.values()):
+            with self._settling(active.record):
+                self._attend(active)
+        if len(self._active) < self._settings.jobs_at_once:
+            running = {job_id: active.needs for job_id, active in self._active.items()}
+            if (record := self._queue.claim(self._setbacks.pausing, running)) is not None:
+                with self._settling(record):
+                    self._begin(record)
+
+    @contextlib.contextmanager
+    def _settling(self, record: dict[str, Any]) -> Iterator[None]:
+        """What goes wrong with a job in the block costs that job alone."""
         try:
-            if self._active is None:
-                self._begin(record)
-            else:
-                self._attend(self._active)
+            yield
         except BaseException as error:
             # Any error: if it ended this process, the same job would cause it again, and no other job would run.
-            trained = self._drop()
+            trained = self._drop(record["id"])
             self._setbacks.settle(record, error, trained)
 
     def shutdown(self) -> None:
-        """Hand a running job back to the queue, with a checkpoint of where it is."""
-        if self._active is not None:
-            record = self._active.record
-            with contextlib.suppress(Exception):  # died, which is what was wanted
-                self._active.lanes.hand_back()
-            self._drop()
-            self._store.hand_back_job(record["id"])
+        """Hand the running jobs back to the queue, with checkpoints of where they are; they make them at once."""
+        threads = [Thread(target=_hand_back, args=(active.lanes,)) for active in self._active.values()]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for job_id in list(self._active):
+            self._drop(job_id)
+            self._store.hand_back_job(job_id)
         unlock(self._lock)
 
     def _keep_house(self) -> None:
@@ -101,6 +112,11 @@ class Worker:
     def _recover(self) -> None:
         """Remove run directories and half-written files that a worker left when it died; queue its jobs again."""
         running = self._store.jobs("running")
+        if len(running) > 1:
+            # It may have died of one of them, and nobody knows of which: each runs alone, where a crash is its own.
+            for record in running:
+                self._store.requeue_job(record["id"], reason=WorkerDied.code, alone=True)
+            running = []
         # Crashes are counted before the jobs' files are read: the worker may have died of reading them.
         died = {record["id"]: WorkerDied(self._store.count_crash(record["id"])) for record in running}
         trained = {job_id: self._trained_seconds(job_id, error) for job_id, error in died.items()}
@@ -134,7 +150,7 @@ class Worker:
         dataset = self._settings.datasets / record["dataset_id"]
         begin, replan = partial(self._attempts.begin, record), partial(self._attempts.plan, record)
         lanes = LaneRunner(job_dir, dataset, begin, replan, ends_on_stop=True)
-        self._active = _Active(record, lanes)
+        self._active[record["id"]] = _Active(record, lanes, Needs.of(record, plan))
         lanes.start(plan, abouts_of(job_dir))
 
     def _attend(self, active: "_Active") -> None:
@@ -159,12 +175,12 @@ class Worker:
         assert lanes.run is not None
         ended = "stopped" if lanes.is_stopped else "succeeded"
         state, reason = self._ending.publish(record, lanes.run, lanes.outcome, ended)
-        self._drop()
+        self._drop(record["id"])
         self._settle_lanes(record["id"], state == "succeeded")
         JobLog(_log, record["id"]).info("%s, %s", state, reason)
 
     def _cancel(self, record: dict[str, Any]) -> None:
-        self._drop()
+        self._drop(record["id"])
         self._store.finish_job(record["id"], "cancelled")
         self._setbacks.tidy(record)
         JobLog(_log, record["id"]).info("cancelled")
@@ -176,9 +192,9 @@ class Worker:
         except Exception:
             JobLog(_log, job_id).exception("some of what it left stays")
 
-    def _drop(self) -> float | None:
-        """End the run of the job, if there is one; the seconds that it has trained."""
-        active, self._active = self._active, None
+    def _drop(self, job_id: str) -> float | None:
+        """End the run of a job, if there is one; the seconds that it has trained."""
+        active = self._active.pop(job_id, None)
         run = active and active.lanes.run
         if active is None or run is None:
             return None
@@ -186,8 +202,13 @@ class Worker:
         return run.control["elapsed_seconds"]
 
 
+def _hand_back(lanes: LaneRunner) -> None:
+    with contextlib.suppress(Exception):  # died, which is what was wanted
+        lanes.hand_back()
+
+
 def main(data_dir: str | Path) -> int:
-    """Body of the process. SIGTERM and SIGINT end it; the running job goes back to the queue."""
+    """Body of the process. SIGTERM and SIGINT end it; running jobs go back to the queue."""
     die_with_parent()
     keep_private()
     serve_here()  # before there are signals, a log and locks of this process

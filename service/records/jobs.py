@@ -18,6 +18,12 @@ from streamsvm.service.records.transitions import NOTHING, explain, move
 
 PAGE_BYTES = 4 << 20
 _SIZE = "length(spec) + length(transitions) + ifnull(length(progress), 0) + ifnull(length(result), 0)"
+# A damaged spec has no priority, rather than spoiling the query.
+_WAITING = (
+    "SELECT * FROM jobs WHERE state = 'queued' AND NOT (started_at IS NOT NULL AND EXISTS "
+    "(SELECT 1 FROM datasets WHERE id = dataset_id AND state = 'ingesting')) "
+    "ORDER BY CASE WHEN json_valid(spec) THEN ifnull(json_extract(spec, '$.priority'), 0) ELSE 0 END DESC, rowid"
+)
 
 
 class JobRecords(KeyRecords):
@@ -111,18 +117,24 @@ class JobRecords(KeyRecords):
         with self._database.write() as connection:
             connection.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
 
-    def claim_job(self, passed_over: Sequence[str] = ()) -> dict[str, Any] | None:
-        """Set the oldest queued job, except those `passed_over`, to running; returns its record, None if there is none.
+    def waiting_jobs(self, most: int) -> list[dict[str, Any]]:
+        """Records of the queued jobs that may run now, at most so many: those of the highest priority, oldest first.
 
-        A job that has run before and whose dataset is still being read in stays queued.
+        A job that has run before and whose dataset is still being read in may not.
+        """
+        return self._all(f"{_WAITING} LIMIT ?", most)
+
+    def claim_job(self, job_id: str | None = None) -> dict[str, Any] | None:
+        """Set a queued job, by default the first of those that wait, to running; returns its record.
+
+        None: it is queued no more, or no job waits.
         """
         with self._database.write() as connection:
-            row = connection.execute(
-                "SELECT * FROM jobs WHERE state = 'queued' AND NOT (started_at IS NOT NULL AND EXISTS "
-                "(SELECT 1 FROM datasets WHERE id = dataset_id AND state = 'ingesting')) "
-                "AND id NOT IN (SELECT value FROM json_each(?)) ORDER BY rowid LIMIT 1",
-                (json.dumps(passed_over),),
-            ).fetchone()
+            if job_id is None:
+                row = connection.execute(f"{_WAITING} LIMIT 1").fetchone()
+            else:
+                query = "SELECT * FROM jobs WHERE id = ? AND state = 'queued'"
+                row = connection.execute(query, (job_id,)).fetchone()
             if row is None:
                 return None
             started = row["started_at"] or now()

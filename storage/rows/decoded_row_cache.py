@@ -4,7 +4,10 @@ The file saves one pass of the reader and nothing else depends on it: it is dele
 index has checksums of every segment; a file that does not match them counts as absent.
 """
 
-from contextlib import suppress
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,6 +33,10 @@ class DecodedRowCache(NamedTuple):
 
     def keep(self, file: SpillFile, n_rows: int) -> None:
         """Name the file, which holds all `n_rows` rows, and write its index. Raises OSError."""
+        with _locked(self.directory, fcntl.LOCK_EX):
+            self._keep(file, n_rows)
+
+    def _keep(self, file: SpillFile, n_rows: int) -> None:
         release(self.directory)
         file.link(self.directory / FILE)
         content = {"key": self.key, "n_rows": n_rows, "segment_bytes": file.segment_bytes, "sums": file.sums}
@@ -40,16 +47,20 @@ class DecodedRowCache(NamedTuple):
     def find(self) -> tuple[SpillFile, int] | None:
         """Open the file that a job kept under this key: the file and its number of rows, or None."""
         try:
-            index = self._index(INDEX)
-            if index is None:
-                return None
-            segment_bytes, sums = index["segment_bytes"], index["sums"]
-            sizes = [segment_bytes] * len(sums)
-            for number, size in index.get("longer", ()):
-                sizes[number] = size
-            return SpillFile.reopen(self.directory / FILE, segment_bytes, sums, sizes), index["n_rows"]
+            with _locked(self.directory, fcntl.LOCK_SH):
+                return self._find()
         except (OSError, StorageError):
             return None
+
+    def _find(self) -> tuple[SpillFile, int] | None:
+        index = self._index(INDEX)
+        if index is None:
+            return None
+        segment_bytes, sums = index["segment_bytes"], index["sums"]
+        sizes = [segment_bytes] * len(sums)
+        for number, size in index.get("longer", ()):
+            sizes[number] = size
+        return SpillFile.reopen(self.directory / FILE, segment_bytes, sums, sizes), index["n_rows"]
 
     def take_release_notice(self) -> bool:
         """Whether `release_when_short` deleted rows under this key. Deletes the notice: a second call says False."""
@@ -66,6 +77,17 @@ class DecodedRowCache(NamedTuple):
         data = (self.directory / name).read_bytes()
         index = unpack(data, VERSION, "index of kept rows", "", _PLAIN_VERSION)
         return index if index["key"] == self.key else None
+
+
+@contextmanager
+def _locked(directory: Path, how: int) -> Iterator[None]:
+    """Hold a lock on the directory: jobs that run at once may keep and look for rows of one dataset."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, how)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def release(directory: Path) -> None:

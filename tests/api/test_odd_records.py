@@ -37,7 +37,7 @@ def test_every_list_shows_the_others(service, name):
     dataset = service.add_dataset("data")
     spec = parse_spec({"dataset": "data"}).model_dump()
     other, odd = (service.store.add_job(dataset, spec) for _ in range(2))
-    service.store.claim_job([other])
+    service.store.claim_job(odd)
     service.store.finish_job(odd, "succeeded", result=GOOD)
     with service.store._database.write() as connection:
         for column, value in COLUMNS[name].items():

@@ -45,12 +45,12 @@ def test_a_stopped_job_keeps_the_model_so_far(service):
 
 
 def test_after_a_cancel_no_trainer_runs_and_nothing_is_kept(service):
-    job = service.submit(**ENDLESS)
-    waiting = service.submit(**ENDLESS)
+    job, beside, waiting = (service.submit(**ENDLESS) for _ in range(3))
     service.wait_for_pass(job, 1)
     models = service.get("/v1/models")
     assert post(service, f"/v1/jobs/{waiting}/cancel").json()["state"] == "cancelled"
-    assert post(service, f"/v1/jobs/{job}/cancel").status_code == 202
+    for running in (job, beside):
+        assert post(service, f"/v1/jobs/{running}/cancel").status_code == 202
     wait_for(lambda: not service.processes.alive("streamsvm.trainer.process"), 5)
     ended = service.wait_until_ended(job)
     assert (ended["state"], ended["model_id"], ended["result"]) == ("cancelled", None, None)

@@ -129,6 +129,10 @@ class GeneralFields:
         None, "training stops after this many seconds, those of all models of a job together; null: no limit",
         label="Most seconds", gt=0,
     )  # fmt: skip
+    priority: int = option(
+        0, "of the jobs in the queue those of the highest priority begin first, the oldest of them first of all",
+        part=None, ge=-1000, le=1000,
+    )  # fmt: skip
     seed: int = option(0, "seed of everything random", ge=0, lt=1 << 63)
     cache_bytes: int = option(
         256 << 20, "most bytes of the cache file; on several machines, of the cache file of each",

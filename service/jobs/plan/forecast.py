@@ -8,7 +8,7 @@ from streamsvm.reader.stream.settings import has_room_to_certify
 from streamsvm.service.jobs.fields.features import named_maps
 from streamsvm.service.jobs.plan.blocks import holds_all
 from streamsvm.service.jobs.plan.following import FollowPlan
-from streamsvm.service.jobs.plan.memory import memory_of
+from streamsvm.service.jobs.plan.memory import Memory, memory_of
 from streamsvm.service.jobs.plan.newton import RULED_OUT, ruled_out_by, takes_newton
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.storage.rows.axis import WIDTHS
@@ -29,7 +29,7 @@ def estimate(plan: JobPlan) -> dict[str, Any]:
     And whether the job may take Newton steps, or why not.
     """
     spec, manifest, at_once = plan.spec, plan.manifest, len(plan.running)
-    memory = memory_of(spec, manifest, plan.threads, at_once, plan.newton)
+    memory = _memory(plan)
     reading = manifest.decoded_bytes / _READER_BYTES_PER_SECOND
     training = getattr(spec.options, "visits", _VISITS) * manifest.nnz / _TRAINER_NON_ZEROS_PER_SECOND
     training *= max(1.0, _LANE_SHARE * plan.axes[0])
@@ -47,6 +47,15 @@ def estimate(plan: JobPlan) -> dict[str, Any]:
         "newton": _newton(plan),
         "cache_share": min(1.0, plan.cache.row_bytes / manifest.decoded_bytes),
     }
+
+
+def memory_needed(plan: JobPlan | FollowPlan) -> int:
+    """Bytes of memory that a job takes; while its dataset is still being read in, a guess."""
+    return _memory(plan).total_bytes if isinstance(plan, JobPlan) else plan.run_bytes
+
+
+def _memory(plan: JobPlan) -> Memory:
+    return memory_of(plan.spec, plan.manifest, plan.threads, len(plan.running), plan.newton)
 
 
 def _newton(plan: JobPlan) -> dict[str, Any]:

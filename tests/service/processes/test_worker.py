@@ -10,6 +10,7 @@ import time
 import tracemalloc
 from contextlib import contextmanager
 from itertools import cycle
+from pkgutil import resolve_name
 
 import pytest
 
@@ -24,6 +25,7 @@ from tests.contracts.problems import libsvm_text, random_problem
 
 MOST = 2
 PLAIN = {"max_passes": 2}
+ENDLESS = {"max_passes": 1_000_000, "relative_gap": None}
 FOLDS = {"max_passes": 2, "folds": 2, "C": [0.5, 1.0], "probability": "sigmoid"}
 # One after the other.
 LANES = {"max_passes": 2, "folds": 2, "solver": "bm", "pace": "fixed", "cache_bytes": 1 << 17}
@@ -243,7 +245,8 @@ sys.exit(worker.main(pathlib.Path(sys.argv[1])))
             child.terminate()
         deaths += child.returncode == -signal.SIGSEGV
     ended = store.job(job)
-    assert (deaths, ended["state"], ended["failure"]["code"]) == (1, "failed", "crash_loop")
+    # Once beside the other, which could have been the cause, and once alone.
+    assert (deaths, ended["state"], ended["failure"]["code"]) == (2, "failed", "crash_loop")
     assert store.job(other)["state"] == "succeeded"
 
 
@@ -308,6 +311,40 @@ def test_a_worker_does_not_end_because_the_disk_is_too_full_to_begin_a_job(setti
             worker.step()
         worker.step()
         assert store.job(job)["state"] == "running"
+
+
+def test_a_short_job_ends_beside_a_long_one(settings, store):
+    with working(settings) as worker:
+        long, short, third = submitted(store, **ENDLESS), submitted(store, **PLAIN), submitted(store, **ENDLESS)
+        (ended,) = seen_to(worker, store, short)
+        assert ended["state"] == "succeeded", ended["failure"]
+        assert store.job(long)["state"] == "running"
+        worker.step()
+        assert store.job(third)["state"] == "running"  # in its place
+    handed_back = [store.job(job) for job in (long, third)]
+    assert [(job["state"], job["attempt"]) for job in handed_back] == 2 * [("queued", 0)]
+
+
+@pytest.mark.parametrize("step", ["processes.run.ProcessRun.poll", "processes.attempts.Attempts.begin"])
+def test_what_goes_wrong_with_a_job_costs_it_alone(settings, store, monkeypatch, step):
+    with working(settings) as worker:
+        well = submitted(store, **ENDLESS)
+        while not worker._active:
+            worker.step()
+        own = worker._active[well].lanes.run
+        module, name = f"streamsvm.service.{step.rpartition('.')[0]}", step.rpartition(".")[2]
+        before = getattr(resolve_name(module), name)
+
+        def fail(self, *arguments):
+            if self is own:
+                return before(self, *arguments)
+            raise ValueError("poison")
+
+        monkeypatch.setattr(f"{module}.{name}", fail)
+        (failed,) = seen_to(worker, store, submitted(store, **PLAIN))
+        assert (failed["state"], failed["failure"]["code"]) == ("failed", "crash_loop")
+        assert store.job(well)["state"] == "running" and len(store.job(well)["transitions"]) == 2
+        assert worker._active[well].lanes.run is own
 
 
 @pytest.mark.parametrize("kind", ["upload", "import"])

@@ -1,0 +1,131 @@
+"""Which of the waiting jobs runs next: by priority and age, as long as there is room; and each one's turn comes."""
+
+import random
+
+import pytest
+
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.processes import queue as queue_module
+from streamsvm.service.processes.queue import Needs, Queue
+from streamsvm.service.records.store import Store
+
+LIMIT = 100
+
+
+class Jobs:
+    """A queue whose jobs need as much memory as they are given."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.dataset = store.add_dataset("data")
+        store.set_dataset_ready(self.dataset)
+        self.needs: dict[str, Needs] = {}
+        self.running: dict[str, Needs] = {}
+        self.queue = Queue(store, lambda _: None)
+
+    def submit(self, memory_bytes: int = 1, has_cluster: bool = False, is_alone: bool = False, **fields: int) -> str:
+        spec = parse_spec({"dataset": "data", **fields}).model_dump()
+        job = self.store.add_job(self.dataset, spec)
+        self.needs[job] = Needs(memory_bytes, has_cluster, is_alone)
+        return job
+
+    def claim(self, *pausing: str) -> str | None:
+        record = self.queue.claim(pausing, self.running)
+        if record is None:
+            return None
+        self.running[record["id"]] = self.needs[record["id"]]
+        return record["id"]
+
+    def end(self, job: str) -> None:
+        self.store.finish_job(job, "succeeded")
+        del self.running[job]
+
+
+@pytest.fixture
+def jobs(tmp_path, monkeypatch):
+    made = Jobs(Store(tmp_path / "streamsvm.sqlite"))
+    monkeypatch.setattr(Needs, "of", lambda record, _: made.needs[record["id"]])
+    monkeypatch.setattr(queue_module, "memory_limit", lambda: LIMIT)
+    return made
+
+
+def test_the_oldest_of_the_highest_priority_comes_first(jobs):
+    priorities = [0, 5, -1, 5, 0]
+    submitted = [jobs.submit(priority=priority) for priority in priorities]
+    assert [jobs.claim() for _ in range(6)] == [*(submitted[k] for k in (1, 3, 0, 4, 2)), None]
+
+
+def test_a_damaged_record_has_no_priority_and_spoils_no_other(jobs):
+    first, damaged, last = (jobs.submit(priority=priority) for priority in (1, 5, -1))
+    with jobs.store._database.write() as connection:
+        connection.execute("UPDATE jobs SET spec = '{\"prio' WHERE id = ?", (damaged,))
+    assert [jobs.claim() for _ in range(3)] == [first, damaged, last]
+
+
+def test_jobs_that_pause_are_passed_over(jobs):
+    one, other = jobs.submit(), jobs.submit()
+    assert jobs.claim(one) == other
+
+
+def test_memory_has_to_have_room_for_all_but_for_a_job_alone(jobs):
+    first, second, third = jobs.submit(2 * LIMIT), jobs.submit(LIMIT), jobs.submit(0)
+    assert jobs.claim() == first
+    assert jobs.claim() is None
+    jobs.end(first)
+    assert [jobs.claim(), jobs.claim()] == [second, third]
+
+
+def test_a_job_without_room_is_overtaken_until_its_turn_comes(jobs):
+    long, large = jobs.submit(50), jobs.submit(80)
+    small = [jobs.submit(10) for _ in range(3)]
+    assert [jobs.claim(), jobs.claim(), jobs.claim()] == [long, small[0], small[1]]
+    assert jobs.store.job(large)["transitions"][-1]["waits_for"] == [long]
+    jobs.end(long)
+    # Those that overtook it still run: it has no room, and none overtakes it any more.
+    jobs.running[small[0]] = jobs.needs[small[0]] = Needs(30)
+    assert jobs.claim() is None
+    jobs.end(small[0])
+    assert [jobs.claim(), jobs.claim()] == [large, small[2]]
+
+
+def test_one_job_at_a_time_has_the_cluster(jobs):
+    first, second, third = jobs.submit(0, True), jobs.submit(0, True), jobs.submit(60)
+    assert [jobs.claim(), jobs.claim(), jobs.claim()] == [first, third, None]
+    jobs.end(first)
+    assert jobs.claim() == second
+
+
+def test_a_job_that_a_worker_may_have_died_of_runs_alone(jobs):
+    first, suspect, third = jobs.submit(), jobs.submit(is_alone=True), jobs.submit()
+    assert [jobs.claim(), jobs.claim(), jobs.claim()] == [first, third, None]
+    jobs.end(first)
+    assert jobs.claim() is None
+    jobs.end(third)
+    fourth = jobs.submit()
+    assert [jobs.claim(), jobs.claim()] == [suspect, None]
+    jobs.end(suspect)
+    assert jobs.claim() == fourth
+
+
+def test_a_job_that_cannot_be_planned_is_begun_for_its_failure_to_be_told(jobs):
+    jobs.claim() or jobs.submit(60)
+    running, odd = jobs.claim(), jobs.submit(60)
+    jobs.queue._plan = lambda record: 1 / 0
+    assert running and jobs.claim() == odd
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_job_has_its_turn_within_memory(jobs, seed):
+    """Jobs of random sizes come and go; no more than the limit is taken, and nobody waits for ever."""
+    rng = random.Random(seed)
+    waiting = {jobs.submit(rng.choice([1, 10, 60, 95, 150])) for _ in range(8)}
+    for _ in range(300):
+        while len(jobs.running) < 3 and (job := jobs.claim()):
+            waiting.discard(job)
+        taken = sum(needs.memory_bytes for needs in jobs.running.values())
+        assert taken <= LIMIT or len(jobs.running) == 1
+        if not waiting:
+            break
+        jobs.submit(1)  # small ones come all the time
+        jobs.end(rng.choice(sorted(jobs.running)))
+    assert not waiting
