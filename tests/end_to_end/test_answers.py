@@ -8,6 +8,7 @@ import pytest
 
 from streamsvm.api.answers.jobs import Job, Transition
 from streamsvm.api.answers.progress import Pass, PhaseAndProgress
+from streamsvm.api.requests.resumable import PARTIAL
 from tests.api.answers import ROUTES, checked, route_of, strictly
 from tests.contracts.problems import libsvm_text, random_problem
 from tests.end_to_end.service import PLAIN, Service
@@ -62,14 +63,15 @@ def session(new_service, tmp_path):
 
 def test_every_answer_of_a_session_is_as_the_document_says(session):
     datasets(session)
+    uploads(session)
     job = jobs(session)
     models(session, job["model_id"])
     registry(session, job["model_id"])
     inference(session, job["model_id"])
     errors(session)
     the_end(session, job)
-    expected = {str(route.operation_id) for route in ROUTES}
-    assert session.seen == expected
+    missing = {str(route.operation_id) for route in ROUTES} - session.seen
+    assert not missing, f"add requests to these routes to the session: {missing}"
 
 
 def datasets(session):
@@ -90,6 +92,19 @@ def datasets(session):
         session("GET", f"/v1/datasets/{name}")
         session("GET", f"/v1/datasets/{name}/sample")
     session("GET", "/v1/datasets")
+
+
+def uploads(session):
+    for way in ("PATCH", "DELETE"):
+        begun = session("PUT", "/v1/datasets/parts", 202, content=b"1 1:1\n", headers={"Upload-Complete": "?0"})
+        place = begun.headers["location"]
+        assert session("HEAD", place, 204).headers["upload-offset"] == "6"
+        if way == "DELETE":
+            session("DELETE", place, 204)
+        else:
+            part = {"Content-Type": PARTIAL, "Upload-Offset": "6", "Upload-Complete": "?1"}
+            session("PATCH", place, 201, content=b"-1 2:1\n", headers=part)
+            session("DELETE", "/v1/datasets/parts", 204)
 
 
 def jobs(session):
