@@ -1,6 +1,7 @@
 """The records of jobs."""
 
 import json
+import sqlite3
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
