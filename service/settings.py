@@ -28,7 +28,7 @@ class Settings:
     max_json_bytes     limit of a body of JSON
     max_features       feature numbers of a dataset are below this
     jobs_at_once       jobs that run at a time, if memory has room for them
-    max_queued_jobs    jobs that may be queued at a time
+    max_queued_jobs    jobs that may be queued at a time; one client may have three quarters of them
     max_uploads        uploads at a time; a child process reads each of them in
     upload_wait        seconds for which an upload that can go on waits for its client
     max_connections    open connections; more close first those that have sent no request yet

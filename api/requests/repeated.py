@@ -33,7 +33,7 @@ class JobOnce:
 
     def __init__(self, context: AppContext, request: Request, key: str | None) -> None:
         self._context, self._path, self._key = context, request.url.path, key
-        self._client = client_of(request.scope)
+        self.client = client_of(request.scope)
 
     def answer(self, response: Response, fields: Any, make: Callable[[RequestKey | None], str]) -> dict[str, Any]:
         """The view of the job; the response gets its Location.
@@ -44,7 +44,7 @@ class JobOnce:
         if self._key is None:
             return self._view(response, make(None))
         request_hash = hashlib.sha256(json.dumps([self._path, fields], sort_keys=True).encode()).hexdigest()
-        key = RequestKey(self._client, key_of(self._key), request_hash)
+        key = RequestKey(self.client, key_of(self._key), request_hash)
         with alone(self._context, key.client, key.key):
             before = self._context.store.answered(key.client, key.key)
             if before is not None:

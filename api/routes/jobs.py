@@ -67,10 +67,10 @@ _HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 @router.post("", status_code=202, operation_id="submitJob", openapi_extra=_JOB_BODY, responses=_MADE)
 def submit_job(context: Context, fields: JsonObject, response: Response, once: Once) -> dict[str, Any]:
     """Queue a job. A job that cannot run is refused now."""
-    return once.answer(response, fields, partial(_submit, context, fields))
+    return once.answer(response, fields, partial(_submit, context, fields, once.client))
 
 
-def _submit(context: AppContext, fields: dict[str, Any], key: RequestKey | None) -> str:
+def _submit(context: AppContext, fields: dict[str, Any], client: str, key: RequestKey | None) -> str:
     spec = parse_spec(fields)
     check_notify(context.settings, spec.notify)
     record = context.store.dataset(spec.dataset)
@@ -82,7 +82,8 @@ def _submit(context: AppContext, fields: dict[str, Any], key: RequestKey | None)
         check_warm_start(context.store, context.settings, plan, record["id"])
         check_machines(plan, context.settings)
         spec = plan.spec
-    return context.store.add_job(record["id"], spec.model_dump(), context.settings.max_queued_jobs, key=key)
+    most = context.settings.max_queued_jobs
+    return context.store.add_job(record["id"], spec.model_dump(), most, key=key, client=client)
 
 
 @router.post("/estimate", operation_id="estimateJob", openapi_extra=_JOB_BODY, responses=answers(Estimate))
@@ -144,15 +145,15 @@ def resume_job(
     context: Context, job_id: str, changes: OptionalJsonObject, response: Response, once: Once
 ) -> dict[str, Any]:
     """Queue a new job that continues one that has ended, to later limits. The old job does not change."""
-    return once.answer(response, changes, partial(_resume, context, job_id, changes))
+    return once.answer(response, changes, partial(_resume, context, job_id, changes, once.client))
 
 
-def _resume(context: AppContext, job_id: str, changes: dict[str, Any], key: RequestKey | None) -> str:
+def _resume(context: AppContext, job_id: str, changes: dict[str, Any], client: str, key: RequestKey | None) -> str:
     record = context.store.job(job_id)
     spec = continued_spec(context.settings.jobs, record, changes)
     check_notify(context.settings, spec.notify)
     most = context.settings.max_queued_jobs
-    return context.store.add_job(record["dataset_id"], spec.model_dump(), most, continues=job_id, key=key)
+    return context.store.add_job(record["dataset_id"], spec.model_dump(), most, job_id, key, client)
 
 
 @router.delete("/{job_id}", status_code=204, operation_id="deleteJob")

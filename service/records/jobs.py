@@ -16,6 +16,7 @@ from streamsvm.service.records.notifications import note_end
 from streamsvm.service.records.stamps import new_id, now
 from streamsvm.service.records.table import JSON_COLUMNS, unpack
 from streamsvm.service.records.transitions import NOTHING, explain, move
+from streamsvm.service.shares import share_of
 
 PAGE_BYTES = 4 << 20
 _SIZE = "length(spec) + length(transitions) + ifnull(length(progress), 0) + ifnull(length(result), 0)"
@@ -37,23 +38,23 @@ class JobRecords(KeyRecords):
         max_queued: int = sys.maxsize,
         continues: str | None = None,
         key: RequestKey | None = None,
+        client: str | None = None,
     ) -> str:
         """Queue a job on a dataset that is ready or being read in; returns its id.
 
-        continues  the id of the job that it resumes
-        key        of the request that asks for the job
+        max_queued  jobs in the queue; a client may have its share of them
+        continues   the id of the job that it resumes
+        key         of the request that asks for the job
         Raises `queue_full`, `unknown_dataset`.
         """
         job_id = new_id("job")
         first = json.dumps([{"state": "queued", "at": now()}])
         with self._database.write() as connection:
-            queued = connection.execute("SELECT count(*) FROM jobs WHERE state = 'queued'").fetchone()[0]
-            if queued >= max_queued:
-                raise ServiceError("queue_full", f"{queued} jobs are waiting", "Wait for some to end.")
+            _check_room(connection, max_queued, client)
             added = connection.execute(
-                "INSERT INTO jobs (id, dataset_id, spec, state, created_at, transitions, continues) "
-                "SELECT ?, id, ?, 'queued', ?, ?, ? FROM datasets WHERE id = ? AND state IN ('ready', 'ingesting')",
-                (job_id, json.dumps(spec), now(), first, continues, dataset_id),
+                "INSERT INTO jobs (id, dataset_id, spec, state, created_at, transitions, continues, client) "
+                "SELECT ?, id, ?, 'queued', ?, ?, ?, ? FROM datasets WHERE id = ? AND state IN ('ready', 'ingesting')",
+                (job_id, json.dumps(spec), now(), first, continues, client, dataset_id),
             )
             if not added.rowcount:
                 raise ServiceError("unknown_dataset", "there is no such dataset to train on any more")
@@ -202,3 +203,13 @@ class JobRecords(KeyRecords):
             if not TRANSITIONS[state]:
                 note_end(connection, job_id, time.time())
         return state
+
+
+def _check_room(connection: sqlite3.Connection, max_queued: int, client: str | None) -> None:
+    """Check that the queue has room for a job of this client. Raises `queue_full`."""
+    waiting = connection.execute("SELECT count(*), sum(client = ?) FROM jobs WHERE state = 'queued'", (client,))
+    queued, own = waiting.fetchone()
+    if queued >= max_queued:
+        raise ServiceError("queue_full", f"{queued} jobs are waiting", "Wait for some to end.")
+    if (own or 0) >= share_of(max_queued):
+        raise ServiceError("queue_full", f"{own} jobs of yours are waiting", "The others are for other clients: wait.")

@@ -54,6 +54,8 @@ CREATE INDEX moves_by_alias ON alias_moves (name, alias, id);
     # body: JSON; made_at, due_at: seconds since 1970; attempts: calls that have failed.
     "CREATE TABLE notifications (id TEXT PRIMARY KEY, job_id TEXT NOT NULL, url TEXT NOT NULL, host TEXT NOT NULL, "
     "body TEXT NOT NULL, made_at REAL NOT NULL, attempts INTEGER NOT NULL, due_at REAL NOT NULL);",
+    # client: who submitted the job.
+    "ALTER TABLE jobs ADD COLUMN client TEXT;",
 )
 
 

@@ -51,7 +51,6 @@ def jobs(service, number: int):
         ("max_predict_bytes", 1000, predict, "body_too_large", 413),
         ("max_json_bytes", 100, submit, "body_too_large", 413),
         ("max_features", 7, features, "too_many_features", 422),
-        ("max_queued_jobs", 2, jobs, "queue_full", 429),
     ],
 )
 def test_a_limit_may_be_reached_and_not_passed(tmp_path, limit, value, use, code, status):
@@ -61,7 +60,16 @@ def test_a_limit_may_be_reached_and_not_passed(tmp_path, limit, value, use, code
     assert use(service, value).status_code in (200, 201, 202)
     answer = use(service, value + 1)
     check_problem(answer, code, status)
-    assert ("retry-after" in answer.headers) == (code == "queue_full")
+    assert "retry-after" not in answer.headers
+
+
+def test_a_client_may_have_three_quarters_of_the_queue(tmp_path):
+    service = Service(tmp_path, max_queued_jobs=4)
+    dataset = service.add_dataset("data")
+    assert jobs(service, 3).status_code == 202
+    assert "of yours" in check_problem(jobs(service, 1), "queue_full", 429)["detail"]
+    service.store.add_job(dataset, {"dataset": "data"}, 4, client="token other")
+    assert "of yours" not in check_problem(jobs(service, 1), "queue_full", 429)["detail"]
 
 
 def test_a_full_queue_takes_a_job_once_another_has_left(tmp_path):
