@@ -60,6 +60,10 @@ class Transition(Answer):
     warm_start: KnownRows = sometimes("what it has in common with the job that it began with")
     slowdowns: list[Notice] = sometimes("faster ways that this attempt gave up")
     notified: Notified = sometimes("how the call of `notify` stands, if the job has one and has ended")
+    alone: bool = sometimes("true: it runs without others from now on, for a worker died while several jobs ran")
+    waits_for: list[str] = sometimes(
+        "jobs that ran when its turn came, and left no room for it", example=["job_01M8BJAEG2GZ073NZER7QN7ACC"]
+    )
 
 
 class JobFailure(Answer):

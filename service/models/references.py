@@ -1,12 +1,8 @@
 """Finds the model that a reference means, many times a second: what was found stays known until the records change."""
 
-import time
-
 from streamsvm.service.records.models import Reference, is_id
 from streamsvm.service.records.store import Store
 
-# The clock of files ticks this seldom at most: a change within a tick may leave their times and sizes as they were.
-_TICK_NS = 50_000_000
 _MOST = 1000
 
 
@@ -31,10 +27,9 @@ class References:
             return found
         change = self._store.change()
         found = self._store.resolve(reference)
-        if time.time_ns() - max(change) > _TICK_NS:  # the times are the largest: nanoseconds, and sizes in bytes
-            since, known = self._known
-            if change != since or len(known) > _MOST:
-                known = {}
-                self._known = change, known
-            known[reference] = found
+        since, known = self._known
+        if change != since or len(known) > _MOST:
+            known = {}
+            self._known = change, known
+        known[reference] = found
         return found

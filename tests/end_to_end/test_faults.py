@@ -57,6 +57,21 @@ def test_a_killed_worker_is_followed_by_another(service, undisturbed):
     wait_for(lambda: service.run_directories() == [])
 
 
+def test_jobs_that_ran_when_their_worker_died_go_on_one_after_the_other(new_service, text):
+    service = new_service().start()
+    service.upload("data", text)
+    jobs = [service.submit(**SPEC) for _ in range(2)]
+    for job in jobs:
+        service.wait_for_pass(job, 2)
+    os.kill(service.processes.one("streamsvm.service.processes.worker"), signal.SIGKILL)
+    ended = [service.wait_until_ended(job) for job in jobs]
+    assert [(job["state"], job["attempt"]) for job in ended] == 2 * [("succeeded", 2)]
+    assert len({weights(service.model(job)).tobytes() for job in ended}) == 1
+    again = sorted((job["transitions"][3]["at"], job["finished_at"]) for job in ended)
+    assert [step["alone"] for job in ended for step in job["transitions"] if step.get("reason")] == [True, True]
+    assert again[0][1] <= again[1][0]
+
+
 def test_a_stopped_process_counts_as_dead(new_service, text):
     # To start takes seconds on a busy machine, in which nothing is heard.
     service = new_service(stall_seconds=6).start()
@@ -81,7 +96,7 @@ def test_a_stopped_worker_is_followed_by_another(new_service):
 
 
 def test_everything_killed_at_once_goes_on_after_a_restart(new_service, text):
-    service: Service = new_service().start()
+    service: Service = new_service(jobs_at_once=1).start()
     service.upload("data", text)
     biased = {**SPEC, "max_passes": 1, "bias": 1.0, "class_weight": {"1": 2.0}}
     done = service.wait_until_ended(service.submit(**biased))
