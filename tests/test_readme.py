@@ -25,7 +25,7 @@ MOST_LINES = 120
 
 _FENCED = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
-_TARGET = re.compile(r"`make ([a-z-]+)")
+_TARGET = re.compile(r"`make ([a-z-]+)(?![0-9a-z-])")  # not targets of a Python's number
 _MODULE = re.compile(r"`((?:api|deploy|reader|service|storage|tests|trainer)/[\w/.]+\.py)`")
 MAKEFILE_TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
