@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
-from streamsvm import StreamSVC
+from streamsvm import StreamSVC, load
 
 pandas = pytest.importorskip("pandas")
 polars = pytest.importorskip("polars")
@@ -204,3 +204,6 @@ def test_labels_that_are_booleans_are_those_of_every_form(tmp_path, trained):
     assert model.classes_.tolist() == ([False, True] if trained == "frame" else ["False", "True"])
     assert [model.score(form, "target") for form in forms.values()] == [1.0] * 3
     assert [model.evaluate(form, "target")["accuracy"] for form in forms.values()] == [1.0] * 3
+    if trained == "frame":  # a file has numbers for them
+        model.save(tmp_path / "m.json")
+        assert load(tmp_path / "m.json").evaluate(frame, "target")["accuracy"] == 1.0

@@ -31,7 +31,8 @@ def options_as_trained(model: Model, options: InputOptions) -> InputOptions:
     """Complete the options by how the rows of training were made."""
     input_ = model.about.get("input") or {}
     has_words = any(isinstance(label, str) for label in model.labels)
-    if has_words or options.label_type == "auto":
+    # Booleans of a frame are numbers to a model of numbers; LIBSVM text has no such option.
+    if has_words or (options.format == "arrow" and options.label_type == "auto"):
         options = replace(options, label_type="string" if has_words else "number")
     if input_.get("format") == "text":
         return as_input(options, input_)
