@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from streamsvm.frames import is_dataset, is_lazy, is_pandas, is_reader
+from streamsvm.frames import is_dataset, is_lazy, is_pandas, is_reader, is_stream
 
 _MOST_ROWS = 1 << 16
 # Rows that a pyarrow dataset reads at a time; it reads ahead.
@@ -30,12 +30,15 @@ class Batches(NamedTuple):
 def opened(X: Any) -> Batches:
     """Open a frame or a table. The columns of a frame whose names are no strings are called 1, 2, ..."""
     if is_reader(X):
-        return Batches(X.schema, iter(X), None)
+        return Batches(X.schema, _cut(X), None)
     if is_dataset(X) and not hasattr(X, "num_rows"):
         read = {"batch_size": _ROWS_OF_DATASET, "batch_readahead": 1, "fragment_readahead": 1}
         return Batches(X.schema, iter(X.to_batches(**read)), None)
     if is_lazy(X):
         return _collected(X)
+    if is_stream(X) and not (is_pandas(X) or is_dataset(X) or hasattr(X, "to_arrow")):
+        reader = pa.RecordBatchReader.from_stream(X)
+        return Batches(reader.schema, _cut(reader), None)
     table = _table(X)
     return Batches(table.schema, iter(table.to_batches(max_chunksize=_MOST_ROWS)), table.nbytes)
 
@@ -55,6 +58,13 @@ def _collected(X: Any) -> Batches:
             yield from table.cast(first.schema).to_batches(max_chunksize=_MOST_ROWS)
 
     return Batches(first.schema, batches(), None)
+
+
+def _cut(reader: Any) -> Iterator[Any]:
+    """The batches of a reader, of at most _MOST_ROWS rows each."""
+    for batch in reader:
+        for begin in range(0, batch.num_rows, _MOST_ROWS):
+            yield batch.slice(begin, _MOST_ROWS)
 
 
 def _table(X: Any) -> Any:

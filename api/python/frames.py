@@ -16,15 +16,21 @@ def column_names(X: Any) -> list[str] | None:
         columns = X.collect_schema().names()
     if columns is None:
         columns = getattr(X, "columns", None)
+    if (columns is None or callable(columns)) and is_stream(X) and has_arrow():
+        columns = _schema_of(X).names
     names = [] if columns is None or callable(columns) else list(columns)
     return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def is_frame(X: Any) -> bool:
     """Tell whether X is a table with columns: of pandas, polars or pyarrow, or any that gives streams of Arrow."""
-    if is_pandas(X) or is_lazy(X) or is_dataset(X):
-        return True
-    return (hasattr(X, "__arrow_c_stream__") and not hasattr(X, "dtype") and hasattr(X, "columns")) or is_reader(X)
+    return is_pandas(X) or is_lazy(X) or is_dataset(X) or is_reader(X) or is_stream(X)
+
+
+def is_stream(X: Any) -> bool:
+    """Tell whether X gives streams of Arrow (PyCapsule interface) that are tables: a column has a type, no columns."""
+    is_column = hasattr(X, "dtype") or (hasattr(X, "type") and not hasattr(X, "columns"))
+    return hasattr(X, "__arrow_c_stream__") and not is_column
 
 
 def is_pandas(X: Any) -> bool:
@@ -77,6 +83,16 @@ def warn_of(unknown: Sequence[str], shown: str) -> None:
     if unknown:
         message = f"columns that the model does not have, left out: {len(unknown):,} ({shown})"
         warn(message)
+
+
+def _schema_of(X: Any) -> Any:
+    """The schema of a stream of Arrow, without opening the stream if it tells its schema otherwise."""
+    import pyarrow  # noqa: PLC0415 - an extra, and slow to import
+
+    for teller in (X, getattr(X, "schema", None)):
+        if hasattr(teller, "__arrow_c_schema__"):
+            return pyarrow.schema(teller)
+    return pyarrow.RecordBatchReader.from_stream(X).schema
 
 
 def _is_of(X: Any, library: str) -> bool:

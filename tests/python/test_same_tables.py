@@ -7,6 +7,7 @@ import datetime
 import os
 import warnings
 
+import duckdb
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
@@ -123,6 +124,7 @@ def ways(table: RandomTable, folder) -> dict:
         "arrow": arrow,
         "arrow dictionaries": table.arrow(encoded=True),
         "arrow dataset": dataset.dataset(arrow),
+        "duckdb": duckdb.from_arrow(arrow),
         "arrow reader": lambda: arrow.to_reader(max_chunksize=max(2, arrow.num_rows)),
     }
 
