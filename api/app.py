@@ -17,7 +17,7 @@ from streamsvm.api.pages import compare, dataset, reference, routes
 from streamsvm.api.pages import registry as registered_pages
 from streamsvm.api.requests.log import Requests
 from streamsvm.api.requests.parameters import refuse_unknown
-from streamsvm.api.routes import datasets, inference, info, jobs, metrics, models, registry, uploads
+from streamsvm.api.routes import datasets, inference, info, jobs, metrics, models, predictions, registry, uploads
 from streamsvm.api.routes.metrics import Metrics
 from streamsvm.api.shortcuts import Polls, Shortcut, Shortcuts
 from streamsvm.api.shortcuts.loading import PredictionCode
@@ -62,7 +62,7 @@ def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAP
     app.state.soundness = Soundness(settings, store)
     add_error_handlers(app)
     pages = routes, dataset, compare, reference, registered_pages
-    for module in (datasets, uploads, jobs, models, registry, inference, info, metrics, login, *pages):
+    for module in (datasets, uploads, jobs, models, registry, predictions, inference, info, metrics, login, *pages):
         app.include_router(module.router)
     # The middleware added last is called first.
     app.add_middleware(Shortcuts, shortcuts=_shortcuts(context, app.state), access=app.state.access)

@@ -10,11 +10,12 @@ from streamsvm.api.answers.predictions import ClassifiedRow, EstimatedRow
 from streamsvm.api.answers.progress import Pass, PhaseAndProgress
 from streamsvm.api.requests.bodies import MODELS
 from streamsvm.service.jobs.fields.spec import FOLLOWING, JobSpec
+from streamsvm.service.predictions.spec import PredictionSpec
 
 _REF = "#/components/schemas/{model}"
 # Models that FastAPI does not list, because no answer is one of them as a whole.
 _FURTHER = (Problem, ClassifiedRow, EstimatedRow, Pass, PhaseAndProgress)
-_BODIES = (JobSpec, *MODELS)
+_BODIES = (JobSpec, PredictionSpec, *MODELS)
 
 ABOUT: dict[str, Any] = {
     "title": "StreamSVM",
@@ -35,6 +36,7 @@ ABOUT: dict[str, Any] = {
         {"name": "jobs", "description": "Training: submitted, watched, stopped and resumed."},
         {"name": "models", "description": "Models of jobs: their files, predictions and evaluations."},
         {"name": "registered models", "description": "Names of models, their versions, and aliases such as champion."},
+        {"name": "predictions", "description": "Predictions of files into files: queued, watched, and resumed."},
         {"name": "inference", "description": "The Open Inference Protocol v2, for clients of KServe and Triton."},
         {"name": "service", "description": "The service itself: what it can do, and how it is."},
     ],

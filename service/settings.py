@@ -15,6 +15,8 @@ class Settings:
     cache_dir          directory of running jobs' caches; a cache that does not fit there goes below data_dir
     import_dir         files below it can be imported by name; None: no file can
     ray_address        HOST:PORT of the Ray cluster for jobs on several machines, or auto; None: there is no cluster
+    export_dir         predictions of files can be written below it; None: nowhere on this machine
+    export_destinations  prefixes of URLs that predictions can be written to; empty: to none
     import_sources     prefixes of URLs that can be imported, such as s3://bucket/; empty: no URL can
     notify_hosts       hosts whose URLs are called when a job ends, see notifications/destinations.py; empty: none
     notify_secret      signs these calls; None: there are none
@@ -45,6 +47,8 @@ class Settings:
     cache_dir: Path = Path("/dev/shm")
     import_dir: Path | None = None
     ray_address: str | None = None
+    export_dir: Path | None = None
+    export_destinations: tuple[str, ...] = ()
     import_sources: tuple[str, ...] = ()
     notify_hosts: tuple[str, ...] = ()
     notify_secret: str | None = field(default=None, repr=False)
@@ -93,6 +97,10 @@ class Settings:
     @property
     def models(self) -> Path:
         return self.data_dir / "models"
+
+    @property
+    def predictions(self) -> Path:
+        return self.data_dir / "predictions"
 
     @property
     def database(self) -> Path:

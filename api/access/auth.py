@@ -49,6 +49,12 @@ SCOPES: dict[str, str] = {
     "predict": "read",
     "evaluate": "read",
     "deleteModel": "admin",
+    # predictions of files
+    "listPredictions": "read",
+    "getPrediction": "read",
+    "submitPrediction": "submit",
+    "cancelPrediction": "submit",
+    "deletePrediction": "admin",
     # registered models
     "listRegisteredModels": "read",
     "getRegisteredModel": "read",

@@ -17,6 +17,7 @@ from streamsvm.api.access.clients import client_of
 from streamsvm.api.context import AppContext, Context
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.progress.views import job_view
+from streamsvm.service.predictions.submission import prediction_view
 from streamsvm.service.records.keys import RequestKey
 
 _KEY = re.compile(r'"?[\x21\x23-\x7e]{1,255}"?')
@@ -30,6 +31,8 @@ _under_way: set[tuple[str, str, str]] = set()  # database, client and key
 
 class JobOnce:
     """Makes the job of a request, or finds that which the same request has made before."""
+
+    path = "/v1/jobs/"
 
     def __init__(self, context: AppContext, request: Request, key: str | None) -> None:
         self._context, self._path, self._key = context, request.url.path, key
@@ -58,12 +61,26 @@ class JobOnce:
         response.headers["Idempotent-Replayed"] = "true"
         if before["answer"] is None:
             return self._view(response, before["job_id"])
-        response.headers["Location"] = _place(before["job_id"])
+        response.headers["Location"] = self.path + before["job_id"]
         return json.loads(before["answer"])
 
-    def _view(self, response: Response, job_id: str) -> dict[str, Any]:
-        response.headers["Location"] = _place(job_id)
-        return job_view(self._context.settings, self._context.store.job(job_id))
+    def _view(self, response: Response, made: str) -> dict[str, Any]:
+        response.headers["Location"] = self.path + made
+        return self.shown(self._context, made)
+
+    def shown(self, context: AppContext, job_id: str) -> dict[str, Any]:
+        """The view of a job."""
+        return job_view(context.settings, context.store.job(job_id))
+
+
+class PredictionOnce(JobOnce):
+    """Makes the prediction of files of a request, or finds that which the same request has made before."""
+
+    path = "/v1/predictions/"
+
+    def shown(self, context: AppContext, prediction_id: str) -> dict[str, Any]:
+        """The view of a prediction."""
+        return prediction_view(context.settings, context.store.prediction(prediction_id))
 
 
 def key_of(header: str) -> str:
@@ -101,10 +118,6 @@ def under_way() -> ServiceError:
     return ServiceError("request_under_way", "a request with this Idempotency-Key has no answer yet")
 
 
-def _place(job_id: str) -> str:
-    return f"/v1/jobs/{job_id}"
-
-
 KeyHeader = Annotated[
     str | None,
     Header(
@@ -118,4 +131,9 @@ def _job_once(context: Context, request: Request, key: KeyHeader = None) -> JobO
     return JobOnce(context, request, key)
 
 
+def _prediction_once(context: Context, request: Request, key: KeyHeader = None) -> PredictionOnce:
+    return PredictionOnce(context, request, key)
+
+
 Once = Annotated[JobOnce, Depends(_job_once)]
+OncePredicted = Annotated[PredictionOnce, Depends(_prediction_once)]

@@ -14,7 +14,7 @@ from streamsvm.reader.options import OPTIONS, InputOptions, index_base
 from streamsvm.reader.sources.fetch import read_range
 from streamsvm.reader.sources.files import list_files
 from streamsvm.service.commands.inputs import Source, file_or_url
-from streamsvm.service.commands.predict_files import is_of_files, predict_files
+from streamsvm.service.commands.predict_files import is_of_files, predict_files, predict_there
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.service.models.formats import stored_format
 from streamsvm.service.models.predicting.answers import shown_label
@@ -27,6 +27,10 @@ from streamsvm.storage.files.durable import whole_file
 _OUTPUT = (
     "write the predictions there instead of printing them: a label a line; or columns, if the name ends in .csv, "
     ".ndjson or .parquet; or to a store: s3://bucket/name.parquet"
+)
+_URL = (
+    "predict there: MODEL is the id or name of a model of that service, FILE lies below its import directory, OUTPUT "
+    "below its export directory, or either on a store"
 )
 _KEEP = "write this column of the input before the predictions, by name or number; may be given several times"
 _FORMAT = "format of the file (default: by its name, else by its content)"
@@ -47,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="rows in a format of train, such as CSV or Parquet; a URL; a pattern of files; - for standard input",
     )
     parser.add_argument("-o", "--output", help=_OUTPUT)
+    parser.add_argument("--url", help=_URL)
     parser.add_argument("--keep", action="append", metavar="COLUMN", help=_KEEP)
     parser.add_argument("--decision-values", action="store_true", help="write the decision value behind each label")
     parser.add_argument(
@@ -66,6 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print a label or number a line; if the file has labels, print the accuracy or error to standard error."""
+    if options.url:
+        return predict_there(options)
     with options.model.open("rb") as file:
         predictor = Predictor(MODEL_FORMATS[stored_format(options.model)].read(file))
     if is_of_files(options):

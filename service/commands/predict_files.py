@@ -15,6 +15,7 @@ from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.predictions.engine import Engine
 from streamsvm.service.predictions.figures import Figures
 from streamsvm.service.predictions.request import ENDINGS, Request, format_of_destination, outputs_of
+from streamsvm.service.remote.client import Client
 
 
 def is_of_files(options: argparse.Namespace) -> bool:
@@ -26,8 +27,6 @@ def is_of_files(options: argparse.Namespace) -> bool:
 
 def predict_files(predictor: Predictor, options: argparse.Namespace, input_options: InputOptions) -> Figures:
     """Predict the files that options.file names into options.output. Raises InputError, ServiceError."""
-    asked = [("decision_value", options.decision_values), ("probability", options.probabilities)]
-    wanted = ["label", *(name for name, is_wanted in asked if is_wanted)]
     output = options.output or "-"
     with _sources(options.file) as sources, _directory(output) as directory:
         request = Request(
@@ -35,11 +34,32 @@ def predict_files(predictor: Predictor, options: argparse.Namespace, input_optio
             format_of_destination(output),
             input_options,
             tuple(options.keep or ()),
-            outputs_of(predictor, wanted if len(wanted) > 1 else None),
+            outputs_of(predictor, _outputs(options)),
         )
         figures = Engine(predictor, request, directory).run(output)
     print(f"{figures.rows:,} rows predicted", file=sys.stderr)
     return figures
+
+
+def predict_there(options: argparse.Namespace) -> int:
+    """Have a service predict; print its answer's figures when it has ended. Raises ServiceError."""
+    reading = ("format", "label_column", "text_column", "delimiter")
+    given = {name: value for name in reading if (value := getattr(options, name)) is not None}
+    usual = {"index_base": "auto", "header": "auto", "decimal": "point", "encoding": "utf-8"}
+    given |= {name: value for name, default in usual.items() if (value := getattr(options, name)) != default}
+    fields = {"keep": list(options.keep or ()), "outputs": _outputs(options), "options": given}
+    client = Client(options.url)
+    prediction = client.predict_files(str(options.model), str(options.file), options.output or "", **fields)
+    print(f"prediction {prediction.id} with {prediction.view['model_id']}", file=sys.stderr)
+    print(f"{prediction.wait().view['result']['rows']:,} rows predicted", file=sys.stderr)
+    return 0
+
+
+def _outputs(options: argparse.Namespace) -> list[str] | None:
+    """The outputs that the options choose; None: all that the model has."""
+    asked = [("decision_value", options.decision_values), ("probability", options.probabilities)]
+    wanted = ["label", *(name for name, is_wanted in asked if is_wanted)]
+    return wanted if len(wanted) > 1 else None
 
 
 @contextmanager

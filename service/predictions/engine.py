@@ -27,7 +27,7 @@ from streamsvm.storage.machine.resources import usable_cores
 from streamsvm.storage.models.model_file import Model
 
 _PASSING = ("source_unavailable", "destination_unwritable")
-UNFINISHED = "unfinished"  # ends the name of a destination's file until it is whole
+_UNFINISHED = "unfinished"
 
 
 class Progress(NamedTuple):
@@ -49,6 +49,7 @@ class Engine:
     threads     that predict; by default the number of cores
     progress    is told how far the prediction is, after each unit
     unit_bytes  of text in a unit
+    name        ends the name of the destination until it is whole
     """
 
     def __init__(
@@ -59,10 +60,11 @@ class Engine:
         threads: int | None = None,
         progress: Callable[[Progress], None] = lambda _: None,
         unit_bytes: int = UNIT_BYTES,
+        name: str = _UNFINISHED,
     ) -> None:
         self._predictor, self._request = predictor, request
         self._directory, self._threads = directory, threads or usable_cores()
-        self._progress, self._unit_bytes = progress, unit_bytes
+        self._progress, self._unit_bytes, self._name = progress, unit_bytes, name
         self._stopping = threading.Event()
 
     def run(self, destination: str) -> Figures:
@@ -88,7 +90,7 @@ class Engine:
             if not figures.rows:
                 raise InputError("no_rows", "the input has no row")
             paths = [pieces.path(number) for number in range(len(units))]
-            write_whole(destination, lambda file: writer.join(paths, file), self._directory, UNFINISHED)
+            write_whole(destination, lambda file: writer.join(paths, file), self._directory, self._name)
         except Exception as error:
             if not isinstance(error, Stopped) and getattr(error, "code", "") not in _PASSING:
                 pieces.remove()

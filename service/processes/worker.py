@@ -1,4 +1,4 @@
-"""The worker process: takes queued jobs, some at a time, and sees them through.
+"""The worker process: takes queued jobs, some at a time, and sees them through; predictions of files run beside.
 
 python -m streamsvm.service.processes.worker DATA_DIRECTORY
 """
@@ -21,6 +21,7 @@ from streamsvm.service.jobs.lanes.continuing import drop_unsound, inherit
 from streamsvm.service.jobs.lanes.lane_files import abouts_of, settle_lanes, with_lanes
 from streamsvm.service.jobs.lanes.runner import LaneRunner
 from streamsvm.service.jobs.progress.states import TRANSITIONS
+from streamsvm.service.predictions.lane import PredictionLane
 from streamsvm.service.processes.attempts import Attempts, Ending
 from streamsvm.service.processes.forking import serve_here
 from streamsvm.service.processes.health import give_sign, lock, unlock
@@ -60,6 +61,7 @@ class Worker:
         self._setbacks = Setbacks(settings, self._store)
         self._queue = Queue(self._store, self._attempts.plan)
         self._ending = Ending(settings, self._store)
+        self._predictions = PredictionLane(settings, self._store)
         self._recover()
 
     def step(self) -> None:
@@ -68,6 +70,7 @@ class Worker:
             give_sign(self._lock)
             self._next_sign = time.monotonic() + _SIGN_SECONDS
             self._keep_house()
+        self._predictions.step(is_training=bool(self._active))
         for active in list(self._active.values()):
             with self._settling(active.record):
                 self._attend(active)
@@ -97,6 +100,7 @@ class Worker:
         for job_id in list(self._active):
             self._drop(job_id)
             self._store.hand_back_job(job_id)
+        self._predictions.shutdown()
         unlock(self._lock)
 
     def _keep_house(self) -> None:
@@ -111,6 +115,7 @@ class Worker:
 
     def _recover(self) -> None:
         """Remove run directories and half-written files that a worker left when it died; queue its jobs again."""
+        self._predictions.recover()
         running = self._store.jobs("running")
         if len(running) > 1:
             # It may have died of one of them, and nobody knows of which: each runs alone, where a crash is its own.

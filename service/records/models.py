@@ -8,6 +8,7 @@ import sqlite3
 from typing import Any, NamedTuple
 
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.records.predictions import check_unpredicted
 from streamsvm.service.records.stamps import now
 from streamsvm.service.records.table import Records
 
@@ -57,6 +58,7 @@ class ModelRecords(Records):
     def delete_model(self, model_id: str) -> None:
         """Forget a model and its versions; the job that made it stays. Raises `unknown_model`, `model_in_use`."""
         with self._database.write() as connection:
+            check_unpredicted(connection, model_id)
             for row in connection.execute("SELECT * FROM versions WHERE model_id = ?", (model_id,)).fetchall():
                 _check_no_alias(connection, row["name"], row["version"])
             connection.execute("DELETE FROM versions WHERE model_id = ?", (model_id,))

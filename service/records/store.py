@@ -9,13 +9,14 @@ from streamsvm.service.records.jobs import JobRecords
 from streamsvm.service.records.keys import forget_unmade
 from streamsvm.service.records.models import ModelRecords
 from streamsvm.service.records.notifications import NotificationRecords
+from streamsvm.service.records.predictions import PredictionRecords
 from streamsvm.service.records.stamps import new_id, now
 
 DATASET_STATES = ("ingesting", "ready", "changing", "failed")
 
 
-class Store(JobRecords, ModelRecords, NotificationRecords):
-    """The store of a data directory: the records of datasets, besides those of jobs and models."""
+class Store(JobRecords, ModelRecords, NotificationRecords, PredictionRecords):
+    """The store of a data directory: the records of datasets, besides those of jobs, models and predictions."""
 
     def add_dataset(self, name: str, source: dict[str, Any] | None = None) -> str:
         """Reserve a name for a dataset, which is `ingesting`; returns its id.

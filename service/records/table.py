@@ -56,6 +56,14 @@ CREATE INDEX moves_by_alias ON alias_moves (name, alias, id);
     "body TEXT NOT NULL, made_at REAL NOT NULL, attempts INTEGER NOT NULL, due_at REAL NOT NULL);",
     # client: who submitted the job.
     "ALTER TABLE jobs ADD COLUMN client TEXT;",
+    # crashes since it had so many crash_pieces.
+    """
+CREATE TABLE predictions (
+    id TEXT PRIMARY KEY, model_id TEXT NOT NULL, spec TEXT NOT NULL, state TEXT NOT NULL,
+    attempt INTEGER NOT NULL DEFAULT 0, crashes INTEGER NOT NULL DEFAULT 0, crash_pieces INTEGER NOT NULL DEFAULT 0,
+    created_at TEXT NOT NULL, started_at TEXT, finished_at TEXT, requested TEXT, result TEXT, failure TEXT);
+CREATE INDEX predictions_by_state ON predictions (state);
+""",
 )
 
 

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.remote.connection import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, Connection
-from streamsvm.service.remote.objects import RegisteredModel, RemoteDataset, RemoteJob, RemoteModel
+from streamsvm.service.remote.objects import RegisteredModel, RemoteDataset, RemoteJob, RemoteModel, RemotePrediction
 
 __all__ = ["DEFAULT_URL", "TOKEN_VARIABLE", "URL_VARIABLE", "Client"]
 
@@ -61,6 +61,17 @@ class Client(Connection):
         """Submit a job on a dataset, with fields such as C, solver and tolerance."""
         job = self.json("POST", "/v1/jobs", {**fields, "dataset": dataset})
         return RemoteJob(self, job["id"], job)
+
+    def predict_files(self, model: str, source: str, destination: str, **fields: Any) -> RemotePrediction:
+        """Have the service predict files that it can read into a file that it can write, in the background.
+
+        model   id, name, `NAME:VERSION` or `NAME@ALIAS`
+        source  file or pattern below its import directory, or a URL; destination: below its export directory, or a URL
+        fields  format, keep, outputs, overwrite, options
+        """
+        asked = {**fields, "model": model, "import": source, "destination": destination}
+        prediction = self.json("POST", "/v1/predictions", asked)
+        return RemotePrediction(self, prediction["id"], prediction)
 
     def models(self) -> list[RemoteModel]:
         """All models, the newest first."""

@@ -135,6 +135,33 @@ class Progress(NamedTuple):
     data: dict[str, Any]
 
 
+class RemotePrediction(Remote):
+    """A prediction of files, queued, running or ended."""
+
+    _FOLDER = "predictions"
+
+    def wait(self, seconds: float = _PATIENCE_SECONDS) -> Self:
+        """Wait until it has ended, even if the service restarts. Raises ServiceError if it failed or was cancelled.
+
+        seconds  that a request waits for the end
+        """
+        while self.view.get("state") in (None, "queued", "running"):
+            with suppress_unanswered():
+                self.view = self._connection.json("GET", f"{self.path}?wait_seconds={min(seconds, 25):g}")
+                continue
+            time.sleep(_PAUSE_SECONDS)
+        if failure := self.view["failure"]:
+            raise ServiceError(failure["code"], failure["message"], failure["hint"])
+        if self.view["state"] == "cancelled":
+            raise ServiceError("cancelled", "the prediction was cancelled")
+        return self
+
+    def cancel(self) -> Self:
+        """Ask the service to end it; nothing stays at its destination."""
+        self.view = self._connection.json("POST", f"{self.path}/cancel")
+        return self
+
+
 class RemoteJob(Remote):
     """A training job, queued, running or ended."""
 

@@ -14,11 +14,11 @@ from pydantic import TypeAdapter
 from streamsvm.api.answers import Responses
 from streamsvm.api.answers.errors import Problem
 from streamsvm.api.answers.predictions import ClassifiedRow, EstimatedRow
-from streamsvm.api.routes import datasets, inference, info, jobs, models, registry, uploads
+from streamsvm.api.routes import datasets, inference, info, jobs, models, predictions, registry, uploads
 
 ROUTES = [
     route
-    for module in (datasets, uploads, jobs, models, registry, inference, info)
+    for module in (datasets, uploads, jobs, models, registry, predictions, inference, info)
     for route in module.router.routes
     if isinstance(route, APIRoute) and route.include_in_schema
 ]

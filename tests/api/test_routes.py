@@ -82,7 +82,7 @@ def test_query_parameters_a_route_does_not_have_are_refused(filled):
     document = filled.request("GET", "/openapi.json").json()
     for path, methods in document["paths"].items():
         for method in methods.keys() & {"get", "put", "post", "patch", "delete"}:
-            ids = {"job_id": "job_0", "model_id": filled.model, "upload_id": "ds_0"}
+            ids = {"job_id": "job_0", "prediction_id": "prd_0", "model_id": filled.model, "upload_id": "ds_0"}
             url = path.format(name="data", version=1, block=0, alias="a", **ids)
             found = check_problem(filled.request(method.upper(), f"{url}?spam=1"), "unknown_parameter", 422)
             assert "spam" not in found["detail"]

@@ -1,0 +1,79 @@
+"""/v1/predictions: predictions of files into files: submit, look, cancel, forget."""
+
+import asyncio
+import time
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Response
+from fastapi.concurrency import run_in_threadpool
+
+from streamsvm.api.answers import answers, ref
+from streamsvm.api.answers.file_predictions import FilePrediction, FilePredictions
+from streamsvm.api.context import AppContext, Context
+from streamsvm.api.requests.body import JsonObject
+from streamsvm.api.requests.repeated import OncePredicted
+from streamsvm.service.predictions.spec import PredictionSpec, parse_prediction
+from streamsvm.service.predictions.submission import prediction_view, submit
+from streamsvm.service.records.keys import RequestKey
+from streamsvm.service.records.predictions import PREDICTION_STATES
+
+router = APIRouter(prefix="/v1/predictions", tags=["predictions"])
+
+_BODY = {"requestBody": {"required": True, "content": {"application/json": {"schema": ref(PredictionSpec)}}}}
+_ACCEPTED = answers(FilePrediction, 202, "The prediction")
+_MOST_WAIT_SECONDS, _LOOK_SECONDS = 60, 0.1
+
+
+@router.post("", status_code=202, operation_id="submitPrediction", openapi_extra=_BODY, responses=_ACCEPTED)
+def submit_prediction(context: Context, fields: JsonObject, response: Response, once: OncePredicted) -> dict[str, Any]:
+    """Queue a prediction of files. The model is the one that its reference means now."""
+    return once.answer(response, fields, partial(_submit, context, fields))
+
+
+def _submit(context: AppContext, fields: dict[str, Any], key: RequestKey | None) -> str:
+    return submit(context.store, context.settings, parse_prediction(fields), key)
+
+
+@router.get("", operation_id="listPredictions", responses=answers(FilePredictions))
+def list_predictions(
+    context: Context,
+    state: Literal[tuple(PREDICTION_STATES)] | None = None,  # type: ignore[valid-type]
+    page_token: Annotated[str | None, Query(pattern="^prd_[0-9A-Z]{26}$")] = None,
+    page_size: Annotated[int, Query(ge=1, le=200)] = 50,
+) -> dict[str, Any]:
+    """Predictions of files, the newest first, and the `next_page_token` of older ones."""
+    records = context.store.predictions(state, page_token, page_size + 1)
+    shown = [prediction_view(context.settings, record) for record in records[:page_size]]
+    return {"predictions": shown, "next_page_token": shown[-1]["id"] if len(records) > page_size else None}
+
+
+@router.get("/{prediction_id}", operation_id="getPrediction", responses=answers(FilePrediction))
+async def get_prediction(
+    context: Context, prediction_id: str, wait_seconds: Annotated[float, Query(ge=0, le=_MOST_WAIT_SECONDS)] = 0
+) -> dict[str, Any]:
+    """A prediction, with live progress. `wait_seconds` delays the answer until it has ended, at most so long."""
+    ends = time.monotonic() + wait_seconds
+    while True:
+        shown = await run_in_threadpool(_view, context, prediction_id)
+        if not PREDICTION_STATES[shown["state"]] or time.monotonic() >= ends:
+            return shown
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+def _view(context: AppContext, prediction_id: str) -> dict[str, Any]:
+    return prediction_view(context.settings, context.store.prediction(prediction_id))
+
+
+@router.post("/{prediction_id}/cancel", status_code=202, operation_id="cancelPrediction", responses=_ACCEPTED)
+def cancel_prediction(context: Context, prediction_id: str) -> dict[str, Any]:
+    """End a prediction; nothing stays at its destination."""
+    context.store.cancel_prediction(prediction_id)
+    return _view(context, prediction_id)
+
+
+@router.delete("/{prediction_id}", status_code=204, operation_id="deletePrediction")
+def delete_prediction(context: Context, prediction_id: str) -> Response:
+    """Delete the record of a prediction that has ended. Its file stays."""
+    context.store.delete_prediction(prediction_id)
+    return Response(status_code=204)

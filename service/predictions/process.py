@@ -1,0 +1,88 @@
+"""Predicts the files of one prediction on record, in a process that the worker forks.
+
+    python -m streamsvm.service.predictions.process DATA_DIRECTORY PREDICTION_ID
+
+Exit code 0: `result.json` says what it came to; 1: a failure that another attempt would meet, which `failure.json`
+tells; others: a crash. Its priority is below that of training.
+"""
+
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+from streamsvm.reader.errors import InputError
+from streamsvm.service.errors import ModelFormatError, ServiceError
+from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.service.models.registry import load_model
+from streamsvm.service.predictions.engine import Engine, Progress
+from streamsvm.service.predictions.request import Request, format_of_destination, outputs_of
+from streamsvm.service.predictions.spec import PredictionSpec, destination_of, sources_of
+from streamsvm.service.predictions.submission import PROGRESS
+from streamsvm.service.settings import Settings
+from streamsvm.storage.errors import NO_ROOM, OutOfSpace, StorageError
+from streamsvm.storage.machine.child import die_with_parent, leave
+from streamsvm.storage.run.failure import leave_word
+
+ASKED, RESULT, PIECES = "asked.json", "result.json", "pieces"
+FAILED = 1
+_NICE = 5
+_MASK = 0o022  # of the destination, which others may read; the data directory is closed to them
+
+
+def predict(settings: Settings, directory: Path) -> dict[str, Any]:
+    """Predict what `asked.json` in the directory says. Raises InputError, ServiceError, StorageError, OSError."""
+    asked = json.loads((directory / ASKED).read_text())
+    spec, model_id = PredictionSpec.model_validate(asked["spec"]), asked["model_id"]
+    predictor = Predictor(load_model(settings, model_id))
+    destination = destination_of(settings, spec.destination)
+    request = Request(
+        sources_of(settings, spec.source),
+        format_of_destination(spec.destination, spec.format),
+        spec.input_options(),
+        tuple(spec.keep),
+        outputs_of(predictor, spec.outputs),
+    )
+    last: list[Progress] = []
+
+    def progress(seen: Progress) -> None:
+        last[:] = [seen]
+        staged = directory / f".{PROGRESS}"
+        staged.write_text(json.dumps(seen._asdict()))
+        staged.replace(directory / PROGRESS)
+
+    figures = Engine(predictor, request, directory / PIECES, progress=progress, name=directory.name).run(destination)
+    return {**last[0]._asdict(), "unknown_features": figures.unknown_features}
+
+
+def main(data_dir: str, prediction_id: str) -> int:
+    """Run the process; return its exit code."""
+    die_with_parent()
+    os.umask(_MASK)
+    os.nice(_NICE)
+    settings = Settings.from_environment(Path(data_dir))
+    directory = settings.predictions / prediction_id
+    try:
+        result = predict(settings, directory)
+        (directory / RESULT).write_text(json.dumps(result))
+    except InputError as error:
+        problem = error.problem()
+        place = f" (in {problem['at']})" if problem["at"] else ""
+        leave_word(directory, error.code, f"{problem['detail']}{place}", problem["hint"])
+    except (ServiceError, StorageError, ModelFormatError) as error:
+        leave_word(directory, error.code, error.message, error.hint)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            traceback.print_exc()
+            return FAILED + 1
+        full = OutOfSpace("the disk is full")
+        leave_word(directory, full.code, full.message, full.hint)
+    else:
+        return 0
+    return FAILED
+
+
+if __name__ == "__main__":
+    leave(main(*sys.argv[1:]))

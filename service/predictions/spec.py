@@ -1,0 +1,132 @@
+"""The fields of a prediction that a service is asked for, and the files that they name."""
+
+import os
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.options import OPTIONS, InputOptions
+from streamsvm.reader.sources.files import LocalStore
+from streamsvm.reader.sources.locations import check_installed, is_below, is_pattern, is_url, located
+from streamsvm.service.datasets.importing import check_source, open_import
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.predictions.request import FORMATS, OUTPUTS, format_of_destination
+from streamsvm.service.settings import Settings
+
+# Options of an input that say how rows to predict are written.
+READING = ("index_base", "label_column", "text_column", "header", "delimiter", "decimal", "encoding")
+
+
+class PredictionSpec(BaseModel):
+    """A prediction of files."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)
+
+    model: str = Field(description="id, name, `NAME:VERSION` or `NAME@ALIAS` of a model", examples=["churn@champion"])
+    source: str = Field(
+        alias="import",
+        description="file or pattern below the import directory, or URL or pattern of a store",
+        examples=["day=*/part-*.parquet"],
+    )
+    destination: str = Field(
+        description="file below the export directory, or URL of a store; .csv, .ndjson or .parquet",
+        examples=["predicted.parquet"],
+    )
+    format: Literal[FORMATS] | None = Field(  # type: ignore[valid-type]
+        None, description="format of the predictions; null: by the ending of the destination"
+    )
+    keep: list[str] = Field([], max_length=1000, description="columns of the input that are written first")
+    outputs: list[Literal[OUTPUTS]] | None = Field(  # type: ignore[valid-type]
+        None, description="what is predicted; null: all that the model has"
+    )
+    overwrite: bool = Field(False, description="whether a file of the export directory may be replaced")
+    options: dict[str, str | int] = Field(
+        {}, description="how the input is read: format, label_column, delimiter and so on, as of a dataset"
+    )
+
+    def input_options(self) -> InputOptions:
+        """The options of the input. Raises ServiceError bad_request."""
+        return InputOptions(**self.options)  # type: ignore[arg-type]
+
+
+def parse_prediction(given: Any) -> PredictionSpec:
+    """A checked PredictionSpec. Raises ServiceError bad_request for the first thing wrong with it."""
+    try:
+        spec = PredictionSpec.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ServiceError("bad_request", f"{place}: {first['msg']}", "See /reference.") from None
+    for name, value in spec.options.items():
+        known = OPTIONS.get(name)
+        if known is None or name not in (*READING, "format"):
+            raise ServiceError("bad_request", f"options: there is no option {name[:40]}", f"Options: {READING}.")
+        if known.choices and value not in known.choices:
+            raise ServiceError("bad_request", f"options: {name} is one of {', '.join(map(str, known.choices))}")
+    format_of_destination(spec.destination, spec.format)
+    return spec
+
+
+def sources_of(settings: Settings, source: str) -> list[str]:
+    """The files that a source names now: paths, or a URL as it is.
+
+    Raises ServiceError import_disabled, import_invalid, import_forbidden, unknown_file, and what `check_source` raises.
+    """
+    if is_url(source):
+        check_source(settings.import_sources, source)
+        return [source]
+    directory = settings.import_dir
+    if directory is None or not is_pattern(source) or (directory / source).is_file():
+        open_import(directory, source).close()
+        assert directory is not None
+        return [str(directory / source)]
+    if {"", ".", ".."} & set(source.split("/")) or not source.isprintable():
+        raise ServiceError("import_invalid", "this names no files of the import directory")
+    names = sorted(path for path, _, _ in LocalStore().find(str(directory / source)))
+    if not names:
+        raise ServiceError("unknown_file", f"no file matches {source}")
+    for name in names:
+        open_import(directory, os.path.relpath(name, directory)).close()
+    return names
+
+
+def destination_of(settings: Settings, destination: str) -> str:
+    """The path or URL of a destination.
+
+    Raises ServiceError export_disabled, export_invalid, export_forbidden, not_installed.
+    """
+    if is_url(destination):
+        return _checked_url(settings, destination)
+    directory = settings.export_dir
+    if directory is None:
+        raise ServiceError("export_disabled", "the service has no export directory", "Set STREAMSVM_EXPORT_DIR.")
+    *folders, last = destination.split("/")
+    if {"", ".", ".."} & {*folders, last} or last.startswith(".") or not destination.isprintable():
+        raise _invalid()
+    path = directory
+    for name in folders:
+        path = path / name
+        if path.is_symlink() or not path.is_dir():
+            raise _invalid()
+    if (path / last).is_symlink() or ((path / last).exists() and not (path / last).is_file()):
+        raise _invalid()
+    return str(path / last)
+
+
+def _checked_url(settings: Settings, url: str) -> str:
+    try:
+        location, prefixes = located(url), settings.export_destinations
+        if location.is_pattern or not any(is_below(url, prefix) for prefix in prefixes):
+            allowed = f"It allows {', '.join(prefixes)}." if prefixes else "It is not set."
+            hint = f"Whoever runs the service sets STREAMSVM_EXPORT_DESTINATIONS, such as s3://bucket/. {allowed}"
+            raise ServiceError("export_forbidden", "the service does not write there", hint)
+        check_installed(location)
+    except InputError as error:
+        raise ServiceError.of(error.problem()) from None
+    return url
+
+
+def _invalid() -> ServiceError:
+    hint = "Give a path below it, in a folder that is there, without links."
+    return ServiceError("export_invalid", "this names no file of the export directory", hint)

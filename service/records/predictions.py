@@ -1,0 +1,131 @@
+"""The records of predictions of files: a queue of their own, beside that of jobs."""
+
+import json
+import sqlite3
+import sys
+from typing import Any
+
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.records.keys import KeyRecords, RequestKey
+from streamsvm.service.records.stamps import new_id, now
+
+# state -> states that may follow. Those with none are terminal.
+PREDICTION_STATES = {
+    "queued": ("running", "cancelled"),
+    "running": ("queued", "succeeded", "failed", "cancelled"),
+    "succeeded": (),
+    "failed": (),
+    "cancelled": (),
+}
+
+
+class PredictionRecords(KeyRecords):
+    """The fields, states and results of predictions."""
+
+    def add_prediction(
+        self, model_id: str, spec: dict[str, Any], max_queued: int = sys.maxsize, key: RequestKey | None = None
+    ) -> str:
+        """Queue a prediction with a model; returns its id. Raises `queue_full`, `unknown_model`."""
+        prediction_id = new_id("prd")
+        with self._database.write() as connection:
+            queued = connection.execute("SELECT count(*) FROM predictions WHERE state = 'queued'").fetchone()[0]
+            if queued >= max_queued:
+                raise ServiceError("queue_full", f"{queued} predictions are waiting", "Wait for some to end.")
+            added = connection.execute(
+                "INSERT INTO predictions (id, model_id, spec, state, created_at) "
+                "SELECT ?, id, ?, 'queued', ? FROM models WHERE id = ?",
+                (prediction_id, json.dumps(spec), now(), model_id),
+            )
+            if not added.rowcount:
+                raise ServiceError("unknown_model", "there is no such model")
+            if key is not None:
+                key.note(connection, prediction_id)
+        return prediction_id
+
+    def prediction(self, prediction_id: str) -> dict[str, Any]:
+        """The record of a prediction. Raises `unknown_prediction`."""
+        return self._one("SELECT * FROM predictions WHERE id = ?", prediction_id, "prediction")
+
+    def predictions(self, state: str | None = None, before: str | None = None, most: int = -1) -> list[dict[str, Any]]:
+        """Records of predictions, the newest first: at most `most`, in a state, submitted before `before`."""
+        return self._all(
+            "SELECT * FROM predictions WHERE state = ifnull(?, state) AND (? IS NULL OR id < ?) "
+            "ORDER BY id DESC LIMIT ?",
+            state, before, before, most,
+        )  # fmt: skip
+
+    def claim_prediction(self) -> dict[str, Any] | None:
+        """Set the oldest queued prediction to running; returns its record, None if there is none."""
+        if not self._all("SELECT id FROM predictions WHERE state = 'queued' LIMIT 1"):
+            return None
+        with self._database.write() as connection:
+            row = connection.execute(
+                "SELECT * FROM predictions WHERE state = 'queued' ORDER BY rowid LIMIT 1"
+            ).fetchone()
+            if row is None:
+                return None
+            connection.execute(
+                "UPDATE predictions SET state = 'running', attempt = attempt + 1, started_at = ifnull(started_at, ?) "
+                "WHERE id = ?",
+                (now(), row["id"]),
+            )
+        return self.prediction(row["id"])
+
+    def cancel_prediction(self, prediction_id: str) -> None:
+        """End a queued prediction; the worker ends one that runs. Raises `unknown_prediction`, `not_possible`."""
+        with self._database.write() as connection:
+            row = connection.execute("SELECT * FROM predictions WHERE id = ?", (prediction_id,)).fetchone()
+            if row is None:
+                raise ServiceError("unknown_prediction", "there is no such prediction")
+            if row["state"] == "running":
+                connection.execute("UPDATE predictions SET requested = 'cancel' WHERE id = ?", (prediction_id,))
+            else:
+                _move(connection, row, "cancelled")
+
+    def requeue_prediction(self, prediction_id: str, crashes: int = 0, pieces: int = 0) -> None:
+        """Queue a running prediction again, after so many crashes since it had this number of pieces."""
+        with self._database.write() as connection:
+            row = connection.execute("SELECT * FROM predictions WHERE id = ?", (prediction_id,)).fetchone()
+            _move(connection, row, "cancelled" if row["requested"] else "queued")
+            changed = "UPDATE predictions SET crashes = ?, crash_pieces = ? WHERE id = ?"
+            connection.execute(changed, (crashes, pieces, prediction_id))
+
+    def finish_prediction(
+        self,
+        prediction_id: str,
+        state: str,
+        result: dict[str, Any] | None = None,
+        failure: dict[str, Any] | None = None,
+    ) -> None:
+        """End a running prediction."""
+        with self._database.write() as connection:
+            row = connection.execute("SELECT * FROM predictions WHERE id = ?", (prediction_id,)).fetchone()
+            _move(connection, row, state)
+            for name, value in (("result", result), ("failure", failure)):
+                packed = None if value is None else json.dumps(value)
+                connection.execute(f"UPDATE predictions SET {name} = ? WHERE id = ?", (packed, prediction_id))
+
+    def delete_prediction(self, prediction_id: str) -> None:
+        """Delete the record of a prediction that has ended; its file stays."""
+        state = self.prediction(prediction_id)["state"]
+        if PREDICTION_STATES[state]:
+            raise ServiceError("not_possible", f"a prediction that is {state} cannot be deleted", "Cancel it first.")
+        with self._database.write() as connection:
+            connection.execute("DELETE FROM predictions WHERE id = ?", (prediction_id,))
+
+
+def check_unpredicted(connection: sqlite3.Connection, model_id: str) -> None:
+    """Raise `model_in_use` if a prediction that has not ended needs a model."""
+    used = connection.execute(
+        "SELECT id FROM predictions WHERE model_id = ? AND state IN ('queued', 'running')", (model_id,)
+    ).fetchone()
+    if used:
+        raise ServiceError("model_in_use", f"prediction {used['id']} uses the model", "Wait for it to end.")
+
+
+def _move(connection: sqlite3.Connection, row: sqlite3.Row, state: str) -> None:
+    if state not in PREDICTION_STATES[row["state"]]:
+        raise ServiceError("not_possible", f"a prediction that is {row['state']} cannot become {state}")
+    ended = None if PREDICTION_STATES[state] else now()
+    changed = "UPDATE predictions SET state = ?, finished_at = ? WHERE id = ?"
+    connection.execute(changed, (state, ended, row["id"]))

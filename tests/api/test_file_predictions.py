@@ -1,0 +1,193 @@
+"""/v1/predictions: submitted, run by the worker's lane, cancelled, killed; nothing half-written stays."""
+
+import os
+import signal
+import time
+
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from streamsvm.reader.parsers.tables.column_match import named_numbers
+from streamsvm.service.predictions.lane import PredictionLane
+from streamsvm.storage.models.model_file import Model
+from tests.api.app import Service, check_problem
+from tests.end_to_end.service import wait_for
+
+URL = "/v1/predictions"
+W = np.array([1.0, -2.0])
+MODEL = Model(W, (1.0, -1.0), 1, about={"input": {**named_numbers(["a", "b"]), "has_names": True}})
+
+
+@pytest.fixture
+def service(tmp_path):
+    """A service with a model named `churn`, 200 files to import, and a folder for exports."""
+    folders = {name: tmp_path / name for name in ("import", "export")}
+    for folder in folders.values():
+        folder.mkdir()
+    (folders["export"] / "daily").mkdir()
+    (tmp_path / "secret.csv").write_text("a,b\n1,2\n")
+    (folders["import"] / "link.csv").symlink_to(tmp_path / "secret.csv")
+    (folders["export"] / "link").symlink_to(tmp_path)
+    X = np.arange(12_000).reshape(-1, 2) / 4
+    for part, rows in enumerate(np.split(np.arange(6000), 200)):
+        columns = {"id": rows, "a": X[rows, 0], "b": X[rows, 1]}
+        parquet.write_table(pyarrow.table(columns), folders["import"] / f"part-{part:03}.parquet")
+    service = Service(tmp_path / "data", import_dir=folders["import"], export_dir=folders["export"],
+                      export_destinations=("s3://out/daily",))  # fmt: skip
+    service.model = service.add_model(service.add_dataset("data"), MODEL)
+    service.store.register_model("churn", service.model)
+    service.expected, service.exported = X @ W, folders["export"]
+    return service
+
+
+@pytest.fixture
+def lane(service, monkeypatch):
+    """The lane of a worker, whose processes have the service's settings."""
+    for name in ("import_dir", "export_dir"):
+        monkeypatch.setenv(f"STREAMSVM_{name.upper()}", str(getattr(service.settings, name)))
+    lane = PredictionLane(service.settings, service.store)
+    yield lane
+    lane.shutdown()
+
+
+def asked(**more) -> dict:
+    return {"model": "churn", "import": "part-*.parquet", "destination": "daily/out.parquet", "keep": ["id"], **more}
+
+
+def submit(service, headers=None, **more) -> dict:
+    response = service.request("POST", URL, json=asked(**more), headers=headers or {})
+    assert response.status_code == 202, response.text
+    assert response.headers["location"] == f"{URL}/{response.json()['id']}"
+    return response.json()
+
+
+def shown(service, prediction) -> dict:
+    return service.request("GET", f"{URL}/{prediction['id']}").json()
+
+
+def run(service, lane, prediction, *states: str) -> dict:
+    """Run the lane until the prediction is in one of these states."""
+
+    def ended():
+        lane.step(is_training=False)
+        seen = shown(service, prediction)
+        return seen["state"] in states and seen
+
+    return wait_for(ended)
+
+
+def check_whole(service):
+    found = parquet.read_table(service.exported / "daily/out.parquet")
+    assert found["id"].to_pylist() == list(range(6000))
+    assert found["decision_value"].to_numpy().tolist() == service.expected.tolist()
+    assert [path.name for path in service.exported.glob("daily/.*")] == []
+    assert list(service.settings.predictions.iterdir()) == []
+
+
+def test_files_are_predicted(service, lane):
+    prediction = submit(service)
+    assert (prediction["state"], prediction["model_id"], prediction["progress"]) == ("queued", service.model, None)
+    check_problem(service.request("DELETE", f"/v1/models/{service.model}"), "model_in_use", 409)
+    ended = run(service, lane, prediction, "succeeded", "failed")
+    assert ended["state"] == "succeeded", ended["failure"]
+    assert ended["progress"]["rows"] == ended["result"]["rows"] == 6000
+    assert ended["progress"]["bytes"] == ended["progress"]["total_bytes"] > 0
+    check_whole(service)
+    assert (service.exported / "daily/out.parquet").stat().st_mode & 0o777 == 0o644
+    assert service.request("GET", f"{URL}?state=succeeded").json()["predictions"] == [ended]
+    check_problem(service.request("POST", URL, json=asked()), "destination_exists", 409)
+    check_problem(service.request("POST", f"{URL}/{ended['id']}/cancel"), "not_possible", 409)
+    assert service.request("DELETE", f"{URL}/{ended['id']}").status_code == 204
+    check_problem(service.request("GET", f"{URL}/{ended['id']}"), "unknown_prediction", 404)
+    again = run(service, lane, submit(service, overwrite=True, format="ndjson", outputs=["label"]), "succeeded")
+    assert (service.exported / again["spec"]["destination"]).read_text().startswith('{"id":0,"label":-1.0}\n')
+
+
+def test_a_killed_prediction_goes_on(service, lane):
+    """Killed twice among its pieces; the worker, too, is followed by another."""
+    prediction = submit(service)
+    directory = service.settings.predictions / prediction["id"]
+    for kills in range(2):
+        wait_for(lambda: lane.step(is_training=False) or lane._active)
+        ends = time.monotonic() + 60
+        while not any((directory / "pieces").glob(f"*{5 + kills}.json")):
+            assert time.monotonic() < ends
+            time.sleep(0.001)
+        os.kill(lane._active.child.pid, signal.SIGKILL)
+        if kills == 0:
+            run(service, lane, prediction, "queued")
+    other = PredictionLane(service.settings, service.store)  # of a worker that has died
+    if service.store.prediction(prediction["id"])["state"] == "running":
+        other.recover()
+    lane._active = None
+    ended = run(service, other, prediction, "succeeded", "failed")
+    assert ended["state"] == "succeeded", ended
+    check_whole(service)
+
+
+def test_a_prediction_is_cancelled(service, lane):
+    queued = submit(service)
+    assert service.request("POST", f"{URL}/{queued['id']}/cancel").json()["state"] == "cancelled"
+    running = submit(service)
+    wait_for(lambda: lane.step(is_training=False) or lane._active)
+    service.request("POST", f"{URL}/{running['id']}/cancel")
+    ended = run(service, lane, running, "cancelled", "succeeded")
+    assert ended["state"] == "cancelled"
+    assert list(service.exported.glob("daily/*")) == list(service.settings.predictions.iterdir()) == []
+
+
+FAULTS = {
+    "column_missing": {"import": "short.csv", "keep": []},
+    "keep_missing": {"keep": ["nothing"]},
+}
+
+
+@pytest.mark.parametrize("code", FAULTS)
+def test_a_prediction_fails(service, lane, code):
+    (service.settings.import_dir / "short.csv").write_text("a\n1\n")
+    ended = run(service, lane, submit(service, **FAULTS[code]), "failed", "succeeded")
+    assert ended["failure"]["code"] == code and ended["failure"]["message"] and ended["failure"]["hint"]
+    assert list(service.exported.glob("daily/*")) == list(service.settings.predictions.iterdir()) == []
+
+
+def test_a_prediction_that_crashes_again_and_again_fails(service, lane, monkeypatch):
+    prediction = submit(service)
+    monkeypatch.setattr("streamsvm.service.predictions.lane._PROCESS", "tests.service.no_module")
+    ended = run(service, lane, prediction, "failed")
+    assert ended["failure"]["code"] == "crash_loop" and ended["attempt"] == service.settings.max_crashes + 1
+
+
+REFUSED = {
+    "unknown_model": {"model": "nobody"},
+    "unknown_file": {"import": "none-*.csv"},
+    "import_invalid": {"import": "link.csv"},
+    "import_forbidden": {"import": "s3://other/rows.csv"},
+    "export_invalid": {"destination": "link/out.csv"},
+    "export_forbidden": {"destination": "s3://out/weekly/out.csv"},
+    "unknown_format": {"destination": "daily/out.xls"},
+    "no_probabilities": {"outputs": ["probability"]},
+    "bad_request": {"kept": ["id"]},
+}
+
+
+@pytest.mark.parametrize("code", REFUSED)
+def test_what_cannot_run_is_refused(service, code):
+    check_problem(service.request("POST", URL, json=asked(**REFUSED[code])), code)
+    for destination in ("../out.csv", "daily/../../out.csv", "/etc/out.csv", "daily/.out.csv", "none/out.csv"):
+        check_problem(service.request("POST", URL, json=asked(destination=destination)), "export_invalid", 422)
+    assert service.request("GET", URL).json() == {"predictions": [], "next_page_token": None}
+
+
+def test_a_request_that_is_sent_again_makes_one_prediction(service):
+    first, again = (submit(service, {"Idempotency-Key": "k"}) for _ in range(2))
+    assert first == again and len(service.store.predictions()) == 1
+    other = service.request("POST", URL, json=asked(keep=[]), headers={"Idempotency-Key": "k"})
+    check_problem(other, "idempotency_key_reused", 422)
+
+
+def test_the_answer_waits_for_the_end(service):
+    prediction, begun = submit(service), time.monotonic()
+    assert service.request("GET", f"{URL}/{prediction['id']}?wait_seconds=0.3").json()["state"] == "queued"
+    assert time.monotonic() - begun >= 0.3
