@@ -44,7 +44,9 @@ def checked(answer: httpx.Response) -> httpx.Response:
 def check_answer(method: str, path: str, status: int, media_type: str, body: bytes) -> None:
     """Hold an answer against the document, if it is an answer of JSON to a route of the document."""
     route, kind = route_of(method, path), media_type.partition(";")[0]
-    if kind == PROBLEM:
+    if method == "HEAD":
+        assert not body
+    elif kind == PROBLEM:
         strictly(Problem, body)
     elif route is not None and kind == LINES:
         for line in body.splitlines():

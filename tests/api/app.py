@@ -9,6 +9,7 @@ import numpy as np
 from fastapi import FastAPI
 
 from streamsvm.api.app import create_app
+from streamsvm.api.errors import STATUS
 from streamsvm.service.records.database import Database
 from streamsvm.service.records.store import Store
 from streamsvm.service.records.tokens import Tokens
@@ -91,6 +92,9 @@ def model_of_texts() -> Model:
 def check_problem(response: httpx.Response, code: str, status: int | None = None) -> dict[str, Any]:
     """Check that a response is an RFC 9457 problem with this code; return it."""
     assert response.headers["content-type"] == "application/problem+json"
+    if response.request.method == "HEAD":  # its answer has no body
+        assert response.status_code == STATUS[code]
+        return {}
     body = response.json()
     assert (body["code"], body["status"]) == (code, response.status_code)
     assert status is None or response.status_code == status

@@ -23,9 +23,11 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from streamsvm.api.document import DOCUMENT
+from streamsvm.api.requests.resumable import PARTIAL
 from tests.api.app import Service, check_problem, some_model
 
 REQUESTS = int(os.environ.get("FUZZ_REQUESTS", "250"))
+schemathesis.serializer.alias(PARTIAL, "application/octet-stream")
 SCHEMA = schemathesis.openapi.from_path(str(DOCUMENT))
 OPERATIONS = [found.ok().definition.raw["operationId"] for found in SCHEMA.get_all_operations()]
 CONFORMANCE = [status_code_conformance, content_type_conformance, response_schema_conformance]
@@ -112,7 +114,7 @@ def test_no_request_is_a_fault_of_the_service(target, operation):
         assert answer.status_code < 500, answer.text
         assert answer.headers["x-request-id"]
         assert str(target.service.settings.data_dir) not in answer.text
-        if answer.status_code >= 400:
+        if answer.status_code >= 400 and case.method != "HEAD":
             check_problem(answer, answer.json()["code"])
         case.validate_response(answer, checks=CONFORMANCE)
 
