@@ -16,6 +16,8 @@ from streamsvm.reader.sources.files import SourceFile
 from streamsvm.reader.sources.pieces import check_unchanged
 from streamsvm.reader.sources.seekable import open_seekable
 
+_BATCH_ROWS = 1 << 14  # each thread holds some arrays of a batch
+
 
 class RowGroups(NamedTuple):
     """Row groups [start, stop) of a file; see `Unit`, whose fields follow each other like these."""
@@ -63,7 +65,9 @@ def read_row_groups(
 
         def batches(names: list[str], most: int) -> Iterator[Any]:
             columns = list(dict.fromkeys([*names, *kept]))
-            read = table.iter_batches(most, row_groups=range(start, stop), columns=columns, use_threads=False)
+            read = table.iter_batches(
+                min(most, _BATCH_ROWS), row_groups=range(start, stop), columns=columns, use_threads=False
+            )
             while (batch := next_batch(read)) is not None:
                 beside.put([batch.column(batch.schema.get_field_index(name)) for name in kept])
                 yield batch

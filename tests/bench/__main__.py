@@ -27,6 +27,7 @@ from tests.bench import (
     long_row,
     one_row,
     pollers,
+    predict_files,
     reader_speed,
     small_memory,
     threads,
@@ -74,6 +75,7 @@ BENCHES: Benches = {
     "long-row": long_row.run,
     "growth": growth.run,
     "pollers": pollers.run,
+    "predict-files": predict_files.run,
     "upload": upload.run,
     "warm-start": warm_start.run,
 }
