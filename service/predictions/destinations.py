@@ -43,8 +43,7 @@ def write_whole(destination: str, fill: Fill, scratch: Path, name: str) -> None:
     if location.scheme == LOCAL:
         path = Path(location.path).resolve()
         with _unfinished(path.with_name(f".{path.name}.{name}")) as staged:
-            _fill(staged, fill)
-            publish(staged, path)
+            _fill(staged, fill, lambda: publish(staged, path))
         return
     with _unfinished(scratch / f"whole.{name}") as staged:
         _fill(staged, fill)
@@ -60,10 +59,12 @@ def remove_unfinished(destination: str, name: str) -> None:
             path.with_name(f".{path.name}.{name}").unlink(missing_ok=True)
 
 
-def _fill(staged: Path, fill: Fill) -> None:
+def _fill(staged: Path, fill: Fill, finish: Callable[[], None] = lambda: None) -> None:
     try:
-        with needing_space(), staged.open("wb") as file:
-            fill(file)
+        with needing_space():
+            with staged.open("wb") as file:
+                fill(file)
+            finish()
     except OSError as error:
         message = f"the destination cannot be written: {error.strerror or type(error).__name__}"
         raise ServiceError("destination_unwritable", message, _WHERE) from error

@@ -105,6 +105,25 @@ def test_predict_a_pattern_into_a_store(filled, processes: Processes, tmp_path, 
     assert "[destination_unwritable]" in done.stderr and "Traceback" not in done.stderr
 
 
+def test_a_service_predicts_from_a_store_into_it(filled, new_service, tmp_path, text):
+    service = new_service(import_sources="s3://bucket/", export_destinations="s3://bucket/out")
+    service.processes.environment |= filled.environment()
+    service.start().upload("data", text)
+    job = service.wait_until_ended(service.submit(dataset="data", max_passes=2, model_name="mine"))
+    run = service.processes.run
+    done = run("predict", "mine", URL, "-o", "s3://bucket/out/p.parquet", "--url", service.url, text=True)
+    assert done.returncode == 0 and "3,000 rows predicted" in done.stderr and job["model_id"] in done.stderr, (
+        done.stderr
+    )
+    there = parquet.read_table(io.BytesIO(filled.get("bucket/out/p.parquet")))
+    rows = {"content": text, "headers": {"Content-Type": "text/libsvm"}, "timeout": 60}
+    answer = httpx.post(f"{service.url}/v1/models/mine/predict", **rows).json()
+    expected = [each["decision_value"] for each in answer["predictions"]]
+    assert there["decision_value"].to_pylist() == expected
+    done = run("predict", "mine", URL, "-o", "s3://bucket/p.parquet", "--url", service.url, text=True)
+    assert done.returncode and "export_forbidden" in done.stderr
+
+
 def test_a_service_reads_what_a_command_names(filled, new_service, tmp_path):
     service = new_service(import_sources="s3://bucket/")
     service.processes.environment |= filled.environment()

@@ -1,6 +1,7 @@
 """Predictions of files against numpy: formats, ranges of files, columns that are kept, faults, and kills."""
 
 import csv
+import errno
 import gzip
 import json
 import subprocess
@@ -196,6 +197,19 @@ def test_nothing_stays_of_what_fails(tmp_path, written, fault):
     if fault == "no number":
         assert raised.value.file == str(tmp_path / name)
         assert raised.value.byte == len("".join(lines).encode()) + len('"r",1,')
+
+
+@pytest.mark.parametrize("where", ["pieces", "destinations"])
+def test_nothing_stays_on_a_full_disk(tmp_path, written, where, monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = set(tmp_path.iterdir())
+    monkeypatch.setattr(f"streamsvm.service.predictions.{where}.publish", full)
+    with pytest.raises(ServiceError) as raised:
+        run(tmp_path, "out.parquet", written["csv"], keep=("id",))
+    assert raised.value.code == "out_of_space" and raised.value.hint
+    assert set(tmp_path.iterdir()) == before
 
 
 def test_a_fault_in_parquet_names_its_row(tmp_path, monkeypatch):
