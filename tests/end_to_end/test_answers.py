@@ -56,7 +56,8 @@ def session(new_service, tmp_path):
     (folder / "rows.svm").write_bytes(libsvm_text(X, y))
     (folder / "three.svm").write_bytes(libsvm_text(X, np.arange(300) % 3))
     (folder / "numbers.svm").write_bytes(libsvm_text(X, y * np.arange(300)))
-    session = Session(new_service(import_dir=folder).start())
+    (tmp_path / "export").mkdir()
+    session = Session(new_service(import_dir=folder, export_dir=tmp_path / "export").start())
     with session.client:
         yield session
 
@@ -68,6 +69,7 @@ def test_every_answer_of_a_session_is_as_the_document_says(session):
     models(session, job["model_id"])
     registry(session, job["model_id"])
     inference(session, job["model_id"])
+    predictions(session, job["model_id"])
     errors(session)
     the_end(session, job)
     missing = {str(route.operation_id) for route in ROUTES} - session.seen
@@ -185,6 +187,18 @@ def inference(session, model_id):
         session("GET", f"{path}/ready")
         answer = session("POST", f"{path}/infer", json={"id": "mine", "inputs": inputs}).json()
         assert answer["id"] == "mine" and answer["outputs"][0]["name"] == "label"
+
+
+def predictions(session, model_id):
+    fields = {"model": model_id, "import": "rows.svm", "destination": "found.csv"}
+    given = session("POST", "/v1/predictions", 202, json=fields).json()
+    while given["finished_at"] is None:
+        given = session("GET", f"/v1/predictions/{given['id']}", params={"wait_seconds": 10}).json()
+    assert given["state"] == "succeeded", given
+    other = session("POST", "/v1/predictions", 202, json={**fields, "destination": "other.csv"}).json()
+    session("POST", f"/v1/predictions/{other['id']}/cancel", 202)
+    session("GET", "/v1/predictions")
+    session("DELETE", f"/v1/predictions/{given['id']}", 204)
 
 
 def errors(session):
