@@ -61,10 +61,10 @@ class Figures(Gaps):
 class Progress(Figures):
     """How far a job is; the figures are those of the last sweep or pass, of several lanes those of the worst."""
 
-    lane: Lanes = field("the lanes that run")
-    solver_phase: Literal[SOLVER_PHASES] | None = field(  # type: ignore[valid-type]
+    lane: Lanes = sometimes("the lanes that run; jobs of earlier versions lack it")
+    solver_phase: Literal[SOLVER_PHASES] | None = sometimes(  # type: ignore[valid-type]
         "of solver streamsvm: `stream`, rows are read in; `sweep`, all rows are swept over; `newton`, Newton steps are "
-        "made; null for others"
+        "made; null for others; jobs of earlier versions lack it"
     )
     pass_: int = field("pass that runs, from 1; 0 before the first", alias="pass")
     block: int = field("blocks of the pass that have been read")
@@ -72,7 +72,9 @@ class Progress(Figures):
     sweep: int = field("last sweep of the pass, from 1; 0: there was none")
     rows_unvisited: int | None = field("rows that the pass did not visit; null before the first figures")
     free_rows: int | None = field("rows whose dual variable is between its bounds; null before the first figures")
-    newton: NewtonProgress | None = field("the last Newton step; null before the first")
+    newton: NewtonProgress | None = sometimes(
+        "the last Newton step; null before the first; jobs of earlier versions lack it"
+    )
     rows_streamed: int = field("rows read, over all passes")
     rows_screened: int = field("rows of these that were not kept because they rest at a bound")
     read_bytes: int = field("bytes of blocks read, over all passes")
@@ -144,7 +146,7 @@ class Pass(Figures):
     """A pass over the data, or a round of several machines; the figures are those of the worst of its lanes."""
 
     pass_: int = field("its number in the job, from 1", alias="pass")
-    lane: int = field("number of the first lane that was trained in it, from 0")
+    lane: int = sometimes("number of the first lane that was trained in it, from 0; jobs of earlier versions lack it")
     updates: int = field("visits to rows, over all passes")
     rows_unvisited: int = field("rows that the pass did not visit")
     free_rows: int = field("rows whose dual variable is between its bounds")

@@ -82,7 +82,7 @@ class JobResult(Answer):
     passes: int = field("passes over the data")
     certificate: Certificate = field("the worst certificate of its problems")
     machine: KernelFigures = sometimes("figures of a kernel machine")
-    lanes: list[LaneResult] = field("each of its problems")
+    lanes: list[LaneResult] = sometimes("each of its problems; jobs of earlier versions lack it")
     sweeps: int = sometimes("sweeps over all rows, of solver streamsvm")
     newton_steps: int = sometimes("Newton steps, of solver streamsvm")
     scans: int = sometimes("scans over all rows by these steps, of solver streamsvm")

@@ -9,12 +9,13 @@ from typing import Any
 
 import httpx
 from fastapi.routing import APIRoute
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from streamsvm.api.answers import Responses
 from streamsvm.api.answers.errors import Problem
 from streamsvm.api.answers.predictions import ClassifiedRow, EstimatedRow
 from streamsvm.api.routes import datasets, inference, info, jobs, models, predictions, registry, uploads
+from streamsvm.service.jobs.fields.spec import GONE
 
 ROUTES = [
     route
@@ -58,8 +59,20 @@ def check_answer(method: str, path: str, status: int, media_type: str, body: byt
 
 
 def strictly(model: Any, body: bytes) -> Any:
-    """Read JSON as this model: without a further field, and without a conversion of types."""
-    return _reader(model).validate_json(body, strict=True, extra="forbid")
+    """Read JSON as this model: without a further field, and without a conversion of types.
+
+    The fields of a job that only an earlier version had are not in the document: its jobs are shown as it stored them.
+    """
+    try:
+        return _reader(model).validate_json(body, strict=True, extra="forbid")
+    except ValidationError as error:
+        if not all(each["type"] == "extra_forbidden" and _is_gone(each["loc"]) for each in error.errors()):
+            raise
+        return _reader(model).validate_json(body, strict=True)
+
+
+def _is_gone(place: tuple[int | str, ...]) -> bool:
+    return place[-2] == "spec" and place[-1] in GONE
 
 
 @cache

@@ -41,7 +41,7 @@ class Opened:
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def opened(request, tmp_path_factory):
-    service = Service(tmp_path_factory.mktemp("opened"))
+    service = Service(tmp_path_factory.mktemp("opened"), jobs_at_once=1)
     try:
         lay_out(request.param, service)
         jobs = _job_records(service.data_dir)
