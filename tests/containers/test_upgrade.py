@@ -23,7 +23,7 @@ def test_jobs_and_models_of_the_version_before_are_there_after_an_upgrade(engine
     running = project.submit(**ENDLESS, checkpoint_seconds=0.1)
     queued = project.submit(**{**ENDLESS, "max_passes": 3})
     reached = project.wait_for_pass(running, 3)["progress"]["pass"]
-    assert project.job(queued)["state"] == "queued"
+    assert project.job(queued)["state"] in ("queued", "running", "succeeded")  # versions run one job at a time, or two
 
     project.down()
     engine.podman("tag", image, IMAGE)

@@ -33,7 +33,7 @@ def clock(tmp_path):
 
 @pytest.fixture
 def service(new_service, clock, text):
-    service = new_service(stall_seconds=10)
+    service = new_service(stall_seconds=10, jobs_at_once=1)
     stepping = Path(__file__).parent / "stepping_clock"
     search = os.pathsep.join(filter(None, (str(stepping), os.environ.get("PYTHONPATH"))))
     service.processes.environment |= {"PYTHONPATH": search, "CLOCK_OFFSET_FILE": str(clock.path)}
