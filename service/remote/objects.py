@@ -8,12 +8,9 @@ from os import PathLike
 from typing import Any, NamedTuple, Self
 from urllib.parse import quote, urlencode
 
-import numpy as np
-
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.formats import TEXTS, check_ending, format_of
 from streamsvm.service.remote.connection import Connection, suppress_unanswered
-from streamsvm.service.remote.rows import body_of
 from streamsvm.storage.files.durable import whole_file
 
 _PATIENCE_SECONDS = 60.0
@@ -97,6 +94,9 @@ class RemoteModel(Remote):
         options  label_column, text_column, index_base, header, delimiter, decimal, encoding, strict
         Raises InputError for a fault in the rows, ServiceError. Warns of columns that the model does not have.
         """
+        # Imported here because numpy takes longer than all else that most commands do.
+        from streamsvm.service.remote.rows import body_of, predicted  # noqa: PLC0415
+
         body = body_of(X, (self.view or self.refresh().view)["input"])
         texts = {name: json.dumps(each) if isinstance(each, bool) else each for name, each in options.items()}
         query = urlencode({**body.query, **texts})
@@ -104,7 +104,7 @@ class RemoteModel(Remote):
         if unknown := answer.get("unknown_columns"):
             message = f"columns that the model does not have, left out: {', '.join(unknown['names'])}"
             warnings.warn(message, stacklevel=2)
-        return np.array([each["label"] if "label" in each else each["value"] for each in answer["predictions"]])
+        return predicted(answer)
 
 
 class RegisteredModel(Remote):

@@ -38,6 +38,11 @@ class Body(NamedTuple):
     is_once: bool = False
 
 
+def predicted(answer: Mapping[str, Any]) -> np.ndarray:
+    """The labels, or numbers, in an answer of predictions, (n_rows,)."""
+    return np.array([each["label"] if "label" in each else each["value"] for each in answer["predictions"]])
+
+
 def body_of(X: Any, input: Mapping[str, Any] | None) -> Body:
     """Make the body of rows X for a model with this `input`, in the form of GET /v1/models/{id}.
 

@@ -20,7 +20,7 @@ def played(tmp_path):
 def test_what_it_found(played, tmp_path):
     found = played(
         "import sys, time\n"
-        f"assert sys.argv[1:] == '-s 3 -c 2 -e 0.001 {tmp_path}/rows {tmp_path}/model'.split()\n"
+        f"assert sys.argv[1:] == '-s 3 -c 2 -e 0.001 -B 1 {tmp_path}/rows {tmp_path}/model'.split()\n"
         "room = b'x' * 50_000_000\ntime.sleep(0.3)\n"
         "print('optimization finished\\nObjective value = -12.5\\nnSV = 3')\n"
     )

@@ -31,6 +31,8 @@ BROKEN = [
     {"refit": False, "folds": 2, **_SIGMOID},
     {"folds": 2, "warm_start": "job_" + "0" * 26},
     {"folds": 2, "select_by": "log_loss"},
+    {"model_name": "mdl_x"},
+    {"model_name": "churn", "folds": 2, "refit": False},
     {"combine": "average"},
     {**_MACHINES, "solver": "dcd"},
     {**_MACHINES, "multiclass": "crammer_singer"},

@@ -74,7 +74,7 @@ def test_answers(tmp_path, labels, kind):
 def test_json(base):
     model = random_machine(base=base)
     given = [{str(base): 1.5, str(base + 11): -2.0}, {}, {"99": 3.0}]
-    prediction = Predictor(model).predict(json_rows({"rows": given}, base))
+    prediction = Predictor(model).predict(json_rows({"rows": given}, base, 100))
     X = np.zeros((3, 100))
     X[0, 0], X[0, 11], X[2, 99 - base] = 1.5, -2.0, 3.0
     close(prediction.decision_values, numpys_values(model, X))
