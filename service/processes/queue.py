@@ -64,16 +64,17 @@ class Queue:
 
         pausing  jobs that are passed over
         running  those that run
-        A full disk must not end the worker: that would count as a crash of each job whose end is not recorded yet.
+        A full disk must not end the worker: that would count as a crash of each job whose end is not recorded yet. Nor
+        must records that cannot be read now while jobs run.
         """
         try:
             job_id = self._next(pausing, running)
             record = None if job_id is None else self._store.claim_job(job_id)
         except sqlite3.Error as error:
-            if not is_full(error):
+            if not is_full(error) and not running:
                 raise
             if not self._is_told:
-                _log.warning("no job is begun while the disk is full")
+                _log.warning("no job is begun while %s", "the disk is full" if is_full(error) else error)
             self._is_told = True
             return None
         self._is_told = False

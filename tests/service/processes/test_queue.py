@@ -1,6 +1,7 @@
 """Which of the waiting jobs runs next: by priority and age, as long as there is room; and each one's turn comes."""
 
 import random
+import sqlite3
 
 import pytest
 
@@ -65,6 +66,18 @@ def test_a_damaged_record_has_no_priority_and_spoils_no_other(jobs):
 def test_jobs_that_pause_are_passed_over(jobs):
     one, other = jobs.submit(), jobs.submit()
     assert jobs.claim(one) == other
+
+
+def test_records_that_cannot_be_read_end_no_job_that_runs(jobs, monkeypatch):
+    first, second = jobs.submit(), jobs.submit()
+    assert jobs.claim() == first
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "waiting_jobs", lambda *_: jobs.store._database.rows("SELECT spam"))
+        assert jobs.claim() is None
+        jobs.running.clear()
+        with pytest.raises(sqlite3.OperationalError):
+            jobs.claim()
+    assert jobs.claim() == second
 
 
 def test_memory_has_to_have_room_for_all_but_for_a_job_alone(jobs):
