@@ -29,7 +29,7 @@ HINTS = {
     "decompressed_too_large": "split the data, or raise the limit of the service",
     "delimiter_mismatch": "set delimiter to the character between the columns",
     "drop_columns_missing": "set drop_columns to names or numbers of columns between commas",
-    "duplicate_column": "give every column a name of its own",
+    "duplicate_column": "say header=no if the first line is a row, not names; else give every column a name of its own",
     "empty_sequence": "give every record a sequence, or remove it",
     "group_column_missing": "set group_column to a name, or a number: 1 is the first column, -1 the last",
     "header_differs": "columns are matched by name: give all tables a line of names, or none of them",
@@ -60,10 +60,12 @@ HINTS = {
     "not_installed": "install streamsvm with the extra parquet",
     "not_numeric": (
         "write plain decimal numbers, set categorical=all for words, or leave the column out: drop_columns; "
-        "header=yes if the first line has names; label_type=string if labels are strings; decimal=comma for 1,5"
+        "label_column=-1 if the last column has the labels; text_column if it has documents; header=yes if the first "
+        "line has names; label_type=string if labels are strings; decimal=comma for 1,5"
     ),
     "not_text": "write text in UTF-8, or set on_bad_text=replace",
     "not_utf8": "write text in UTF-8, or set encoding=windows-1252 if an older program of Western Europe wrote it",
+    "option_range": "the README lists the options of an input",
     "option_unused": "leave the option out, or set format",
     "qid_unsupported": "ranking data is not supported: remove the qid column",
     "row_overflow": "values are kept as float32: scale the feature down",
@@ -87,6 +89,7 @@ HINTS = {
     "too_many_features": "hash the features to fewer, or raise the limit of the service",
     "too_many_labels": "set label_column to the column with the classes; for numbers, label_type=number",
     "trailing_data": "remove what stands behind the compressed data",
+    "unknown_option": "the README lists the options of an input",
     "unknown_format": "send LIBSVM text, CSV, Parquet, npz or FASTA, plain or compressed with gzip, bzip2, xz or zstd",
     "no_weight": "give at least one row a weight above 0",
     "weight_column_missing": "set weight_column to a name, or a number: 1 is the first column, -1 the last",

@@ -3,9 +3,12 @@
 import argparse
 import csv
 import io
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Any, Literal
 
+from streamsvm.reader.errors import InputError
 from streamsvm.storage.options import Option, default_words, option, options_of, plain, without_null
 
 # The keys of parsers.READERS, which is slow to import.
@@ -158,6 +161,27 @@ class InputOptions:
 
 
 OPTIONS: dict[str, Option] = options_of(InputOptions)
+
+
+def options_from(given: Mapping[str, Any] | None) -> InputOptions:
+    """Make options of those that a program names. InputError unknown_option, option_range."""
+    read = {}
+    for name, value in (given or {}).items():
+        if name not in OPTIONS:
+            near = get_close_matches(name, OPTIONS, 1)
+            raise InputError("unknown_option", f"an input has no option {name!r}", hint=_did_you_mean(near) or None)
+        known = OPTIONS[name]
+        read[name] = known.read(str(value)) if known.read and isinstance(value, str | bool) else value
+        of_programs = ("arrow",) if name == "format" else ()
+        if known.choices and read[name] not in (*known.choices, *of_programs, known.default):
+            near = get_close_matches(str(value), map(str, known.choices), 1)
+            choices = ", ".join(map(repr, known.choices))
+            raise InputError("option_range", f"{name} is one of {choices}, not {value!r}", hint=_did_you_mean(near))
+    return InputOptions(**read)
+
+
+def _did_you_mean(near: list[str]) -> str:
+    return f"did you mean {near[0]!r}?" if near else ""
 
 
 def add_input_options(parser: argparse.ArgumentParser, formats: tuple[str, ...] = ()) -> None:

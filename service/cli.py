@@ -40,7 +40,9 @@ def main(arguments: list[str] | None = None) -> int:
         return USAGE
     if near := _near(words):
         return _complain(f"there is no command {words[0]!r}", f"Did you mean {near}?", USAGE)
-    options = parser.parse_args(words)
+    options, rest = parser.parse_known_args(words)
+    if rest:
+        parser.error(_not_known(rest))
     # These signals raise KeyboardInterrupt, as Ctrl-C does, so that context managers clean up.
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGHUP, _interrupt)
@@ -66,7 +68,8 @@ def main(arguments: list[str] | None = None) -> int:
     except FileNotFoundError as error:
         return _complain(f"there is no file {error.filename}", "", USAGE)
     except IsADirectoryError as error:
-        return _complain(f"{error.filename} is a directory, not a file", "", USAGE)
+        pattern = f"Name a file, or files by a pattern in quotes: '{os.fspath(error.filename).rstrip('/')}/*'"
+        return _complain(f"{error.filename} is a directory, not a file", pattern, USAGE)
     except (NotADirectoryError, PermissionError) as error:
         return _complain(str(error), "", USAGE)
     except OSError as error:
@@ -80,6 +83,13 @@ def _near(words: list[str]) -> str | None:
     if words[0] in COMMANDS or words[0].startswith("-"):
         return None
     return next(iter(get_close_matches(words[0], COMMANDS, 1)), None)
+
+
+def _not_known(rest: list[str]) -> str:
+    """What to say of arguments that a command does not have; files are those of a pattern that the shell expanded."""
+    message = f"unrecognized arguments: {' '.join(rest)}"
+    is_files = all(os.access(word, os.F_OK) for word in rest)
+    return f"{message}\n  Put a pattern of several files in quotes: 'part-*.csv'" if is_files else message
 
 
 def _parser(words: list[str]) -> argparse.ArgumentParser:

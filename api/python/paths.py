@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamsvm.errors import told_plainly
 from streamsvm.raw import of_files
-from streamsvm.reader.options import InputOptions
+from streamsvm.reader.options import InputOptions, options_from
 from streamsvm.reader.sources.locations import is_url
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.predictions.engine import Engine
@@ -76,7 +76,7 @@ class PathPredictions:
         paths = [os.fspath(each) for each in ([source] if isinstance(source, str | os.PathLike) else source)]
         given = input_options if input_options is not None else of_files(vars(self).get("input_options"))
         with told_plainly():
-            options = InputOptions(**given)
+            options = options_from(given)
             if destination is None:
                 return self._batches(predictor, paths, options)
             name = os.fspath(destination)

@@ -74,16 +74,21 @@ def predictions(X: Any, model: Model, label: Any, given: Mapping[str, Any] | Non
 def judged(X: Any, model: Model, label: Any, given: Mapping[str, Any] | None) -> tuple[Array, Array]:
     """Return the predictions for the rows of a file or a frame, and their labels there, (n_rows,) each.
 
-    label  the name or number of the column of labels; None: found out
+    label  the name or number of the column of labels; None: that of training if columns have no names, else found out
     InvalidInput if a row has no label.
     """
+    input_ = model.about.get("input", {})
+    if label is None and input_.get("has_names") is False:
+        label = input_.get("label_column")
     pairs = [(each.labels, each.expected) for each in predictions(X, model, label, given)]
     found, expected = (np.concatenate(each) for each in zip(*pairs, strict=True)) if pairs else (np.empty(0),) * 2
     with told_plainly():
         gaps = np.isnan(expected) if expected.dtype.kind == "f" else expected == ""
         if gaps.any() or found.dtype.kind != expected.dtype.kind:
             message = f"{gaps.sum()} of {len(gaps)} rows have no label of the model's kind"
-            raise InputError("missing_value", message, hint="name the column of labels: score(X, 'column')")
+            how = "evaluate reads labels of documents: evaluate(X, 'column')['accuracy']"
+            hint = how if input_.get("format") == "text" else "name the column of labels: score(X, 'column')"
+            raise InputError("missing_value", message, hint=hint)
     return found, expected
 
 

@@ -31,14 +31,16 @@ class TrainingRows(BaseEstimator):
 
     def _is_matrix(self, X: Any, y: Any, sample_weight: Any) -> bool:
         """Whether X is a matrix, or a frame that can be one: numbers without a gap, read with no option of tables."""
+        with told_plainly():
+            of_table = asks_for_table(self.input_options)
         if is_files(X) or (isinstance(X, Iterator) and not is_frame(X)):
             return False
         if not is_frame(X):
             return True
         if not has_arrow():
-            return not is_column(y) and not asks_for_table(self.input_options)
+            return not is_column(y) and not of_table
         is_named = y is None or is_column(y) or is_column(sample_weight)
-        return not is_named and not asks_for_table(self.input_options) and is_plain(X)
+        return not is_named and not of_table and is_plain(X)
 
     def _source(self, X: Any, y: Any, sample_weight: Any, labels: Labels) -> Source:
         """The source of files, frames or chunks."""

@@ -14,7 +14,7 @@ from streamsvm.batches import batches, name_array, size_of
 from streamsvm.frames import column_names, has_arrow, is_frame, selected
 from streamsvm.labels import Labels
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.options import InputOptions
+from streamsvm.reader.options import InputOptions, options_from
 from streamsvm.reader.parsers.tables.columns import Heading
 from streamsvm.reader.parsers.tables.mixed_columns import new_columns
 from streamsvm.reader.sources.locations import is_pattern, is_url
@@ -67,7 +67,7 @@ class Chunk(NamedTuple):
 
 def asks_for_table(options: dict[str, Any] | None) -> bool:
     """Tell whether an input option is given that a matrix has no use for."""
-    return bool(InputOptions(**(options or {})).given & TABLE)
+    return bool(options_from(options).given & TABLE)
 
 
 def is_column(given: Any) -> bool:
@@ -96,7 +96,7 @@ def files(X: Any, y: Any, sample_weight: Any, options: dict[str, Any] | None) ->
     paths = tuple(_path(each) for each in (X if isinstance(X, list | tuple) else [X]))
     columns = {"label_column": y, "weight_column": sample_weight}
     named = {option: str(column) for option, column in columns.items() if column is not None}
-    return Files(paths, InputOptions(**{**named, **(options or {})}))
+    return Files(paths, options_from({**named, **(options or {})}))
 
 
 def _path(text: Any) -> Path | str:
@@ -114,7 +114,7 @@ def chosen_columns(X: Any, options: dict[str, Any] | None) -> tuple[Any, tuple[s
     names = column_names(X)
     if names is None or not any((options or {}).get(option) for option in _CHOICE):
         return X, ()
-    match = new_columns(InputOptions(**(options or {})), Heading(names, len(names)), [], set())
+    match = new_columns(options_from(options), Heading(names, len(names)), [], set())
     return selected(X, match.names), match.dropped
 
 
@@ -194,7 +194,7 @@ def _framed(part: Chunk) -> tuple[Any, Any, Any]:
 
 
 def _as_batches(options: dict[str, Any] | None) -> InputOptions:
-    return replace(InputOptions(**(options or {})), format="batches", index_base=0)
+    return replace(options_from(options), format="batches", index_base=0)
 
 
 def _encoded(parts: Iterable[Chunk], labels: Labels) -> Iterator[bytes]:

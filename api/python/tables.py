@@ -12,7 +12,7 @@ from streamsvm.arrow_frames import opened
 from streamsvm.frames import column_names
 from streamsvm.labels import Labels
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.options import InputOptions
+from streamsvm.reader.options import InputOptions, options_from
 from streamsvm.reader.parsers.tables.arrow_types import is_number, plain_values
 from streamsvm.reader.parsers.tables.columns import Heading
 from streamsvm.sources import is_column
@@ -95,7 +95,7 @@ def _options(
     given: dict[str, Any] | None, named: bool, heading: Heading, places: dict[str, int], beside: tuple[str, ...]
 ) -> InputOptions:
     """The options by which the engine reads the streams."""
-    options = InputOptions(**(given or {}))
+    options = options_from(given)
     if options.format not in ("auto", "arrow"):
         raise InputError("option_unused", f"format is {options.format}, the rows are a table in memory")
     n_columns = heading.n_columns + len(beside)

@@ -92,6 +92,9 @@ def _parquet(options: InputOptions, limits: Limits, names: LabelNames, threads: 
 def _arrow(options: InputOptions, limits: Limits, names: LabelNames, _threads: int, _scratch: Path) -> Parser:
     from streamsvm.reader.parsers.tables.arrow import ArrowParser  # noqa: PLC0415
 
+    if options.text_column is not None:
+        hint = "write the documents to a file of CSV or Parquet and give its path"
+        raise InputError("option_unused", "text_column is no option of a data frame", hint=hint)
     _refuse_kind(options)
     return ArrowParser(options, limits, names)
 

@@ -87,7 +87,7 @@ class Passes:
 
     def _count(self, rows: Segment) -> None:
         if rows.indices.min(initial=0) < 0:
-            raise FeaturesMissing("rows are strings: they have no features", 'Ask for "features".')
+            raise FeaturesMissing("rows are strings: they have no features", 'Ask for "features": ["weighted_degree"].')
         self.n_rows = int(rows.row_id[-1]) + 1
         self.width = max(self.width, int(rows.indices.max(initial=-1)) + 1)
         if self.n_rows > self._settings.n_rows or self.width > self._settings.width:

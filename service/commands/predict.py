@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
     ):
         for prediction in predict_file(predictor, chunks, _input_options(options)):
             write(_lines(predictor, prediction, options))
-            figures.add(prediction)
+            figures.add(prediction, predictor)
     _tell(figures, predictor)
     return 0
 

@@ -141,7 +141,7 @@ class Engine:
         for prediction, kept in predictions:
             if self._stopping.is_set():
                 raise Stopped
-            figures.add(prediction)
+            figures.add(prediction, self._predictor)
             yield self._columns.batch(prediction, kept)
 
 

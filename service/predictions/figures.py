@@ -16,6 +16,7 @@ class Figures:
     rows              predicted
     unknown_features  stored values of features that the model does not know
     judged, right     rows that have a label of the model's kind in the input; those predicted as it is
+    unknown_labels    judged rows whose label is none of the model's
     squares           sum of the squared errors of the judged rows, in regression
     unknown_columns   number of columns of a table that the model does not have; unknown_names shows the first ones
     passed_names      whether columns were matched by place though they have names, since the model knows none
@@ -25,13 +26,14 @@ class Figures:
     unknown_features: int = 0
     judged: int = 0
     right: int = 0
+    unknown_labels: int = 0
     squares: float = 0.0
     unknown_columns: int = 0
     unknown_names: str = ""
     passed_names: bool = False
 
-    def add(self, prediction: Prediction) -> None:
-        """Count a batch."""
+    def add(self, prediction: Prediction, predictor: Predictor) -> None:
+        """Count a batch of the predictor's."""
         labels, expected = prediction.labels, prediction.expected
         self.rows += len(labels)
         self.unknown_features += prediction.unknown_features
@@ -42,12 +44,14 @@ class Figures:
             return
         self.judged += len(labels)
         self.right += int((labels == expected).sum())
+        if not predictor.is_regression:
+            self.unknown_labels += int((~np.isin(expected, np.array(predictor.model.labels))).sum())
         if labels.dtype.kind == "f":
             self.squares += float(((labels - expected) ** 2).sum())
 
     def add_all(self, other: dict[str, Any]) -> None:
         """Count another Figures, given as JSON."""
-        for name in ("rows", "unknown_features", "judged", "right", "squares"):
+        for name in ("rows", "unknown_features", "judged", "right", "unknown_labels", "squares"):
             setattr(self, name, getattr(self, name) + other[name])
         if other["unknown_columns"] >= self.unknown_columns:
             self.unknown_columns, self.unknown_names = other["unknown_columns"], other["unknown_names"]
@@ -63,7 +67,11 @@ class Figures:
             return None
         if predictor.is_regression:
             return f"mean squared error {self.squares / self.judged:.6g}"
-        return f"accuracy {self.right / self.judged:.4%} ({self.right}/{self.judged})"
+        accuracy = f"accuracy {self.right / self.judged:.4%} ({self.right}/{self.judged})"
+        if not self.unknown_labels:
+            return accuracy
+        known = shown([f"{label:.17g}" if isinstance(label, float) else label for label in predictor.model.labels])
+        return f"{accuracy}; labels of {self.unknown_labels:,} rows are none of the model's: {known}"
 
 
 def _are_missing(labels: Array) -> Array:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import IO, Any
 from urllib.parse import quote, urlencode
 
-from streamsvm.reader.options import InputOptions
+from streamsvm.reader.options import options_from
 from streamsvm.service.remote.connection import DEFAULT_URL, TOKEN_VARIABLE, URL_VARIABLE, Connection
 from streamsvm.service.remote.objects import RegisteredModel, RemoteDataset, RemoteJob, RemoteModel, RemotePrediction
 
@@ -93,6 +93,6 @@ class Client(Connection):
 
 def _reading_in(name: str, options: Mapping[str, Any], more: Mapping[str, str] = MappingProxyType({})) -> str:
     """The path and query of a request that reads a dataset in."""
-    input_options = InputOptions(**options)
+    input_options = options_from(options)
     query = {option: getattr(input_options, option) for option in sorted(input_options.given)}
     return f"/v1/datasets/{quote(name, safe='')}?{urlencode({**query, **more})}"

@@ -78,7 +78,8 @@ class FeatureMaps:
             maps.append(Fitted(name, each, taken))
             taken, has_statistics = maps[-1].output_shape, has_statistics and each.keeps_statistics
         if taken.strings:
-            raise FeaturesError("features_missing", "rows are strings: they have no features", 'Ask for "features".')
+            hint = 'Ask for "features": ["weighted_degree"].'
+            raise FeaturesError("features_missing", "rows are strings: they have no features", hint)
         return cls(shape, maps)
 
     def fitted(self, statistics: FeatureStatistics | None) -> "FeatureMaps":

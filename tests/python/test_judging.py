@@ -98,3 +98,43 @@ def test_a_folder_says_how_its_files_are_named(tmp_path):
     with pytest.raises(InvalidInput, match="is a folder") as caught:
         StreamSVC().fit(tmp_path)
     assert "folder/*" in caught.value.hint
+
+
+def test_labels_of_a_table_without_names_stand_where_they_did_in_training(tmp_path):
+    path = tmp_path / "t.csv"
+    rows = pandas.DataFrame({0: rng.normal(size=40), 1: rng.normal(size=40)})
+    rows[2] = np.where(rows[0] > 0, "g", "h")
+    rows.to_csv(path, index=False, header=False)
+    model = StreamSVC().fit(path, -1)
+    assert model.score(path) == model.score(rows) == model.score(path, -1) == model.evaluate(path)["accuracy"]
+
+
+@pytest.mark.parametrize("kind", ["frame", "file"])
+@pytest.mark.parametrize(
+    ("options", "code", "hint"),
+    [
+        ({"categorial": "all"}, "unknown_option", "did you mean 'categorical'?"),
+        ({"quite_another": 1}, "unknown_option", "README"),
+        ({"missing": "indikator", "columns": ["size"]}, "option_range", "did you mean 'indicator'?"),
+    ],
+)
+def test_mistyped_input_options_are_refused(tmp_path, kind, options, code, hint):
+    path = tmp_path / "t.csv"
+    FRAME.to_csv(path, index=False)
+    with pytest.raises(InvalidInput) as caught:
+        StreamSVC(input_options=options).fit(FRAME if kind == "frame" else path, "answer")
+    assert caught.value.code == code
+    assert hint in caught.value.hint
+
+
+def test_documents_of_a_frame_are_refused_and_those_of_a_file_evaluated(tmp_path):
+    frame = pandas.DataFrame({"label": ["a", "b"] * 10, "text": ["good film", "bad film"] * 10})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    model = StreamSVC(input_options={"text_column": "text"})
+    with pytest.raises(InvalidInput, match="no option of a data frame"):
+        model.fit(frame, "label")
+    model.fit(tmp_path / "t.csv", "label")
+    with pytest.raises(InvalidInput) as caught:
+        model.score(tmp_path / "t.csv")
+    assert "evaluate(X, 'column')" in caught.value.hint
+    assert model.evaluate(tmp_path / "t.csv", "label")["accuracy"] == 1

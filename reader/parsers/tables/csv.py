@@ -65,9 +65,10 @@ class CsvParser(CsvLines):
         text, lines = self._window.text, MixedLines(self._heading.n_columns)
         while begin < end:
             lines.rows, _, begin = kernel.split_lines(text, begin, end, self._delimiter, lines.start, lines.stop)
-            places |= lines.word_columns(text, places)
-            if lines.rows == 0 and begin < end:
-                begin = self._line(begin)[1]
+            if begin < end and not lines.full:
+                begin = self._read_odd(lines, begin)
+            places |= lines.word_columns(lines.text(text, self._window.filled), places)
+            lines.clear()
         return places
 
     @property

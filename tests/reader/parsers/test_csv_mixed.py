@@ -131,6 +131,12 @@ def test_all_that_is_not_a_number():
     ]  # fmt: skip
 
 
+def test_words_are_seen_in_lines_that_have_quotes_within_quotes():
+    parser, rows = parsed('label,n,t\n1,2,"a ""b"""\n0,3,"c, ""d"""\n', categorical="all")
+    assert parser.input["categorical"] == ["t"]
+    assert len(rows) == 2
+
+
 def test_a_table_without_names():
     parser, rows = parsed("1,tcp,5\n-1,udp,6\n", categorical="all")
     assert parser.input is not None

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
@@ -97,7 +98,20 @@ def test_who_mistypes_an_option_is_told_of_that_one(capsys):
 
 def test_a_directory_is_no_file(tmp_path, capsys):
     assert main(["predict", str(tmp_path), "rows"]) == 2
-    assert capsys.readouterr().err == f"streamsvm: {tmp_path} is a directory, not a file\n"
+    said = capsys.readouterr().err
+    assert said == (
+        f"streamsvm: {tmp_path} is a directory, not a file\n"
+        f"  Name a file, or files by a pattern in quotes: '{tmp_path}/*'\n"
+    )
+
+
+def test_a_pattern_that_the_shell_expanded_is_to_be_quoted(tmp_path, capsys):
+    files = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
+    for name in files:
+        Path(name).write_text("")
+    with pytest.raises(SystemExit):
+        main(["train", *files])
+    assert "Put a pattern of several files in quotes" in capsys.readouterr().err
 
 
 def test_a_command_has_a_help_of_its_own(capsys):
