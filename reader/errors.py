@@ -60,8 +60,8 @@ HINTS = {
     "not_installed": "install streamsvm with the extra parquet",
     "not_numeric": (
         "write plain decimal numbers, set categorical=all for words, or leave the column out: drop_columns; "
-        "label_column=-1 if the last column has the labels; text_column if it has documents; header=yes if the first "
-        "line has names; label_type=string if labels are strings; decimal=comma for 1,5"
+        "label_column if it has the labels, text_column if it has documents; header=yes if the first line has names; "
+        "label_type=string if labels are strings; decimal=comma for 1,5"
     ),
     "not_text": "write text in UTF-8, or set on_bad_text=replace",
     "not_utf8": "write text in UTF-8, or set encoding=windows-1252 if an older program of Western Europe wrote it",
