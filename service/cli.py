@@ -86,7 +86,7 @@ def _near(words: list[str]) -> str | None:
 
 
 def _not_known(rest: list[str]) -> str:
-    """What to say of arguments that a command does not have; files are those of a pattern that the shell expanded."""
+    """Explain arguments that a command does not have; files are those of a pattern that the shell expanded."""
     message = f"unrecognized arguments: {' '.join(rest)}"
     is_files = all(os.access(word, os.F_OK) for word in rest)
     return f"{message}\n  Put a pattern of several files in quotes: 'part-*.csv'" if is_files else message

@@ -25,7 +25,7 @@ class DiskEstimate(Answer):
 
 
 class LanesEstimate(Answer):
-    """How the problems of a job are trained."""
+    """The groups in which the problems of a job are trained."""
 
     count: int = field("problems")
     at_once: int = field("problems trained side by side")
@@ -33,7 +33,7 @@ class LanesEstimate(Answer):
 
 
 class NewtonEstimate(Answer):
-    """Whether a job may take Newton steps."""
+    """The answer to whether a job may take Newton steps."""
 
     is_possible: bool = field("whether it may")
     ruled_out_by: str | None = field("why it may not", example="rows_not_at_hand")
@@ -42,7 +42,7 @@ class NewtonEstimate(Answer):
 
 
 class Estimate(Answer):
-    """What a job would take."""
+    """An estimate: memory, disk and time that a job would take."""
 
     memory: MemoryEstimate = field("memory")
     disk: DiskEstimate = field("disk")

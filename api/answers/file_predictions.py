@@ -13,7 +13,7 @@ else:
 
 
 class PredictionProgress(Answer):
-    """How far a prediction is."""
+    """The progress of a prediction."""
 
     rows: int = field("rows predicted")
     bytes: int = field("bytes of the input that they were stored in")
@@ -21,7 +21,7 @@ class PredictionProgress(Answer):
 
 
 class PredictionResult(PredictionProgress):
-    """What a prediction came to."""
+    """The result of a prediction."""
 
     unknown_features: int = field("stored values of features that the model does not know")
 

@@ -107,7 +107,7 @@ def evaluated(model: Model, X: Any, y: Any, weight: Any, options: dict[str, Any]
 
 
 def of_files(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Of the input options of training, those that say how other files are written, too."""
+    """Select the input options of training that say how other files are written, too."""
     return {name: value for name, value in (given or {}).items() if name in _OF_FILES}
 
 

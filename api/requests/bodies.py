@@ -36,7 +36,7 @@ class StringsToPredict(Body):
 
 
 class EvaluationRequest(Body):
-    """What a model is evaluated on."""
+    """The dataset that a model is evaluated on."""
 
     dataset: str = field("name of the dataset", example="rcv1")
 

@@ -1,4 +1,4 @@
-"""What a prediction of files is asked to do."""
+"""The request for a prediction of files: model, source, destination and columns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

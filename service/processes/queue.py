@@ -18,7 +18,7 @@ _log = logging.getLogger("streamsvm.worker")
 
 
 class Needs(NamedTuple):
-    """What a job takes while it runs.
+    """The resources that a job takes while it runs.
 
     memory_bytes  by its plan
     has_cluster   whether it runs on the Ray cluster, which one job has at a time
@@ -38,7 +38,7 @@ class Needs(NamedTuple):
         return cls(memory_needed(plan), is_alone=is_alone)
 
     def fit_beside(self, running: Collection["Needs"]) -> bool:
-        """Whether there is room for them beside jobs that run; always if none does."""
+        """Tell whether there is room for them beside jobs that run; always if none does."""
         if not running:
             return True
         if self.is_alone or any(each.is_alone or (each.has_cluster and self.has_cluster) for each in running):

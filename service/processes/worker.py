@@ -82,7 +82,7 @@ class Worker:
 
     @contextlib.contextmanager
     def _settling(self, record: dict[str, Any]) -> Iterator[None]:
-        """What goes wrong with a job in the block costs that job alone."""
+        """Settle a failure in the block as one of this job alone."""
         try:
             yield
         except BaseException as error:
