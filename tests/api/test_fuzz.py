@@ -30,6 +30,7 @@ REQUESTS = int(os.environ.get("FUZZ_REQUESTS", "250"))
 schemathesis.serializer.alias(PARTIAL, "application/octet-stream")
 SCHEMA = schemathesis.openapi.from_path(str(DOCUMENT))
 OPERATIONS = [found.ok().definition.raw["operationId"] for found in SCHEMA.get_all_operations()]
+# The last not of streams: they are texts in the document, and schemathesis compares each event with that.
 CONFORMANCE = [status_code_conformance, content_type_conformance, response_schema_conformance]
 ROWS = [b"1 1:1\n-1 2:1\n", b"1,0.5\n2,1\n", b"", b"\x28\xb5\x2f\xfd", b"PAR1"]
 
@@ -116,6 +117,7 @@ def test_no_request_is_a_fault_of_the_service(target, operation):
         assert str(target.service.settings.data_dir) not in answer.text
         if answer.status_code >= 400 and case.method != "HEAD":
             check_problem(answer, answer.json()["code"])
-        case.validate_response(answer, checks=CONFORMANCE)
+        is_stream = answer.headers.get("content-type", "").startswith("text/event-stream")
+        case.validate_response(answer, checks=CONFORMANCE[: 2 if is_stream else 3])
 
     run()
