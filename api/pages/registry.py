@@ -13,6 +13,8 @@ from streamsvm.storage.errors import StorageError
 
 router = APIRouter(include_in_schema=False)
 
+_MOST_SHOWN = 50  # versions, the newest: each is read from its model's file
+
 
 @router.get("/registered-models/{name}", operation_id="showRegisteredModel")
 def show_registered_model(context: Context, request: Request, name: str) -> HTMLResponse:
@@ -21,7 +23,8 @@ def show_registered_model(context: Context, request: Request, name: str) -> HTML
         registered = context.store.registered_model(name)
     except ServiceError as error:
         return missing_page(request, error)
-    versions = [_version(context, registered, each) for each in registered["versions"]]
+    shown = registered["versions"][:_MOST_SHOWN]
+    versions = [_version(context, registered, each) for each in shown]
     return page(request, "registered.html", registered=registered, versions=versions, base=str(request.base_url))
 
 

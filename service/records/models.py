@@ -24,6 +24,10 @@ _ALIASES = (
     "SELECT alias, version, moved_at, moved_by FROM alias_moves WHERE version IS NOT NULL AND id IN "
     "(SELECT max(id) FROM alias_moves WHERE name = ? GROUP BY alias) ORDER BY alias"
 )
+_ALL_ALIASES = (
+    "SELECT name, alias, version, moved_at, moved_by FROM alias_moves WHERE version IS NOT NULL AND id IN "
+    "(SELECT max(id) FROM alias_moves GROUP BY name, alias) ORDER BY alias"
+)
 
 
 class Reference(NamedTuple):
@@ -104,7 +108,10 @@ class ModelRecords(Records):
             "SELECT name, created_at, (SELECT max(version) FROM versions WHERE versions.name = registered.name) "
             "AS latest_version FROM registered ORDER BY name"
         )
-        return [{**each, "aliases": self._all(_ALIASES, each["name"])} for each in named]
+        aliases: dict[str, list[dict[str, Any]]] = {}
+        for alias in self._all(_ALL_ALIASES):
+            aliases.setdefault(alias.pop("name"), []).append(alias)
+        return [{**each, "aliases": aliases.get(each["name"], [])} for each in named]
 
     def registered_versions(self) -> list[tuple[str, int]]:
         """Name and version of all registered models."""

@@ -49,6 +49,20 @@ def test_versions_count_up_and_a_model_has_one_of_a_name(churn):
     assert [(each["version"], each["model_id"]) for each in shown["versions"]] == [(2, churn.texts), (1, churn.model)]
     (first, second) = churn.request("GET", "/v1/registered-models").json()["registered_models"]
     assert (first["name"], first["latest_version"], second["name"]) == ("churn", 2, "other")
+    for name, version in (("churn", 1), ("other", 2), ("churn", 2)):
+        churn.store.move_alias(name, "champion", version, "me")
+    listed = churn.request("GET", "/v1/registered-models").json()["registered_models"]
+    assert [[(each["alias"], each["version"]) for each in one["aliases"]] for one in listed] == [
+        [("champion", 2)], [("champion", 2)]
+    ]  # fmt: skip
+
+
+def test_the_page_of_many_versions_shows_the_newest(churn):
+    dataset = churn.store.dataset("data")["id"]
+    named(churn, "churn", *(churn.add_model(dataset, some_model()) for _ in range(50)))
+    page = churn.request("GET", "/registered-models/churn").text
+    assert page.count('class="id" href="/models/') == 50 and "The newest 50 of 52 versions." in page
+    assert page.count("<option>") == 52
 
 
 def test_no_number_is_given_twice(churn):
