@@ -65,7 +65,7 @@ class Worker:
         self._recover()
 
     def step(self) -> None:
-        """Look after the jobs that run, and start the next one if there is room."""
+        """Look after the jobs that run, and start the next ones if there is room."""
         if time.monotonic() >= self._next_sign:
             give_sign(self._lock)
             self._next_sign = time.monotonic() + _SIGN_SECONDS
@@ -74,11 +74,19 @@ class Worker:
         for active in list(self._active.values()):
             with self._settling(active.record):
                 self._attend(active)
-        if len(self._active) < self._settings.jobs_at_once:
+        self._fill()
+
+    def _fill(self) -> None:
+        """Start the next jobs, as long as there is room; one that cannot be begun leaves the rest to the next step."""
+        while len(self._active) < self._settings.jobs_at_once:
             running = {job_id: active.needs for job_id, active in self._active.items()}
-            if (record := self._queue.claim(self._setbacks.pausing, running)) is not None:
-                with self._settling(record):
-                    self._begin(record)
+            record = self._queue.claim(self._setbacks.pausing, running)
+            if record is None:
+                return
+            with self._settling(record):
+                self._begin(record)
+            if record["id"] not in self._active:
+                return
 
     @contextlib.contextmanager
     def _settling(self, record: dict[str, Any]) -> Iterator[None]:
