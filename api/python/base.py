@@ -10,10 +10,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from streamsvm.bars import progress_bar
+from streamsvm.callbacks import Callbacks
 from streamsvm.compiling import compile_first
 from streamsvm.errors import SlowerTraining, in_python, told_plainly, warn
 from streamsvm.labels import Labels
-from streamsvm.parameters import are_reached, ends, given_ends
+from streamsvm.parameters import are_reached, as_python, ends, given_ends
 from streamsvm.prediction import Certificate, Predictions
 from streamsvm.raw import evaluated
 from streamsvm.results import cv_results, plot_history
@@ -32,7 +33,7 @@ _TRANSLATED = {
 }  # fmt: skip
 
 
-class StreamEstimator(Predictions, TrainingRows):
+class StreamEstimator(Callbacks, Predictions, TrainingRows):
     """An estimator of the engine; StreamSVC and StreamSVR have the parameters."""
 
     C: Any
@@ -105,9 +106,10 @@ class StreamEstimator(Predictions, TrainingRows):
         self._check_classes(space.manifest.labels, labels)
         show = progress_bar(self.verbose, *self._ends)
         try:
-            fitted = space.train(self._job(labels, space), show)
+            fitted = space.train(self._job(labels, space), self._watch(show))
         finally:
             show.close()
+        self._tell_passes(fitted.history)
         self._take_fitted(fitted, labels)
 
     def _take_fitted(self, fitted: Fitted, labels: Labels) -> None:
@@ -239,12 +241,3 @@ def decoded(model: Model, labels: Labels) -> Model:
 
 def _label(label: Any) -> Label:
     return label.item() if isinstance(label, np.generic) else label
-
-
-def as_python(value: Any) -> Any:
-    """Convert numbers and vectors of numpy to Python's own, since a job is JSON."""
-    if isinstance(value, np.ndarray | tuple):
-        value = list(value)
-    if isinstance(value, list):
-        return [as_python(each) for each in value]
-    return value.item() if isinstance(value, np.generic) else value

@@ -9,9 +9,10 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from streamsvm.base import StreamEstimator, as_python, decoded
+from streamsvm.base import StreamEstimator, decoded
 from streamsvm.classes import with_absent
 from streamsvm.labels import Labels, OwnLabels, balanced, check_balanced
+from streamsvm.parameters import as_python
 from streamsvm.prediction import Decisions
 from streamsvm.raw import has_labels, judged
 from streamsvm.service.models.heaviest import input_about

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from streamsvm.callbacks import telling_callbacks
 from streamsvm.classification import Classification
 from streamsvm.labels import Labels, OwnLabels
 from streamsvm.parameters import described, keep_parameters
@@ -143,6 +144,7 @@ class StreamSVC(Classification):
     ) -> None:
         keep_parameters(self, locals())
 
+    @telling_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "StreamSVC":
         """Train on these rows.
 
@@ -164,6 +166,7 @@ class StreamSVC(Classification):
         self._fit_source(*self._labelled(X, y, sample_weight, Labels()))
         return self
 
+    @telling_callbacks
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> "StreamSVC":
         """Add rows to the rows of earlier calls, and train on all of them, starting from the last solution.
 

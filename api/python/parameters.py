@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
+import numpy as np
+
 from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.jobs.fields.spec import end_of
 from streamsvm.service.jobs.fields.texts import parameter
@@ -91,3 +93,12 @@ def are_reached(wanted: tuple[float | None, float | None], gap: float, relative_
     """Whether M+ - M- and the relative gap are both as small as is wanted; None: that one does not matter."""
     pairs = [(now, most) for now, most in zip((gap, relative_gap), wanted, strict=True) if most is not None]
     return bool(pairs) and all(now <= most for now, most in pairs)
+
+
+def as_python(value: Any) -> Any:
+    """Convert numbers and vectors of numpy to Python's own, since a job is JSON."""
+    if isinstance(value, np.ndarray | tuple):
+        value = list(value)
+    if isinstance(value, list):
+        return [as_python(each) for each in value]
+    return value.item() if isinstance(value, np.generic) else value

@@ -8,6 +8,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from streamsvm.base import StreamEstimator
+from streamsvm.callbacks import telling_callbacks
 from streamsvm.labels import OwnLabels
 from streamsvm.parameters import described, keep_parameters
 from streamsvm.raw import has_labels, judged
@@ -87,6 +88,7 @@ class StreamSVR(RegressorMixin, StreamEstimator):
     ) -> None:
         keep_parameters(self, locals())
 
+    @telling_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "StreamSVR":
         """Train on these rows.
 
@@ -108,6 +110,7 @@ class StreamSVR(RegressorMixin, StreamEstimator):
         self._fit_source(self._targeted(X, y, sample_weight), OwnLabels())
         return self
 
+    @telling_callbacks
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "StreamSVR":
         """Add rows to the rows of earlier calls, and train on all of them.
 

@@ -23,7 +23,7 @@ from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.lanes.warm_start import can_grow, grow
 from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
 from streamsvm.service.jobs.progress.progress import HISTORY, read_history
-from streamsvm.service.local import Report, Trained, Training
+from streamsvm.service.local import Trained, Training
 from streamsvm.service.processes.interrupts import interrupting
 from streamsvm.service.settings import Settings
 from streamsvm.sources import Files, Source, Stream
@@ -36,6 +36,9 @@ from streamsvm.storage.run.state import State
 
 # Smaller data are read and trained on in this process: starting others takes a second or two.
 SMALL_BYTES = 32 << 20
+
+# Is told of progress and history, as `service.local.Report`, and returns whether training is to end.
+Watch = Callable[[dict[str, Any], list[dict[str, Any]]], bool]
 
 
 class Fitted(NamedTuple):
@@ -130,16 +133,21 @@ class Workspace:
                 else:
                     self._read_apart(file, source.options)
 
-    def train(self, fields: Mapping[str, Any], report: Report) -> Fitted:
-        """Train on all rows so far; an interrupt ends training early, with the models so far."""
+    def train(self, fields: Mapping[str, Any], report: Watch) -> Fitted:
+        """Train on all rows so far; an interrupt, or a report's wish, ends training early, with the models so far."""
         plan = plan_job(parse_spec({"dataset": "data", **fields}), self.manifest)
         work = self._work / f"training{self._trainings}"
         self._trainings += 1
         work.mkdir()
         checkpoints, begins = self._warm(plan, work)
         is_inline = _is_small(self.manifest.decoded_bytes)
+
+        def watch(progress: dict[str, Any], history: list[dict[str, Any]]) -> None:
+            if report(progress, history):
+                training.stop()
+
         training = Training(
-            work, self._dataset, self._settings, report, is_inline=is_inline, checkpoints=checkpoints, begins=begins
+            work, self._dataset, self._settings, watch, is_inline=is_inline, checkpoints=checkpoints, begins=begins
         )
         with interrupting(training.stop), _telling():
             trained = training.all_lanes(plan)
