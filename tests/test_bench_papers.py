@@ -13,6 +13,8 @@ from tests.bench.papers.bm_design import STANDARD, ratio_at_equal_updates
 from tests.bench.papers.data import Data, cache_for
 from tests.bench.papers.raw_codec import encode
 from tests.bench.papers.resident import Ended
+from tests.bench.papers.streamsvm_clock import NEAR, _ahead, _few_passes, _sooner
+from tests.bench.papers.streamsvm_jobs import BM, SBM, Run, doubt
 from tests.bench.papers.streamsvm_runs import lags
 from tests.bench.papers.trace import Optimum, Point, after, optimum_of, trace, updates_to
 from tests.bench.papers.verdict import Case, verdict, word
@@ -108,6 +110,31 @@ def test_a_verdict_follows_from_its_cases():
 def test_a_run_is_given_up_after_ten_times_the_seconds_of_the_fastest(monkeypatch):
     monkeypatch.setattr(runs, "LIMIT", 60.0)
     assert [runs.patience(seconds) for seconds in ([], [2.0, 3.0], [0.001], [100.0])] == [60.0, 20.0, 1.0, 60.0]
+
+
+def test_two_single_runs_that_are_nearly_alike_decide_nothing():
+    assert [runs.is_more(ratio) for ratio in (0.5, 0.95, 1.0, 1.05, 1.5)] == [False, None, None, None, True]
+
+
+def passes(*pairs):
+    """A pass each, over an optimum of 100, from (seconds, relative difference)."""
+    return [{"elapsed_seconds": seconds, "dual_objective": 100.0 * (1 - off)} for seconds, off in pairs]
+
+
+def test_a_job_given_up_in_its_first_pass_is_behind_and_decides_nothing_about_its_passes():
+    ours, slow = Run(passes((1, 1e-1), (2, 0.0)), True, 100.0, 100.0), Run([], False, 300.0, 20.0)
+    found = {"ours": ours, SBM: Run(passes((3, 1e-2)), False, 110.0, 99.0), BM: slow}
+    key = 1.0, None
+    assert doubt(found.values()) == 0.0
+    assert (_ahead(key, found, "ours").holds, _ahead(key, found, BM).holds) == (True, False)
+    assert (_sooner(key, found, "ours").holds, _sooner(key, found, BM).holds) == (True, None)
+    assert (_few_passes(key, found, "ours").holds, _few_passes(key, found, BM).holds) == (True, None)
+
+
+def test_nothing_is_decided_where_too_little_is_known_of_the_optimum():
+    found = {"ours": Run(passes((1, 0.0)), False, 100.0 * (1 + 2 * NEAR), 100.0), BM: Run([], False, 300.0, 20.0)}
+    key = 1.0, 100
+    assert (_sooner(key, found, "ours").holds, _few_passes(key, found, "ours").holds) == (None, None)
 
 
 def test_a_run_is_made_once_at_a_clean_commit_and_each_time_otherwise(monkeypatch, tmp_path):

@@ -1,8 +1,9 @@
 """A memory control group (version 1) around a run: the kernel itself counts, and kills what exceeds the limit.
 
-    python -m tests.end_to_end.cgroup GROUP DATASET RUN_DIRECTORY JOB_DIRECTORY SPEC
+    python -m tests.end_to_end.cgroup GROUPS DATASET RUN_DIRECTORY JOB_DIRECTORY SPEC
 
-trains on DATASET with reader and trainer inside the group and prints the result; SPEC is a job in JSON.
+trains on DATASET with reader and trainer inside the group and prints the result; SPEC is a job in JSON. Groups of
+several hierarchies have colons between them.
 """
 
 import json
@@ -125,9 +126,10 @@ def run_in(name: str, limit_bytes: int, module: str, *arguments: str, stdin: IO[
         group.remove()
 
 
-def main(group: Path, dataset: Path, run_directory: Path, job_directory: Path, spec: str) -> None:
+def main(groups: str, dataset: Path, run_directory: Path, job_directory: Path, spec: str) -> None:
     """Body of the launcher. What it has loaded by now is not charged to the group, what it starts from now on is."""
-    (group / "cgroup.procs").write_text(str(os.getpid()))
+    for group in groups.split(":"):
+        (Path(group) / "cgroup.procs").write_text(str(os.getpid()))
     prepare_run(run_directory, plan_job(parse_spec(json.loads(spec)), read_manifest(dataset)), dataset)
     run = ProcessRun(run_directory, job_directory, _STALL_SECONDS)
     try:
@@ -140,4 +142,4 @@ def main(group: Path, dataset: Path, run_directory: Path, job_directory: Path, s
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:5]), sys.argv[5])
+    main(sys.argv[1], *map(Path, sys.argv[2:5]), sys.argv[5])

@@ -9,7 +9,7 @@ from streamsvm.storage.blocks.manifest import read_manifest
 from tests.bench import disk
 from tests.bench.papers.bm import BLOCKS, CS, METHODS, way_of
 from tests.bench.papers.data import Data, cache_for, stored_raw
-from tests.bench.papers.runs import kept
+from tests.bench.papers.runs import NOISE, is_more, kept
 from tests.bench.papers.verdict import Case, verdict
 from tests.bench.report import header, prose, row
 from tests.bench.throttle import reason_unusable
@@ -28,7 +28,8 @@ def compression(all_data: Sequence[Data]) -> Iterator[str]:
         return
     yield from prose(
         f"Seconds of {PASSES} passes of L-D with {BLOCKS} blocks, two processes, a disk throttled by the kernel; "
-        "*raw*: the same blocks stored without compression, by a codec of this bench. *ratio*: raw over zstd."
+        "*raw*: the same blocks stored without compression, by a codec of this bench. *ratio*: raw over zstd, "
+        f"undecided within {NOISE:g} times."
     )
     columns = [text for speed in SPEEDS for text in (f"zstd, {speed} MB/s", "raw", "ratio")]
     yield from header("data", "stored, MB", "raw, MB", *columns)
@@ -41,7 +42,7 @@ def compression(all_data: Sequence[Data]) -> Iterator[str]:
             seconds = [_seconds(data, each, speed, name) for each, name in ((data.dataset, "zstd"), (raw, "raw"))]
             ratio = seconds[1] / seconds[0]
             cells += [f"{seconds[0]:.2f}", f"{seconds[1]:.2f}", f"{ratio:.2f}"]
-            cases.append(Case(f"{data.name} at {speed} MB/s", ratio > 1.0, f"raw takes {ratio:.2g} times as long"))
+            cases.append(Case(f"{data.name} at {speed} MB/s", is_more(ratio), f"raw takes {ratio:.3g} times as long"))
         yield row(data.name, *sizes, *cells)
     yield ""
     yield from verdict(CLAIM, cases)

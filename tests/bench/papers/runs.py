@@ -17,6 +17,7 @@ SEEDS = int(os.environ.get("SEEDS", "3"))
 LIMIT = float(os.environ.get("LIMIT", "300"))
 SETS = tuple(filter(None, os.environ.get("SETS", "").split(",")))
 TIMES = 10.0  # the winner's seconds, after which a run may be given up
+NOISE = 1.1  # of two runs alike: what differs by less is undecided
 _LEAST_SECONDS = 1.0
 
 
@@ -33,6 +34,11 @@ def is_wanted(name: str) -> bool:
 def patience(winners_seconds: Iterable[float]) -> float:
     """Seconds after which a run is given up: TIMES what the fastest took that ended by its rule, at most LIMIT."""
     return min([LIMIT, *(max(_LEAST_SECONDS, TIMES * seconds) for seconds in winners_seconds)])
+
+
+def is_more(ratio: float) -> bool | None:
+    """Whether a ratio of two single runs is above 1; None: they differ by no more than NOISE."""
+    return None if 1 / NOISE <= ratio <= NOISE else ratio > 1.0
 
 
 def kept(name: str, key: tuple[object, ...], run: Callable[[], Any]) -> Any:

@@ -6,73 +6,74 @@ finished its first pass; one or two passes are enough; a larger cache makes it f
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from matplotlib.figure import Figure
 
-from streamsvm.service.jobs.progress.progress import read_history
-from streamsvm.storage.blocks.manifest import Manifest, read_manifest
-from tests.bench import commands, jobs
-from tests.bench.generate import generate
+from streamsvm.storage.blocks.manifest import read_manifest
+from tests.bench import throttle
 from tests.bench.papers.figures import STYLES, one_legend, save
-from tests.bench.papers.runs import LIMIT, kept
+from tests.bench.papers.runs import LIMIT, NOISE, TIMES, patience
+from tests.bench.papers.streamsvm_jobs import (
+    BM,
+    CONTENDERS,
+    MEMORY,
+    OURS,
+    PRINTED,
+    RELATIVE_GAP,
+    SBM,
+    Run,
+    doubt,
+    generated_text,
+    off,
+    optimum,
+    run,
+    seconds_of_ended,
+)
+from tests.bench.papers.streamsvm_runs import CS
 from tests.bench.papers.verdict import Case, verdict
-from tests.bench.prepared import size_limit
 from tests.bench.report import cell, header, prose, row
-from tests.bench.throttle import Throttle, forget_pages, reason_unusable
-
-Passes = list[dict[str, Any]]
+from tests.end_to_end import cgroup
 
 CACHE = 0.05  # of the data
-RELATIVE_GAP = 1e-4
 LEVELS = (1e-1, 1e-2, 1e-3)
-COSTS = (1e-4, 1e-2, 1.0, 100.0)
 SPEEDS = (None, 300, 100)  # MB/s; None: as the disk is
-SHARES = (1 / 64, 1 / 16, 1 / 4, 1.0)
-PRINTED, OURS, ON_DISK = "StreamSVM as printed", "streamsvm, two loops", "streamsvm, rows on disk"
-SBM, BM = "SBM, distance", "BM, L-D"
-CONTENDERS: dict[str, dict[str, object]] = {
-    PRINTED: {"solver": "streamsvm_paper"},
-    OURS: {"solver": "streamsvm", "spill": False},
-    ON_DISK: {"solver": "streamsvm", "spill": True},
-    SBM: {"solver": "sbm", "select": "distance"},
-    BM: {"solver": "bm", "inner_rounds": None},
-}
+SHARES = (1.0, 1 / 4, 1 / 16, 1 / 64)
 NEAR = 1e-2
 AHEAD = "StreamSVM is nearer to the optimum than SBM and BM at the end of every pass of theirs, by the clock."
 SOONER = f"StreamSVM is within {NEAR:g} of the optimum before BM has finished its first pass."
 FEW_PASSES = f"one or two passes of StreamSVM are enough (here: to be within {NEAR:g} of the optimum)."
-LARGER = "a larger cache makes it faster."
+LARGER = f"a larger cache makes it faster (here: no smaller cache is {NOISE:g} times as fast as a larger one)."
+
+Problem = tuple[float, int | None]  # C, MB/s
+Runs = dict[str, Run]
+
+
+def _cannot_run() -> str | None:
+    return throttle.reason_unusable(Path(tempfile.gettempdir())) or cgroup.reason_unusable()
 
 
 def clock() -> Iterator[str]:
     """Lines of Markdown."""
-    with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
-        dataset, ingest_seconds = _generated(Path(directory))
-        manifest = read_manifest(dataset)
+    if reason := _cannot_run():
+        yield f"Not measured: {reason}."
+        return
+    with generated_text() as (dataset, seconds):
+        stored = read_manifest(dataset).stored_bytes
         yield from prose(
-            f"Generated text, {manifest.stored_bytes / 1e6:,.0f} MB of blocks, read in in {ingest_seconds:.0f} s; "
-            f"hinge loss, no bias, cache {CACHE:.0%} of the decoded rows, reader and trainer as two processes at the "
-            f"adaptive pace, until a relative gap of {RELATIVE_GAP:.0e} or {LIMIT:g} s. Of what the solvers tell after "
-            "each pass: seconds until (D* - D) / D* is below a level, D* the best dual objective of all runs, below "
-            "the optimum by at most *doubt*; the end of the first pass; shares of the time that reader and trainer "
-            "waited. Single runs, one after the other."
+            f"Generated text, {stored / 1e6:,.0f} MB of blocks, read in in {seconds:.0f} s (the same for all, and not "
+            f"counted); hinge loss, no bias, cache {CACHE:.0%} of the decoded rows, reader and trainer as two "
+            f"processes at the adaptive pace in {MEMORY >> 20} MiB of memory, page cache included; SBM in 10 rounds "
+            f"over a block and the rows it keeps. Until a relative gap of {RELATIVE_GAP:.0e} is certified, or "
+            f"{LIMIT:g} s or {TIMES:g} times the seconds of the fastest that ended so are over (>). Of what the "
+            "solvers tell after each pass: seconds until (D* - D) / D* is below a level, D* the best dual objective "
+            "of all runs, below the optimum by at most *doubt*; the end of the first pass; shares of the time that "
+            "reader and trainer waited. "
+            "Single runs, one after the other."
         )
-        reason = reason_unusable(dataset)
-        speeds = (None,) if reason else SPEEDS
-        if reason:
-            yield from prose(f"Only at the disk's own speed: {reason}.")
-        found = {
-            (C, speed): {name: _run(dataset, manifest, C, speed, name) for name in CONTENDERS}
-            for C in COSTS
-            for speed in (speeds if C == 1.0 else speeds[:1])
-        }
+        found = {(C, speed): _runs(dataset, C, speed) for C in CS for speed in (SPEEDS if C == 1.0 else SPEEDS[:1])}
     yield from _table(found)
     yield _figure(found)
     yield ""
@@ -82,140 +83,125 @@ def clock() -> Iterator[str]:
         yield from verdict(f"{FEW_PASSES} ({name})", [_few_passes(key, runs, name) for key, runs in found.items()])
 
 
+def _runs(dataset: Path, C: float, speed: int | None) -> Runs:
+    found: Runs = {}
+    for name in CONTENDERS:
+        most = patience(seconds_of_ended(found.values()))
+        found[name] = run(dataset, name, C, CACHE, most, speed, MEMORY)
+    return found
+
+
 def cache() -> Iterator[str]:
     """Lines of Markdown."""
-    with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
-        dataset, _ = _generated(Path(directory))
-        manifest = read_manifest(dataset)
-        yield from prose(
-            f"The same at C = 1 with caches of {SHARES[0]:.3g} to {SHARES[-1]:g} of the decoded rows, {LIMIT:g} s at "
-            "most."
-        )
-        yield from header(
-            "contender", "cache", *(f"s to {level:g}" for level in LEVELS), "passes", "off in the end", words=2
-        )
-        cases = []
-        for name in (PRINTED, OURS):
-            runs = {share: _run(dataset, manifest, 1.0, None, name, share) for share in SHARES}
-            best = optimum(list(runs.values()))
-            for share, passes in runs.items():
-                seconds = [cell(seconds_to(passes, best, level)) for level in LEVELS]
-                yield row(name, f"{share:.3g}", *seconds, len(passes), f"{off(passes[-1], best):.1e}")
-            ends = [seconds_to(passes, best, NEAR) for passes in runs.values()]
-            known = [float("inf") if each is None else each for each in ends]
-            holds = None if all(each is None for each in ends) else known == sorted(known, reverse=True)
-            figures = f"seconds to {NEAR:g} from the smallest: {', '.join(cell(each) for each in ends)}"
-            cases.append(Case(name, holds, figures))
-        yield ""
-        yield from verdict(LARGER, cases)
+    if reason := _cannot_run():
+        yield f"Not measured: {reason}."
+        return
+    yield from prose(
+        f"The same text at C = 1 with caches of {SHARES[-1]:.3g} to {SHARES[0]:g} of the decoded rows, as much memory "
+        f"as there is, until the same gap; {LIMIT:g} s at most, or {TIMES:g} times the seconds of the fastest cache "
+        "with which the contender ended (>)."
+    )
+    with generated_text() as (dataset, _):
+        found = {name: _by_share(dataset, name) for name in (OURS, PRINTED)}
+    everybody = [each for runs in found.values() for each in runs.values()]
+    best = optimum(everybody)
+    yield from prose(f"D* is below the optimum by at most {doubt(everybody):.0e}.")
+    yield from header(
+        "contender", "cache", *(f"s to {level:g}" for level in LEVELS), "passes", "seconds", "off in the end", words=2
+    )
+    for name, runs in found.items():
+        for share, one in runs.items():
+            yield row(name, f"{share:.3g}", *_levels(one, best), *_end(one, best))
+    yield ""
+    yield from verdict(LARGER, [_grows(name, runs, best) for name, runs in found.items()])
 
 
-def _generated(directory: Path) -> tuple[Path, float]:
-    text = directory / "text.svm"
-    generate(text, size_bytes=size_limit())
-    seconds = commands.ingest_command(text, directory / "dataset").seconds
-    text.unlink()
-    return directory / "dataset", seconds
+def _by_share(dataset: Path, name: str) -> dict[float, Run]:
+    found: dict[float, Run] = {}
+    for share in SHARES:
+        found[share] = run(dataset, name, 1.0, share, patience(seconds_of_ended(found.values())))
+    return found
 
 
-def _run(dataset: Path, manifest: Manifest, C: float, speed: int | None, name: str, share: float = CACHE) -> Passes:
-    """Figures of each pass of a job."""
-    fields = {
-        "C": C, "cache_bytes": int(share * manifest.decoded_bytes) + (64 << 20) * (share == 1.0), "tolerance": None,
-        "relative_gap": RELATIVE_GAP, "max_seconds": LIMIT, "max_passes": 10**6, **CONTENDERS[name],
-    }  # fmt: skip
-    return kept("streamsvm-clock", (C, speed, name, share), lambda: _job(dataset, speed, fields))
+def _grows(name: str, runs: dict[float, Run], best: float) -> Case:
+    ends = [one.seconds_to(best, NEAR) for one in runs.values()]
+    known = [float("inf") if each is None else each for each in ends]
+    holds = all(more <= NOISE * less for place, more in enumerate(known) for less in known[place:])
+    figures = f"seconds to {NEAR:g} from the largest: {', '.join(cell(each) for each in ends)}"
+    return Case(name, None if known[0] == float("inf") else holds, figures)
 
 
-def _job(dataset: Path, speed: int | None, fields: dict[str, object]) -> Passes:
-    if speed is None:
-        passes = jobs.train(dataset, **fields).passes
-    else:
-        blocks = sorted((dataset / "blocks").iterdir())
-        with jobs.scratch() as directory, Throttle(dataset, speed * 10**6) as throttle:
-            forget_pages(blocks)
-            words = [throttle.path, dataset, directory / "run", directory, json.dumps({"dataset": "bench", **fields})]
-            command = [sys.executable, "-m", "tests.end_to_end.cgroup", *map(str, words)]
-            subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
-            passes = read_history(directory / "history.ndjson")
-    names = ("elapsed_seconds", "primal_bound", "dual_objective", "reader_wait_seconds", "trainer_wait_seconds")
-    return [{name: each[name] for name in names} for each in passes]
+def _levels(one: Run, best: float) -> list[str]:
+    return [cell(one.seconds_to(best, level)) for level in LEVELS]
 
 
-def optimum(runs: Sequence[Passes]) -> float:
-    """The best dual objective of all: no P is below it."""
-    return max(each["dual_objective"] for passes in runs for each in passes)
+def _end(one: Run, best: float) -> tuple[int, str, str]:
+    """Passes, seconds, and how far off after the last of them."""
+    sign = "" if one.converged else "> "
+    return len(one.passes), sign + cell(one.seconds), f"{off(one.passes[-1], best):.1e}" if one.passes else "-"
 
 
-def doubt(runs: Sequence[Passes]) -> float:
-    """Share by which the optimum may be above the best dual objective of all, as far as a certificate has told."""
-    bounds = [each["primal_bound"] for passes in runs for each in passes if each["primal_bound"] is not None]
-    return min(bounds, default=float("inf")) / optimum(runs) - 1
-
-
-def off(one: dict[str, Any], best: float) -> float:
-    """(D* - D) / D* after a pass."""
-    return max(1 - one["dual_objective"] / best, 1e-9)
-
-
-def seconds_to(passes: Passes, best: float, level: float) -> float | None:
-    """Seconds at the end of the first pass within the level."""
-    return next((each["elapsed_seconds"] for each in passes if off(each, best) <= level), None)
-
-
-def _table(found: dict[tuple[float, int | None], dict[str, Passes]]) -> Iterator[str]:
+def _table(found: dict[Problem, Runs]) -> Iterator[str]:
     yield from header(
         "C", "MB/s", "contender", "first pass, s", *(f"s to {level:g}" for level in LEVELS), "passes", "seconds",
         "off in the end", "doubt", "reader waits", "trainer waits", words=3,
     )  # fmt: skip
     for (C, speed), runs in found.items():
-        best = optimum(list(runs.values()))
-        for name, passes in runs.items():
-            last = passes[-1]
-            waits = [f"{last[f'{side}_wait_seconds'] / last['elapsed_seconds']:.0%}" for side in ("reader", "trainer")]
-            yield row(
-                f"{C:g}", speed or "free", name, cell(passes[0]["elapsed_seconds"]),
-                *(cell(seconds_to(passes, best, level)) for level in LEVELS), len(passes),
-                cell(last["elapsed_seconds"]), f"{off(last, best):.1e}", f"{doubt(list(runs.values())):.0e}", *waits,
-            )  # fmt: skip
+        best, unknown = optimum(runs.values()), f"{doubt(runs.values()):.0e}"
+        for name, one in runs.items():
+            waits = [f"{one.waits(side):.0%}" for side in ("reader", "trainer")]
+            figures = cell(one.first), *_levels(one, best), *_end(one, best), unknown, *waits
+            yield row(f"{C:g}", speed or "free", name, *figures)
     yield ""
 
 
-def _where(key: tuple[float, int | None]) -> str:
+def _where(key: Problem) -> str:
     return f"C = {key[0]:g}, {f'{key[1]} MB/s' if key[1] else 'free disk'}"
 
 
-def _ahead(key: tuple[float, int | None], runs: dict[str, Passes], name: str) -> Case:
-    best = optimum(list(runs.values()))
+def _ahead(key: Problem, runs: Runs, name: str) -> Case:
+    """Passes of others count until they are as near as ours are when they end, or as is known of the optimum."""
+    best, least = optimum(runs.values()), max(RELATIVE_GAP, doubt(runs.values()))
     behind = total = 0
     for other in (SBM, BM):
-        for each in runs[other]:
-            so_far = [off(ours, best) for ours in runs[name] if ours["elapsed_seconds"] <= each["elapsed_seconds"]]
-            total += 1
-            behind += min(so_far, default=float("inf")) > off(each, best)
-    return Case(_where(key), behind == 0, f"behind at {behind} of {total} passes")
+        for each in runs[other].passes:
+            if off(each, best) > least:
+                so_far = [off(ours, best) for ours in runs[name].passes if _is_before(ours, each)]
+                total += 1
+                behind += min(so_far, default=float("inf")) > off(each, best)
+    return Case(_where(key), behind == 0 if total else None, f"behind at {behind} of {total} passes")
 
 
-def _sooner(key: tuple[float, int | None], runs: dict[str, Passes], name: str) -> Case:
-    ours = seconds_to(runs[name], optimum(list(runs.values())), NEAR)
-    first = runs[BM][0]["elapsed_seconds"]
-    return Case(_where(key), ours is not None and ours <= first, f"{cell(ours)} s, BM's first pass {cell(first)} s")
+def _is_before(one: dict, other: dict) -> bool:
+    return one["elapsed_seconds"] <= other["elapsed_seconds"]
 
 
-def _few_passes(key: tuple[float, int | None], runs: dict[str, Passes], name: str) -> Case:
-    best = optimum(list(runs.values()))
-    second = off(runs[name][:2][-1], best)
+def _sooner(key: Problem, runs: Runs, name: str) -> Case:
+    ours, first = runs[name].seconds_to(optimum(runs.values()), NEAR), runs[BM].first
+    is_known = doubt(runs.values()) <= NEAR and (ours is not None or first is not None)
+    holds = ours is not None and (first is None or ours <= first)
+    return Case(_where(key), holds if is_known else None, f"{cell(ours)} s, BM's first pass {cell(first)} s")
+
+
+def _few_passes(key: Problem, runs: Runs, name: str) -> Case:
+    passes = runs[name].passes[:2]
+    if not passes or doubt(runs.values()) > NEAR:
+        return Case(_where(key), None, f"{len(passes)} passes")
+    second = off(passes[-1], optimum(runs.values()))
     return Case(_where(key), second <= NEAR, f"{second:.1e} off after the second pass")
 
 
-def _figure(found: dict[tuple[float, int | None], dict[str, Passes]]) -> str:
-    figure = Figure(figsize=(2.6 * len(found), 3.2), layout="constrained", dpi=130)
-    panels = figure.subplots(1, len(found), squeeze=False)[0]
-    for (key, runs), axes in zip(found.items(), panels, strict=True):
-        best = optimum(list(runs.values()))
-        for style, (name, passes) in zip(STYLES, runs.items(), strict=False):
-            seconds = [each["elapsed_seconds"] for each in passes]
-            axes.plot(seconds, [off(each, best) for each in passes], label=name, markersize=3, markevery=0.1, **style)  # type: ignore[arg-type]
+def _figure(found: dict[Problem, Runs]) -> str:
+    columns = -(-len(found) // 2)
+    figure = Figure(figsize=(2.6 * columns, 6.0), layout="constrained", dpi=130)
+    panels = figure.subplots(2, columns, squeeze=False).ravel()
+    for (key, runs), axes in zip(found.items(), panels, strict=False):
+        best = optimum(runs.values())
+        for style, (name, one) in zip(STYLES, runs.items(), strict=False):
+            seconds = [each["elapsed_seconds"] for each in one.passes]
+            axes.plot(
+                seconds, [off(each, best) for each in one.passes], label=name, markersize=3, markevery=0.1, **style
+            )  # type: ignore[arg-type]
         axes.set(xscale="log", yscale="log", xlabel="seconds by the clock", ylabel="(D* - D) / D*")
         axes.set_title(_where(key), fontsize=9)
         axes.tick_params(labelsize=7, which="both")

@@ -1,0 +1,145 @@
+"""Jobs of StreamSVM and of block minimization by the clock, in little memory and on disks of any speed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from streamsvm.service.jobs.progress.progress import read_history
+from streamsvm.storage.blocks.manifest import Manifest, read_manifest
+from tests.bench import commands, jobs
+from tests.bench.generate import generate
+from tests.bench.papers.runs import LIMIT, kept
+from tests.bench.prepared import size_limit
+from tests.bench.throttle import Throttle, forget_pages
+from tests.contracts.problems import random_problem
+from tests.end_to_end.cgroup import MemoryGroup
+
+RELATIVE_GAP = 1e-4
+MEMORY = 512 << 20  # of a job whose cache is a small part: the page cache has no room for the rows it writes to disk
+PRINTED, OURS, ON_DISK = "StreamSVM as printed", "streamsvm, two loops", "streamsvm, rows on disk"
+SBM, BM = "SBM, distance", "BM, L-D"
+# What is likely to end first comes first: others are given up by its seconds.
+CONTENDERS: dict[str, dict[str, object]] = {
+    ON_DISK: {"solver": "streamsvm", "spill": True},
+    OURS: {"solver": "streamsvm", "spill": False},
+    PRINTED: {"solver": "streamsvm_paper"},
+    SBM: {"solver": "sbm", "select": "distance"},
+    BM: {"solver": "bm", "inner_rounds": None},
+}
+_WORDS = ("elapsed_seconds", "dual_objective", "reader_wait_seconds", "trainer_wait_seconds")
+_UNLIMITED = 1 << 50
+
+
+@dataclass(frozen=True)
+class Run:
+    """A job that has run.
+
+    passes     figures of each pass that it finished, maybe none
+    converged  whether it ended by its rule, a relative gap of RELATIVE_GAP
+    primal     P(w) of its certificate; dual: D(alpha)
+    """
+
+    passes: list[dict[str, Any]]
+    converged: bool
+    primal: float
+    dual: float
+
+    @property
+    def seconds(self) -> float:
+        """At the end of its last pass."""
+        return self.passes[-1]["elapsed_seconds"] if self.passes else LIMIT
+
+    @property
+    def first(self) -> float | None:
+        """Seconds of its first pass; None: it was given up before that ended."""
+        return self.passes[0]["elapsed_seconds"] if self.passes else None
+
+    def seconds_to(self, best: float, level: float) -> float | None:
+        """Seconds at the end of the first pass within the level of the optimum."""
+        return next((each["elapsed_seconds"] for each in self.passes if off(each, best) <= level), None)
+
+    def waits(self, side: str) -> float:
+        """Share of the time that the reader or the trainer waited."""
+        return self.passes[-1][f"{side}_wait_seconds"] / self.seconds if self.passes else 0.0
+
+
+def off(one: dict[str, Any], best: float) -> float:
+    """(D* - D) / D* after a pass."""
+    return max(1 - one["dual_objective"] / best, 1e-9)
+
+
+def optimum(runs: Iterable[Run]) -> float:
+    """The best dual objective of all: no P is below it."""
+    return max(dual for run in runs for dual in (run.dual, *(each["dual_objective"] for each in run.passes)))
+
+
+def doubt(runs: Iterable[Run]) -> float:
+    """Share by which the optimum may be above the best dual objective of all."""
+    runs = list(runs)
+    return min(run.primal for run in runs) / optimum(runs) - 1
+
+
+def seconds_of_ended(runs: Iterable[Run]) -> list[float]:
+    """Seconds of those that ended by their rule."""
+    return [run.seconds for run in runs if run.converged]
+
+
+@contextmanager
+def generated_text() -> Iterator[tuple[Path, float]]:
+    """A dataset of generated text of SIZE, and the seconds that reading it in took; all kernels are there."""
+    with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
+        small = jobs.ingested(Path(directory) / "small", *random_problem())
+        for way in CONTENDERS.values():
+            jobs.train(small, max_passes=3, **way)
+        text, dataset = Path(directory) / "text.svm", Path(directory) / "dataset"
+        generate(text, size_bytes=size_limit())
+        seconds = commands.ingest_command(text, dataset).seconds
+        text.unlink()
+        yield dataset, seconds
+
+
+def run(
+    dataset: Path, name: str, C: float, share: float, most_seconds: float, speed: int | None = None,
+    memory: int = _UNLIMITED,
+) -> Run:  # fmt: skip
+    """A job of a contender whose cache is a share of the decoded rows, on a disk of so many MB/s (None: as it is).
+
+    memory  bytes that its processes, their files in memory and the page cache may take together
+    """
+    fields = {
+        "C": C, "cache_bytes": _cache_bytes(read_manifest(dataset), share), "tolerance": None,
+        "relative_gap": RELATIVE_GAP, "max_seconds": most_seconds, "max_passes": 10**6, **CONTENDERS[name],
+    }  # fmt: skip
+    key = C, speed, name, share
+    return Run(**kept("streamsvm-clock", key, lambda: asdict(_job(dataset, speed, memory, fields))))
+
+
+def _cache_bytes(manifest: Manifest, share: float) -> int:
+    return int(share * manifest.decoded_bytes) + (64 << 20) * (share == 1.0)
+
+
+def _job(dataset: Path, speed: int | None, memory: int, fields: dict[str, object]) -> Run:
+    with ExitStack() as stack:
+        directory = stack.enter_context(jobs.scratch())
+        throttle = stack.enter_context(Throttle(dataset, speed and speed * 10**6))
+        group = MemoryGroup("clock", memory)
+        stack.callback(group.remove)
+        forget_pages(sorted((dataset / "blocks").iterdir()))
+        groups, spec = f"{throttle.path}:{group.path}", json.dumps({"dataset": "bench", **fields})
+        words = [groups, str(dataset), str(directory / "run"), str(directory), spec]
+        command = [sys.executable, "-m", "tests.end_to_end.cgroup", *words]
+        result = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+        passes = read_history(directory / "history.ndjson")
+    certificate = result["certificate"]
+    return Run(
+        [{word: each[word] for word in _WORDS} for each in passes], result["converged"],
+        certificate["primal_objective"], certificate["dual_objective"],
+    )  # fmt: skip
