@@ -1,4 +1,4 @@
-"""An object store on this machine: moto's server as a process, and a proxy before it that breaks connections."""
+"""An object store on this machine: moto's server as a process; a proxy before it breaks connections or withholds bytes."""
 
 import http.client
 import os
@@ -6,8 +6,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -107,6 +107,42 @@ def use(monkeypatch: Any, variables: dict[str, str]) -> None:
 @contextmanager
 def breaking(s3: S3, after_bytes: int, times: int) -> Iterator[list[str]]:
     """The address of the store, and ranges asked for: so many answers to a range end after so many bytes of it."""
+    seen: list[str] = []
+
+    def cut(_: str, wanted: str | None, data: bytes) -> bytes:
+        if not wanted:
+            return data
+        seen.append(wanted)
+        return data[:after_bytes] if len(seen) <= times + 1 else data
+
+    with _before(s3, cut) as address:
+        seen.append(address)
+        yield seen
+
+
+@contextmanager
+def holding(s3: S3, path: str) -> Iterator[str]:
+    """The address of the store: bytes of one object come when the context ends, not sooner."""
+    released = threading.Event()
+
+    def hold(asked: str, _: str | None, data: bytes) -> bytes:
+        if asked.endswith(path):
+            released.wait()
+        return data
+
+    with _before(s3, hold) as address:
+        try:
+            yield address
+        finally:
+            released.set()
+
+
+@contextmanager
+def _before(s3: S3, change: Callable[[str, str | None, bytes], bytes]) -> Iterator[str]:
+    """The address of a server that hands requests on; change(path, range, data) is what GET answers with.
+
+    If that is less than the data, the connection ends after it.
+    """
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -116,21 +152,18 @@ def breaking(s3: S3, after_bytes: int, times: int) -> Iterator[list[str]]:
             away.request(self.command, self.path, headers=dict(self.headers))
             answer = away.getresponse()
             data = answer.read()
+            away.close()
             self.send_response(answer.status)
             for name, value in answer.getheaders():
                 if name.lower() not in ("transfer-encoding", "connection", "date", "server"):
                     self.send_header(name, value)
             self.end_headers()
-            wanted = self.headers.get("Range")
-            if self.command == "GET" and wanted:
-                seen.append(wanted)
-                if len(seen) <= times + 1:
-                    self.wfile.write(data[:after_bytes])
-                    self.close_connection = True
-                    return
-            if self.command != "HEAD":
-                self.wfile.write(data)
-            away.close()
+            if self.command == "HEAD":
+                return
+            changed = change(self.path, self.headers.get("Range"), data)
+            self.close_connection = len(changed) < len(data)
+            with suppress(ConnectionError):
+                self.wfile.write(changed)
 
         do_GET = do_HEAD = _forward  # noqa: N815
 
@@ -138,11 +171,10 @@ def breaking(s3: S3, after_bytes: int, times: int) -> Iterator[list[str]]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    seen = [f"http://127.0.0.1:{server.server_port}"]
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield seen
+        yield f"http://127.0.0.1:{server.server_port}"
     finally:
         server.shutdown()
         thread.join()
