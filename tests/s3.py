@@ -1,4 +1,4 @@
-"""An object store on this machine: moto's server as a process; a proxy before it breaks connections or withholds bytes."""
+"""An object store on this machine: moto's server as a process; a proxy before it cuts answers or holds them back."""
 
 import http.client
 import os
