@@ -16,7 +16,7 @@ from tests.bench.papers.resident import Ended
 from tests.bench.papers.streamsvm_clock import NEAR, _ahead, _few_passes, _sooner
 from tests.bench.papers.streamsvm_jobs import BM, SBM, Run, doubt
 from tests.bench.papers.streamsvm_runs import lags
-from tests.bench.papers.trace import Optimum, Point, after, optimum_of, trace, updates_to
+from tests.bench.papers.trace import Optimum, Point, after, optimum_of, reference, trace, updates_to
 from tests.bench.papers.verdict import Case, verdict, word
 from tests.contracts.problems import random_problem
 from tests.reference.dcd import dcd
@@ -51,6 +51,14 @@ def test_the_best_objective_is_the_optimum_and_the_best_dual_the_doubt_about_it(
 
 def test_levels_are_counted_in_updates():
     assert updates_to(points((1, 1e-1), (3, 1e-5)), OPTIMUM, 1e-3) == pytest.approx(2.0)
+    assert updates_to(points((1, 1e-1), (3, 1e-5)), Optimum(100.0, 1e-2), 1e-3) is None
+
+
+def test_a_reference_is_certified_though_C_is_large(tmp_path):
+    X, y = random_problem(400, 20, 5)
+    data = Data("small", jobs.ingested(tmp_path / "data", X, y), X, y, None)
+    primal, dual = reference(data, 1e4, 60.0)
+    assert 0.0 <= 1 - dual / primal <= 1e-6
 
 
 def test_a_design_is_judged_where_the_shorter_of_two_runs_ended():

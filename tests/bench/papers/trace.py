@@ -119,15 +119,21 @@ def warm_up(directory: Path, ways: Iterable[dict[str, object]]) -> None:
 
 
 def reference(data: Data, C: float, seconds: float) -> tuple[float, float]:
-    """(P, D) near the optimum: known, by an interior point method, or by so many seconds of descent in memory."""
+    """(P, D) near the optimum: known, by an interior point method, or by a job of the default solver, in memory.
+
+    seconds  that the job may take; where features are not too many it takes Newton steps, so large C are certified, too
+    """
     known = data.known_as, C
     if known in OPTIMA:
         return OPTIMA[known], OPTIMA[known] * (1 - GAPS[known])
     if data.X.shape[1] <= FEW_FEATURES:
         found = interior_point(data.X, data.y, C, _EXACT / 10)
         return found.primal, found.primal * (1 - found.gap)
-    points = trace(data, C, data.whole, passes=10_000, seconds=seconds, gap=_EXACT, solver="dcd")
-    return min(point.primal for point in points), max(point.dual for point in points)
+    done = jobs.train(
+        data.dataset, C=C, cache_bytes=data.whole, tolerance=None, relative_gap=_EXACT, max_passes=10**6,
+        max_seconds=seconds,
+    )  # fmt: skip
+    return done.certificate["primal_objective"], done.certificate["dual_objective"]
 
 
 def optimum_of(reference_point: tuple[float, float], traces: Iterable[Sequence[Point]]) -> Optimum:
@@ -144,7 +150,7 @@ def after(points: Sequence[Point], passes: int) -> Point:
 
 
 def updates_to(points: Iterable[Point], optimum: Optimum, level: float) -> float | None:
-    """Updates a row after which the relative difference first was `level`; None if it never was."""
+    """Updates a row after which the relative difference first was `level`; None if it never was, or nobody knows."""
     return _to(((p.updates, p.primal) for p in points), optimum, level)
 
 
@@ -154,5 +160,7 @@ def seconds_to(points: Iterable[Point], optimum: Optimum, level: float) -> float
 
 
 def _to(pairs: Iterable[tuple[float, float]], optimum: Optimum, level: float) -> float | None:
+    if optimum.doubt > level:
+        return None
     found = curve.spent_to((curve.Point(Spent(cost), primal, "") for cost, primal in pairs), optimum.value, level)
     return found.seconds if found else None
