@@ -5,6 +5,7 @@ from typing import Any
 EXCERPT = 40
 
 HINTS = {
+    "bad_arrow": "write the file again, close its writer, and compare checksums after the transfer",
     "bad_batch": "write shape, y, indptr, indices, data and weight of each batch with numpy.save, in this order",
     "bad_byte": "the text must be ASCII; lines end with LF or CRLF",
     "bad_delimiter": "set delimiter to a character, or to tab, comma, semicolon, pipe or space",
@@ -13,10 +14,12 @@ HINTS = {
     "bad_ngram_range": "write two numbers, such as 1,2: the least and the most words of an n-gram",
     "bad_npz": "write data, indices, indptr, shape and y with numpy.savez, as the README shows",
     "bad_number": "write plain decimal numbers, such as -1.5 or 2e-3",
+    "bad_orc": "write the file again, and compare checksums after the transfer",
     "bad_pair": "after the label come index:value pairs, without blanks around the colon",
     "bad_parquet": "write the file again, and compare checksums after the transfer",
     "bad_quote": "quote whole fields, on one line, and write a quote inside them twice",
     "bad_weight": "begin rows with label:weight, a weight that is finite and not below 0",
+    "batch_too_large": "write batches of some 100,000 rows, or without compression",
     "categorical_missing": "set categorical to names or numbers of columns between commas, or to all",
     "columns_differ": "give all tables of a dataset the same columns, in any order, or leave others out: drop_columns",
     "columns_missing": "set columns to names or numbers of columns between commas",
@@ -40,7 +43,7 @@ HINTS = {
     "index_zero": "indices start at 0 in this file: set index_base=0",
     "input_mismatch": "add rows of the dataset's kind, or make a dataset of their own",
     "keep_missing": "name columns of the input in keep; 1 is the first column, -1 the last",
-    "keep_no_columns": "keep columns of CSV, TSV or Parquet; other formats have no columns with names",
+    "keep_no_columns": "keep columns of tables; other formats have no columns with names",
     "keep_type": "give a column that is kept one type in all files",
     "label_column_missing": "set label_column to a name, or a number: 1 is the first column, -1 the last",
     "label_missing": "begin a document's line with its label and a tab; a FASTA header has its label as in the README",
@@ -90,7 +93,8 @@ HINTS = {
     "too_many_labels": "set label_column to the column with the classes; for numbers, label_type=number",
     "trailing_data": "remove what stands behind the compressed data",
     "unknown_option": "the README lists the options of an input",
-    "unknown_format": "send LIBSVM text, CSV, Parquet, npz or FASTA, plain or compressed with gzip, bzip2, xz or zstd",
+    "unknown_format": "send LIBSVM text, CSV, JSON lines, Parquet, Arrow, ORC, npz or FASTA, plain or compressed with "
+    "gzip, bzip2, xz or zstd",
     "no_weight": "give at least one row a weight above 0",
     "weight_column_missing": "set weight_column to a name, or a number: 1 is the first column, -1 the last",
     "value_not_finite": "leave out missing values, or replace them by a number",
@@ -149,6 +153,11 @@ class InputError(Exception):
     def of(cls, problem: dict[str, Any]) -> "InputError":
         """The error that another process has written as a JSON object."""
         return cls(problem["code"], problem["detail"], hint=problem["hint"], **problem["at"])
+
+
+def without_pyarrow(format_: str) -> InputError:
+    """The error for a format of tables that cannot be read because pyarrow is not installed."""
+    return InputError("not_installed", f"reading {format_.title()} needs pyarrow")
 
 
 def excerpt(data: bytes | bytearray) -> str:

@@ -12,7 +12,10 @@ from streamsvm.reader.errors import InputError
 from streamsvm.storage.options import Option, default_words, option, options_of, plain, without_null
 
 # The keys of parsers.READERS, which is slow to import.
-FORMATS = ("libsvm", "csv", "tsv", "parquet", "npz", "batches", "fasta", "dna", "text")
+FORMATS = ("libsvm", "csv", "tsv", "parquet", "arrow", "orc", "npz", "batches", "fasta", "dna", "text")
+# Tables in files that are not read from front to back, by pyarrow.
+STORED_TABLES = ("parquet", "arrow", "orc")
+OF_FRAMES = "frames"  # a program on this machine writes it: streams of Arrow
 OTHER_NAMES = {"dna": "fasta"}
 IndexBase = Literal["auto", 0, 1]
 LabelType = Literal["auto", "number", "string"]
@@ -50,33 +53,33 @@ class InputOptions:
         "null: as many as come", label="Features", ge=1,
     )  # fmt: skip
     label_column: str | None = option(
-        None, "of CSV and Parquet: the column with the labels, by name or number: 1 is the first, -1 the last; else "
+        None, "of tables: the column with the labels, by name or number: 1 is the first, -1 the last; else "
         "`label`, `y`, `target` or `class`, or the first if names are numbers or there are none; null: found out",
         **_COLUMN,
     )  # fmt: skip
     label_type: LabelType = option(
-        "auto", "of CSV and Parquet: `number` or `string`; auto: as the first label is", label="Labels are"
+        "auto", "of tables: `number` or `string`; auto: as the first label is", label="Labels are"
     )
     weight_column: str | None = option(
-        None, "of CSV and Parquet: the column with the weights of rows, by name or number; null: none", **_COLUMN
+        None, "of tables: the column with the weights of rows, by name or number; null: none", **_COLUMN
     )
     group_column: str | None = option(
-        None, "of CSV and Parquet: the column with the groups of rows, by name or number; null: none", **_COLUMN
+        None, "of tables: the column with the groups of rows, by name or number; null: none", **_COLUMN
     )
     string_column: str | None = option(
-        None, "of CSV and Parquet: the column with strings of bases, by name or number; other columns are passed over; "
+        None, "of tables: the column with strings of bases, by name or number; other columns are passed over; "
         "null: none", label="Column of strings of bases", **_COLUMN,
     )  # fmt: skip
     columns: str | None = option(
-        None, "of CSV and Parquet: columns that make features, by name or number, between commas; null: all others",
+        None, "of tables: columns that make features, by name or number, between commas; null: all others",
         label="Columns that make features", **_COLUMNS,
     )  # fmt: skip
     drop_columns: str | None = option(
-        None, "of CSV and Parquet: columns that make no features, by name or number, between commas; null: none",
+        None, "of tables: columns that make no features, by name or number, between commas; null: none",
         label="Columns left out", **_COLUMNS,
     )  # fmt: skip
     categorical: str | None = option(
-        None, "of CSV and Parquet: columns that hold categories, by name or number, between commas; `all`: all that "
+        None, "of tables: columns that hold categories, by name or number, between commas; `all`: all that "
         "are not numbers; null: none", label="Columns of categories (or all)", **_COLUMNS,
     )  # fmt: skip
     categories: Literal["dictionary", "hashed"] = option(
@@ -84,7 +87,7 @@ class InputOptions:
         "2^20 if not given", label="Categories are",
     )  # fmt: skip
     missing: Literal["error", "zero", "indicator"] = option(
-        "error", "a missing number of CSV and Parquet: is refused (`error`); is 0 (`zero`); is 0, and 1 in an "
+        "error", "a missing number of tables: is refused (`error`); is 0 (`zero`); is 0, and 1 in an "
         "indicator feature (`indicator`)", label="Missing values are",
     )  # fmt: skip
     delimiter: str | None = option(
@@ -117,7 +120,7 @@ class InputOptions:
         label="Shuffle rows", read=yes_or_no,
     )  # fmt: skip
     text_column: str | None = option(
-        None, "of CSV and Parquet: the column with documents, by name or number; it alone makes features; null: none",
+        None, "of tables: the column with documents, by name or number; it alone makes features; null: none",
         label="Column of documents", **_COLUMN,
     )  # fmt: skip
     analyzer: Literal["word", "char", "char_wb"] | None = option(
@@ -172,7 +175,7 @@ def options_from(given: Mapping[str, Any] | None) -> InputOptions:
             raise InputError("unknown_option", f"an input has no option {name!r}", hint=_did_you_mean(near) or None)
         known = OPTIONS[name]
         read[name] = known.read(str(value)) if known.read and isinstance(value, str | bool) else value
-        of_programs = ("arrow",) if name == "format" else ()
+        of_programs = (OF_FRAMES,) if name == "format" else ()
         if known.choices and read[name] not in (*known.choices, *of_programs, known.default):
             near = get_close_matches(str(value), map(str, known.choices), 1)
             choices = ", ".join(map(repr, known.choices))

@@ -153,7 +153,7 @@ class StreamSVC(Classification):
         X : array, sparse matrix, data frame, path, list of paths, pyarrow dataset or iterator
             Rows; a file in any of the service's formats; or chunks, (X, y) or (X, y, sample_weight) each.
         y : array of shape (n_rows,), or the name or number of a column
-            Labels, numbers or strings; of CSV and Parquet files, and of a pyarrow dataset, the column they are in.
+            Labels, numbers or strings; of tables in files, and of a pyarrow dataset, the column they are in.
         sample_weight : array of shape (n_rows,), or the name or number of a column, default=None
             Factors of C; 0 leaves a row out.
 

@@ -53,7 +53,7 @@ class PathPredictions:
         destination : path or URL, default None
             A name that ends in .csv, .ndjson or .parquet. The file is written whole, or not at all. None: an iterator
             over the predictions is returned, arrays (n_rows_of_a_batch,) as `predict` makes them.
-        keep : names or numbers of columns of CSV, TSV or Parquet
+        keep : names or numbers of columns of tables
             They are written before the predictions.
         outputs : list of "label", "decision_value", "probability", default None
             What is written; None: all that the model has. Regression has "value" alone.

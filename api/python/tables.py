@@ -12,7 +12,7 @@ from streamsvm.arrow_frames import opened
 from streamsvm.frames import column_names
 from streamsvm.labels import Labels
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.options import InputOptions, options_from
+from streamsvm.reader.options import OF_FRAMES, InputOptions, options_from
 from streamsvm.reader.parsers.tables.arrow_types import is_number, plain_values
 from streamsvm.reader.parsers.tables.columns import Heading
 from streamsvm.sources import is_column
@@ -102,7 +102,7 @@ def _options(
     # Counted from the end, a column is not taken for another one whose name is a number.
     columns = {option: str(place - n_columns) for option, place in places.items()}
     columns |= {option: str(number - len(beside)) for number, option in enumerate(beside)}
-    return replace(options, format="arrow", **columns, **({} if named else {"header": "no"}))  # type: ignore[arg-type]
+    return replace(options, format=OF_FRAMES, **columns, **({} if named else {"header": "no"}))  # type: ignore[arg-type]
 
 
 def _completed(

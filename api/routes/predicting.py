@@ -18,7 +18,7 @@ from streamsvm.api.requests.body import head_of, parse_object, stream, too_large
 from streamsvm.api.requests.leaving import Turn, in_thread, turn
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
-from streamsvm.reader.options import IndexBase, InputOptions
+from streamsvm.reader.options import STORED_TABLES, IndexBase, InputOptions
 from streamsvm.reader.parsers.sniff import with_head
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.loaded import load_predictor, loaded_predictor
@@ -41,9 +41,12 @@ TYPES = {
     "text/plain": "text",
     "text/x-fasta": "fasta",
     "application/vnd.apache.parquet": "parquet",
+    "application/vnd.apache.arrow.file": "arrow",
+    "application/vnd.apache.arrow.stream": "arrow",
+    "application/x-orc": "orc",
     "application/x-npz": "npz",
 }
-STORED = ("parquet", "npz")  # formats that are not read from front to back
+STORED = (*STORED_TABLES, "npz")  # formats that are not read from front to back
 # Types that say nothing: the content does. curl sends the last one unless told otherwise.
 OWN_TYPE = "application/octet-stream"
 _PLAIN = ("", "text/plain", OWN_TYPE, "application/x-www-form-urlencoded")

@@ -18,7 +18,7 @@ from streamsvm.api.routes.predicting import STORED, TYPES, content_type, predict
 from streamsvm.api.shortcuts.loading import PredictionCode
 from streamsvm.reader.ingest.decompress import is_compressed
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.sniff import NPZ, PARQUET
+from streamsvm.reader.parsers.sniff import stored_format
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.loaded import loaded_predictor
 from streamsvm.service.models.predicting.predictor import Predictor
@@ -104,6 +104,6 @@ def _is_short(request: Request) -> bool:
 
 def _is_few(predictor: Predictor, body: bytes) -> bool:
     """Tell whether the body is text, not compressed, and has few rows with few decision values."""
-    is_text = not is_compressed(body) and not body.startswith((NPZ, PARQUET))
+    is_text = not is_compressed(body) and stored_format(body) is None
     rows = 1 + max(map(body.count, _ROW_ENDS))
     return is_text and rows <= _MOST_ROWS and rows * (predictor.n_values or 1) <= _MOST_VALUES

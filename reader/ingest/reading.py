@@ -14,7 +14,7 @@ from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.ingest.row_lengths import RowLengths
 from streamsvm.reader.ingest.several_files import SeveralFiles
 from streamsvm.reader.limits import Limits
-from streamsvm.reader.options import OTHER_NAMES, InputOptions
+from streamsvm.reader.options import OTHER_NAMES, STORED_TABLES, InputOptions
 from streamsvm.reader.parsers import READERS, Parser, open_parser
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
@@ -29,7 +29,7 @@ from streamsvm.storage.rows.csr import VALUE, Array, Rows, squared_norms
 
 MOST_LABELS = 10_000
 _MANY_LABELS = 100
-_OF_FILES = {"npz", "parquet", "csv", "tsv"}  # files that cannot be joined as bytes: each has a parser of its own
+_OF_FILES = {"npz", *STORED_TABLES, "csv", "tsv"}  # files that cannot be joined as bytes: each has a parser of its own
 
 
 class Reading:

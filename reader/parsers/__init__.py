@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from streamsvm.reader.errors import InputError
+from streamsvm.reader.errors import InputError, without_pyarrow
 from streamsvm.reader.limits import Limits
-from streamsvm.reader.options import InputOptions
+from streamsvm.reader.options import OF_FRAMES, STORED_TABLES, InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from streamsvm.reader.parsers.matrices.batches import BatchesParser
@@ -76,20 +76,21 @@ def _csv(options: InputOptions, limits: Limits, names: LabelNames, threads: int,
     return CsvParser(options, limits, names)
 
 
-def _parquet(options: InputOptions, limits: Limits, names: LabelNames, threads: int, scratch: Path) -> Parser:
+def _stored_table(options: InputOptions, limits: Limits, names: LabelNames, threads: int, scratch: Path) -> Parser:
+    format_ = options.format
     # pyarrow is an extra, and slow to import.
     try:
-        from streamsvm.reader.parsers.tables.parquet import ParquetParser  # noqa: PLC0415
-        from streamsvm.reader.parsers.text.parquet import TextParquetParser  # noqa: PLC0415
+        from streamsvm.reader.parsers.tables.stored import StoredTableParser, reads  # noqa: PLC0415
+        from streamsvm.reader.parsers.text.tables import TextTablesParser  # noqa: PLC0415
     except ModuleNotFoundError:
-        raise InputError("not_installed", "reading Parquet needs pyarrow") from None
+        raise without_pyarrow(format_) from None
     if options.text_column is not None:
-        return TextParquetParser(options, limits, scratch, names, threads)
+        return TextTablesParser(options, limits, reads(format_, scratch, limits), names, threads)
     _refuse_kind(options)
-    return ParquetParser(options, limits, scratch, names)
+    return StoredTableParser(options, limits, scratch, names, format_)
 
 
-def _arrow(options: InputOptions, limits: Limits, names: LabelNames, _threads: int, _scratch: Path) -> Parser:
+def _arrow_stream(options: InputOptions, limits: Limits, names: LabelNames, _threads: int, _scratch: Path) -> Parser:
     from streamsvm.reader.parsers.tables.arrow import ArrowParser  # noqa: PLC0415
 
     if options.text_column is not None:
@@ -144,7 +145,7 @@ READERS = {
     "libsvm": Reader(_libsvm, frozenset()),
     "csv": Reader(_csv, _TABLE | {"delimiter", "header", "decimal", "encoding"}),
     "tsv": Reader(_csv, _TABLE | {"header", "decimal", "encoding"}),
-    "parquet": Reader(_parquet, _TABLE),
+    **dict.fromkeys(STORED_TABLES, Reader(_stored_table, _TABLE)),
     "npz": Reader(_npz, frozenset()),
     "batches": Reader(_batches, frozenset()),
     "fasta": Reader(_fasta, frozenset({"label_type"})),
@@ -153,7 +154,7 @@ READERS = {
 }
 
 # Programs on this machine write these formats for each other; files and uploads cannot have them.
-OF_PROGRAMS = {"arrow": Reader(_arrow, _TABLE | {"header"})}
+OF_PROGRAMS = {OF_FRAMES: Reader(_arrow_stream, _TABLE | {"header"})}
 
 _OF_SOME = frozenset().union(*(reader.options for reader in READERS.values()))
 

@@ -9,7 +9,9 @@ from streamsvm.reader.errors import InputError
 HEAD_BYTES = 32
 PEEK_BYTES = 64 << 10
 
-NPZ, PARQUET = b"PK\x03\x04", b"PAR1"
+NPZ, PARQUET, FEATHER = b"PK\x03\x04", b"PAR1", b"ARROW1"
+# The first bytes of files that are not read from front to back. Streams of Arrow begin with FF FF FF FF.
+_STORED = ((NPZ, "npz"), (PARQUET, "parquet"), (FEATHER, "arrow"), (b"\xff\xff\xff\xff", "arrow"), (b"ORC", "orc"))
 _PAIR = re.compile(rb"[ \t][^ \t:,;|]*:\S")
 _DELIMITER = re.compile(rb"[,;|\t]")
 # Bytes that no text has. In random bytes every ninth is one, in UTF-16 every second; a few are a fault of their line.
@@ -27,6 +29,9 @@ SIGNATURES = (
     (b"GIF8", "a GIF image"),
     (b"\x7fELF", "a program"),
     (PARQUET, "a Parquet file"),
+    (FEATHER, "an Arrow file"),
+    (b"\xff\xff\xff\xff", "a stream of Arrow"),
+    (b"FEA1", "a Feather file of version 1"),
     (b"\x93NUMPY", "a numpy array"),
     (b"SQLite format 3\x00", "a SQLite database"),
     (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
@@ -61,15 +66,28 @@ def has_pairs(head: bytes) -> bool:
     return any(_PAIR.search(line) and not _DELIMITER.search(line) for line in head[:PEEK_BYTES].split(b"\n"))
 
 
+def stored_format(head: bytes) -> str | None:
+    """The format of an input that begins with `head` and is not read from front to back; None: it is another one."""
+    formats = (name for signature, name in _STORED if head.startswith(signature))
+    format_ = next(formats, None)
+    # A text may begin with these letters.
+    return None if format_ == "orc" and not _n_control(head) else format_
+
+
+def _n_control(head: bytes) -> int:
+    """How many of the first _SAMPLE bytes no text has."""
+    sample = head[:_SAMPLE]
+    return len(sample) - len(sample.translate(None, _CONTROL))
+
+
 def recognise(head: bytes) -> str:
     """The format of an input that begins with `head` (PEEK_BYTES): a key of parsers.READERS."""
-    if head.startswith(NPZ):
-        return "npz"
-    if head.startswith(PARQUET):
-        return "parquet"
-    sample = head[:_SAMPLE]
-    n_control = len(sample) - len(sample.translate(None, _CONTROL))
+    stored = stored_format(head)
+    if stored is not None:
+        return stored
+    n_control, sample = _n_control(head), head[:_SAMPLE]
     if n_control > _MOST_CONTROL and 20 * n_control > len(sample):
+        refuse_foreign(head[:HEAD_BYTES])
         raise InputError("unknown_format", "this is no text: binary data, or UTF-16", byte=0)
     lines = (line.strip(b" \r") for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n"))
     first = next((line for line in lines if line and not line.startswith((b"#", b"<", b"{", b"["))), b"")

@@ -162,6 +162,6 @@ def _short(row: Mapping[str, float]) -> str:
 def what_next(program: Path) -> None:
     """Print the commands to try next."""
     say("\nWhat to do next:")
-    say(f"  {program} train FILE -o my.model    your own LIBSVM text, CSV, Parquet or npz, without a server")
+    say(f"  {program} train FILE -o my.model    your own LIBSVM text, CSV, Parquet, Arrow or npz, without a server")
     say(f"  {program} serve                     the service, with its pages on http://localhost:8000")
     say("  make demo DATA=FILE, README.md")

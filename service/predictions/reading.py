@@ -1,15 +1,17 @@
 """Predicts the rows of a unit, a batch at a time, each with the columns that are kept beside it."""
 
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
-from streamsvm.reader.errors import InputError
+from streamsvm.reader.errors import InputError, without_pyarrow
 from streamsvm.reader.ingest.inputs import FileRange
 from streamsvm.reader.limits import Limits
-from streamsvm.reader.options import InputOptions
+from streamsvm.reader.options import STORED_TABLES, InputOptions
 from streamsvm.reader.parsers import Parser
 from streamsvm.reader.parsers.beside import Beside, Column
 from streamsvm.reader.sources.fetch import LinesOfRange, read_stripes
@@ -64,10 +66,12 @@ def _stripes(unit: Unit) -> list[Stripe]:
 
 def _parsers(unit: Unit, beside: Beside) -> dict[str, ParserMaker]:
     if unit.options.format == "parquet":
-        from streamsvm.service.predictions.parquet_units import read_row_groups  # noqa: PLC0415
+        from streamsvm.service.predictions.table_units import read_row_groups  # noqa: PLC0415
 
         read = partial(read_row_groups, unit.file, unit.start, unit.stop, beside)
         return {"parquet": _with_tables(read, beside, unit.first_row)}
+    if unit.options.format in STORED_TABLES:
+        return {unit.options.format: partial(_stored_table, beside)}
     if unit.options.format in ("csv", "tsv"):
         return {unit.options.format: partial(_table, beside)}
     return FORMATS
@@ -75,6 +79,16 @@ def _parsers(unit: Unit, beside: Beside) -> dict[str, ParserMaker]:
 
 def _with_tables(read: Callable[[Iterable[bytes]], Iterator[Any]], beside: Beside, first_row: int) -> ParserMaker:
     return lambda options, limits, classes: arrow_parser(options, limits, classes, read, beside, first_row)
+
+
+def _stored_table(beside: Beside, options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
+    try:
+        from streamsvm.reader.parsers.tables.stored import reads  # noqa: PLC0415
+        from streamsvm.service.predictions.table_units import keeping  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise without_pyarrow(options.format) from None
+    read = partial(keeping, reads(options.format, Path(tempfile.gettempdir()), limits), beside)
+    return arrow_parser(options, limits, classes, read, beside)
 
 
 def _table(beside: Beside, options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:

@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from streamsvm.reader.errors import InputError
+from streamsvm.reader.errors import InputError, without_pyarrow
 from streamsvm.reader.ingest.decompress import MAGIC_BYTES, decompressed, is_compressed
 from streamsvm.reader.ingest.range_boundaries import first_line
 from streamsvm.reader.limits import Limits
-from streamsvm.reader.options import IndexBase, InputOptions
+from streamsvm.reader.options import STORED_TABLES, IndexBase, InputOptions
 from streamsvm.reader.parsers import Parser
 from streamsvm.reader.parsers.beside import Beside
 from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
@@ -32,7 +32,7 @@ from streamsvm.storage.models.model_file import Label
 UNIT_BYTES = 32 << 20  # of text
 UNIT_ROWS = 1 << 18  # of Parquet, at least, unless a file has fewer
 _LINES = ("libsvm", "csv", "tsv", "text")
-_WITH_COLUMNS = ("csv", "tsv", "parquet")
+_WITH_COLUMNS = ("csv", "tsv", *STORED_TABLES)
 _OPENED_AT_ONCE = 8
 _HEAD_BYTES = 4 << 20  # read of a text to settle how ranges of its lines are read
 _REMARK = re.compile(rb'#|"?sep=', re.IGNORECASE)
@@ -57,11 +57,6 @@ class Unit:
     header: bytes = b""
     first_row: int = 1
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether the unit is a whole file that is read from front to back."""
-        return self.options.format != "parquet" and (self.start, self.stop) == (0, self.file.size)
-
     def described(self) -> list[Any]:
         """The unit as JSON, to see whether it is still the same."""
         return [self.file.url, self.file.size, self.file.version, self.options.format, self.start, self.stop]
@@ -77,12 +72,12 @@ def units_of(
 
 
 def kept_types(files: Sequence[Unit], keep: Sequence[str]) -> list[Any] | None:
-    """Arrow's types of the columns to keep, as the first file has them; None if it is no Parquet: they are texts."""
-    if not files or files[0].options.format != "parquet":
+    """Arrow's types of the columns to keep, as the first file has them; None if it is a text: they are texts."""
+    if not files or files[0].options.format not in STORED_TABLES:
         return None
-    from streamsvm.service.predictions.parquet_units import types_of  # noqa: PLC0415 - needs the extra pyarrow
+    from streamsvm.service.predictions.table_units import types_of  # noqa: PLC0415 - needs the extra pyarrow
 
-    return types_of(files[0].file, keep)
+    return types_of(files[0].file, files[0].options.format, keep)
 
 
 def _units_of_file(
@@ -103,9 +98,9 @@ def _cut(
         raise InputError("keep_no_columns", f"{options.format} has no columns that can be kept")
     if options.format == "parquet":
         try:
-            from streamsvm.service.predictions.parquet_units import row_group_units  # noqa: PLC0415
+            from streamsvm.service.predictions.table_units import row_group_units  # noqa: PLC0415
         except ModuleNotFoundError:
-            raise InputError("not_installed", "reading Parquet needs pyarrow") from None
+            raise without_pyarrow("parquet") from None
         yield from (Unit(file, options, *each) for each in row_group_units(file, UNIT_ROWS, keep))
         return
     settled = options, b""

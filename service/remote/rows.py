@@ -18,10 +18,12 @@ _CHUNK_BYTES = 1 << 20
 _ROWS = 1 << 12  # of a frame or a matrix that are written at a time
 _BY_ENDING = {
     ".csv": "text/csv", ".tsv": "text/tab-separated-values", ".fa": "text/x-fasta", ".fna": "text/x-fasta",
-    ".parquet": "application/vnd.apache.parquet", ".npz": "application/x-npz",
+    ".parquet": "application/vnd.apache.parquet", ".npz": "application/x-npz", ".orc": "application/x-orc",
+    ".arrow": "application/vnd.apache.arrow.file", ".feather": "application/vnd.apache.arrow.file",
+    ".arrows": "application/vnd.apache.arrow.stream",
 }  # fmt: skip
 _BY_CONTENT = "application/octet-stream"
-_OTHERS = {".npy", ".arrow", ".feather", ".xlsx"}
+_OTHERS = {".npy", ".xlsx"}
 
 
 class Body(NamedTuple):

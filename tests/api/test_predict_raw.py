@@ -4,7 +4,7 @@ import io
 
 import pyarrow
 import pytest
-from pyarrow import parquet
+from pyarrow import ipc, parquet
 from scipy import sparse
 
 from streamsvm.service.models.predicting.predictor import Predictor
@@ -54,8 +54,13 @@ def test_tables_with_tabs_and_labels(service):
 
 def test_parquet_and_npz_are_stored_in_the_room_of_answers(service):
     columns = {"size": [2.0, None, 4.0], "proto": ["udp", "tcp", None], "flag": ["S0", "never", "S0"]}
-    file = io.BytesIO()
+    file, arrow = io.BytesIO(), io.BytesIO()
     parquet.write_table(pyarrow.table(columns), file)
+    with ipc.new_stream(arrow, pyarrow.table(columns).schema) as writer:
+        writer.write_table(pyarrow.table(columns))
+    for kind in ("application/vnd.apache.arrow.stream", "application/octet-stream"):
+        assert values_of(ask(service, "table", kind, content=arrow.getvalue())) == VALUES
+    check_problem(ask(service, "table", content=arrow.getvalue()[:-1]), "bad_arrow", 422)
     kind = "application/vnd.apache.parquet"
     assert values_of(ask(service, "table", kind, content=file.getvalue())) == VALUES
     check_problem(ask(service, "table", kind, content=file.getvalue()[:-1]), "bad_parquet", 422)

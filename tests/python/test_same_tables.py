@@ -1,4 +1,4 @@
-"""One table as CSV, TSV, Parquet, and as frames of pandas, polars and pyarrow, makes one model, and is predicted alike.
+"""One table, as a file of any format or as a frame of any library, makes one model, and is predicted alike.
 
 TABLES=500 python -m pytest tests/python/test_same_tables.py   tries 500 tables, each in every form, and not 25 in some
 """
@@ -19,6 +19,7 @@ pandas = pytest.importorskip("pandas")
 polars = pytest.importorskip("polars")
 pyarrow = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
+feather, ipc, orc = (pytest.importorskip(f"pyarrow.{name}") for name in ("feather", "ipc", "orc"))
 dataset = pytest.importorskip("pyarrow.dataset")
 
 NUMBERS = st.floats(-1e3, 1e3, width=32).map(lambda value: round(value, 3))
@@ -109,11 +110,15 @@ def ways(table: RandomTable, folder) -> dict:
     """The table in every form. Those that can be read once are functions."""
     arrow = table.arrow()
     parquet.write_table(arrow, folder / "t.parquet")
+    feather.write_feather(table.arrow(encoded=True), folder / "t.feather")
+    orc.write_table(arrow, folder / "t.orc")
+    with ipc.new_stream(folder / "t.arrows", arrow.schema) as stream:
+        stream.write_table(arrow, max_chunksize=5)
     words = sorted({word for kind, values in table.columns.values() if kind == "word" for word in values if word})
     return {
         "csv": table.text(folder / "t.csv", ","),
         "tsv": table.text(folder / "t.tsv", "\t"),
-        "parquet": str(folder / "t.parquet"),
+        **{name: str(folder / f"t.{name}") for name in ("parquet", "feather", "arrows", "orc")},
         "pandas objects": table.pandas(),
         "pandas nullable": table.pandas(_NULLABLE),
         "pandas categories": table.pandas({"word": "category"}),

@@ -1,4 +1,4 @@
-"""The base of the parsers of CSV and Parquet: tables some of whose columns are no features."""
+"""The base of the parsers of text, Parquet, Arrow and ORC: tables some of whose columns are no features."""
 
 from typing import Any
 

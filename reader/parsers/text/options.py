@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.options import InputOptions
+from streamsvm.reader.options import STORED_TABLES, InputOptions
 from streamsvm.reader.parsers.text.grams_kernel import CHARS, CHARS_OF_WORDS, WORDS, Grams
 
 ANALYZERS = {"word": WORDS, "char": CHARS, "char_wb": CHARS_OF_WORDS}
@@ -12,7 +12,7 @@ N_FEATURES = 1 << 20
 MOST_GRAMS = 16
 # Options that only documents have.
 OF_TEXT = frozenset({"analyzer", "ngram_range", "alternate_sign", "lowercase", "on_bad_text"})
-_OF_TABLES = frozenset({"csv", "tsv", "parquet"})
+_OF_TABLES = frozenset({"csv", "tsv", *STORED_TABLES})
 
 
 def input_of(options: InputOptions) -> dict[str, Any]:

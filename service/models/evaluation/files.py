@@ -7,7 +7,7 @@ from typing import Any
 from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
-from streamsvm.reader.options import InputOptions
+from streamsvm.reader.options import OF_FRAMES, InputOptions
 from streamsvm.reader.parsers.text.options import as_input
 from streamsvm.service.models.evaluation.evaluation import evaluate
 from streamsvm.service.processes.run_directories import temporary_directory
@@ -32,7 +32,7 @@ def options_as_trained(model: Model, options: InputOptions) -> InputOptions:
     input_ = model.about.get("input") or {}
     has_words = any(isinstance(label, str) for label in model.labels)
     # Booleans of a frame are numbers to a model of numbers; LIBSVM text has no such option.
-    if has_words or (options.format == "arrow" and options.label_type == "auto"):
+    if has_words or (options.format == OF_FRAMES and options.label_type == "auto"):
         options = replace(options, label_type="string" if has_words else "number")
     if input_.get("format") == "text":
         return as_input(options, input_)

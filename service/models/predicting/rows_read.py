@@ -6,14 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from streamsvm.reader.errors import InputError
+from streamsvm.reader.errors import InputError, without_pyarrow
 from streamsvm.reader.limits import Limits
-from streamsvm.reader.options import InputOptions
+from streamsvm.reader.options import OF_FRAMES, STORED_TABLES, InputOptions
 from streamsvm.reader.parsers import Parser
 from streamsvm.reader.parsers.beside import Beside
 from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from streamsvm.reader.parsers.matrices.npz import NpzParser
-from streamsvm.reader.parsers.sniff import NPZ, PARQUET, has_pairs, recognise
+from streamsvm.reader.parsers.sniff import has_pairs, recognise, stored_format
 from streamsvm.reader.parsers.spool import Scratch
 from streamsvm.reader.parsers.strings.fasta import FastaParser
 from streamsvm.reader.parsers.strings.strings import is_of_strings
@@ -35,10 +35,9 @@ def format_of_name(file: Path, otherwise: str) -> str:
 
 def format_of_head(head: bytes, usual: str) -> str:
     """The format of an input that begins with `head`; usual: that of the model's text, "auto" is CSV or LIBSVM text."""
-    if head.startswith(PARQUET):
-        return "parquet"
-    if head.startswith(NPZ):
-        return "npz"
+    stored = stored_format(head)
+    if stored is not None:
+        return stored
     if usual == "auto":
         return "libsvm" if has_pairs(head) else "csv"
     return "csv" if usual == "libsvm" and recognise(head) == "csv" else usual
@@ -87,7 +86,7 @@ def arrow_parser(
     """
     # pyarrow is an extra, and slow to import.
     from streamsvm.reader.parsers.tables.arrow_to_predict import ArrowToPredict  # noqa: PLC0415
-    from streamsvm.reader.parsers.text.parquet import TextArrowToPredict  # noqa: PLC0415
+    from streamsvm.reader.parsers.text.tables import TextArrowToPredict  # noqa: PLC0415
 
     if options.text_column is not None:
         parser: Any = TextArrowToPredict(options, limits, read)
@@ -97,18 +96,18 @@ def arrow_parser(
     return parser
 
 
-def _arrow(options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
+def _arrow_stream(options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
     from streamsvm.reader.parsers.tables.arrow import arrow_tables  # noqa: PLC0415
 
     return arrow_parser(options, limits, classes, arrow_tables)
 
 
-def _parquet(scratch: Scratch, options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
+def _stored_table(scratch: Scratch, options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
     try:
-        from streamsvm.reader.parsers.tables.parquet import parquet_tables  # noqa: PLC0415
+        from streamsvm.reader.parsers.tables.stored import reads  # noqa: PLC0415
     except ModuleNotFoundError:
-        raise InputError("not_installed", "reading Parquet needs pyarrow") from None
-    return arrow_parser(options, limits, classes, partial(parquet_tables, scratch=scratch, limits=limits))
+        raise without_pyarrow(options.format) from None
+    return arrow_parser(options, limits, classes, reads(options.format, scratch, limits))
 
 
 def _npz(scratch: Scratch, options: InputOptions, limits: Limits, _classes: Sequence[Label]) -> Parser:
@@ -117,7 +116,7 @@ def _npz(scratch: Scratch, options: InputOptions, limits: Limits, _classes: Sequ
 
 def stored_formats(scratch: Scratch) -> dict[str, ParserMaker]:
     """The formats that are not read from front to back, which are stored in `scratch` first."""
-    return {"parquet": partial(_parquet, scratch), "npz": partial(_npz, scratch)}
+    return {**dict.fromkeys(STORED_TABLES, partial(_stored_table, scratch)), "npz": partial(_npz, scratch)}
 
 
 # format -> a function that makes its parser.
@@ -131,4 +130,4 @@ FORMATS: dict[str, ParserMaker] = {
 }
 TEXT_FORMATS = FORMATS.keys() - stored_formats(Path())
 # Formats that programs on this machine write for each other.
-OF_PROGRAMS: dict[str, ParserMaker] = {"arrow": _arrow}
+OF_PROGRAMS: dict[str, ParserMaker] = {OF_FRAMES: _arrow_stream}

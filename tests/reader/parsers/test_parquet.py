@@ -13,7 +13,7 @@ from streamsvm.reader.errors import HINTS, InputError
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.tables.parquet import ParquetParser
+from streamsvm.reader.parsers.tables.stored import StoredTableParser
 from tests.contracts.problems import joined, stored_rows
 
 
@@ -24,7 +24,7 @@ def file_of(columns: dict, **options) -> bytes:
 
 
 def read(data: bytes, scratch, size: int = 1 << 20, limits: Limits | None = None, **options):
-    parser = ParquetParser(InputOptions(**options), limits or Limits(), scratch)
+    parser = StoredTableParser(InputOptions(**options), limits or Limits(), scratch)
     return parser, joined(list(parser.parse_chunks(data[k : k + size] for k in range(0, len(data), size))))
 
 
@@ -134,7 +134,7 @@ def test_without_pyarrow_it_says_what_to_install(tmp_path, monkeypatch):
     original = builtins.__import__
 
     def without(name, *arguments):
-        if name == "streamsvm.reader.parsers.tables.parquet":
+        if name == "streamsvm.reader.parsers.tables.stored":
             raise ModuleNotFoundError(name)
         return original(name, *arguments)
 

@@ -26,12 +26,14 @@ def model(tmp_path):
     return tmp_path / "m.npz"
 
 
-@pytest.mark.parametrize("name", ["rows", "rows.csv", "rows.parquet", "rows.data"])
+@pytest.mark.parametrize("name", ["rows", "rows.csv", "rows.parquet", "rows.feather", "rows.orc", "rows.data"])
 def test_files_are_known_by_their_content(model, tmp_path, capsys, name):
     path = tmp_path / name
-    if name in ("rows", "rows.parquet"):
-        csv, parquet = pytest.importorskip("pyarrow.csv"), pytest.importorskip("pyarrow.parquet")
-        parquet.write_table(csv.read_csv(io.BytesIO(ROWS.encode())), path)
+    writers = {"rows": "parquet", "rows.parquet": "parquet", "rows.feather": "feather", "rows.orc": "orc"}
+    if name in writers:
+        csv, writer = pytest.importorskip("pyarrow.csv"), pytest.importorskip(f"pyarrow.{writers[name]}")
+        write = writer.write_feather if name == "rows.feather" else writer.write_table
+        write(csv.read_csv(io.BytesIO(ROWS.encode())), path)
     else:
         path.write_text(ROWS)
     assert main(["predict", str(model), str(path)]) == 0

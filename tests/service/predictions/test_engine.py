@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow
 import pyarrow.csv
 import pytest
-from pyarrow import parquet
+from pyarrow import ipc, orc, parquet
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
@@ -27,6 +27,7 @@ from streamsvm.storage.models.model_file import Model
 NAMES = ["a", "b", "c"]
 W = np.array([1.5, -0.25, 2.0])
 N_ROWS = 1000
+FORMATS = ("csv", "tsv", "parquet", "csv.gz", "arrow", "arrows.zst", "orc")
 SMALL = 1 << 12  # bytes of a unit: dozens of them
 LINEAR = Model(W, (1.0, -1.0), 1, about={"input": {**named_numbers(NAMES), "has_names": True, "format": "csv"}})
 
@@ -58,15 +59,23 @@ def run(tmp_path: Path, name: str, *sources: Path | str, model: Model = LINEAR, 
 @pytest.fixture
 def written(tmp_path) -> dict[str, Path]:
     """The rows of `table()` as files of each format with columns."""
-    rows, files = table(), {name: tmp_path / f"rows.{name}" for name in ("csv", "tsv", "parquet", "csv.gz")}
+    rows, files = table(), {name: tmp_path / f"rows.{name}" for name in FORMATS}
     pyarrow.csv.write_csv(rows, files["csv"])
     pyarrow.csv.write_csv(rows, files["tsv"], pyarrow.csv.WriteOptions(delimiter="\t"))
     parquet.write_table(rows, files["parquet"], row_group_size=90)
     files["csv.gz"].write_bytes(gzip.compress(files["csv"].read_bytes()))
+    orc.write_table(rows, files["orc"])
+    with ipc.new_file(files["arrow"], rows.schema) as writer:
+        writer.write_table(rows, max_chunksize=90)
+    with (
+        pyarrow.CompressedOutputStream(str(files["arrows.zst"]), "zstd") as file,
+        ipc.new_stream(file, rows.schema) as w,
+    ):
+        w.write_table(rows)
     return files
 
 
-@pytest.mark.parametrize("kind", ["csv", "tsv", "parquet", "csv.gz"])
+@pytest.mark.parametrize("kind", FORMATS)
 def test_tables_become_parquet(tmp_path, written, kind, monkeypatch):
     monkeypatch.setattr("streamsvm.service.predictions.units.UNIT_ROWS", 100)
     found = parquet.read_table(run(tmp_path, "out.parquet", written[kind], keep=("id", "day")))
@@ -76,7 +85,7 @@ def test_tables_become_parquet(tmp_path, written, kind, monkeypatch):
     assert list(map(str, found["day"].to_pylist())) == list(map(str, rows["day"].to_pylist()))
     assert found["decision_value"].to_numpy().tolist() == decisions(rows).tolist()
     assert found["label"].to_numpy().tolist() == np.where(decisions(rows) > 0, 1.0, -1.0).tolist()
-    if kind == "parquet":
+    if kind in ("parquet", "arrow", "arrows.zst", "orc"):
         assert found.schema.field("day").type == pyarrow.date32()
 
 

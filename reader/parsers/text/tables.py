@@ -1,7 +1,6 @@
-"""Turns a column of documents in Parquet into rows of hashed n-grams. Needs pyarrow, the extra `parquet`."""
+"""Turns a column of documents in tables of Arrow into rows of hashed n-grams. Needs pyarrow, the extra `parquet`."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,42 +9,41 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.spool import size_of, spooled
 from streamsvm.reader.parsers.tables.arrow_table import Table
 from streamsvm.reader.parsers.tables.arrow_types import is_number, is_string
 from streamsvm.reader.parsers.tables.columns import Heading, find_columns, find_label
-from streamsvm.reader.parsers.tables.parquet_file import check_sizes, next_batch, open_table
 from streamsvm.reader.parsers.text.hashed_text import Documents, HashedText, PlacedFault, one_text
 from streamsvm.storage.rows.csr import Rows
 
 _BATCH_ROWS = 1 << 12
 
 
-class TextParquetParser(HashedText):
-    """A `Parser`. The input is stored in the directory `scratch`. A fault's `line` is the row's number."""
+class TextTablesParser(HashedText):
+    """A `Parser`. A fault's `line` is the row's number.
+
+    read  makes the tables of the bytes of an input
+    """
 
     def __init__(
         self,
         options: InputOptions,
         limits: Limits,
-        scratch: Path,
+        read: Callable[[Iterable[bytes]], Iterator[Table]],
         names: LabelNames | None = None,
         threads: int = 1,
     ) -> None:
         super().__init__(options, limits, names, threads)
-        self._scratch = scratch
+        self._read = read
         self._headings: list[str] = []
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """Yield the rows. InputError at the first fault, unless rows are skipped."""
-        with spooled(chunks, self._scratch) as file, open_table(file) as table:
-            check_sizes(table.metadata, size_of(file), self._limits)
-            self._headings = table.schema_arrow.names
-            columns = self._find(table.schema_arrow)
+        first = 1
+        for table in self._read(chunks):
+            self._headings = table.schema.names
+            columns = self._find(table.schema)
             wanted = [self._headings[column] for column in columns if column is not None]
-            batches = table.iter_batches(_BATCH_ROWS, columns=wanted, use_threads=False)
-            first = 1
-            while (batch := next_batch(batches)) is not None:
+            for batch in table.batches(wanted, _BATCH_ROWS):
                 yield from self._rows(
                     [None if k is None else batch[self._headings[k]] for k in columns], columns, first
                 )
@@ -96,7 +94,7 @@ class TextParquetParser(HashedText):
         return InputError(code, placed, line=row)
 
 
-class TextArrowToPredict(TextParquetParser):
+class TextArrowToPredict(TextTablesParser):
     """A parser of documents to predict, whose labels are not read.
 
     read       makes the tables of the bytes of an input

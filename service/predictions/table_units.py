@@ -1,21 +1,28 @@
-"""Cuts Parquet files into row groups, and reads them. Needs pyarrow, the extra `parquet`."""
+"""Reads files of tables for predictions, with columns to keep; cuts Parquet into row groups. Needs pyarrow."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import gettempdir
 from typing import Any, NamedTuple
 
 import pyarrow
 
 from streamsvm.reader.errors import InputError
+from streamsvm.reader.ingest.decompress import MAGIC_BYTES, decompressed, is_compressed
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.parsers.beside import Beside
 from streamsvm.reader.parsers.tables.arrow_table import Table
+from streamsvm.reader.parsers.tables.arrow_types import plain_values
 from streamsvm.reader.parsers.tables.columns import Heading
 from streamsvm.reader.parsers.tables.parquet_file import check_sizes, next_batch, open_table
+from streamsvm.reader.parsers.tables.stored import TABLES, Read, reads
+from streamsvm.reader.sources.fetch import read_range
 from streamsvm.reader.sources.files import SourceFile
-from streamsvm.reader.sources.pieces import check_unchanged
+from streamsvm.reader.sources.pieces import check_unchanged, read_bytes
 from streamsvm.reader.sources.seekable import open_seekable
 
+_PIECE_BYTES = 4 << 20
 _BATCH_ROWS = 1 << 14  # each thread holds some arrays of a batch
 
 
@@ -47,12 +54,22 @@ def row_group_units(file: SourceFile, least_rows: int, keep: Sequence[str]) -> l
     return units
 
 
-def types_of(file: SourceFile, keep: Sequence[str]) -> list[Any]:
-    """Types of the columns to keep; those of dictionaries are the types of their values."""
-    with _opened(file) as table:
-        schema = table.schema_arrow
+def types_of(file: SourceFile, format_: str, keep: Sequence[str]) -> list[Any]:
+    """Types of the columns to keep in a file of a format of TABLES; those of dictionaries are those of their values."""
+    with closing(_tables(file, format_)) as tables:  # type: ignore[type-var]
+        schema = next(tables).schema
         types = [schema.field(place).type for place in _places(schema, keep)]
     return [each.value_type if pyarrow.types.is_dictionary(each) else each for each in types]
+
+
+def _tables(file: SourceFile, format_: str) -> Iterator[Table]:
+    """Yield the tables of a file, which may be compressed."""
+    if not is_compressed(read_bytes(file, 0, min(file.size, MAGIC_BYTES))):
+        with open_seekable(file) as raw:
+            yield from TABLES[format_](raw, file.size, Limits())
+        return
+    with closing(read_range(file, threads=1, piece_bytes=_PIECE_BYTES)) as pieces:  # type: ignore[type-var]
+        yield from reads(format_, Path(gettempdir()), Limits())(decompressed(pieces, Limits()))
 
 
 def read_row_groups(
@@ -61,19 +78,31 @@ def read_row_groups(
     """Yield row groups [start, stop) as a table, whose batches put the columns to keep into `beside`."""
     with _opened(file) as table:
         schema = table.schema_arrow
-        kept = [schema.names[place] for place in _places(schema, beside.names)]
 
         def batches(names: list[str], most: int) -> Iterator[Any]:
-            columns = list(dict.fromkeys([*names, *kept]))
-            read = table.iter_batches(
-                min(most, _BATCH_ROWS), row_groups=range(start, stop), columns=columns, use_threads=False
-            )
+            read = table.iter_batches(most, row_groups=range(start, stop), columns=names, use_threads=False)
             while (batch := next_batch(read)) is not None:
-                beside.put([batch.column(batch.schema.get_field_index(name)) for name in kept])
                 yield batch
 
-        yield Table(schema, batches)
+        yield _with_kept(Table(schema, batches), beside)
     check_unchanged(file)
+
+
+def keeping(read: Read, beside: Beside, chunks: Iterable[bytes]) -> Iterator[Table]:
+    """Yield the tables that `read` makes, whose batches put the columns to keep into `beside`."""
+    for table in read(chunks):
+        yield _with_kept(table, beside)
+
+
+def _with_kept(table: Table, beside: Beside) -> Table:
+    kept = [table.schema.names[place] for place in _places(table.schema, beside.names)]
+
+    def batches(names: list[str], most: int) -> Iterator[Any]:
+        for batch in table.batches(list(dict.fromkeys([*names, *kept])), min(most, _BATCH_ROWS)):
+            beside.put([plain_values(batch.column(batch.schema.get_field_index(name))) for name in kept])
+            yield batch
+
+    return Table(table.schema, batches)
 
 
 @contextmanager

@@ -1,0 +1,100 @@
+"""Reads files and streams of Arrow's IPC formats, Feather included. Needs pyarrow, the extra `parquet`."""
+
+import mmap
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import IO, Any
+
+import pyarrow
+from pyarrow import ipc
+
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.parsers.tables.arrow_messages import bad_arrow, stream_places
+from streamsvm.reader.parsers.tables.arrow_table import Table
+
+
+def arrow_file_tables(file: IO[bytes], size: int, limits: Limits) -> Iterator[Table]:
+    """Yield the table of each stream in a file of `size` bytes; a file in the file format has one.
+
+    InputError bad_arrow, batch_too_large, decompressed_too_large.
+    """
+    if size == 0:
+        raise InputError("no_rows", "the file is empty")
+    places = stream_places(file, size, limits)
+    mapped = _mapped(file)
+    for place in places:
+        yield _table(file, mapped, place)
+
+
+def _mapped(file: IO[bytes]) -> Any:
+    """The bytes of a file on this machine, of which batches without compression are parts; None: it is elsewhere."""
+    try:
+        number = file.fileno()
+    except OSError:
+        return None
+    return pyarrow.py_buffer(mmap.mmap(number, 0, access=mmap.ACCESS_READ))
+
+
+def _table(file: IO[bytes], mapped: Any, place: int) -> Table:
+    def opened(columns: list[int] | None = None) -> Any:
+        options = ipc.IpcReadOptions(included_fields=columns, use_threads=False)
+        if mapped is not None:
+            return ipc.open_stream(mapped.slice(place), options=options)
+        file.seek(place)
+        return ipc.open_stream(pyarrow.PythonFile(file, "r"), options=options)
+
+    with _told(), opened() as stream:
+        schema = stream.schema
+
+    def batches(names: list[str], most: int) -> Iterator[Any]:
+        with _told():
+            stream = opened(sorted(map(schema.get_field_index, names)))
+        yield from of_size(iter(partial(_next, stream), None), most)
+
+    return Table(schema, batches)
+
+
+def of_size(batches: Iterable[Any], rows: int) -> Iterator[Any]:
+    """Cut and join batches so that each has `rows` rows, but the last: categories are numbered batch by batch."""
+    held, n_held = list[Any](), 0
+    for each in batches:
+        batch = each
+        while batch.num_rows:
+            part = batch.slice(0, rows - n_held)
+            batch = batch.slice(part.num_rows)
+            held.append(part)
+            n_held += part.num_rows
+            if n_held == rows:
+                yield from _joined(held)
+                held, n_held = [], 0
+    if held:
+        yield from _joined(held)
+
+
+def _joined(batches: list[Any]) -> list[Any]:
+    """One batch, or several where texts are too long for one."""
+    if len(batches) == 1:
+        return batches
+    return pyarrow.Table.from_batches(batches).unify_dictionaries().combine_chunks().to_batches()
+
+
+def _next(stream: Any) -> Any:
+    """The next batch, None at the end. Every value has been checked: pyarrow itself trusts a batch."""
+    with _told():
+        try:
+            batch = stream.read_next_batch()
+        except StopIteration:
+            return None
+        batch.validate(full=True)
+        return batch
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    try:
+        yield
+    except (pyarrow.ArrowException, OSError) as error:
+        first = str(error).partition("\n")[0][:200]
+        raise bad_arrow(f"the file is damaged: {first}") from error
