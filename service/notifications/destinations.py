@@ -17,6 +17,11 @@ Resolve = Callable[..., list[tuple[Any, ...]]]
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _PORTS = {"http": 80, "https": 443}
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+# Others whose last 32 bits may stand for an address of IPv4: by a network's own NAT64 or SIIT, and as once planned.
+_LOCAL_EMBEDDING = tuple(map(ipaddress.ip_network, ("64:ff9b:1::/48", "::ffff:0:0:0/96", "::/96")))
+# Addresses of IPv6 that may be public: all unicast ones that are given out, NAT64, and addresses of IPv4 as such.
+_PUBLIC = tuple(map(ipaddress.ip_network, ("2000::/3", "64:ff9b::/96", "::ffff:0:0/96")))
+_LONGEST_NAME, _LONGEST_LABEL = 253, 63
 _SET = "Whoever runs the service sets STREAMSVM_NOTIFY_HOSTS, such as hooks.example.com,*.example.org."
 
 
@@ -64,7 +69,8 @@ def addresses(found: Destination, resolve: Resolve = socket.getaddrinfo) -> list
 def check_address(found: Destination, address: Address) -> None:
     """Raise ServiceError notify_forbidden if a destination may not have this address."""
     inner = _embedded(address)
-    if inner.is_global and not inner.is_multicast:
+    may_be_public = address.version == 4 or any(address in network for network in _PUBLIC)
+    if inner.is_global and may_be_public and not inner.is_multicast:
         return
     is_near = inner.is_link_local or inner.is_multicast or inner.is_unspecified
     if not found.is_named or (is_near and _literal(found.host) != address):
@@ -80,9 +86,16 @@ def _split(url: str) -> tuple[SplitResult, int]:
     except (ValueError, KeyError):
         raise _invalid() from None
     is_plain = url.isascii() and url.isprintable() and not {" ", "\\"} & set(url)
-    if not is_plain or not parts.hostname or "@" in parts.netloc or "#" in url:
+    if not is_plain or not _may_be_looked_up(parts.hostname or "") or "@" in parts.netloc or "#" in url:
         raise _invalid()
     return parts, port
+
+
+def _may_be_looked_up(host: str) -> bool:
+    """Whether it is an address, or has the form of a name."""
+    labels = host.removesuffix(".").split(".")
+    is_name = len(host) <= _LONGEST_NAME and all(0 < len(label) <= _LONGEST_LABEL for label in labels)
+    return is_name or _literal(host) is not None
 
 
 def _invalid() -> ServiceError:
@@ -112,6 +125,6 @@ def _embedded(address: Address) -> Address:
     """The address of IPv4 that one of IPv6 stands for, else the address."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
-    if address in _NAT64:
+    if address in _NAT64 or any(address in network for network in _LOCAL_EMBEDDING):
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     return address.ipv4_mapped or address.sixtofour or (address.teredo or (None, None))[1] or address

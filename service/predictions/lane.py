@@ -9,14 +9,21 @@ import logging
 import os
 import shutil
 import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.progress.progress import read_json
 from streamsvm.service.predictions.destinations import remove_unfinished
 from streamsvm.service.predictions.process import ASKED, FAILED, PIECES, RESULT
 from streamsvm.service.predictions.spec import destination_of
 from streamsvm.service.processes.fork_server import Forked, fork
+from streamsvm.service.processes.retry_policy import is_full, lacks
+from streamsvm.service.records.predictions import PREDICTION_STATES
 from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
 from streamsvm.storage.files.durable import make_directory
@@ -25,6 +32,7 @@ from streamsvm.storage.run.failure import told
 
 _PROCESS = "streamsvm.service.predictions.process"
 _LIBRARIES_BYTES, _BYTES_A_THREAD = 200 << 20, 96 << 20
+_SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 60.0
 _log = logging.getLogger("streamsvm.predictions")
 
 
@@ -38,20 +46,19 @@ class _Active(NamedTuple):
 class PredictionLane:
     """`recover` once, then `step` at each look; `shutdown` hands the running prediction back."""
 
-    def __init__(self, settings: Settings, store: Store) -> None:
-        self._settings, self._store = settings, store
+    def __init__(self, settings: Settings, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+        self._settings, self._store, self._clock = settings, store, clock
         self._active: _Active | None = None
+        self._unsettled: Callable[[], None] | None = None  # what could not be written down yet
+        self._pause, self._paused_until = _SHORTEST_PAUSE_SECONDS, -float("inf")
+        self._swept: set[str] = set()  # names of directories; one that cannot be removed is tried once
         self._has_complained = False
 
     def recover(self) -> None:
         """Queue the predictions of a worker that died again, and remove what ended ones left."""
         for record in self._store.predictions("running"):
-            self._retry(record, "its worker died")
-        waiting = {record["id"] for record in self._store.predictions("queued")}
-        if self._settings.predictions.is_dir():
-            for directory in self._settings.predictions.iterdir():
-                if directory.name not in waiting:
-                    shutil.rmtree(directory, ignore_errors=True)
+            self._settle(partial(self._retry, record, "its worker died"))
+        self._sweep()
 
     def step(self, is_training: bool) -> None:
         """Start the next prediction if none runs, else look after the one that does.
@@ -59,10 +66,7 @@ class PredictionLane:
         is_training  whether a job runs: then a prediction starts only if its memory fits beside
         """
         try:
-            if self._active is None:
-                self._begin(is_training)
-            else:
-                self._attend(self._active)
+            self._step(is_training)
             self._has_complained = False
         except Exception:
             # The lane must not end the worker, nor its jobs; what cannot be written down now is tried again.
@@ -72,10 +76,27 @@ class PredictionLane:
 
     def shutdown(self) -> None:
         """End the running prediction's process; the next worker goes on with it."""
-        active, self._active = self._active, None
+        active = self._end()
         if active is not None:
-            _end(active.child)
             self._store.requeue_prediction(active.record["id"])
+        elif self._unsettled is not None:
+            self._settle(self._unsettled)
+
+    def _step(self, is_training: bool) -> None:
+        if self._unsettled is not None:
+            self._settle(self._unsettled)
+        elif self._active is not None:
+            self._attend(self._active)
+        elif self._clock() >= self._paused_until:
+            self._sweep()
+            self._begin(is_training)
+
+    def _settle(self, change: Callable[[], None]) -> None:
+        """Record what became of a prediction; if that fails, it comes first at the next step."""
+        self._unsettled = change
+        with suppress(ServiceError):  # it is not running any more: this was recorded before
+            change()
+        self._unsettled = None
 
     def _begin(self, is_training: bool) -> None:
         if is_training and free_memory() < self._needed():
@@ -83,39 +104,65 @@ class PredictionLane:
         record = self._store.claim_prediction()
         if record is None:
             return
-        directory = self._directory(record)
         try:
-            make_directory(directory)
-            for name in (RESULT, "failure.json"):
-                (directory / name).unlink(missing_ok=True)
-            asked = {"spec": record["spec"], "model_id": record["model_id"]}
-            (directory / ASKED).write_text(json.dumps(asked))
-            with (directory / "log").open("ab") as log, Path(os.devnull).open("r+b") as nothing:
-                files = nothing.fileno(), nothing.fileno(), log.fileno()
-                child = fork([_PROCESS, str(self._settings.data_dir), record["id"]], files)
+            child = self._start(record)
         except Exception as error:
-            self._retry(record, f"it could not be started: {getattr(error, 'strerror', None) or type(error).__name__}")
+            self._settle(partial(self._put_back, record, error))
             return
-        self._active = _Active(record, child)
+        self._active, self._pause = _Active(record, child), _SHORTEST_PAUSE_SECONDS
         _log.info("%s: attempt %s started", record["id"], record["attempt"])
+
+    def _start(self, record: dict[str, Any]) -> Forked:
+        """Fork the process of a prediction. Raises OSError."""
+        directory = self._directory(record["id"])
+        make_directory(directory)
+        for name in (RESULT, "failure.json"):
+            (directory / name).unlink(missing_ok=True)
+        asked = {name: record[name] for name in ("spec", "model_id", "attempt")}
+        (directory / ASKED).write_text(json.dumps(asked))
+        with (directory / "log").open("ab") as log, Path(os.devnull).open("r+b") as nothing:
+            files = nothing.fileno(), nothing.fileno(), log.fileno()
+            return fork([_PROCESS, str(self._settings.data_dir), record["id"]], files)
+
+    def _put_back(self, record: dict[str, Any], error: Exception) -> None:
+        """Queue a prediction whose process could not be started; for want of room or processes the lane pauses."""
+        why = f"it could not be started: {getattr(error, 'strerror', None) or type(error).__name__}"
+        if not (is_full(error) or lacks(error)):
+            self._retry(record, why)
+            return
+        _log.warning("%s: %s, tried again after %.0f seconds", record["id"], why, self._pause)
+        self._store.requeue_prediction(record["id"], record["crashes"], record["crash_pieces"])
+        self._paused_until = self._clock() + self._pause
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
 
     def _attend(self, active: _Active) -> None:
         record, code = active.record, active.child.poll()
-        if code is None:
-            if self._is_cancelled(record):
-                _end(active.child)
-                self._finish(record, "cancelled")
-            return
-        failure = None if code == 0 else told(self._directory(record), code)
-        if code == 0:
-            result = json.loads((self._directory(record) / RESULT).read_text())
+        if code is not None:
+            self._end()
+            self._settle(partial(self._conclude, record, code))
+        elif self._is_cancelled(record):
+            self._end()
+            self._settle(partial(self._finish, record, "cancelled"))
+
+    def _end(self) -> _Active | None:
+        """End the process of the running prediction; returns what ran."""
+        active, self._active = self._active, None
+        if active is not None:
+            with active.child as child:
+                child.kill()
+        return active
+
+    def _conclude(self, record: dict[str, Any], code: int) -> None:
+        """Record what a process that ended with this exit code came to; without a result or a reason it crashed."""
+        directory = self._directory(record["id"])
+        result = _json(directory / RESULT) if code == 0 else None
+        failure = told(directory, code) if code == FAILED else None
+        if result is not None:
             self._finish(record, "succeeded", result=result)
-        elif code == FAILED and failure is not None:
+        elif failure is not None:
             self._finish(record, "failed", failure=failure)
         else:
-            _end(active.child)
             self._retry(record, f"its process ended with {code}")
-            self._active = None
 
     def _is_cancelled(self, record: dict[str, Any]) -> bool:
         try:
@@ -124,45 +171,62 @@ class PredictionLane:
             return False
 
     def _finish(self, record: dict[str, Any], state: str, **more: dict[str, Any]) -> None:
-        """Record the end, then remove what is left; if it cannot be recorded, this is tried again."""
+        """Record the end, then remove what is left."""
         self._store.finish_prediction(record["id"], state, **more)
-        if self._active is not None:
-            _end(self._active.child)
-        self._active = None
-        self._tidy(record)
+        self._tidy(record["id"], record["spec"])
         _log.info("%s: %s", record["id"], state)
 
     def _retry(self, record: dict[str, Any], why: str) -> None:
         """Queue a prediction again, unless it has crashed too often without a new piece."""
-        pieces = sum(1 for _ in (self._directory(record) / PIECES).glob("*.piece"))
+        pieces = sum(1 for _ in (self._directory(record["id"]) / PIECES).glob("*.piece"))
         crashes = record["crashes"] + 1 if pieces <= record["crash_pieces"] else 1
         _log.warning("%s: %s, crash %s", record["id"], why, crashes)
         if crashes <= self._settings.max_crashes:
             self._store.requeue_prediction(record["id"], crashes, max(pieces, record["crash_pieces"]))
-            if self._store.prediction(record["id"])["state"] == "cancelled":
-                self._tidy(record)
             return
         message = f"{why}, again and again, and the prediction got no further"
         failure = {"code": "crash_loop", "message": message, "hint": "The log of the service says more."}
-        self._store.finish_prediction(record["id"], "failed", failure=failure)
-        self._tidy(record)
+        self._finish(record, "failed", failure=failure)
 
-    def _tidy(self, record: dict[str, Any]) -> None:
-        shutil.rmtree(self._directory(record), ignore_errors=True)
-        try:
-            destination = destination_of(self._settings, record["spec"]["destination"])
-        except ServiceError:
+    def _sweep(self) -> None:
+        """Remove what predictions left that have ended: one may be cancelled while it waits for another attempt."""
+        if not self._settings.predictions.is_dir():
             return
-        remove_unfinished(destination, record["id"])
+        for directory in self._settings.predictions.iterdir():
+            if directory.name in self._swept:
+                continue
+            record = self._known(directory.name)
+            if record is None or not PREDICTION_STATES.get(record["state"], ()):
+                spec = record["spec"] if record else (_json(directory / ASKED) or {}).get("spec")
+                self._tidy(directory.name, spec)
+                self._swept.add(directory.name)
 
-    def _directory(self, record: dict[str, Any]) -> Path:
-        return self._settings.predictions / record["id"]
+    def _known(self, prediction_id: str) -> dict[str, Any] | None:
+        try:
+            return self._store.prediction(prediction_id)
+        except ServiceError:
+            return None
+
+    def _tidy(self, prediction_id: str, spec: Any) -> None:
+        """Remove pieces, and the unfinished destination; an error here changes nothing in how the prediction ended."""
+        try:
+            remove_unfinished(destination_of(self._settings, spec["destination"]), prediction_id)
+        except Exception as error:
+            _log.warning("%s: its destination is not looked at: %s", prediction_id, error or type(error).__name__)
+        shutil.rmtree(self._directory(prediction_id), ignore_errors=True)
+
+    def _directory(self, prediction_id: str) -> Path:
+        return self._settings.predictions / prediction_id
 
     def _needed(self) -> int:
         """Bytes that a prediction may need beside its model."""
         return _LIBRARIES_BYTES + usable_cores() * _BYTES_A_THREAD
 
 
-def _end(child: Forked) -> None:
-    with child:
-        child.kill()
+def _json(path: Path) -> dict[str, Any] | None:
+    """The object in a file of JSON; None if there is none. Raises OSError if it cannot be read now."""
+    try:
+        found = read_json(path.read_text())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -19,7 +19,7 @@ from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.models.registry import load_model
 from streamsvm.service.predictions.engine import Engine, Progress
 from streamsvm.service.predictions.request import Request, format_of_destination, outputs_of
-from streamsvm.service.predictions.spec import PredictionSpec, destination_of, sources_of
+from streamsvm.service.predictions.spec import PredictionSpec, check_free, destination_of, sources_of
 from streamsvm.service.predictions.submission import PROGRESS
 from streamsvm.service.settings import Settings
 from streamsvm.storage.errors import NO_ROOM, OutOfSpace, StorageError
@@ -38,6 +38,8 @@ def predict(settings: Settings, directory: Path) -> dict[str, Any]:
     spec, model_id = PredictionSpec.model_validate(asked["spec"]), asked["model_id"]
     predictor = Predictor(load_model(settings, model_id))
     destination = destination_of(settings, spec.destination)
+    if asked["attempt"] == 1:  # a later one may find the file of an attempt that was killed at its end
+        check_free(spec, destination)
     request = Request(
         sources_of(settings, spec.source),
         format_of_destination(spec.destination, spec.format),

@@ -1,6 +1,7 @@
 """The fields of a prediction that a service is asked for, and the files that they name."""
 
 import os
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -112,6 +113,16 @@ def destination_of(settings: Settings, destination: str) -> str:
     if (path / last).is_symlink() or ((path / last).exists() and not (path / last).is_file()):
         raise _invalid()
     return str(path / last)
+
+
+def check_free(spec: PredictionSpec, destination: str) -> None:
+    """Raise ServiceError destination_exists if the prediction would replace a file, and may not.
+
+    destination  its path or URL, see `destination_of`
+    """
+    if not spec.overwrite and not is_url(destination) and Path(destination).exists():
+        hint = 'Choose another, or "overwrite": true.'
+        raise ServiceError("destination_exists", "there is such a file already", hint)
 
 
 def _checked_url(settings: Settings, url: str) -> str:

@@ -8,12 +8,13 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.progress.progress import read_json
 from streamsvm.service.models.loaded import load_predictor
 from streamsvm.service.predictions.request import outputs_of
-from streamsvm.service.predictions.spec import PredictionSpec, destination_of, sources_of
+from streamsvm.service.predictions.spec import PredictionSpec, check_free, destination_of, sources_of
 from streamsvm.service.records.keys import RequestKey
 from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
 
 PROGRESS = "progress.json"
+_PROGRESS = ("rows", "bytes", "total_bytes")
 
 
 def submit(store: Store, settings: Settings, spec: PredictionSpec, key: RequestKey | None) -> str:
@@ -28,11 +29,7 @@ def submit(store: Store, settings: Settings, spec: PredictionSpec, key: RequestK
         sources_of(settings, spec.source)
     except InputError as error:
         raise ServiceError.of(error.problem()) from None
-    path = Path(destination_of(settings, spec.destination))
-    if not spec.overwrite and "://" not in spec.destination and path.exists():
-        raise ServiceError(
-            "destination_exists", "there is such a file already", 'Choose another, or "overwrite": true.'
-        )
+    check_free(spec, destination_of(settings, spec.destination))
     return store.add_prediction(model_id, spec.model_dump(by_alias=True), settings.max_queued_jobs, key)
 
 
@@ -40,17 +37,23 @@ def prediction_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any
     """A prediction as the service shows it; `progress` is that of the running attempt, or of the end."""
     names = ("id", "model_id", "state", "attempt", "created_at", "started_at", "finished_at", "requested")
     shown = {name: record[name] for name in names}
-    progress = record["result"] or _progress(settings.predictions / record["id"])
+    result = _figures(record["result"])
     return {
         **shown,
         "spec": record["spec"],
-        "progress": progress and {name: progress[name] for name in ("rows", "bytes", "total_bytes")},
-        "result": record["result"],
+        "progress": _figures(result or _progress(settings.predictions / record["id"]), _PROGRESS),
+        "result": result,
         "failure": record["failure"],
     }
 
 
-def _progress(directory: Path) -> dict[str, Any] | None:
+def _figures(found: Any, names: tuple[str, ...] = (*_PROGRESS, "unknown_features")) -> dict[str, Any] | None:
+    """The figures of these names; None if they are not all there, as in a record that was damaged."""
+    is_whole = isinstance(found, dict) and all(isinstance(found.get(name), int) for name in names)
+    return {name: found[name] for name in names} if is_whole else None
+
+
+def _progress(directory: Path) -> Any:
     try:
         return read_json((directory / PROGRESS).read_text())
     except (OSError, ValueError):

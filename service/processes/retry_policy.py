@@ -107,7 +107,7 @@ class Setbacks:
             self._fail_or_pause(record, describe(error))
         else:
             self._retry(record, _unforeseen(error), trained)
-            if _lacks(error):
+            if lacks(error):
                 self._pause(record)
 
     def _retry(self, record: dict[str, Any], error: Crash, trained: float | None) -> None:
@@ -192,7 +192,7 @@ def _is_foreseen(error: BaseException) -> bool:
     return isinstance(error, _FORESEEN) or is_full(error)
 
 
-def _lacks(error: BaseException) -> bool:
+def lacks(error: BaseException) -> bool:
     """Whether the machine is short of what may be there again in a while: descriptors, processes, memory, locks."""
     return getattr(error, "errno", None) in SCARCE or _store_code(error) in _STORE_BUSY
 

@@ -14,7 +14,7 @@ from streamsvm.service.records.keys import KeyRecords, RequestKey
 from streamsvm.service.records.models import add_version
 from streamsvm.service.records.notifications import note_end
 from streamsvm.service.records.stamps import new_id, now
-from streamsvm.service.records.table import JSON_COLUMNS, unpack
+from streamsvm.service.records.table import JSON_COLUMNS, unpack, unpacked
 from streamsvm.service.records.transitions import NOTHING, explain, move
 from streamsvm.service.shares import share_of
 
@@ -144,7 +144,9 @@ class JobRecords(KeyRecords):
                 "UPDATE jobs SET attempt = attempt + 1, started_at = ? WHERE id = ?", (started, row["id"])
             )
             move(connection, row, "running")
-        return self.job(row["id"])
+            # Read before it is committed: a job that is recorded as running has somebody who runs it.
+            claimed = connection.execute("SELECT * FROM jobs WHERE id = ?", (row["id"],)).fetchone()
+        return unpacked(claimed)
 
     def count_crash(self, job_id: str) -> int:
         """Count a crash of a running job; returns the crashes since its last progress."""

@@ -19,6 +19,11 @@ _REFERENCE = re.compile(rf"(?P<name>[^:@]+)(?::(?P<version>[1-9][0-9]{{0,8}})|@(
 _MOST_VERSIONS = 10**9
 _MOST_MOVES = 100  # of an alias, in a description
 
+# The newest move of an alias.
+_ALIAS_MOVE = (
+    "SELECT alias, version, id AS move, moved_at, moved_by FROM alias_moves WHERE name = ? AND alias = ? "
+    "ORDER BY id DESC LIMIT 1"
+)
 # Where each alias points: its newest move, unless that has deleted it.
 _ALIASES = (
     "SELECT alias, version, moved_at, moved_by FROM alias_moves WHERE version IS NOT NULL AND id IN "
@@ -160,11 +165,7 @@ class ModelRecords(Records):
 
         Raises `unknown_alias`.
         """
-        rows = self._all(
-            "SELECT alias, version, id AS move, moved_at, moved_by FROM alias_moves WHERE name = ? AND alias = ? "
-            "ORDER BY id DESC LIMIT 1",
-            name, alias,
-        )  # fmt: skip
+        rows = self._all(_ALIAS_MOVE, name, alias)
         if not rows or rows[0]["version"] is None:
             raise ServiceError("unknown_alias", f"model {name} has no alias {alias}")
         return rows[0]
@@ -186,7 +187,8 @@ class ModelRecords(Records):
             if not _version(connection, name, version):
                 raise ServiceError("unknown_model", f"model {name} has no version {version}")
             _note_move(connection, name, alias, version, moved_by)
-        return self.alias(name, alias)
+            # Read before it is committed: afterwards somebody else may have moved it on.
+            return dict(connection.execute(_ALIAS_MOVE, (name, alias)).fetchone())
 
     def delete_alias(self, name: str, alias: str, deleted_by: str, expected: int | None = None) -> None:
         """Delete an alias; `expected` as in `move_alias`. Raises `unknown_alias`, `alias_moved`."""

@@ -8,6 +8,7 @@ from typing import Any
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.records.keys import KeyRecords, RequestKey
 from streamsvm.service.records.stamps import new_id, now
+from streamsvm.service.records.table import unpacked
 
 # state -> states that may follow. Those with none are terminal.
 PREDICTION_STATES = {
@@ -69,7 +70,9 @@ class PredictionRecords(KeyRecords):
                 "WHERE id = ?",
                 (now(), row["id"]),
             )
-        return self.prediction(row["id"])
+            # Read before it is committed: a prediction that is recorded as running has somebody who runs it.
+            claimed = connection.execute("SELECT * FROM predictions WHERE id = ?", (row["id"],)).fetchone()
+        return unpacked(claimed)
 
     def cancel_prediction(self, prediction_id: str) -> None:
         """End a queued prediction; the worker ends one that runs. Raises `unknown_prediction`, `not_possible`."""

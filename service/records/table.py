@@ -91,10 +91,11 @@ class Records:
         return rows[0]
 
     def _all(self, query: str, *values: str | int | None) -> list[dict[str, Any]]:
-        return [_unpack(row) for row in self._database.rows(query, *values)]
+        return [unpacked(row) for row in self._database.rows(query, *values)]
 
 
-def _unpack(row: sqlite3.Row) -> dict[str, Any]:
+def unpacked(row: sqlite3.Row) -> dict[str, Any]:
+    """The record of a row, its JSON parsed."""
     record = dict(row)
     for name in JSON_COLUMNS:
         if record.get(name) is not None:

@@ -69,3 +69,25 @@ def test_models_whose_lanes_have_no_class_are_shown(service, name):
     for path in ("/", *(() if name == "odd" else (f"/jobs/{job}", f"/models/{model}"))):
         answer = service.request("GET", path)
         assert answer.status_code == 200 and model in answer.text, path
+
+
+ODD_PREDICTIONS = {
+    "spec": "{", "result": '{"rows": 1}', "failure": "[3", "requested": "later", "model_id": "mdl_x",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("column", ODD_PREDICTIONS)
+def test_an_odd_prediction_costs_itself(service, column):
+    service.request.is_checked = False
+    service.store.adopt_model("mdl_1", "then")
+    asked = {"model": "m", "import": "a.csv", "destination": "b.csv"}
+    other, odd = (service.store.add_prediction("mdl_1", asked) for _ in range(2))
+    with service.store._database.write() as connection:
+        connection.execute(f"UPDATE predictions SET {column} = ? WHERE id = ?", (ODD_PREDICTIONS[column], odd))
+    (directory := service.settings.predictions / odd).mkdir(parents=True)
+    (directory / "progress.json").write_text("[1]" if column == "spec" else '{"rows": null}')
+    answer = service.request("GET", "/v1/predictions")
+    assert [each["id"] for each in answer.json()["predictions"]] == [odd, other]
+    assert service.request("GET", f"/v1/predictions/{odd}").json()["progress"] is None
+    assert service.request("POST", f"/v1/predictions/{odd}/cancel").json()["state"] == "cancelled"
+    assert service.request("DELETE", f"/v1/predictions/{odd}").status_code == 204

@@ -128,5 +128,6 @@ class Containers:
         given = {**environment, "VOLUMES": " ".join(volumes[False]), "READ_ONLY": " ".join(volumes[True])}
         program = [str(DEPLOY / entrypoint)] if entrypoint else []
         script = f'set -e{_MOUNTS}exec {_DROP} "$@"'
-        pairs = [f"{name}={value}" for name, value in given.items() if name != "STREAMSVM_IMPORT_DIR"]
+        unmounted = ("STREAMSVM_IMPORT_DIR", "STREAMSVM_EXPORT_DIR")
+        pairs = [f"{name}={value}" for name, value in given.items() if value is not None and name not in unmounted]
         return ["/usr/bin/env", "-i", *pairs, "unshare", "--mount", "sh", "-c", script, "sh", *program, *command]

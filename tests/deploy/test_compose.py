@@ -27,6 +27,18 @@ def test_api_and_worker_are_hardened_and_share_the_data():
     assert f"USER {USER}:{USER}" in (DEPLOY / "Dockerfile").read_text()
 
 
+def test_the_worker_predicts_files_where_the_api_says_that_they_are():
+    api, worker = (service["environment"] for service in OURS)
+    places = {name for name in api if re.match("STREAMSVM_(IMPORT|EXPORT)_|AWS_", name)}
+    known = {f"STREAMSVM_{name.upper()}" for name in Settings.__dataclass_fields__}
+    assert {name for name in known if "IMPORT" in name or "EXPORT" in name} <= places
+    assert {name: api[name] for name in places} == worker
+    for name, modes in (("IMPORT", (":ro", ":ro")), ("EXPORT", (":ro", ""))):
+        place = api[f"STREAMSVM_{name}_DIR"]
+        for service, mode in zip(OURS, modes, strict=True):
+            assert f".{place}:{place}{mode}" in service["volumes"]
+
+
 def test_the_cache_is_in_memory_sized_by_one_variable_and_belongs_to_the_user():
     options = compose()["volumes"]["cache"]["driver_opts"]
     assert options["type"] == "tmpfs"
@@ -72,7 +84,7 @@ def test_what_is_mounted_and_copied_is_there():
     for service in SERVICES.values():
         for volume in service.get("volumes", ()):
             source = volume.split(":")[0]
-            assert source in compose()["volumes"] or source == "./import" or (DEPLOY / source).exists()
+            assert source in compose()["volumes"] or source in ("./import", "./export") or (DEPLOY / source).exists()
     allowed = (ROOT / ".dockerignore").read_text().splitlines()
     for name in ("api", "service", "reader", "trainer", "storage", "deploy/entrypoint", "deploy/warm.py"):
         assert f"!{name}" in allowed and (ROOT / name).exists()

@@ -86,6 +86,10 @@ def test_the_worker_is_asked_as_the_compose_file_asks():
 
 def test_variables_are_settings():
     settings = {f"STREAMSVM_{name.upper()}" for name in Settings.__dataclass_fields__}
-    assert {each["name"] for each in API["env"]} <= settings
+    api, worker = ({each["name"]: each["value"] for each in container["env"]} for container in (API, WORKER))
+    assert api.keys() <= settings
+    # The worker predicts files, which the api has checked.
+    assert worker == {name: value for name, value in api.items() if "IMPORT" in name or "EXPORT" in name}
+    assert API["envFrom"] == WORKER["envFrom"] and "STREAMSVM_EXPORT_DESTINATIONS" in worker
     grace = int(SERVICES["worker"]["stop_grace_period"].removesuffix("s"))
     assert POD["terminationGracePeriodSeconds"] == grace

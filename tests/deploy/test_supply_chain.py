@@ -97,3 +97,9 @@ def test_pods_of_ray_have_no_rights_and_bounds():
             rights = container["securityContext"]
             assert rights == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
             assert container["resources"]["limits"]["memory"]
+
+
+def test_grafana_fetches_nothing_and_logs_where_it_may_write():
+    environment = SERVICES["grafana"]["environment"]
+    assert environment["GF_PLUGINS_PREINSTALL_DISABLED"] == "true" and "GF_INSTALL_PLUGINS" not in environment
+    assert environment["GF_LOG_MODE"] == "console"

@@ -51,6 +51,8 @@ def test_hosts_and_ports_that_the_list_does_not_have(url):
         "ftp://hooks.example.com/", "https:///x", "https://me@hooks.example.com/", "https://hooks.example.com/#x",
         "https://hooks.example.com/a b", "https://hooks.example.com\\@evil.net/", "https://hooks.example.com:x/",
         "https://hooks.example.com/\r\nHost: evil", "https://hooks.example.com/é", "https://[::1/",
+        f"https://{'a' * 64}.example.org/", "https://a..example.org/", "https://.example.org/", "https://../",
+        f"https://{'a.' * 130}example.org/",
     ],
 )  # fmt: skip
 def test_urls_that_are_none(url):
@@ -59,7 +61,17 @@ def test_urls_that_are_none(url):
 
 INNER = ("127.0.0.1", "10.1.2.3", "192.168.0.1", "172.16.0.1", "100.64.0.1", "fd00::1", "::1", "::ffff:10.0.0.1",
          "64:ff9b::a00:1", "2002:0a00:0001::")  # fmt: skip
-NEAR = ("169.254.169.254", "fe80::1", "0.0.0.0", "::", "224.0.0.1", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe")
+NEAR = (
+    "169.254.169.254",
+    "fe80::1",
+    "0.0.0.0",
+    "::",
+    "224.0.0.1",
+    "::ffff:169.254.169.254",
+    "64:ff9b::a9fe:a9fe",
+    "64:ff9b:1::a9fe:a9fe",
+    "::169.254.169.254",
+)
 
 
 @pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1::1", "::ffff:93.184.216.34"])
@@ -95,3 +107,13 @@ def test_one_inner_address_among_public_ones_is_refused():
         return [(socket.AF_INET, 1, 6, "", (address, 443)) for address in ("93.184.216.34", "10.0.0.1")]
 
     assert refused(addresses, destination("https://a.example.org", HOSTS), resolve) == "notify_forbidden"
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["fec0::1", "::127.0.0.1", "::169.254.169.254", "::ffff:0:127.0.0.1", "64:ff9b:1::a00:1", "5f00::1", "4000::1"],
+)
+def test_addresses_of_ipv6_that_lead_into_a_network_are_not_public(address):
+    """Of IPv4 that IPv6 stands for by rules of a network, and for use in a site; Python calls them global."""
+    found = destination("http://a.example.org/", HOSTS)
+    assert refused(check_address, found, ipaddress.ip_address(address)) == "notify_forbidden"

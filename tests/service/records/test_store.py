@@ -251,3 +251,13 @@ def test_writes_within_a_tick_of_the_kernels_clock_change_the_value_of_change(st
     store.fail_dataset(dataset_id, {"code": "x"})
     os.utime(path, ns=(tick, tick))
     assert store.change() != before
+
+
+def test_who_moves_an_alias_is_told_of_this_move(store, monkeypatch):
+    """Not of one that somebody else makes a moment later: with its mark the next move would go unnoticed."""
+    store.adopt_model("mdl_1", "then")
+    store.register_model("churn", "mdl_1")
+    monkeypatch.setattr(Store, "alias", lambda *_: pytest.fail("another look at what may have moved on"))
+    moved = store.move_alias("churn", "champion", 1, "me")
+    assert (moved["version"], moved["moved_by"]) == (1, "me")
+    assert refusal(store.move_alias, "churn", "champion", 1, "me", moved["move"] - 1) == "alias_moved"

@@ -1,0 +1,215 @@
+"""The lane of predictions goes on, whatever fails: the store, the disk, a process, a record."""
+
+import errno
+import json
+import os
+import sqlite3
+
+import pytest
+
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.predictions import lane as lanes
+from streamsvm.service.predictions.lane import PredictionLane
+from streamsvm.service.predictions.process import ASKED, FAILED, RESULT, predict
+from streamsvm.service.predictions.spec import parse_prediction
+from streamsvm.service.records.store import Store
+from streamsvm.service.settings import Settings
+
+FIGURES = {"rows": 3, "bytes": 9, "total_bytes": 9, "unknown_features": 0}
+
+
+class Child:
+    """A process that ends when it is told to."""
+
+    code = None
+
+    def poll(self):
+        return self.code
+
+    def kill(self):
+        self.code = self.code if self.code is not None else -9
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+class Bench:
+    """A store, a lane whose processes are children of the test, and a clock.
+
+    refusals  errors that the next starts of a process raise
+    """
+
+    def __init__(self, directory):
+        self.settings = Settings(directory / "data", directory, export_dir=directory)
+        self.settings.create_directories()
+        self.store = Store(self.settings.database)
+        self.store.adopt_model("mdl_1", "then")
+        self.now, self.children, self.refusals = 0.0, [], []
+        self.lane = self.another()
+
+    def another(self):
+        return PredictionLane(self.settings, self.store, clock=lambda: self.now)
+
+    def fork(self, command, _files):
+        if self.refusals:
+            raise self.refusals.pop()
+        self.children.append(Child())
+        self.last = command[-1]
+        return self.children[-1]
+
+    def submit(self, **more):
+        asked = {"model": "m", "import": "in.csv", "destination": "out.csv", **more}
+        return self.store.add_prediction("mdl_1", parse_prediction(asked).model_dump(by_alias=True))
+
+    def step(self, times=1):
+        for _ in range(times):
+            self.lane.step(is_training=False)
+
+    def end(self, code=0, result=FIGURES):
+        """End the process that runs, and look."""
+        if result is not None:
+            (self.settings.predictions / self.last / RESULT).write_text(json.dumps(result))
+        self.children[-1].code = code
+        self.step()
+
+    def state(self, prediction):
+        return self.store.prediction(prediction)["state"]
+
+
+@pytest.fixture
+def bench(tmp_path, monkeypatch):
+    bench = Bench(tmp_path)
+    monkeypatch.setattr(lanes, "fork", bench.fork)
+    return bench
+
+
+def refusing(monkeypatch, name, times):
+    """An operation of the store fails so many times."""
+    operation, left = getattr(Store, name), times * [sqlite3.OperationalError("database or disk is full")]
+
+    def refuse(self, *arguments, **options):
+        if left:
+            raise left.pop()
+        return operation(self, *arguments, **options)
+
+    monkeypatch.setattr(Store, name, refuse)
+
+
+@pytest.mark.parametrize(("operation", "code", "result", "state"), [
+    ("finish_prediction", 0, FIGURES, "succeeded"),
+    ("requeue_prediction", -11, None, "queued"),
+])  # fmt: skip
+def test_an_end_that_cannot_be_recorded_is_later(bench, monkeypatch, operation, code, result, state):
+    first = bench.submit()
+    bench.step()
+    refusing(monkeypatch, operation, 3)
+    bench.end(code, result)
+    bench.step(2)
+    assert bench.state(first) == "running" and len(bench.children) == 1
+    bench.step()
+    assert bench.state(first) == state
+    assert bench.store.prediction(first)["crashes"] == (code != 0)
+
+
+def test_a_prediction_that_cannot_be_begun_nor_put_back_is_put_back_later(bench, monkeypatch):
+    first = bench.submit()
+    bench.refusals, _ = [ValueError("no")], refusing(monkeypatch, "requeue_prediction", 2)
+    bench.step()
+    assert bench.state(first) == "running"
+    bench.step(3)
+    assert bench.state(first) == "running" and len(bench.children) == 1
+    bench.end()
+    assert bench.state(first) == "succeeded"
+
+
+@pytest.mark.parametrize("number", [errno.EAGAIN, errno.EMFILE, errno.ENOMEM, errno.ENOSPC])
+def test_a_lack_is_waited_for(bench, number):
+    """It is no crash, and no reason to try ten times a second."""
+    first = bench.submit()
+    bench.refusals = [OSError(number, os.strerror(number)) for _ in range(6)]
+    bench.step(100)
+    assert len(bench.refusals) == 5
+    for _ in range(5):
+        bench.now += 40
+        bench.step()
+    assert (bench.state(first), bench.store.prediction(first)["crashes"]) == ("queued", 0)
+    bench.now += 61
+    bench.step()
+    assert bench.state(first) == "running"
+
+
+@pytest.mark.parametrize("damage", ["spec = '{'", "spec = '{\"destination\": 3}'", "spec = '3'"])
+def test_a_record_that_cannot_be_read_costs_itself(bench, damage):
+    bad, next_one = bench.submit(), bench.submit()
+    with bench.store._database.write() as connection:
+        connection.execute(f"UPDATE predictions SET {damage} WHERE id = ?", (bad,))
+    for _ in range(bench.settings.max_crashes + 1):
+        bench.step()
+        bench.end(FAILED, None)
+    assert (bench.state(bad), bench.store.prediction(bad)["failure"]["code"]) == ("failed", "crash_loop")
+    bench.step()
+    bench.end()
+    assert bench.state(next_one) == "succeeded"
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", "{"])
+def test_a_process_without_a_result_has_crashed(bench, text):
+    first = bench.submit()
+    bench.step()
+    if text is not None:
+        (bench.settings.predictions / first / RESULT).write_text(text)
+    bench.end(result=None)
+    assert (bench.state(first), bench.store.prediction(first)["crashes"]) == ("queued", 1)
+    bench.step()
+    bench.end()
+    assert bench.state(first) == "succeeded"
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_what_a_prediction_left_that_is_cancelled_while_it_waits_goes(bench, is_deleted):
+    first = bench.submit()
+    bench.step()
+    unfinished = bench.settings.export_dir / f".out.csv.{first}"
+    unfinished.write_bytes(b"half")
+    bench.lane.shutdown()
+    assert bench.state(first) == "queued" and unfinished.exists()
+    bench.store.cancel_prediction(first)
+    if is_deleted:
+        bench.store.delete_prediction(first)
+    bench.lane = bench.another()
+    bench.step()
+    assert not unfinished.exists() and not list(bench.settings.predictions.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["job", "prediction"])
+def test_a_record_is_claimed_and_read_or_neither(bench, monkeypatch, kind):
+    """Else it would be recorded as running, with nobody who runs it."""
+    dataset = bench.store.add_dataset("data")
+    bench.store.set_dataset_ready(dataset)
+    made = bench.submit() if kind == "prediction" else bench.store.add_job(dataset, {})
+    with monkeypatch.context() as patch:
+        error = sqlite3.OperationalError("unable to open database file")
+        patch.setattr(Store, kind, lambda *_: (_ for _ in ()).throw(error))
+        claimed = getattr(bench.store, f"claim_{kind}")()
+    assert claimed["id"] == made and claimed["state"] == "running"
+
+
+def test_two_predictions_into_one_file_do_not_replace_each_other(bench, monkeypatch):
+    """The second was submitted before the first had made it. A later attempt may find the file of its own."""
+    (bench.settings.export_dir / "out.csv").write_text("of another")
+    monkeypatch.setattr("streamsvm.service.predictions.process.load_model", lambda *_: None)
+    monkeypatch.setattr("streamsvm.service.predictions.process.Predictor", lambda _: None)
+    for attempt, overwrite, code in ((1, False, "destination_exists"), (1, True, "goes on"), (2, False, "goes on")):
+        monkeypatch.setattr(
+            "streamsvm.service.predictions.process.sources_of",
+            lambda *_: (_ for _ in ()).throw(ServiceError("goes on", "")),
+        )
+        asked = {"model": "m", "import": "in.csv", "destination": "out.csv", "overwrite": overwrite}
+        text = json.dumps({"spec": asked, "model_id": "mdl_1", "attempt": attempt})
+        (bench.settings.export_dir / ASKED).write_text(text)
+        with pytest.raises(ServiceError) as error:
+            predict(bench.settings, bench.settings.export_dir)
+        assert error.value.code == code
