@@ -160,9 +160,8 @@ class Worker:
         inherit(self._settings.jobs, record)
         plan = self._attempts.plan(record)
         drop_unsound(job_dir, plan)
-        dataset = self._settings.datasets / record["dataset_id"]
         begin, replan = partial(self._attempts.begin, record), partial(self._attempts.plan, record)
-        lanes = LaneRunner(job_dir, dataset, begin, replan, ends_on_stop=True)
+        lanes = LaneRunner(job_dir, self._settings.datasets / record["dataset_id"], begin, replan, ends_on_stop=True)
         self._active[record["id"]] = _Active(record, lanes, Needs.of(record, plan))
         lanes.start(plan, abouts_of(job_dir))
 
