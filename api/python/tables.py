@@ -6,13 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import compute, ipc, types
+from pyarrow import compute, types
 
 from streamsvm.arrow_frames import opened
 from streamsvm.frames import column_names
 from streamsvm.labels import Labels
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import OF_FRAMES, InputOptions, options_from
+from streamsvm.reader.parsers.tables.arrow import written
 from streamsvm.reader.parsers.tables.arrow_types import is_number, plain_values
 from streamsvm.reader.parsers.tables.columns import Heading
 from streamsvm.sources import is_column
@@ -61,7 +62,7 @@ def table_stream(
     read_as = _options(options, named, heading, places, tuple(arrays))
     encode = None if labels is None else labels.encode
     batches = _completed(table.batches, table.schema, places, arrays, encode)
-    return TableStream(_written(batches), read_as, table.size, tuple(arrays))
+    return TableStream(written(batches), read_as, table.size, tuple(arrays))
 
 
 def table_streams(parts: Iterable[tuple[Any, Any, Any]], labels: Labels, options: dict[str, Any] | None) -> TableStream:
@@ -162,44 +163,3 @@ def check_labels(y: Array, first: int = 0) -> None:
     if gaps.any():
         row = first + int(np.argmax(gaps)) + 1
         raise InputError("missing_value", f"row {row}: the label is missing")
-
-
-def _written(batches: Iterator[Any]) -> Iterator[bytes]:
-    """Write batches as a stream of Arrow, a batch at a time."""
-    sink, writer = _Sink(), None
-    for batch in batches:
-        if writer is None:
-            writer = ipc.new_stream(pa.PythonFile(sink, "w"), batch.schema)
-        writer.write_batch(batch)
-        yield sink.taken()
-    if writer is not None:
-        writer.close()
-        yield sink.taken()
-
-
-class _Sink:
-    """The part of a file's interface that Arrow writes by; what was written is taken away."""
-
-    closed = False
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._size = 0
-
-    def write(self, data: Any) -> int:
-        self._parts.append(bytes(data))
-        self._size += len(data)
-        return len(data)
-
-    def taken(self) -> bytes:
-        parts, self._parts = self._parts, []
-        return b"".join(parts)
-
-    def tell(self) -> int:
-        return self._size
-
-    def flush(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass

@@ -48,14 +48,16 @@ def predicted(answer: Mapping[str, Any]) -> np.ndarray:
 def body_of(X: Any, input: Mapping[str, Any] | None) -> Body:
     """Make the body of rows X for a model with this `input`, in the form of GET /v1/models/{id}.
 
-    X is the path of a file, or an open text; a data frame; a matrix (n_rows, n_features), whose columns are those of
-    training in their order; a list of objects, of documents, or of strings. Raises ServiceError unknown_format,
-    wrong_type.
+    X is the path of a file, or an open text; a data frame, or an object that gives streams of Arrow; a matrix
+    (n_rows, n_features), whose columns are those of training in their order; a list of objects, of documents, or of
+    strings. Raises ServiceError unknown_format, wrong_type.
     """
     if isinstance(X, str | PathLike):
         return _file(Path(fspath(X)))
     if hasattr(X, "read"):
         return Body(_BY_CONTENT, lambda: iter(lambda: X.read(_CHUNK_BYTES), b""), is_once=True)
+    if _is_stream(X):
+        return Body("application/vnd.apache.arrow.stream", lambda: _arrow(X), is_once=True)
     if (columns := _columns(X)) is not None:
         words = frozenset((input or {}).get("categorical", ()))
         return Body("text/csv", lambda: _table(list(columns), columns, words), {"header": "yes"})
@@ -75,6 +77,21 @@ def _file(path: Path) -> Body:
 
     kinds = (kind for ending, kind in _BY_ENDING.items() if ending in path.suffixes)
     return Body(next(kinds, _BY_CONTENT), chunks)
+
+
+def _is_stream(X: Any) -> bool:
+    """Whether X gives streams of Arrow and is no frame whose columns can be read one by one."""
+    is_column = hasattr(X, "dtype") or (hasattr(X, "type") and not hasattr(X, "columns"))
+    is_frame = hasattr(X, "iloc") or hasattr(X, "num_rows") or hasattr(X, "get_columns")
+    return hasattr(X, "__arrow_c_stream__") and not is_column and not is_frame
+
+
+def _arrow(X: Any) -> Iterator[bytes]:
+    import pyarrow  # noqa: PLC0415 - an extra, and slow to import
+
+    from streamsvm.reader.parsers.tables.arrow import written  # noqa: PLC0415
+
+    return written(iter(pyarrow.RecordBatchReader.from_stream(X)))
 
 
 def _columns(X: Any) -> dict[str, Sequence[Any]] | None:

@@ -226,6 +226,7 @@ def of_table(client, tmp_path_factory):
     return client.submit("table").wait().models[0], path
 
 
+TABLE = {"n": [k / 9 - (4 if k < 20 else 0) for k in range(40)], "w": ["red", "blue"] * 20, "target": ["no"] * 20 + ["yes"] * 20}
 FRAMES = {
     "pandas": lambda: pandas.DataFrame(ROWS),
     "another order": lambda: pandas.DataFrame(ROWS)[["t", "n", "w"]],
@@ -260,6 +261,46 @@ def test_a_service_predicts_files_and_matrices(client, of_table, file):
     labels = numbered.predict(file)
     assert labels.dtype == np.float64 and numbered.predict(X).tolist() == labels.tolist()
     assert numbered.predict(X[:50].toarray()).tolist() == labels[:50].tolist()
+
+
+@pytest.mark.parametrize("form", ["pandas", "polars", "lazy", "arrow", "reader", "duckdb", "stream"])
+def test_a_service_takes_frames_as_datasets(client, form, tmp_path):
+    table = pytest.importorskip("pyarrow").table(TABLE)
+    forms = {
+        "pandas": table.to_pandas, "arrow": lambda: table, "reader": table.to_reader,
+        "polars": lambda: pytest.importorskip("polars").from_arrow(table),
+        "lazy": lambda: pytest.importorskip("polars").from_arrow(table).lazy(),
+        "duckdb": lambda: pytest.importorskip("duckdb").from_arrow(table), "stream": lambda: OnlyAStream(table),
+    }  # fmt: skip
+    dataset = client.add_dataset(f"frame_{form}", forms[form](), label_column="target", categorical="w")
+    assert (dataset.view["rows"], dataset.view["input"]["format"]) == (40, "arrow")
+    model = client.submit(dataset.view["name"]).wait().models[0]
+    assert model.predict(forms[form]()).tolist() == TABLE["target"]
+
+
+def test_a_frame_is_sent_batch_by_batch(client):
+    pyarrow = pytest.importorskip("pyarrow")
+    schema, sent = pyarrow.schema({"a": pyarrow.float64(), "label": pyarrow.int64()}), []
+
+    def batches():
+        for number in range(64):
+            sent.append(pyarrow.total_allocated_bytes())
+            values = np.arange(50_000.0) + number
+            yield pyarrow.record_batch([values, np.arange(50_000) % 2], schema=schema)
+
+    dataset = client.add_dataset("batches", pyarrow.RecordBatchReader.from_batches(schema, batches()))
+    assert dataset.view["rows"] == 64 * 50_000 and max(sent) < sent[0] + (8 << 20)
+    with pytest.raises(ServiceError) as caught:
+        client.add_dataset("words", pyarrow.table({"a": ["x", "y"], "label": [1, 2]}))
+    assert caught.value.code == "column_type"
+
+
+class OnlyAStream:
+    def __init__(self, table):
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
 
 
 def test_a_service_says_what_is_wrong_with_rows(of_table, tmp_path):

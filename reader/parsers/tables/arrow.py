@@ -1,4 +1,4 @@
-"""Reads streams of Arrow, one after the other, that a program on this machine writes. Needs pyarrow.
+"""Reads and writes streams of Arrow, one after the other, that programs on this machine give. Needs pyarrow.
 
 This is no format of files or uploads: memory is bounded by the batches that the program makes.
 """
@@ -62,6 +62,47 @@ class _File:
 
     def read(self, size: int) -> bytes:
         return self._source.read(size)
+
+    def close(self) -> None:
+        pass
+
+
+def written(batches: Iterator[Any]) -> Iterator[bytes]:
+    """Write batches as a stream of Arrow, a batch at a time."""
+    sink, writer = _Sink(), None
+    for batch in batches:
+        if writer is None:
+            writer = ipc.new_stream(pyarrow.PythonFile(sink, "w"), batch.schema)
+        writer.write_batch(batch)
+        yield sink.taken()
+    if writer is not None:
+        writer.close()
+        yield sink.taken()
+
+
+class _Sink:
+    """The part of a file's interface that Arrow writes by; what was written is taken away."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: Any) -> int:
+        self._parts.append(bytes(data))
+        self._size += len(data)
+        return len(data)
+
+    def taken(self) -> bytes:
+        parts, self._parts = self._parts, []
+        return b"".join(parts)
+
+    def tell(self) -> int:
+        return self._size
+
+    def flush(self) -> None:
+        pass
 
     def close(self) -> None:
         pass
