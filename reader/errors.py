@@ -49,6 +49,7 @@ HINTS = {
     "label_missing": "begin a document's line with its label and a tab; a FASTA header has its label as in the README",
     "label_too_long": "labels that are strings have up to 256 characters: encode them",
     "label_type": "add rows whose labels are of the type of the dataset's, or make a dataset of their own",
+    "late_key": "give one of the first objects all keys, null where a value is missing",
     "line_too_long": "one row is one line; check that the file has line feeds",
     "missing_value": (
         "fill in missing values, or leave the rows out; when data are read in, missing=zero, missing=indicator or "
@@ -56,11 +57,13 @@ HINTS = {
     ),
     "multilabel": "give one label a row; multi-label data is not supported",
     "negative_weight": "a weight is finite and not below 0; 0 leaves a row out of training",
+    "nested_value": "give each key a number, a string, true, false or null",
     "no_documents": "train on documents, and take the model as npz or json; or send rows as text/libsvm",
     "no_rows": "check that this is the right file, and that it has a line for each row",
     "no_header": "begin each record with a line that begins with >",
     "not_a_base": "strings have the letters A, C, G and T, and N and its like where a base is not known",
     "not_installed": "install streamsvm with the extra parquet",
+    "not_json": "write an object a line, in UTF-8; JSON has no NaN: write null",
     "not_numeric": (
         "write plain decimal numbers, set categorical=all for words, or leave the column out: drop_columns; "
         "label_column if it has the labels, text_column if it has documents; header=yes if the first line has names; "

@@ -12,7 +12,7 @@ from streamsvm.reader.errors import InputError
 from streamsvm.storage.options import Option, default_words, option, options_of, plain, without_null
 
 # The keys of parsers.READERS, which is slow to import.
-FORMATS = ("libsvm", "csv", "tsv", "parquet", "arrow", "orc", "npz", "batches", "fasta", "dna", "text")
+FORMATS = ("libsvm", "csv", "tsv", "jsonl", "parquet", "arrow", "orc", "npz", "batches", "fasta", "dna", "text")
 # Tables in files that are not read from front to back, by pyarrow.
 STORED_TABLES = ("parquet", "arrow", "orc")
 OF_FRAMES = "frames"  # a program on this machine writes it: streams of Arrow

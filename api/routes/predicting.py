@@ -40,6 +40,8 @@ TYPES = {
     "text/tab-separated-values": "tsv",
     "text/plain": "text",
     "text/x-fasta": "fasta",
+    "application/jsonl": "jsonl",
+    "application/x-ndjson": "jsonl",
     "application/vnd.apache.parquet": "parquet",
     "application/vnd.apache.arrow.file": "arrow",
     "application/vnd.apache.arrow.stream": "arrow",

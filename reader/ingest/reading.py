@@ -29,7 +29,13 @@ from streamsvm.storage.rows.csr import VALUE, Array, Rows, squared_norms
 
 MOST_LABELS = 10_000
 _MANY_LABELS = 100
-_OF_FILES = {"npz", *STORED_TABLES, "csv", "tsv"}  # files that cannot be joined as bytes: each has a parser of its own
+_OF_FILES = {
+    "npz",
+    *STORED_TABLES,
+    "csv",
+    "tsv",
+    "jsonl",
+}  # files that cannot be joined as bytes: each has a parser of its own
 
 
 class Reading:

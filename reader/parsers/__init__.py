@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from streamsvm.reader.errors import InputError, without_pyarrow
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import OF_FRAMES, STORED_TABLES, InputOptions
+from streamsvm.reader.parsers.jsonl import jsonl_parser
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from streamsvm.reader.parsers.matrices.batches import BatchesParser
@@ -74,6 +75,12 @@ def _csv(options: InputOptions, limits: Limits, names: LabelNames, threads: int,
         return TextTableParser(options, limits, names, threads)
     _refuse_kind(options)
     return CsvParser(options, limits, names)
+
+
+def _jsonl(options: InputOptions, limits: Limits, names: LabelNames, threads: int, _scratch: Path) -> Parser:
+    if options.text_column is None:
+        _refuse_kind(options)
+    return jsonl_parser(options, limits, names, threads)
 
 
 def _stored_table(options: InputOptions, limits: Limits, names: LabelNames, threads: int, scratch: Path) -> Parser:
@@ -144,6 +151,7 @@ _TABLE = _ASIDE | _CHOICE | _MIXED | OF_TEXT | {"text_column"}
 READERS = {
     "libsvm": Reader(_libsvm, frozenset()),
     "csv": Reader(_csv, _TABLE | {"delimiter", "header", "decimal", "encoding"}),
+    "jsonl": Reader(_jsonl, _TABLE),
     "tsv": Reader(_csv, _TABLE | {"header", "decimal", "encoding"}),
     **dict.fromkeys(STORED_TABLES, Reader(_stored_table, _TABLE)),
     "npz": Reader(_npz, frozenset()),

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+import orjson
+
 from streamsvm.reader.errors import InputError
 
 HEAD_BYTES = 32
@@ -40,7 +42,12 @@ SIGNATURES = (
     (b"\xfd7zXZ\x00", "xz data inside the input"),
     (b"BZh", "bzip2 data inside the input"),
 )
-TEXT_SIGNATURES = ((b"<", "an HTML or XML page"), (b"{", "JSON"), (b"[", "JSON"))
+_JSON = "JSON, but not an object a line"
+TEXT_SIGNATURES = (
+    (b"<", "an HTML or XML page"),
+    (b"{", "JSON, but not an object a line"),
+    (b"[", "JSON, but not an object a line"),
+)
 
 
 def has_documents(head: bytes) -> bool:
@@ -51,14 +58,30 @@ def has_documents(head: bytes) -> bool:
     return are_pairs and all(len(_WORD.findall(text)) > 2 for _, text in lines)
 
 
-def refuse_foreign(head: bytes) -> None:
-    """InputError unknown_format if `head`, the first HEAD_BYTES without a byte order mark, begins no text of rows."""
+def refuse_foreign(head: bytes, is_json: bool = False) -> None:
+    """InputError unknown_format if `head`, the first HEAD_BYTES without a byte order mark, begins no text of rows.
+
+    is_json  rows are JSON
+    """
     for signature, name in SIGNATURES:
         if head.startswith(signature):
             raise InputError("unknown_format", f"this is {name}", byte=0)
-    for signature, name in TEXT_SIGNATURES:
+    for signature, name in () if is_json else TEXT_SIGNATURES:
         if head.lstrip(b" \t\r\n").startswith(signature):
             raise InputError("unknown_format", f"this looks like {name}", byte=0)
+
+
+def has_objects(head: bytes) -> bool:
+    """Whether the first line of an input that begins with `head` (PEEK_BYTES) is a JSON object, or begins one."""
+    line, end, _ = head.removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")
+    if not line.startswith(b"{"):
+        return False
+    if not end and len(head) >= PEEK_BYTES:
+        return line[1:].lstrip().startswith(b'"')
+    try:
+        return isinstance(orjson.loads(line), dict)
+    except orjson.JSONDecodeError:
+        return False
 
 
 def has_pairs(head: bytes) -> bool:
@@ -85,6 +108,8 @@ def recognise(head: bytes) -> str:
     stored = stored_format(head)
     if stored is not None:
         return stored
+    if has_objects(head):
+        return "jsonl"
     n_control, sample = _n_control(head), head[:_SAMPLE]
     if n_control > _MOST_CONTROL and 20 * n_control > len(sample):
         refuse_foreign(head[:HEAD_BYTES])

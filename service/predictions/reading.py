@@ -72,7 +72,7 @@ def _parsers(unit: Unit, beside: Beside) -> dict[str, ParserMaker]:
         return {"parquet": _with_tables(read, beside, unit.first_row)}
     if unit.options.format in STORED_TABLES:
         return {unit.options.format: partial(_stored_table, beside)}
-    if unit.options.format in ("csv", "tsv"):
+    if unit.options.format in ("csv", "tsv", "jsonl"):
         return {unit.options.format: partial(_table, beside)}
     return FORMATS
 

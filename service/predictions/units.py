@@ -22,6 +22,7 @@ from streamsvm.reader.parsers.beside import Beside
 from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from streamsvm.reader.parsers.sniff import PEEK_BYTES
 from streamsvm.reader.parsers.tables.csv_to_predict import CsvToPredict
+from streamsvm.reader.parsers.tables.json_lines import names_line
 from streamsvm.reader.sources.fetch import read_range
 from streamsvm.reader.sources.files import SourceFile
 from streamsvm.reader.sources.pieces import read_bytes
@@ -31,8 +32,8 @@ from streamsvm.storage.models.model_file import Label
 
 UNIT_BYTES = 32 << 20  # of text
 UNIT_ROWS = 1 << 18  # of Parquet, at least, unless a file has fewer
-_LINES = ("libsvm", "csv", "tsv", "text")
-_WITH_COLUMNS = ("csv", "tsv", *STORED_TABLES)
+_LINES = ("libsvm", "csv", "tsv", "jsonl", "text")
+_WITH_COLUMNS = ("csv", "tsv", "jsonl", *STORED_TABLES)
 _OPENED_AT_ONCE = 8
 _HEAD_BYTES = 4 << 20  # read of a text to settle how ranges of its lines are read
 _REMARK = re.compile(rb'#|"?sep=', re.IGNORECASE)
@@ -148,6 +149,8 @@ def _lines_settled(
         return None if base is None else (replace(options, index_base=base), b"")
     if options.format == "text":
         return options, b""
+    if options.format == "jsonl":
+        return options, names_line(lines)
     return _settled_table(predictor, options, keep, lines)
 
 

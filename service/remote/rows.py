@@ -20,7 +20,7 @@ _BY_ENDING = {
     ".csv": "text/csv", ".tsv": "text/tab-separated-values", ".fa": "text/x-fasta", ".fna": "text/x-fasta",
     ".parquet": "application/vnd.apache.parquet", ".npz": "application/x-npz", ".orc": "application/x-orc",
     ".arrow": "application/vnd.apache.arrow.file", ".feather": "application/vnd.apache.arrow.file",
-    ".arrows": "application/vnd.apache.arrow.stream",
+    ".jsonl": "application/jsonl", ".ndjson": "application/jsonl", ".arrows": "application/vnd.apache.arrow.stream",
 }  # fmt: skip
 _BY_CONTENT = "application/octet-stream"
 _OTHERS = {".npy", ".xlsx"}

@@ -1,6 +1,7 @@
 """Predictions of rows as they were uploaded: tables with categories, strings of bases."""
 
 import io
+import json
 
 import pyarrow
 import pytest
@@ -44,6 +45,14 @@ def test_tables(service, kind):
     assert values_of(response) == VALUES
     # never, and the empty word in place of a protocol
     assert response.json()["unknown_features"] == 2
+
+
+@pytest.mark.parametrize("kind", ["application/jsonl", "application/x-ndjson"])
+def test_tables_of_json_lines(service, kind):
+    lines = "".join(json.dumps(row) + "\n" for row in ROWS)
+    assert values_of(ask(service, "table", kind, content=lines)) == VALUES
+    answer = check_problem(ask(service, "table", kind, content=lines + "{"), "not_json", 422)
+    assert answer["at"]["line"] == 4
 
 
 def test_tables_with_tabs_and_labels(service):

@@ -102,7 +102,7 @@ def test_the_form_has_the_options_of_each_format(service):
     (form,) = re.findall(r'<form class="card" id="upload">.*?</form>', text, re.DOTALL)
     fields = re.findall(r'<label data-formats="([^"]*)">[^<]*<(?:input|select) name="(\w+)"', form)
     shown = {name: set(formats.split()) for formats, name in fields}
-    assert shown["categorical"] == {"csv", "tsv", "parquet", "arrow", "orc"}
+    assert shown["categorical"] == {"csv", "tsv", "jsonl", "parquet", "arrow", "orc"}
     for name, formats in shown.items():
         assert formats == {format_ for format_, reader in READERS.items() if name in reader.options} or formats == {
             *READERS

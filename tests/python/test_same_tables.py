@@ -4,6 +4,7 @@ TABLES=500 python -m pytest tests/python/test_same_tables.py   tries 500 tables,
 """
 
 import datetime
+import json
 import os
 import warnings
 
@@ -112,13 +113,15 @@ def ways(table: RandomTable, folder) -> dict:
     parquet.write_table(arrow, folder / "t.parquet")
     feather.write_feather(table.arrow(encoded=True), folder / "t.feather")
     orc.write_table(arrow, folder / "t.orc")
+    rows = [dict(zip(table.values, row, strict=True)) for row in zip(*table.values.values(), strict=True)]
+    (folder / "t.jsonl").write_text("".join(json.dumps(row, default=str) + "\n" for row in rows))
     with ipc.new_stream(folder / "t.arrows", arrow.schema) as stream:
         stream.write_table(arrow, max_chunksize=5)
     words = sorted({word for kind, values in table.columns.values() if kind == "word" for word in values if word})
     return {
         "csv": table.text(folder / "t.csv", ","),
         "tsv": table.text(folder / "t.tsv", "\t"),
-        **{name: str(folder / f"t.{name}") for name in ("parquet", "feather", "arrows", "orc")},
+        **{name: str(folder / f"t.{name}") for name in ("jsonl", "parquet", "feather", "arrows", "orc")},
         "pandas objects": table.pandas(),
         "pandas nullable": table.pandas(_NULLABLE),
         "pandas categories": table.pandas({"word": "category"}),

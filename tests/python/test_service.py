@@ -226,7 +226,11 @@ def of_table(client, tmp_path_factory):
     return client.submit("table").wait().models[0], path
 
 
-TABLE = {"n": [k / 9 - (4 if k < 20 else 0) for k in range(40)], "w": ["red", "blue"] * 20, "target": ["no"] * 20 + ["yes"] * 20}
+TABLE = {
+    "n": [k / 9 - (4 if k < 20 else 0) for k in range(40)],
+    "w": ["red", "blue"] * 20,
+    "target": ["no"] * 20 + ["yes"] * 20,
+}
 FRAMES = {
     "pandas": lambda: pandas.DataFrame(ROWS),
     "another order": lambda: pandas.DataFrame(ROWS)[["t", "n", "w"]],

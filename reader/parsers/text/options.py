@@ -12,7 +12,7 @@ N_FEATURES = 1 << 20
 MOST_GRAMS = 16
 # Options that only documents have.
 OF_TEXT = frozenset({"analyzer", "ngram_range", "alternate_sign", "lowercase", "on_bad_text"})
-_OF_TABLES = frozenset({"csv", "tsv", *STORED_TABLES})
+_OF_TABLES = frozenset({"csv", "tsv", "jsonl", *STORED_TABLES})
 
 
 def input_of(options: InputOptions) -> dict[str, Any]:

@@ -11,9 +11,10 @@ from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import OF_FRAMES, STORED_TABLES, InputOptions
 from streamsvm.reader.parsers import Parser
 from streamsvm.reader.parsers.beside import Beside
+from streamsvm.reader.parsers.jsonl import JsonlTextParser, JsonlToPredict
 from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from streamsvm.reader.parsers.matrices.npz import NpzParser
-from streamsvm.reader.parsers.sniff import has_pairs, recognise, stored_format
+from streamsvm.reader.parsers.sniff import has_objects, has_pairs, recognise, stored_format
 from streamsvm.reader.parsers.spool import Scratch
 from streamsvm.reader.parsers.strings.fasta import FastaParser
 from streamsvm.reader.parsers.strings.strings import is_of_strings
@@ -30,6 +31,8 @@ def format_of_name(file: Path, otherwise: str) -> str:
     """The format that the endings of a file name mean, such as rows.csv or rows.tsv.gz; else `otherwise`."""
     if {".fa", ".fna"} & set(file.suffixes):
         return "fasta"
+    if ".ndjson" in file.suffixes:
+        return "jsonl"
     return next((name for name in TEXT_FORMATS if f".{name}" in file.suffixes), otherwise)
 
 
@@ -38,6 +41,8 @@ def format_of_head(head: bytes, usual: str) -> str:
     stored = stored_format(head)
     if stored is not None:
         return stored
+    if usual != "text" and has_objects(head):
+        return "jsonl"
     if usual == "auto":
         return "libsvm" if has_pairs(head) else "csv"
     return "csv" if usual == "libsvm" and recognise(head) == "csv" else usual
@@ -64,11 +69,14 @@ def check_kind(input: dict[str, Any] | None, format_: str) -> None:
 def table_parser(
     options: InputOptions, limits: Limits, classes: Sequence[Label], beside: Beside | None = None
 ) -> Parser:
-    """The parser of CSV or TSV to predict; `beside` takes further columns."""
+    """The parser of CSV, TSV or JSON lines to predict; `beside` takes further columns."""
+    is_json = options.format == "jsonl"
     if options.text_column is not None:
-        parser = TextTableParser(options, limits, labelled=False)
+        parser = (JsonlTextParser if is_json else TextTableParser)(options, limits, labelled=False)
         parser.beside = beside or Beside()
         return parser
+    if is_json:
+        return JsonlToPredict(options, limits, classes, beside)
     return CsvToPredict(options, limits, classes, beside)
 
 
@@ -124,6 +132,7 @@ FORMATS: dict[str, ParserMaker] = {
     "libsvm": lambda options, limits, _: LibsvmParser(options.index_base, limits, weighted=False),
     "csv": table_parser,
     "tsv": table_parser,
+    "jsonl": table_parser,
     **stored_formats(Path(tempfile.gettempdir())),
     "fasta": lambda options, limits, _: FastaParser(options, limits, labelled=False),
     "text": lambda options, limits, _: TextParser(options, limits, labelled=False),

@@ -27,7 +27,7 @@ from streamsvm.storage.models.model_file import Model
 NAMES = ["a", "b", "c"]
 W = np.array([1.5, -0.25, 2.0])
 N_ROWS = 1000
-FORMATS = ("csv", "tsv", "parquet", "csv.gz", "arrow", "arrows.zst", "orc")
+FORMATS = ("csv", "tsv", "jsonl", "parquet", "csv.gz", "arrow", "arrows.zst", "orc")
 SMALL = 1 << 12  # bytes of a unit: dozens of them
 LINEAR = Model(W, (1.0, -1.0), 1, about={"input": {**named_numbers(NAMES), "has_names": True, "format": "csv"}})
 
@@ -65,6 +65,7 @@ def written(tmp_path) -> dict[str, Path]:
     parquet.write_table(rows, files["parquet"], row_group_size=90)
     files["csv.gz"].write_bytes(gzip.compress(files["csv"].read_bytes()))
     orc.write_table(rows, files["orc"])
+    files["jsonl"].write_text("".join(json.dumps(row, default=str) + "\n" for row in rows.to_pylist()))
     with ipc.new_file(files["arrow"], rows.schema) as writer:
         writer.write_table(rows, max_chunksize=90)
     with (
