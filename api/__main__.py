@@ -80,10 +80,10 @@ def main() -> int:
 
 def _access_notice(settings: Settings) -> str:
     """A sentence for the person who starts a service on loopback: which clients can use it."""
-    tokens, are_needed = Tokens(Database(settings.database)).table()
-    if are_needed and not tokens:
+    tokens = Tokens(Database(settings.database))
+    if tokens.are_needed() and not tokens.table():
         return f"Nobody gets in, for there have been tokens. {NO_TOKENS}"
-    if settings.allowed_hosts and not are_needed:
+    if settings.allowed_hosts and not tokens.are_needed():
         names = ", ".join(settings.allowed_hosts)
         return f"Nobody needs a token, not even through a proxy called {names}: streamsvm token new NAME ends that."
     return "Only this machine can reach it; --host and streamsvm token new are for others."

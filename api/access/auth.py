@@ -98,25 +98,28 @@ _IN_DOCUMENT = Depends(HTTPBearer(scheme_name="token", description="streamsvm to
 
 
 class Access:
-    """The table of tokens, read again when it is a second old."""
+    """The table of tokens, read again when it is a second old, or for a token that may have been made since."""
 
     def __init__(self, tokens: Tokens, required: bool) -> None:
         self._tokens = tokens
         self._required = required
         self._table: dict[str, Token] = {}
-        self._needed = True
         self._expires = 0.0
+        self._change: tuple[int, ...] | None = None
         self._reading: asyncio.Task | None = None
 
     async def token_of(self, text: str) -> Token | None:
         """Return the token with this text, or None if there is none."""
         await self._refresh()
-        return self._table.get(hash_of(text))
+        hashed = hash_of(text)
+        for _ in range(2):  # the first read may be one that began before the token was made
+            if hashed not in self._table and self._tokens.change() != self._change:
+                await self._read_again()
+        return self._table.get(hashed)
 
     async def is_open(self) -> bool:
         """Tell whether requests need no token: there never was one, and only this machine can reach the service."""
-        await self._refresh()
-        return not self._needed and not self._required
+        return not self._required and not self._tokens.are_needed()
 
     async def has_tokens(self) -> bool:
         """Tell whether there is any valid token."""
@@ -124,16 +127,19 @@ class Access:
         return bool(self._table)
 
     async def _refresh(self) -> None:
-        if time.monotonic() < self._expires:
-            return
+        if time.monotonic() >= self._expires:
+            await self._read_again()
+
+    async def _read_again(self) -> None:
         # All requests that come meanwhile await one read. The shield keeps it going when one of them is cancelled.
         if self._reading is None or self._reading.done():
             self._reading = asyncio.ensure_future(self._read())
         await asyncio.shield(self._reading)
 
     async def _read(self) -> None:
-        self._table, self._needed = await run_in_threadpool(self._tokens.table)
-        self._expires = time.monotonic() + _TABLE_SECONDS
+        change = self._tokens.change()
+        self._table = await run_in_threadpool(self._tokens.table)
+        self._change, self._expires = change, time.monotonic() + _TABLE_SECONDS
 
 
 async def require_scope(request: Request, _: Annotated[object, _IN_DOCUMENT] = None) -> None:

@@ -10,6 +10,7 @@ from streamsvm.service.jobs.plan.forecast import memory_needed
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.processes.logs import JobLog
 from streamsvm.service.processes.retry_policy import is_full
+from streamsvm.service.records.last_read import LastRead
 from streamsvm.service.records.store import Store
 from streamsvm.storage.machine.resources import memory_limit
 
@@ -55,6 +56,7 @@ class Queue:
     def __init__(self, store: Store, plan: Callable[[dict[str, Any]], Plan]) -> None:
         self._store = store
         self._plan = plan
+        self._records = LastRead(store, lambda: store.waiting_jobs(_MOST_LOOKED_AT))
         self._is_told = False
         self._needs: dict[str, Needs] = {}  # of jobs that wait
         self._waits_for: dict[str, frozenset[str]] = {}  # jobs without room -> those that ran when that was seen
@@ -86,7 +88,7 @@ class Queue:
         A job without room is overtaken only as long as one of those runs that ran when it first had none: so its turn
         comes.
         """
-        waiting = {each["id"]: each for each in self._store.waiting_jobs(_MOST_LOOKED_AT) if each["id"] not in pausing}
+        waiting = {each["id"]: each for each in self._records() if each["id"] not in pausing}
         self._needs = {job_id: needs for job_id, needs in self._needs.items() if job_id in waiting}
         self._waits_for = {job_id: jobs for job_id, jobs in self._waits_for.items() if job_id in waiting}
         for job_id, record in waiting.items():

@@ -28,6 +28,7 @@ from streamsvm.service.processes.health import give_sign, lock, unlock
 from streamsvm.service.processes.logs import JobLog, log_as_json
 from streamsvm.service.processes.queue import Needs, Queue
 from streamsvm.service.processes.retry_policy import Setbacks, WorkerDied
+from streamsvm.service.records.last_read import LastRead
 from streamsvm.service.records.opening import open_store
 from streamsvm.service.records.unrecorded import sweep
 from streamsvm.service.settings import Settings
@@ -62,6 +63,7 @@ class Worker:
         self._queue = Queue(self._store, self._attempts.plan)
         self._ending = Ending(settings, self._store)
         self._predictions = PredictionLane(settings, self._store)
+        self._requests = LastRead(self._store, self._store.requests)
         self._recover()
 
     def step(self) -> None:
@@ -166,7 +168,9 @@ class Worker:
         lanes.start(plan, abouts_of(job_dir))
 
     def _attend(self, active: "_Active") -> None:
-        requested = self._requested(active.record)
+        requested = None
+        with contextlib.suppress(sqlite3.Error):  # a store that cannot be read now is asked the next time
+            requested = self._requests().get(active.record["id"])
         if requested == "cancel":
             self._cancel(active.record)
             return
@@ -174,13 +178,6 @@ class Worker:
             active.lanes.request_stop()
         if active.lanes.step():
             self._finish(active.record, active.lanes)
-
-    def _requested(self, record: dict[str, Any]) -> str | None:
-        """The request on record: to stop, say. A store that cannot be read now is asked the next time."""
-        try:
-            return self._store.job(record["id"])["requested"]
-        except sqlite3.Error:
-            return None
 
     def _finish(self, record: dict[str, Any], lanes: LaneRunner) -> None:
         """Publish the models, then say so: a job that has succeeded has its models."""

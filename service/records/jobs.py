@@ -111,6 +111,11 @@ class JobRecords(KeyRecords):
                 connection.execute("UPDATE jobs SET finished_at = ? WHERE id = ?", (now(), job_id))
                 note_end(connection, job_id, time.time())
 
+    def requests(self) -> dict[str, str]:
+        """What is requested of running jobs: the id of each such job, `stop` or `cancel`."""
+        rows = self._database.rows("SELECT id, requested FROM jobs WHERE state = 'running' AND requested IS NOT NULL")
+        return {row["id"]: row["requested"] for row in rows}
+
     def delete_job(self, job_id: str) -> None:
         """Delete the record of a job that has ended; its models stay."""
         state = self.job(job_id)["state"]

@@ -75,10 +75,14 @@ class Tokens:
             if not connection.execute("DELETE FROM tokens WHERE name = ?", (name,)).rowcount:
                 raise ServiceError("unknown_token", "there is no such token")
 
-    def table(self) -> tuple[dict[str, Token], bool]:
-        """All tokens by their hashes, and whether a token is needed."""
+    def change(self) -> tuple[int, ...]:
+        """A value that differs after every write of any process, see `Database.change`."""
+        return self._database.change()
+
+    def table(self) -> dict[str, Token]:
+        """All tokens by their hashes."""
         rows = self._database.rows("SELECT hash, name, scope FROM tokens")
-        return {row["hash"]: Token(row["name"], row["scope"]) for row in rows}, self.are_needed()
+        return {row["hash"]: Token(row["name"], row["scope"]) for row in rows}
 
     def _need(self) -> None:
         if not self.are_needed():

@@ -1,6 +1,7 @@
 """Tokens and scopes: every route is closed to those who may not use it, and no other site's page gets in."""
 
 import asyncio
+import threading
 
 import httpx
 import pytest
@@ -104,6 +105,45 @@ def test_without_tokens_this_machine_may_do_everything_and_with_one_nobody_else(
     check_problem(again.request("GET", "/v1/jobs"), "token_missing", 401)
 
 
+def test_a_token_is_known_as_soon_as_it_is_made(closed, monkeypatch):
+    """Also after one that was refused, and while the table is read for another request."""
+    monkeypatch.setattr(auth, "_TABLE_SECONDS", 3600.0)
+    check_problem(closed.request("GET", "/v1/jobs", headers=bearer("ssvm_x")), "token_invalid", 401)
+    for number in range(20):
+        token = closed.tokens.new(f"new-{number}", "read")
+        assert closed.request("GET", "/v1/jobs", headers=bearer(token)).status_code == 200
+
+
+def test_a_token_is_known_that_was_made_while_the_table_was_read(closed, monkeypatch):
+    table, reads, may_end = closed.tokens.table, [], threading.Event()
+
+    def slow():
+        reads.append(table())
+        assert may_end.wait(60)
+        return reads[-1]
+
+    async def ask():
+        access = auth.Access(closed.tokens, required=True)
+        reading = asyncio.ensure_future(access.has_tokens())
+        while not reads:
+            await asyncio.sleep(0.001)
+        asking = asyncio.ensure_future(access.token_of(closed.tokens.new("late", "read")))
+        await asyncio.sleep(0)
+        may_end.set()
+        return await asking, await reading
+
+    monkeypatch.setattr(closed.tokens, "table", slow)
+    assert asyncio.run(ask()) == (("late", "read"), True) and len(reads) == 2
+
+
+def test_tokens_that_are_none_do_not_read_the_table_again(closed, monkeypatch):
+    monkeypatch.setattr(auth, "_TABLE_SECONDS", 3600.0)
+    monkeypatch.setattr(type(closed.tokens), "change", lambda _: (1,))
+    closed.request("GET", "/v1/jobs", headers=bearer("ssvm_y"))
+    monkeypatch.setattr(type(closed.tokens), "table", lambda _: pytest.fail("it is read"))
+    check_problem(closed.request("GET", "/v1/jobs", headers=bearer("ssvm_x")), "token_invalid", 401)
+
+
 def test_without_a_token_nothing_is_open_to_others(tmp_path):
     service = Service(tmp_path, host="0.0.0.0")
     check_problem(service.request("GET", "/v1/jobs"), "token_missing", 401)
@@ -204,7 +244,10 @@ def test_who_ask_at_once_share_one_look_at_the_tokens():
 
         def table(self):
             self.looks += 1
-            return {}, True
+            return {}
+
+        def change(self):
+            return ()
 
     async def ask(access):
         return await asyncio.gather(*(access.token_of(f"ssvm_{k}") for k in range(20)))

@@ -9,6 +9,7 @@ from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.processes import queue as queue_module
 from streamsvm.service.processes.queue import Needs, Queue
 from streamsvm.service.records.store import Store
+from tests.end_to_end.service import wait_for
 
 LIMIT = 100
 
@@ -61,6 +62,23 @@ def test_a_damaged_record_has_no_priority_and_spoils_no_other(jobs):
     with jobs.store._database.write() as connection:
         connection.execute("UPDATE jobs SET spec = '{\"prio' WHERE id = ?", (damaged,))
     assert [jobs.claim() for _ in range(3)] == [first, damaged, last]
+
+
+def test_a_queue_that_waits_is_read_again_only_after_a_write(jobs, monkeypatch):
+    first = jobs.submit(60)
+    assert jobs.claim() == first
+    second, reads = jobs.submit(60), []
+    read = Store.waiting_jobs
+    monkeypatch.setattr(Store, "waiting_jobs", lambda *of: reads.append(1) or read(*of))
+    wait_for(lambda: jobs.claim() is None and len(reads) and jobs.queue._records() is jobs.queue._records())
+    before = len(reads)
+    assert [jobs.claim() for _ in range(100)] == [None] * 100 and len(reads) == before
+    other = Store(jobs.store._database.directory / "streamsvm.sqlite")  # of another process
+    third = other.add_job(jobs.dataset, parse_spec({"dataset": "data", "priority": 1}).model_dump())
+    jobs.needs[third] = Needs(1)
+    assert jobs.claim() == third and len(reads) > before
+    jobs.end(first)
+    assert jobs.claim() == second
 
 
 def test_jobs_that_pause_are_passed_over(jobs):

@@ -15,7 +15,7 @@ def tokens(tmp_path):
 
 def test_a_token_is_known_by_its_hash_and_kept_nowhere(tokens, tmp_path):
     token = tokens.new("ada", "submit")
-    assert tokens.table() == ({hash_of(token): ("ada", "submit")}, True)
+    assert tokens.table() == {hash_of(token): ("ada", "submit")}
     assert [(shown["name"], shown["scope"]) for shown in tokens.list()] == [("ada", "submit")]
     for path in tmp_path.iterdir():
         assert token.encode() not in path.read_bytes()
@@ -29,18 +29,19 @@ def test_tokens_differ_and_are_long(tokens):
 def test_a_revoked_token_is_gone(tokens):
     tokens.new("ada", "read")
     tokens.revoke("ada")
-    assert tokens.table() == ({}, True) and tokens.list() == []
+    assert tokens.table() == {} and tokens.list() == []
     with pytest.raises(ServiceError) as caught:
         tokens.revoke("ada")
     assert caught.value.code == "unknown_token"
 
 
 def test_that_there_have_been_tokens_outlasts_them_and_the_records(tokens, tmp_path):
-    assert not tokens.are_needed() and tokens.table() == ({}, False)
+    assert not tokens.are_needed() and tokens.table() == {}
     tokens.new("ada", "read")
     tokens.revoke("ada")
     (tmp_path / "store.sqlite").unlink()
-    assert Tokens(Database(tmp_path / "store.sqlite")).table() == ({}, True)
+    found = Tokens(Database(tmp_path / "store.sqlite"))
+    assert found.are_needed() and found.table() == {}
 
 
 def test_tokens_of_a_version_that_made_no_mark_are_needed(tokens, tmp_path):
@@ -53,7 +54,7 @@ def test_a_name_is_given_once(tokens):
     tokens.new("ada", "read")
     with pytest.raises(ServiceError) as caught:
         tokens.new("ada", "admin")
-    assert caught.value.code == "token_exists" and [token.scope for token in tokens.table()[0].values()] == ["read"]
+    assert caught.value.code == "token_exists" and [token.scope for token in tokens.table().values()] == ["read"]
 
 
 @pytest.mark.parametrize("name", ["", " ", "a b", "-a", "a/b", "x" * 65, "a\n", "\x1b[31m"])
@@ -72,7 +73,7 @@ def test_the_command(tmp_path, capsys):
     where = ["--data-dir", str(tmp_path)]
     assert main(["token", "new", "ada", "--scope", "admin", *where]) == 0
     token = capsys.readouterr().out.strip()
-    assert Tokens(Database(tmp_path / "streamsvm.sqlite")).table()[0] == {hash_of(token): ("ada", "admin")}
+    assert Tokens(Database(tmp_path / "streamsvm.sqlite")).table() == {hash_of(token): ("ada", "admin")}
     assert main(["token", "ls", *where]) == 0
     shown = capsys.readouterr().out
     assert shown.split()[:2] == ["ada", "admin"] and token not in shown
