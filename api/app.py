@@ -13,7 +13,8 @@ from streamsvm.api.access.login import Logins
 from streamsvm.api.context import AppContext
 from streamsvm.api.description import ABOUT, DescribedApp
 from streamsvm.api.errors import PROBLEM_RESPONSE, add_error_handlers, problem
-from streamsvm.api.pages import compare, dataset, reference, routes
+from streamsvm.api.pages import compare, dataset, queue, reference, routes
+from streamsvm.api.pages import predictions as prediction_pages
 from streamsvm.api.pages import registry as registered_pages
 from streamsvm.api.requests.log import Requests
 from streamsvm.api.requests.parameters import refuse_unknown
@@ -61,7 +62,7 @@ def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAP
     app.state.prediction_code = PredictionCode(settings)
     app.state.soundness = Soundness(settings, store)
     add_error_handlers(app)
-    pages = routes, dataset, compare, reference, registered_pages
+    pages = routes, dataset, compare, queue, reference, registered_pages, prediction_pages
     for module in (datasets, uploads, jobs, models, registry, predictions, inference, info, metrics, login, *pages):
         app.include_router(module.router)
     # The middleware added last is called first.

@@ -31,6 +31,7 @@ class Settings:
     max_features       feature numbers of a dataset are below this
     jobs_at_once       jobs that run at a time, if memory has room for them
     max_queued_jobs    jobs that may be queued at a time; one client may have three quarters of them
+    max_client_bytes   bytes of datasets on disk that one client, a token or an address, may have; None: no limit
     max_uploads        uploads at a time; a child process reads each of them in
     upload_wait        seconds for which an upload that can go on waits for its client
     max_connections    open connections; more close first those that have sent no request yet
@@ -40,7 +41,7 @@ class Settings:
     least_bytes_per_second  least rate of a body or an answer after body_seconds
     shutdown_seconds   for which running requests may go on when the service ends
     max_crashes        a job fails after so many crashes without a newer checkpoint, or ten times as many in a pass
-    stall_seconds      a reader or trainer that is silent for longer is killed, unless it has said that it would be
+    stall_seconds      a reader, trainer or prediction that is silent for longer is killed, unless it has announced that
     """
 
     data_dir: Path
@@ -63,6 +64,7 @@ class Settings:
     max_features: int = 1 << 27
     jobs_at_once: int = 2
     max_queued_jobs: int = 1000
+    max_client_bytes: int | None = None
     max_uploads: int = 4
     upload_wait: float = 600.0
     max_connections: int = 4096
@@ -127,5 +129,6 @@ def _names(text: str) -> tuple[str, ...]:
 
 # type of a field -> a function that makes a value of it from the text of a variable.
 _READERS: dict[Any, Callable[[str], Any]] = {
-    Path: Path, Path | None: Path, str: str, str | None: str, tuple[str, ...]: _names, int: int, float: float
+    Path: Path, Path | None: Path, str: str, str | None: str, tuple[str, ...]: _names,
+    int: int, int | None: int, float: float,
 }  # fmt: skip

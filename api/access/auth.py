@@ -84,6 +84,9 @@ SCOPES: dict[str, str] = {
     "showJob": "read",
     "showModel": "read",
     "showRegisteredModel": "read",
+    "showPredictions": "read",
+    "showPrediction": "read",
+    "showQueue": "read",
     "showReference": "read",
 }
 

@@ -1,10 +1,12 @@
 """/reference: the OpenAPI document as a page; /static: scripts and styles. The pages need no files of other hosts."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
+from markupsafe import Markup, escape
 
 from streamsvm.api.pages.render import page
 from streamsvm.service.errors import ServiceError
@@ -16,15 +18,20 @@ _FILES = {path.relative_to(_FOLDER).as_posix(): path for path in _FOLDER.rglob("
 
 @router.get("/reference", operation_id="showReference")
 def show_reference(request: Request) -> HTMLResponse:
-    """Show every route of the interface: parameters, body, answers."""
+    """Show every route of the interface: parameters, body, answers, and the fields of all objects."""
     groups: dict[str, list[dict[str, Any]]] = {}
     document = request.app.openapi()
+    schemas = document["components"]["schemas"]
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
-            fields = _fields(operation, document["components"]["schemas"])
+            fields = _fields(operation, schemas)
             shown = {**operation, "method": method.upper(), "path": path, "fields": fields}
+            shown["answers"] = [
+                each for status, said in operation["responses"].items() for each in _kinds(status, said)
+            ]
             groups.setdefault(operation["tags"][0], []).append(shown)
-    return page(request, "reference.html", groups=groups)
+    objects = {name: _object(schemas[name]) for name in sorted(_named_in(document["paths"], schemas))}
+    return page(request, "reference.html", groups=groups, objects=objects)
 
 
 @router.get("/openapi.json", operation_id="getDocument", include_in_schema=False)
@@ -48,17 +55,62 @@ def _fields(operation: dict[str, Any], schemas: dict[str, Any]) -> list[dict[str
     return fields
 
 
+def _kinds(status: str, said: dict[str, Any]) -> list[dict[str, Any]]:
+    """The media types of an answer with this status, each with the type of its content; one of them if it has none."""
+    kinds = {kind: _type(content["schema"]) for kind, content in said.get("content", {}).items() if "schema" in content}
+    return [{"status": status, "kind": kind, "type": type_} for kind, type_ in (kinds or {"": ""}).items()]
+
+
+def _named_in(found: Any, schemas: dict[str, Any]) -> set[str]:
+    """The names of all schemas that a part of the document refers to, directly or by way of others."""
+    names: set[str] = set()
+    waiting = [found]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting += part
+        elif isinstance(part, dict):
+            waiting += part.values()
+            name = part["$ref"].rpartition("/")[2] if isinstance(part.get("$ref"), str) else None
+            if name in schemas and name not in names:
+                names.add(name)
+                waiting.append(schemas[name])
+    return names
+
+
+def _object(schema: dict[str, Any]) -> dict[str, Any]:
+    """The meaning and the fields of an object, each with name, type, meaning, and whether it is always there."""
+    required = schema.get("required", ())
+    fields = [
+        {"name": name, "type": _type(field), "meaning": field.get("description", ""), "always": name in required}
+        for name, field in schema.get("properties", {}).items()
+    ]
+    return {"meaning": schema.get("description", ""), "type": _type(schema), "fields": fields}
+
+
 def _field(name: str, where: str, required: bool, schema: dict[str, Any]) -> dict[str, Any]:
     return {"name": name, "where": where, "required": required, "type": _type(schema), "default": schema.get("default")}
 
 
 def _type(schema: dict[str, Any]) -> str:
-    """Write a type in a few words: integer, "a" or "b", number or null."""
-    if "anyOf" in schema:
-        return " or ".join(map(_type, schema["anyOf"]))
-    if "enum" in schema:
-        return " or ".join(f'"{choice}"' for choice in schema["enum"])
-    return schema.get("type", "any")
+    """Write a type in a few words, as HTML: integer, "a" or "b", number or null, list of Job; objects are links."""
+    several = schema.get("anyOf") or schema.get("oneOf")
+    if several:
+        return Markup(" or ").join(map(_type, several))
+    if "$ref" in schema:
+        return Markup('<a href="#{0}">{0}</a>').format(schema["$ref"].rpartition("/")[2])
+    if "enum" in schema or "const" in schema:
+        choices = schema.get("enum", [schema.get("const")])
+        return Markup(" or ").join(escape(json.dumps(choice)) for choice in choices)
+    if schema.get("type") == "array":
+        parts = schema.get("prefixItems")
+        return Markup("list of {}").format(
+            Markup(", ").join(map(_type, parts)) if parts else _type(schema.get("items", {}))
+        )
+    if isinstance(values := schema.get("additionalProperties"), dict):
+        return Markup("object, name to {}").format(_type(values))
+    kind = schema.get("type", "any")
+    return Markup(" or ").join(map(escape, kind)) if isinstance(kind, list) else escape(kind)
 
 
 @router.get("/static/{name:path}", operation_id="getStatic")

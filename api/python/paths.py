@@ -55,8 +55,9 @@ class PathPredictions:
             over the predictions is returned, arrays (n_rows_of_a_batch,) as `predict` makes them.
         keep : names or numbers of columns of tables
             They are written before the predictions.
-        outputs : list of "label", "decision_value", "probability", default None
-            What is written; None: all that the model has. Regression has "value" alone.
+        outputs : list of "label", "decision_value", "probability", "contributions", default None
+            What is written; None: all that the model has but contributions. Regression has "value" in place of the
+            first three.
         threads : int, default None
             None: all cores.
         input_options : dict, default None

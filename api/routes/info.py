@@ -25,7 +25,7 @@ _DEADLINES = ("header_seconds", "idle_seconds", "body_seconds")
 @router.get("/info", operation_id="getInfo", responses=answers(Info))
 async def get_info(context: Context, request: Request) -> dict[str, Any]:
     """Version, limits, features, solvers and formats."""
-    settings = asdict(context.settings)
+    settings = {name: value for name, value in asdict(context.settings).items() if value is not None}
     return {
         "version": version("streamsvm"),
         "limits": {name: settings[name] for name in settings if name.startswith("max_") or name in _DEADLINES},

@@ -20,7 +20,9 @@ from prometheus_client.registry import Collector
 from streamsvm.api.answers import Responses
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.jobs.progress.views import job_view
+from streamsvm.service.predictions.submission import prediction_view
 from streamsvm.service.processes.health import worker_is_there
+from streamsvm.service.records.predictions import PREDICTION_STATES
 from streamsvm.service.records.store import DATASET_STATES, Store
 from streamsvm.service.settings import Settings
 from streamsvm.storage.run.state import read_control
@@ -52,6 +54,11 @@ _COUNTERS = {
     "updates": "Coordinate updates",
 }
 
+# Figures of the running prediction of files, and their meaning.
+_OF_PREDICTIONS = {
+    "rows": "Rows that the running prediction of files has predicted",
+    "bytes": "Bytes of the input that they were stored in",
+}
 _MACHINE_GAUGES = {"in_round": "1 if the machine had part in the last round", "seconds": "That its last round took"}
 _MACHINE_COUNTERS = {"sent_bytes": "Sent to the coordinator", "waited_seconds": "That it has waited for others"}
 
@@ -104,7 +111,8 @@ class _Records(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        for table, states in (("datasets", DATASET_STATES), ("jobs", TRANSITIONS)):
+        tables = {"datasets": DATASET_STATES, "jobs": TRANSITIONS, "predictions": PREDICTION_STATES}
+        for table, states in tables.items():
             family = GaugeMetricFamily(f"streamsvm_{table}", f"{table.capitalize()} on record", labels=("state",))
             counts = self._store.count_by_state(table)
             for state in states:
@@ -113,6 +121,16 @@ class _Records(Collector):
         is_up = worker_is_there(self._settings.data_dir)
         yield GaugeMetricFamily("streamsvm_worker_up", "1 if a worker looks after the jobs", value=is_up)
         yield from self._running()
+        yield from self._predicting()
+
+    def _predicting(self) -> Iterator[Metric]:
+        """Yield the figures of the running prediction of files."""
+        running = [prediction_view(self._settings, record) for record in self._store.predictions("running")]
+        for name, text in _OF_PREDICTIONS.items():
+            family = CounterMetricFamily(f"streamsvm_prediction_{name}", text, labels=("prediction",))
+            for prediction in running:
+                family.add_metric((prediction["id"],), (prediction["progress"] or {name: 0})[name])
+            yield family
 
     def _running(self) -> Iterator[Metric]:
         jobs = [job_view(self._settings, record) for record in self._store.jobs("running")]

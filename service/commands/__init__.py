@@ -9,8 +9,10 @@ COMMANDS = {
     "train": "Train a model on a file.",
     "predict": "Predict the labels of a file, or numbers, with a model file.",
     "evaluate": "Evaluate a model file on a file whose rows have labels.",
+    "completion": "Print the script that completes commands in a shell.",
     "data": "Datasets of a service: add, ls, rm, verify.",
     "job": "Jobs of a service: ls, show, watch, stop, cancel, resume, rm.",
+    "prediction": "Predictions of files by a service: ls, show, cancel, rm.",
     "model": "Models of a service: get, ls, show, register, names, alias.",
     "plot": "Plot how a job of a service converges, and its cross-validation.",
     "serve": "Run the service: the REST interface and its worker.",
@@ -18,13 +20,17 @@ COMMANDS = {
     "token": "Make, list and revoke the tokens that let others use the service.",
     "doctor": "Check every byte of a data directory, and name what is damaged.",
     "backup": "Copy a data directory, while a service runs on it.",
-    "completion": "Print the script that completes commands in a shell.",
 }
 
 # Groups in which the help shows the commands.
 GROUPS = {
-    "On this machine, without a service": ("demo", "train", "predict", "evaluate"),
-    "With a service (--url, or STREAMSVM_URL; `train --url` trains there)": ("data", "job", "model", "plot"),
+    "On this machine, without a service": ("demo", "train", "predict", "evaluate", "completion"),
+    "With a service (--url, or STREAMSVM_URL; `train --url` trains there)": (
+        "data",
+        "job",
+        "prediction",
+        "model",
+        "plot",
+    ),
     "To run a service": ("serve", "worker", "token", "doctor", "backup"),
-    "For the shell": ("completion",),
 }

@@ -15,6 +15,7 @@ from streamsvm.reader.sources.fetch import read_range
 from streamsvm.reader.sources.files import list_files
 from streamsvm.service.commands.inputs import Source, file_or_url
 from streamsvm.service.commands.predict_files import is_of_files, predict_files, predict_there
+from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.service.models.formats import stored_format
 from streamsvm.service.models.predicting.answers import shown_label
@@ -32,6 +33,8 @@ _URL = (
     "predict there: MODEL is the id or name of a model of that service, FILE lies below its import directory, OUTPUT "
     "below its export directory, or either on a store"
 )
+_DATASET = "with --url: predict the rows of this dataset of the service, and no FILE; --keep row, label or weight"
+_CONTRIBUTIONS = "with columns: write the ten features of each row that contribute most to its decision value"
 _KEEP = "write this column of the input before the predictions, by name or number; may be given several times"
 _FORMAT = "format of the file (default: by its name, else by its content)"
 _INDEX_BASE = "number of the first feature of LIBSVM text (default: as in the model's training data)"
@@ -47,16 +50,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, help="LIBLINEAR or LIBSVM text, .npz, .json or .onnx")
     parser.add_argument(
         "file",
+        nargs="?",
         type=file_or_url,
         help="rows in a format of train, such as CSV or Parquet; a URL; a pattern of files; - for standard input",
     )
     parser.add_argument("-o", "--output", help=_OUTPUT)
     parser.add_argument("--url", help=_URL)
+    parser.add_argument("--dataset", metavar="NAME", help=_DATASET)
     parser.add_argument("--keep", action="append", metavar="COLUMN", help=_KEEP)
     parser.add_argument("--decision-values", action="store_true", help="write the decision value behind each label")
     parser.add_argument(
         "--probabilities", action="store_true", help="write the probability of each of the model's labels"
     )
+    parser.add_argument("--contributions", action="store_true", help=_CONTRIBUTIONS)
     parser.add_argument("--format", choices=tuple(FORMATS), help=_FORMAT)
     parser.add_argument("--index-base", choices=("auto", "0", "1"), default="auto", help=_INDEX_BASE)
     parser.add_argument("--label-column", help=_LABEL_COLUMN)
@@ -71,6 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print a label or number a line; if the file has labels, print the accuracy or error to standard error."""
+    if (options.file is None) == (options.dataset is None) or (options.dataset and not options.url):
+        raise ServiceError("no_source", "give FILE, or --dataset with --url", "See streamsvm predict --help.")
     if options.url:
         return predict_there(options)
     with options.model.open("rb") as file:

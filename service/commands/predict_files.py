@@ -14,7 +14,7 @@ from streamsvm.service.commands.inputs import Source
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.predictions.engine import Engine
 from streamsvm.service.predictions.figures import Figures
-from streamsvm.service.predictions.request import ENDINGS, Request, format_of_destination, outputs_of
+from streamsvm.service.predictions.request import ENDINGS, OUTPUTS, Request, format_of_destination, outputs_of
 from streamsvm.service.remote.client import Client
 
 
@@ -48,8 +48,11 @@ def predict_there(options: argparse.Namespace) -> int:
     usual = {"index_base": "auto", "header": "auto", "decimal": "point", "encoding": "utf-8"}
     given |= {name: value for name, default in usual.items() if (value := getattr(options, name)) != default}
     fields = {"keep": list(options.keep or ()), "outputs": _outputs(options), "options": given}
-    client = Client(options.url)
-    prediction = client.predict_files(str(options.model), str(options.file), options.output or "", **fields)
+    client, output = Client(options.url), options.output or ""
+    if options.dataset:
+        prediction = client.predict_dataset(str(options.model), options.dataset, output, **fields)
+    else:
+        prediction = client.predict_files(str(options.model), str(options.file), output, **fields)
     print(f"prediction {prediction.id} with {prediction.view['model_id']}", file=sys.stderr)
     print(f"{prediction.wait().view['result']['rows']:,} rows predicted", file=sys.stderr)
     return 0
@@ -59,6 +62,8 @@ def _outputs(options: argparse.Namespace) -> list[str] | None:
     """The outputs that the options choose; None: all that the model has."""
     asked = [("decision_value", options.decision_values), ("probability", options.probabilities)]
     wanted = ["label", *(name for name, is_wanted in asked if is_wanted)]
+    if options.contributions:
+        return [*(wanted if len(wanted) > 1 else OUTPUTS[:2]), "contributions"]
     return wanted if len(wanted) > 1 else None
 
 

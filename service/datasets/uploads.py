@@ -13,6 +13,7 @@ from streamsvm.reader.ingest.append import appending_path, remove_unlisted_block
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.datasets.ingesting import failure, ingest_command, ingest_failed
 from streamsvm.service.datasets.pipe import PipeWriter
+from streamsvm.service.datasets.quota import CHECK_EVERY
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.processes.awaited import AwaitedProcess, fork_awaited, undisturbed
 from streamsvm.service.records.store import Store
@@ -39,6 +40,8 @@ class Upload:
         self._pipe: PipeWriter | None = None
         self._received, self._waited = 0, 0.0
         self._waits_since: float | None = None
+        self.check_quota: Callable[[], None] = lambda: None  # raises if too much of its client's is on disk
+        self._checked = 0  # bytes that had been received when that was called last
         self.is_silent: Callable[[], bool] = lambda: False  # whether its client has been away for long
 
     def is_late(self) -> bool:
@@ -55,7 +58,9 @@ class Upload:
         try:
             await self._start(options)
             while (chunk := await self._next(chunks)) is not None and await self._feed(chunk):
-                pass
+                if self._received - self._checked >= CHECK_EVERY:
+                    self._checked = self._received
+                    await asyncio.to_thread(self.check_quota)
             await self._finish()
         except BaseException:
             await undisturbed(self._abandon())
@@ -101,7 +106,11 @@ class Upload:
         code, output = await self._child.wait()
         if code != 0:
             raise ServiceError.of(failure(code, output).problem())
+        await self._check_whole()
         self._record()
+
+    async def _check_whole(self) -> None:
+        """Check the quota once all rows are on disk, while the upload can still be given up."""
 
     def _record(self) -> None:
         """Record that the rows are on disk; raises ServiceError if they are no longer wanted."""
@@ -134,8 +143,11 @@ class NewDataset(Upload):
         await asyncio.to_thread(mark, self._directory)
         await super()._start(options)
 
+    async def _check_whole(self) -> None:
+        await asyncio.to_thread(self.check_quota)
+
     def _record(self) -> None:
-        if not self._store.set_dataset_ready(self.dataset_id):
+        if not self._store.set_dataset_ready(self.dataset_id, read_manifest(self._directory).stored_bytes):
             raise given_up()
         unmark(self._directory)
 
@@ -174,11 +186,12 @@ def given_up(why: str = "Its dataset was deleted meanwhile.") -> ServiceError:
 
 def end_change(store: Store, directory: Path) -> None:
     """Record that the change of the dataset in this directory has ended, whether it took effect or not."""
-    uid = None
+    uid = stored_bytes = None
     # A damaged manifest is reported when the dataset is used.
     with suppress(StorageError):
-        uid = read_manifest(directory).uid
-    store.end_change(directory.name, uid)
+        manifest = read_manifest(directory)
+        uid, stored_bytes = manifest.uid, manifest.stored_bytes
+    store.end_change(directory.name, uid, stored_bytes)
 
 
 def undo_change(directory: Path) -> None:

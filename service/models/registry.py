@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -72,6 +73,13 @@ def unpublish_models(settings: Settings, published: Iterable[dict[str, Any]]) ->
     """Remove the files of models that will not be recorded."""
     for each in published:
         remove(settings.models / each["model_id"])
+
+
+def model_bytes(settings: Settings, model_id: str) -> int:
+    """Bytes of the files of a model; 0 if it has been deleted."""
+    with suppress(FileNotFoundError):
+        return sum(path.stat().st_size for path in (settings.models / model_id).iterdir())
+    return 0
 
 
 def load_model(settings: Settings, model_id: str) -> Model:

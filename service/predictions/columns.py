@@ -8,16 +8,18 @@ from streamsvm.service.models.predicting.answers import shown_label
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.storage.rows.csr import Array
 
+Output = Array | list[dict[str, float]]
+
 
 class Batch(NamedTuple):
     """Predictions of some rows.
 
     kept     columns of the input, (n,) each
-    outputs  (n,), or (n, n_classes) with a number for each of the model's labels
+    outputs  (n,), or (n, n_classes) with a number for each of the model's labels; contributions are a list
     """
 
     kept: list[Column]
-    outputs: list[Array]
+    outputs: list[Output]
 
 
 class Columns:
@@ -46,19 +48,26 @@ class Columns:
         """The columns of a batch."""
         return Batch(kept, [self._values(output, prediction) for output in self.outputs])
 
-    def flat(self, batch: Batch) -> list[Array]:
+    def flat(self, batch: Batch) -> list[Output]:
         """The outputs of a batch in the order of `output_names`, (n,) each."""
-        return [column for each in batch.outputs for column in ([each] if each.ndim == 1 else each.T)]
+        return [column for each in batch.outputs for column in ([each] if _is_narrow(each) else each.T)]  # type: ignore[union-attr]
 
     def _flat(self, output: str) -> list[str]:
         is_wide = output == "probability" or (output == "decision_value" and self.predictor.n_values)
         return [f"{output}_{shown_label(label)}" for label in self.predictor.classes] if is_wide else [output]
 
-    def _values(self, output: str, prediction: Prediction) -> Array:
+    def _values(self, output: str, prediction: Prediction) -> Output:
         if output == "label":
             return prediction.labels
+        if output == "contributions":
+            assert prediction.contributions is not None
+            return prediction.contributions
         if output == "probability":
             values = self.predictor.probabilities(prediction.decision_values)
             assert values is not None
             return values
         return prediction.decision_values
+
+
+def _is_narrow(output: Output) -> bool:
+    return isinstance(output, list) or output.ndim == 1

@@ -1,8 +1,7 @@
 """Predicts the files of a request into one file: threads predict units, whose pieces are then joined in order."""
 
-import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import blake2b
 from itertools import islice
@@ -13,21 +12,26 @@ import numpy as np
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.parsers.beside import Column
-from streamsvm.reader.sources.files import list_files
+from streamsvm.service.models.predicting.contributions import explaining
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.service.predictions.columns import Batch, Columns
 from streamsvm.service.predictions.destinations import check_destination, write_whole
 from streamsvm.service.predictions.figures import Figures
 from streamsvm.service.predictions.pieces import Pieces
-from streamsvm.service.predictions.reading import predictions_of
 from streamsvm.service.predictions.request import Request, described
-from streamsvm.service.predictions.units import UNIT_BYTES, Unit, kept_types, units_of
+from streamsvm.service.predictions.signs import Wanted
+from streamsvm.service.predictions.sources import Cut, source_of
+from streamsvm.service.predictions.units import UNIT_BYTES
 from streamsvm.service.predictions.writers import WRITERS, Writer
+from streamsvm.storage.machine.abandoned_work import Unwanted, wanted_until
 from streamsvm.storage.machine.resources import usable_cores
 from streamsvm.storage.models.model_file import Model
 
 _PASSING = ("source_unavailable", "destination_unwritable")
 _UNFINISHED = "unfinished"
+_LISTING_SECONDS = 300.0  # that a store may take to list a million files
+LEAST_BYTES_PER_SECOND = 1 << 20  # of a disk, or a store, that takes a whole file
+Sign = Callable[[float], None]
 
 
 class Progress(NamedTuple):
@@ -48,8 +52,9 @@ class Engine:
     directory   of the pieces, see `Pieces`
     threads     that predict; by default the number of cores
     progress    is told how far the prediction is, after each unit
-    unit_bytes  of text in a unit
+    unit_bytes  of text in a unit, or of a dataset's decoded rows
     name        ends the name of the destination until it is whole
+    sign        is told all the time that the work goes on, and how many seconds it may take until it is told again
     """
 
     def __init__(
@@ -61,11 +66,14 @@ class Engine:
         progress: Callable[[Progress], None] = lambda _: None,
         unit_bytes: int = UNIT_BYTES,
         name: str = _UNFINISHED,
+        sign: Sign = lambda _: None,
     ) -> None:
+        predictor = explaining(predictor) if "contributions" in request.outputs else predictor
         self._predictor, self._request = predictor, request
+        self._source = source_of(predictor, request, unit_bytes)
         self._directory, self._threads = directory, threads or usable_cores()
-        self._progress, self._unit_bytes, self._name = progress, unit_bytes, name
-        self._stopping = threading.Event()
+        self._progress, self._name = progress, name
+        self._sign, self._stopping = sign, Wanted(lambda: sign(0.0))
 
     def run(self, destination: str) -> Figures:
         """Predict all units that have no piece yet, write the destination, and remove the pieces.
@@ -77,11 +85,12 @@ class Engine:
         """
         request = self._request
         check_destination(destination)
-        files = list_files(request.sources)
-        units = units_of(self._predictor, files, request.options, request.keep, self._unit_bytes)
+        self._sign(_LISTING_SECONDS)
+        units = self._source.units(lambda: self._sign(0.0))
         if not units:
             raise InputError("no_rows", "the input has no row")
-        self._columns = Columns(self._predictor, request.keep, kept_types(units, request.keep), request.outputs)
+        types = self._source.kept_types(units)
+        self._columns = Columns(self._predictor, request.keep, types, request.outputs)
         writer = WRITERS[request.format](self._columns)
         asked = [described(request), fingerprint(self._predictor.model), [unit.described() for unit in units]]
         pieces = Pieces(self._directory, asked)
@@ -90,7 +99,7 @@ class Engine:
             if not figures.rows:
                 raise InputError("no_rows", "the input has no row")
             paths = [pieces.path(number) for number in range(len(units))]
-            write_whole(destination, lambda file: writer.join(paths, file), self._directory, self._name)
+            write_whole(destination, lambda file: writer.join(self._told(paths), file), self._directory, self._name)
         except Exception as error:
             if not isinstance(error, Stopped) and getattr(error, "code", "") not in _PASSING:
                 pieces.remove()
@@ -104,7 +113,7 @@ class Engine:
         """Have `run` raise Stopped soon; any thread may call it."""
         self._stopping.set()
 
-    def _predict(self, units: list[Unit], pieces: Pieces, writer: Writer) -> Figures:
+    def _predict(self, units: Sequence[Cut], pieces: Pieces, writer: Writer) -> Figures:
         """Make the pieces that are missing. If units fail, raises the error of the first in the order of rows."""
         figures, taken, total = Figures(), 0, sum(unit.size for unit in units)
         numbers = iter(range(len(units)))
@@ -124,18 +133,30 @@ class Engine:
                 raise
         return figures
 
-    def _piece(self, unit: Unit, number: int, pieces: Pieces, writer: Writer) -> Figures:
+    def _piece(self, unit: Cut, number: int, pieces: Pieces, writer: Writer) -> Figures:
         """Make a unit's piece unless it is there."""
         figures, record = Figures(), pieces.done(number)
         if record is not None:
             figures.add_all(record)
             return figures
         record = {}
-        with pieces.writing(number, record) as file:
-            batches = self._batches(predictions_of(self._predictor, unit, self._request.keep), figures)
-            writer.write_piece(file, batches)
-            record |= figures.described()
+        try:
+            with wanted_until(self._stopping), pieces.writing(number, record) as file:
+                batches = self._batches(self._source.predictions(unit), figures)
+                writer.write_piece(file, batches)
+                record |= figures.described()
+        except Unwanted:
+            raise Stopped from None
         return figures
+
+    def _told(self, paths: list[Path]) -> Iterator[Path]:
+        """Yield the pieces to join, with a sign before each; the file is made durable, and sent, after the last one."""
+        size = 0
+        for path in paths:
+            self._sign(0.0)
+            size += path.stat().st_size
+            yield path
+        self._sign(size / LEAST_BYTES_PER_SECOND)
 
     def _batches(self, predictions: Iterator[tuple[Prediction, list[Column]]], figures: Figures) -> Iterator[Batch]:
         for prediction, kept in predictions:

@@ -1,13 +1,12 @@
 """The worker's second lane: predictions of files run beside jobs, one at a time, each in a process of its own.
 
-A prediction that crashed is queued again and goes on with the pieces that it has, until it has crashed too often
-without a new one.
+A prediction that crashed, or was killed because it gave no sign of life, is queued again and goes on with the pieces
+that it has, until it has crashed too often without a new one.
 """
 
 import json
 import logging
 import os
-import shutil
 import sqlite3
 import time
 from collections.abc import Callable
@@ -17,13 +16,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.progress.progress import read_json
-from streamsvm.service.predictions.destinations import remove_unfinished
-from streamsvm.service.predictions.process import ASKED, FAILED, PIECES, RESULT
-from streamsvm.service.predictions.spec import destination_of
+from streamsvm.service.models.registry import model_bytes
+from streamsvm.service.predictions.leftovers import Leftovers, read_object
+from streamsvm.service.predictions.process import ASKED, FAILED, PIECES, RESULT, SIGNS
+from streamsvm.service.predictions.signs import silence_of
 from streamsvm.service.processes.fork_server import Forked, fork
 from streamsvm.service.processes.retry_policy import is_full, lacks
-from streamsvm.service.records.predictions import PREDICTION_STATES
+from streamsvm.service.records.last_read import LastRead
 from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
 from streamsvm.storage.files.durable import make_directory
@@ -32,15 +31,22 @@ from streamsvm.storage.run.failure import told
 
 _PROCESS = "streamsvm.service.predictions.process"
 _LIBRARIES_BYTES, _BYTES_A_THREAD = 200 << 20, 96 << 20
+_MODEL_COPIES = 2  # in memory while it is read
 _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 60.0
 _log = logging.getLogger("streamsvm.predictions")
 
 
 class _Active(NamedTuple):
-    """The running prediction: its record and its process."""
+    """The running prediction.
+
+    began         when its process did, by the monotonic clock
+    memory_bytes  that it may need
+    """
 
     record: dict[str, Any]
     child: Forked
+    began: float
+    memory_bytes: int
 
 
 class PredictionLane:
@@ -49,16 +55,24 @@ class PredictionLane:
     def __init__(self, settings: Settings, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings, self._store, self._clock = settings, store, clock
         self._active: _Active | None = None
+        self._next = LastRead(store, lambda: store.first_predictions(1))
+        self._cancelled = LastRead(store, store.cancelled_predictions)
         self._unsettled: Callable[[], None] | None = None  # what could not be written down yet
         self._pause, self._paused_until = _SHORTEST_PAUSE_SECONDS, -float("inf")
-        self._swept: set[str] = set()  # names of directories; one that cannot be removed is tried once
+        self._leftovers = Leftovers(settings, store)
+        self._sweep = LastRead(store, self._leftovers.sweep)
         self._has_complained = False
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of memory that the running prediction may need; 0 if none runs."""
+        return 0 if self._active is None else self._active.memory_bytes
 
     def recover(self) -> None:
         """Queue the predictions of a worker that died again, and remove what ended ones left."""
         for record in self._store.predictions("running"):
             self._settle(partial(self._retry, record, "its worker died"))
-        self._sweep()
+        self._leftovers.sweep()
 
     def step(self, is_training: bool) -> None:
         """Start the next prediction if none runs, else look after the one that does.
@@ -99,26 +113,31 @@ class PredictionLane:
         self._unsettled = None
 
     def _begin(self, is_training: bool) -> None:
-        if is_training and free_memory() < self._needed():
+        waiting = self._next()
+        if not waiting:
             return
-        record = self._store.claim_prediction()
+        needed = self._needed(waiting[0]["model_id"])
+        if is_training and free_memory() < needed:
+            return
+        record = self._store.claim_prediction(waiting[0]["id"])
         if record is None:
             return
+        began = time.monotonic()
         try:
             child = self._start(record)
         except Exception as error:
             self._settle(partial(self._put_back, record, error))
             return
-        self._active, self._pause = _Active(record, child), _SHORTEST_PAUSE_SECONDS
+        self._active, self._pause = _Active(record, child, began, needed), _SHORTEST_PAUSE_SECONDS
         _log.info("%s: attempt %s started", record["id"], record["attempt"])
 
     def _start(self, record: dict[str, Any]) -> Forked:
         """Fork the process of a prediction. Raises OSError."""
         directory = self._directory(record["id"])
         make_directory(directory)
-        for name in (RESULT, "failure.json"):
+        for name in (RESULT, "failure.json", SIGNS):
             (directory / name).unlink(missing_ok=True)
-        asked = {name: record[name] for name in ("spec", "model_id", "attempt")}
+        asked = {name: record[name] for name in ("spec", "model_id", "dataset_id", "attempt")}
         (directory / ASKED).write_text(json.dumps(asked))
         with (directory / "log").open("ab") as log, Path(os.devnull).open("r+b") as nothing:
             files = nothing.fileno(), nothing.fileno(), log.fileno()
@@ -143,6 +162,9 @@ class PredictionLane:
         elif self._is_cancelled(record):
             self._end()
             self._settle(partial(self._finish, record, "cancelled"))
+        elif (silence := self._silence(active)) > self._settings.stall_seconds:
+            self._end()
+            self._settle(partial(self._retry, record, f"it gave no sign of life for {silence:.0f} seconds"))
 
     def _end(self) -> _Active | None:
         """End the process of the running prediction; returns what ran."""
@@ -155,7 +177,7 @@ class PredictionLane:
     def _conclude(self, record: dict[str, Any], code: int) -> None:
         """Record what a process that ended with this exit code came to; without a result or a reason it crashed."""
         directory = self._directory(record["id"])
-        result = _json(directory / RESULT) if code == 0 else None
+        result = read_object(directory / RESULT) if code == 0 else None
         failure = told(directory, code) if code == FAILED else None
         if result is not None:
             self._finish(record, "succeeded", result=result)
@@ -166,14 +188,14 @@ class PredictionLane:
 
     def _is_cancelled(self, record: dict[str, Any]) -> bool:
         try:
-            return self._store.prediction(record["id"])["requested"] == "cancel"
+            return record["id"] in self._cancelled()
         except sqlite3.Error:  # asked again at the next look
             return False
 
     def _finish(self, record: dict[str, Any], state: str, **more: dict[str, Any]) -> None:
         """Record the end, then remove what is left."""
         self._store.finish_prediction(record["id"], state, **more)
-        self._tidy(record["id"], record["spec"])
+        self._leftovers.tidy(record["id"], record["spec"])
         _log.info("%s: %s", record["id"], state)
 
     def _retry(self, record: dict[str, Any], why: str) -> None:
@@ -188,45 +210,13 @@ class PredictionLane:
         failure = {"code": "crash_loop", "message": message, "hint": "The log of the service says more."}
         self._finish(record, "failed", failure=failure)
 
-    def _sweep(self) -> None:
-        """Remove what predictions left that have ended: one may be cancelled while it waits for another attempt."""
-        if not self._settings.predictions.is_dir():
-            return
-        for directory in self._settings.predictions.iterdir():
-            if directory.name in self._swept:
-                continue
-            record = self._known(directory.name)
-            if record is None or not PREDICTION_STATES.get(record["state"], ()):
-                spec = record["spec"] if record else (_json(directory / ASKED) or {}).get("spec")
-                self._tidy(directory.name, spec)
-                self._swept.add(directory.name)
-
-    def _known(self, prediction_id: str) -> dict[str, Any] | None:
-        try:
-            return self._store.prediction(prediction_id)
-        except ServiceError:
-            return None
-
-    def _tidy(self, prediction_id: str, spec: Any) -> None:
-        """Remove pieces, and the unfinished destination; an error here changes nothing in how the prediction ended."""
-        try:
-            remove_unfinished(destination_of(self._settings, spec["destination"]), prediction_id)
-        except Exception as error:
-            _log.warning("%s: its destination is not looked at: %s", prediction_id, error or type(error).__name__)
-        shutil.rmtree(self._directory(prediction_id), ignore_errors=True)
-
     def _directory(self, prediction_id: str) -> Path:
         return self._settings.predictions / prediction_id
 
-    def _needed(self) -> int:
-        """Bytes that a prediction may need beside its model."""
-        return _LIBRARIES_BYTES + usable_cores() * _BYTES_A_THREAD
+    def _silence(self, active: _Active) -> float:
+        return silence_of(self._directory(active.record["id"]) / SIGNS, active.began)
 
-
-def _json(path: Path) -> dict[str, Any] | None:
-    """The object in a file of JSON; None if there is none. Raises OSError if it cannot be read now."""
-    try:
-        found = read_json(path.read_text())
-    except (FileNotFoundError, NotADirectoryError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
+    def _needed(self, model_id: str) -> int:
+        """Bytes of memory that a prediction with this model may need."""
+        model = _MODEL_COPIES * model_bytes(self._settings, model_id)
+        return _LIBRARIES_BYTES + usable_cores() * _BYTES_A_THREAD + model

@@ -1,6 +1,6 @@
 """Writes predictions as Parquet: pieces are streams of Arrow, which are joined to row groups of equal size."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -8,19 +8,19 @@ import pyarrow
 from pyarrow import ipc, parquet
 
 from streamsvm.reader.errors import InputError
-from streamsvm.service.predictions.columns import Batch, Columns
-from streamsvm.storage.rows.csr import Array
+from streamsvm.service.predictions.columns import Batch, Columns, Output
 
+_TERMS = pyarrow.map_(pyarrow.string(), pyarrow.float64())
 _GROUP_ROWS, _GROUP_BYTES = 1 << 17, 32 << 20
 
 
 class ParquetWriter:
-    """A `Writer`. Labels that are numbers are float64."""
+    """A `Writer`. Labels that are numbers are float64; contributions are a map."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
         has_words = any(isinstance(each, str) for each in columns.predictor.classes)
-        kinds = {"label": pyarrow.string()} if has_words else {}
+        kinds = {"contributions": _TERMS, **({"label": pyarrow.string()} if has_words else {})}
         kept = zip(columns.kept, columns.kept_types or [pyarrow.string()] * len(columns.kept), strict=True)
         outputs = ((name, kinds.get(name, pyarrow.float64())) for name in columns.output_names())
         self._schema = pyarrow.schema([*kept, *outputs])
@@ -35,14 +35,14 @@ class ParquetWriter:
                 outputs = [_array(column) for column in self._columns.flat(batch)]
                 stream.write_batch(pyarrow.record_batch([*kept, *outputs], self._schema))
 
-    def join(self, pieces: Sequence[Path], file: IO[bytes]) -> None:
+    def join(self, pieces: Iterable[Path], file: IO[bytes]) -> None:
         """See `Writer`."""
         with parquet.ParquetWriter(file, self._schema) as whole:
             for table in _tables(_batches(pieces)):
                 whole.write_table(table, row_group_size=_GROUP_ROWS)
 
 
-def _batches(pieces: Sequence[Path]) -> Iterator[Any]:
+def _batches(pieces: Iterable[Path]) -> Iterator[Any]:
     for path in pieces:
         with pyarrow.OSFile(str(path)) as file, ipc.open_stream(file) as stream:
             yield from stream
@@ -78,5 +78,7 @@ def _cast(column: Any, name: str, wanted: Any) -> Any:
         raise InputError("keep_type", message) from None
 
 
-def _array(column: Array) -> Any:
+def _array(column: Output) -> Any:
+    if isinstance(column, list):
+        return pyarrow.array([list(each.items()) for each in column], _TERMS)
     return pyarrow.array(column.tolist() if column.dtype.kind == "U" else column.astype("float64"))

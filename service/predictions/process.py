@@ -16,9 +16,10 @@ from typing import Any
 from streamsvm.reader.errors import InputError
 from streamsvm.service.errors import ModelFormatError, ServiceError
 from streamsvm.service.models.predicting.predictor import Predictor
-from streamsvm.service.models.registry import load_model
-from streamsvm.service.predictions.engine import Engine, Progress
+from streamsvm.service.models.registry import load_model, model_bytes
+from streamsvm.service.predictions.engine import LEAST_BYTES_PER_SECOND, Engine, Progress
 from streamsvm.service.predictions.request import Request, format_of_destination, outputs_of
+from streamsvm.service.predictions.signs import SignsOfLife
 from streamsvm.service.predictions.spec import PredictionSpec, check_free, destination_of, sources_of
 from streamsvm.service.predictions.submission import PROGRESS
 from streamsvm.service.settings import Settings
@@ -26,7 +27,7 @@ from streamsvm.storage.errors import NO_ROOM, OutOfSpace, StorageError
 from streamsvm.storage.machine.child import die_with_parent, leave
 from streamsvm.storage.run.failure import leave_word
 
-ASKED, RESULT, PIECES = "asked.json", "result.json", "pieces"
+ASKED, RESULT, PIECES, SIGNS = "asked.json", "result.json", "pieces", "signs"
 FAILED = 1
 _NICE = 5
 _MASK = 0o022  # of the destination, which others may read; the data directory is closed to them
@@ -36,16 +37,20 @@ def predict(settings: Settings, directory: Path) -> dict[str, Any]:
     """Predict what `asked.json` in the directory says. Raises InputError, ServiceError, StorageError, OSError."""
     asked = json.loads((directory / ASKED).read_text())
     spec, model_id = PredictionSpec.model_validate(asked["spec"]), asked["model_id"]
+    signs = SignsOfLife(directory / SIGNS)
+    signs.give(model_bytes(settings, model_id) / LEAST_BYTES_PER_SECOND)
     predictor = Predictor(load_model(settings, model_id))
     destination = destination_of(settings, spec.destination)
     if asked["attempt"] == 1:  # a later one may find the file of an attempt that was killed at its end
         check_free(spec, destination)
+    dataset_id = asked.get("dataset_id")
     request = Request(
-        sources_of(settings, spec.source),
+        [] if spec.source is None else sources_of(settings, spec.source),
         format_of_destination(spec.destination, spec.format),
         spec.input_options(),
         tuple(spec.keep),
         outputs_of(predictor, spec.outputs),
+        None if dataset_id is None else settings.datasets / dataset_id,
     )
     last: list[Progress] = []
 
@@ -55,7 +60,8 @@ def predict(settings: Settings, directory: Path) -> dict[str, Any]:
         staged.write_text(json.dumps(seen._asdict()))
         staged.replace(directory / PROGRESS)
 
-    figures = Engine(predictor, request, directory / PIECES, progress=progress, name=directory.name).run(destination)
+    engine = Engine(predictor, request, directory / PIECES, progress=progress, name=directory.name, sign=signs.give)
+    figures = engine.run(destination)
     return {**last[0]._asdict(), "unknown_features": figures.unknown_features}
 
 

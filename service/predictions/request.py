@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.predicting.contributions import can_explain
 from streamsvm.service.models.predicting.predictor import Predictor
 
-OUTPUTS = ("label", "decision_value", "probability")
+OUTPUTS = ("label", "decision_value", "probability", "contributions")
 # ending of a destination -> format of the predictions
 ENDINGS = {".csv": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".parquet": "parquet"}
 FORMATS = ("csv", "ndjson", "parquet")
@@ -20,10 +21,11 @@ class Request:
     """The predictions of a model for the rows of files.
 
     sources  paths, URLs and patterns; the rows of files follow each other, those of a pattern by name
+    dataset  directory of a dataset, whose rows are predicted instead
     options  how the files are read; format "auto": by name, else by content
     format   of the predictions, one of FORMATS
     keep     names or numbers of columns of the input that are written before the predictions
-    outputs  what is predicted, of OUTPUTS in this order; regression has `value` alone
+    outputs  what is predicted, of OUTPUTS in this order; regression has `value` in place of the first three
     """
 
     sources: Sequence[str]
@@ -31,6 +33,7 @@ class Request:
     options: InputOptions = field(default_factory=InputOptions)
     keep: tuple[str, ...] = ()
     outputs: tuple[str, ...] = OUTPUTS[:2]
+    dataset: Path | None = None
 
 
 def format_of_destination(destination: str, format_: str | None = None) -> str:
@@ -43,16 +46,19 @@ def format_of_destination(destination: str, format_: str | None = None) -> str:
 
 
 def outputs_of(predictor: Predictor, wanted: Sequence[str] | None) -> tuple[str, ...]:
-    """The outputs wanted, in the order of OUTPUTS; None: all that the model has.
+    """The outputs wanted, in the order of OUTPUTS; None: all that the model has, but no contributions.
 
-    Raises ServiceError no_probabilities, unknown_output.
+    Raises ServiceError no_probabilities, no_contributions, unknown_output.
     """
     if wanted is not None and not set(wanted) <= set(OUTPUTS):
         raise ServiceError("unknown_output", "there is no such output", f"Outputs are {', '.join(OUTPUTS)}.")
+    if wanted is not None and "contributions" in wanted and not can_explain(predictor.model):
+        message = "the model has no contributions: it is not linear in the features"
+        raise ServiceError("no_contributions", message, "Leave contributions out of outputs.")
     if predictor.is_regression:
-        return ("value",)
+        return ("value", *(["contributions"] if "contributions" in (wanted or ()) else []))
     if wanted is None:
-        return OUTPUTS if predictor.has_probabilities else OUTPUTS[:2]
+        return OUTPUTS[:3] if predictor.has_probabilities else OUTPUTS[:2]
     if "probability" in wanted and not predictor.has_probabilities:
         raise ServiceError("no_probabilities", "the model has no probabilities", "Leave probability out of outputs.")
     return tuple(each for each in OUTPUTS if each in wanted) or OUTPUTS[:1]

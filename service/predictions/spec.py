@@ -12,6 +12,7 @@ from streamsvm.reader.sources.files import LocalStore
 from streamsvm.reader.sources.locations import check_installed, is_below, is_pattern, is_url, located
 from streamsvm.service.datasets.importing import check_source, open_import
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.predictions.dataset_rows import check_kept
 from streamsvm.service.predictions.request import FORMATS, OUTPUTS, format_of_destination
 from streamsvm.service.settings import Settings
 
@@ -20,15 +21,19 @@ READING = ("index_base", "label_column", "text_column", "header", "delimiter", "
 
 
 class PredictionSpec(BaseModel):
-    """A prediction of files."""
+    """A prediction of files, or of a dataset, into a file. It has either `import` or `dataset`."""
 
     model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)
 
     model: str = Field(description="id, name, `NAME:VERSION` or `NAME@ALIAS` of a model", examples=["churn@champion"])
-    source: str = Field(
+    source: str | None = Field(
+        None,
         alias="import",
-        description="file or pattern below the import directory, or URL or pattern of a store",
+        description="file or pattern below the import directory, or URL or pattern of a store; null: a dataset is read",
         examples=["day=*/part-*.parquet"],
+    )
+    dataset: str | None = Field(
+        None, description="name of a dataset, whose rows are predicted in the order in which they were added"
     )
     destination: str = Field(
         description="file below the export directory, or URL of a store; .csv, .ndjson or .parquet",
@@ -37,9 +42,11 @@ class PredictionSpec(BaseModel):
     format: Literal[FORMATS] | None = Field(  # type: ignore[valid-type]
         None, description="format of the predictions; null: by the ending of the destination"
     )
-    keep: list[str] = Field([], max_length=1000, description="columns of the input that are written first")
+    keep: list[str] = Field(
+        [], max_length=1000, description="columns of the input that are written first; of a dataset row, label, weight"
+    )
     outputs: list[Literal[OUTPUTS]] | None = Field(  # type: ignore[valid-type]
-        None, description="what is predicted; null: all that the model has"
+        None, description="what is predicted; null: all that the model has, without contributions"
     )
     overwrite: bool = Field(False, description="whether a file of the export directory may be replaced")
     options: dict[str, str | int] = Field(
@@ -66,7 +73,21 @@ def parse_prediction(given: Any) -> PredictionSpec:
         if known.choices and value not in known.choices:
             raise ServiceError("bad_request", f"options: {name} is one of {', '.join(map(str, known.choices))}")
     format_of_destination(spec.destination, spec.format)
+    _check_source(spec)
     return spec
+
+
+def _check_source(spec: PredictionSpec) -> None:
+    if (spec.source is None) == (spec.dataset is None):
+        raise ServiceError("bad_request", "a prediction reads either files or a dataset", "Give import, or dataset.")
+    if spec.dataset is None:
+        return
+    if spec.options:
+        raise ServiceError("bad_request", "options: a dataset has been read in already", "Leave options out.")
+    try:
+        check_kept(spec.keep)
+    except InputError as error:
+        raise ServiceError.of(error.problem()) from None
 
 
 def sources_of(settings: Settings, source: str) -> list[str]:

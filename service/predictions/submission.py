@@ -4,14 +4,18 @@ from pathlib import Path
 from typing import Any
 
 from streamsvm.reader.errors import InputError
+from streamsvm.service.cluster.dataset.shards import check_here
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.progress.progress import read_json
 from streamsvm.service.models.loaded import load_predictor
+from streamsvm.service.predictions.dataset_rows import check_fits
 from streamsvm.service.predictions.request import outputs_of
 from streamsvm.service.predictions.spec import PredictionSpec, check_free, destination_of, sources_of
 from streamsvm.service.records.keys import RequestKey
 from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
+from streamsvm.storage.blocks.manifest import read_manifest
+from streamsvm.storage.models.model_file import Model
 
 PROGRESS = "progress.json"
 _PROGRESS = ("rows", "bytes", "total_bytes")
@@ -20,17 +24,32 @@ _PROGRESS = ("rows", "bytes", "total_bytes")
 def submit(store: Store, settings: Settings, spec: PredictionSpec, key: RequestKey | None) -> str:
     """Queue a prediction with the model that its reference means now; returns its id.
 
-    Raises ServiceError for a model, source, destination or output that is not there or not allowed, destination_exists,
-    queue_full.
+    Raises ServiceError for a model, source, destination or output that is not there, not allowed, or does not fit,
+    destination_exists, queue_full.
     """
     model_id = store.model(spec.model)["id"]
-    outputs_of(load_predictor(settings, model_id), spec.outputs)
+    predictor = load_predictor(settings, model_id)
+    outputs_of(predictor, spec.outputs)
+    dataset_id = None if spec.dataset is None else _fitting_dataset(store, settings, spec.dataset, predictor.model)
     try:
-        sources_of(settings, spec.source)
+        if spec.source is not None:
+            sources_of(settings, spec.source)
     except InputError as error:
         raise ServiceError.of(error.problem()) from None
     check_free(spec, destination_of(settings, spec.destination))
-    return store.add_prediction(model_id, spec.model_dump(by_alias=True), settings.max_queued_jobs, key)
+    fields = spec.model_dump(by_alias=True)
+    return store.add_prediction(model_id, fields, settings.max_queued_jobs, key, dataset_id)
+
+
+def _fitting_dataset(store: Store, settings: Settings, name: str, model: Model) -> str:
+    """The id of a ready dataset whose rows are on this machine, and were made as those of the model."""
+    record = store.dataset(name)
+    if record["state"] != "ready":
+        raise ServiceError("not_ready", f"dataset {name} is not ready: {record['state']}")
+    manifest = read_manifest(settings.datasets / record["id"])
+    check_here(manifest)
+    check_fits(model, manifest)
+    return record["id"]
 
 
 def prediction_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ Units depend on the files and options alone, so that a prediction that goes on a
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
@@ -64,12 +64,23 @@ class Unit:
 
 
 def units_of(
-    predictor: Predictor, files: Sequence[SourceFile], options: InputOptions, keep: Sequence[str], unit_bytes: int
+    predictor: Predictor,
+    files: Sequence[SourceFile],
+    options: InputOptions,
+    keep: Sequence[str],
+    unit_bytes: int,
+    told: Callable[[], None] = lambda: None,
 ) -> list[Unit]:
-    """The units of all files, in the order of their rows. Raises InputError, with the name of its file."""
+    """The units of all files, in the order of their rows. Raises InputError, with the name of its file.
+
+    told  is called after each file
+    """
+    units: list[Unit] = []
     with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
-        of_files = pool.map(partial(_units_of_file, predictor, options, tuple(keep), unit_bytes), files)
-        return [unit for units in of_files for unit in units]
+        for of_file in pool.map(partial(_units_of_file, predictor, options, tuple(keep), unit_bytes), files):
+            told()
+            units += of_file
+    return units
 
 
 def kept_types(files: Sequence[Unit], keep: Sequence[str]) -> list[Any] | None:

@@ -8,12 +8,12 @@ import io
 import json
 import math
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, Protocol
 
 from streamsvm.service.models.predicting.answers import shown_label
-from streamsvm.service.predictions.columns import Batch, Columns
+from streamsvm.service.predictions.columns import Batch, Columns, Output
 from streamsvm.storage.rows.csr import Array
 
 
@@ -23,7 +23,7 @@ class Writer(Protocol):
     def write_piece(self, file: IO[bytes], batches: Iterable[Batch]) -> None:
         """Write the batches of a unit."""
 
-    def join(self, pieces: Sequence[Path], file: IO[bytes]) -> None:
+    def join(self, pieces: Iterable[Path], file: IO[bytes]) -> None:
         """Write the whole file of these pieces."""
 
 
@@ -38,10 +38,10 @@ class CsvWriter:
         for batch in batches:
             kept = [_texts(column) for column in batch.kept]
             named = zip(self._columns.output_names(), self._columns.flat(batch), strict=True)
-            outputs = [_labels(column) if name == "label" else column.tolist() for name, column in named]
+            outputs = [_cells(name, column) for name, column in named]
             file.write(_lines(zip(*kept, *outputs, strict=True)))
 
-    def join(self, pieces: Sequence[Path], file: IO[bytes]) -> None:
+    def join(self, pieces: Iterable[Path], file: IO[bytes]) -> None:
         """See `Writer`."""
         file.write(_lines([[*self._columns.kept, *self._columns.output_names()]]))
         _append(pieces, file)
@@ -62,7 +62,7 @@ class NdjsonWriter:
             outputs = [_json(column) for column in batch.outputs]
             file.write("".join(self._row % row for row in zip(*kept, *outputs, strict=True)).encode())
 
-    def join(self, pieces: Sequence[Path], file: IO[bytes]) -> None:
+    def join(self, pieces: Iterable[Path], file: IO[bytes]) -> None:
         """See `Writer`."""
         _append(pieces, file)
 
@@ -77,7 +77,7 @@ def _parquet(columns: Columns) -> Writer:
 WRITERS: dict[str, Callable[[Columns], Writer]] = {"csv": CsvWriter, "ndjson": NdjsonWriter, "parquet": _parquet}
 
 
-def _append(pieces: Sequence[Path], file: IO[bytes]) -> None:
+def _append(pieces: Iterable[Path], file: IO[bytes]) -> None:
     for path in pieces:
         with path.open("rb") as piece:
             shutil.copyfileobj(piece, file, 1 << 20)
@@ -98,6 +98,13 @@ def _texts(column: Any) -> list[Any]:
     return [value.decode(errors="replace") if isinstance(value, bytes) else value for value in values]
 
 
+def _cells(name: str, column: Output) -> list[Any]:
+    """The fields of a column of CSV; contributions are an object of JSON."""
+    if isinstance(column, list):
+        return list(map(json.dumps, column))
+    return _labels(column) if name == "label" else column.tolist()
+
+
 def _labels(column: Array) -> list[str]:
     """Labels as people write them: whole numbers have no point."""
     values = column.tolist()
@@ -105,8 +112,10 @@ def _labels(column: Array) -> list[str]:
     return [shown[label] for label in values]
 
 
-def _json(column: Array) -> Iterator[str]:
+def _json(column: Output) -> Iterator[str]:
     """Each value, or row of values, as JSON; a sum that is infinite becomes null."""
+    if isinstance(column, list):
+        return map(json.dumps, column)
     if column.ndim == 2:
         return (f"[{','.join(map(_number, row))}]" for row in column.tolist())
     if column.dtype.kind == "f":

@@ -10,15 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from streamsvm.service.errors import Crash, ServiceError
-from streamsvm.service.jobs.fields.spec import read_spec
 from streamsvm.service.jobs.lanes.continuing import keep_history
 from streamsvm.service.jobs.lanes.lane_files import begun_last, checkpoint_place, has_checkpoint
 from streamsvm.service.jobs.lanes.runner import Plan, Run
 from streamsvm.service.jobs.lanes.trained_rows import note_rows
 from streamsvm.service.jobs.lanes.warm_start import beginning
 from streamsvm.service.jobs.outcome.outcome import Outcome
-from streamsvm.service.jobs.plan.following import plan_following
-from streamsvm.service.jobs.plan.plan import plan_job
+from streamsvm.service.jobs.plan.recorded import plan_recorded
 from streamsvm.service.jobs.progress.progress import HISTORY, last_passes, progress
 from streamsvm.service.models.registry import publish_models, settle_models, unpublish_models
 from streamsvm.service.processes.launch import LASTING, RunPlace, launch
@@ -26,7 +24,6 @@ from streamsvm.service.processes.logs import JobLog
 from streamsvm.service.processes.run_directories import RunDirectories
 from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
-from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.errors import CheckpointUnsound
 from streamsvm.storage.files.durable import sync
 from streamsvm.storage.run.checkpoint import UNSURE_SLOT, Checkpoint
@@ -104,13 +101,7 @@ class Attempts:
 
     def plan(self, record: dict[str, Any]) -> Plan:
         """The plan of a job, as far as the dataset is known. Raises ServiceError if it does not suit, or is gone."""
-        spec, state = read_spec(record["spec"]), self._store.dataset_state(record["dataset_id"])
-        if state == "ready":
-            return plan_job(spec, read_manifest(self._settings.datasets / record["dataset_id"]))
-        if state == "ingesting":
-            return plan_following(spec, self._settings.max_features)
-        teller = "The answer to its upload" if state is None else "The failure of its import"
-        raise ServiceError("dataset_lost", "the dataset could not be read in", f"{teller} says why.")
+        return plan_recorded(self._settings, self._store, record)
 
     def begin(self, record: dict[str, Any], plan: Plan) -> Attempt:
         """Start a run of the plan's next lanes. Leaves no files if it raises: ServiceError, StorageError, OSError."""

@@ -38,13 +38,14 @@ class Needs(NamedTuple):
             return cls(has_cluster=True, is_alone=is_alone)
         return cls(memory_needed(plan), is_alone=is_alone)
 
-    def fit_beside(self, running: Collection["Needs"]) -> bool:
-        """Tell whether there is room for them beside jobs that run; always if none does."""
+    def fit_beside(self, running: Collection["Needs"], predicting_bytes: int = 0) -> bool:
+        """Tell whether there is room for them beside jobs that run, and a prediction; always if no job does."""
         if not running:
             return True
         if self.is_alone or any(each.is_alone or (each.has_cluster and self.has_cluster) for each in running):
             return False
-        return self.memory_bytes + sum(each.memory_bytes for each in running) <= memory_limit()
+        taken = predicting_bytes + sum(each.memory_bytes for each in running)
+        return self.memory_bytes + taken <= memory_limit()
 
 
 class Queue:
@@ -61,16 +62,19 @@ class Queue:
         self._needs: dict[str, Needs] = {}  # of jobs that wait
         self._waits_for: dict[str, frozenset[str]] = {}  # jobs without room -> those that ran when that was seen
 
-    def claim(self, pausing: Collection[str], running: Mapping[str, Needs]) -> dict[str, Any] | None:
+    def claim(
+        self, pausing: Collection[str], running: Mapping[str, Needs], predicting_bytes: int = 0
+    ) -> dict[str, Any] | None:
         """Record the next job for which there is room as running; None if there is none, or the disk is full.
 
         pausing  jobs that are passed over
         running  those that run
+        predicting_bytes  memory of the prediction of files that runs beside
         A full disk must not end the worker: that would count as a crash of each job whose end is not recorded yet. Nor
         must records that cannot be read now while jobs run.
         """
         try:
-            job_id = self._next(pausing, running)
+            job_id = self._next(pausing, running, predicting_bytes)
             record = None if job_id is None else self._store.claim_job(job_id)
         except sqlite3.Error as error:
             if not is_full(error) and not running:
@@ -82,7 +86,7 @@ class Queue:
         self._is_told = False
         return record
 
-    def _next(self, pausing: Collection[str], running: Mapping[str, Needs]) -> str | None:
+    def _next(self, pausing: Collection[str], running: Mapping[str, Needs], predicting_bytes: int) -> str | None:
         """The first waiting job for which there is room.
 
         A job without room is overtaken only as long as one of those runs that ran when it first had none: so its turn
@@ -92,7 +96,7 @@ class Queue:
         self._needs = {job_id: needs for job_id, needs in self._needs.items() if job_id in waiting}
         self._waits_for = {job_id: jobs for job_id, jobs in self._waits_for.items() if job_id in waiting}
         for job_id, record in waiting.items():
-            if not running or self._needs_of(record).fit_beside(running.values()):
+            if not running or self._needs_of(record).fit_beside(running.values(), predicting_bytes):
                 return job_id
             if not self._may_be_overtaken(job_id, running):
                 return None

@@ -82,7 +82,7 @@ class Worker:
         """Start the next jobs, as long as there is room; one that cannot be begun leaves the rest to the next step."""
         while len(self._active) < self._settings.jobs_at_once:
             running = {job_id: active.needs for job_id, active in self._active.items()}
-            record = self._queue.claim(self._setbacks.pausing, running)
+            record = self._queue.claim(self._setbacks.pausing, running, self._predictions.memory_bytes)
             if record is None:
                 return
             with self._settling(record):

@@ -24,18 +24,30 @@ class PredictionRecords(KeyRecords):
     """The fields, states and results of predictions."""
 
     def add_prediction(
-        self, model_id: str, spec: dict[str, Any], max_queued: int = sys.maxsize, key: RequestKey | None = None
+        self,
+        model_id: str,
+        spec: dict[str, Any],
+        max_queued: int = sys.maxsize,
+        key: RequestKey | None = None,
+        dataset_id: str | None = None,
     ) -> str:
-        """Queue a prediction with a model; returns its id. Raises `queue_full`, `unknown_model`."""
+        """Queue a prediction with a model; returns its id.
+
+        dataset_id  of the dataset whose rows it predicts; None: it predicts files
+        Raises `queue_full`, `unknown_model`, `unknown_dataset`.
+        """
         prediction_id = new_id("prd")
         with self._database.write() as connection:
             queued = connection.execute("SELECT count(*) FROM predictions WHERE state = 'queued'").fetchone()[0]
             if queued >= max_queued:
                 raise ServiceError("queue_full", f"{queued} predictions are waiting", "Wait for some to end.")
+            query = "SELECT 1 FROM datasets WHERE id = ? AND state = 'ready'"
+            if dataset_id is not None and connection.execute(query, (dataset_id,)).fetchone() is None:
+                raise ServiceError("unknown_dataset", "there is no such dataset to predict any more")
             added = connection.execute(
-                "INSERT INTO predictions (id, model_id, spec, state, created_at) "
-                "SELECT ?, id, ?, 'queued', ? FROM models WHERE id = ?",
-                (prediction_id, json.dumps(spec), now(), model_id),
+                "INSERT INTO predictions (id, model_id, spec, state, created_at, dataset_id) "
+                "SELECT ?, id, ?, 'queued', ?, ? FROM models WHERE id = ?",
+                (prediction_id, json.dumps(spec), now(), dataset_id, model_id),
             )
             if not added.rowcount:
                 raise ServiceError("unknown_model", "there is no such model")
@@ -55,24 +67,28 @@ class PredictionRecords(KeyRecords):
             state, before, before, most,
         )  # fmt: skip
 
-    def claim_prediction(self) -> dict[str, Any] | None:
-        """Set the oldest queued prediction to running; returns its record, None if there is none."""
-        if not self._all("SELECT id FROM predictions WHERE state = 'queued' LIMIT 1"):
-            return None
+    def first_predictions(self, most: int) -> list[dict[str, Any]]:
+        """Records of queued predictions, the oldest first, at most so many."""
+        return self._all("SELECT * FROM predictions WHERE state = 'queued' ORDER BY rowid LIMIT ?", most)
+
+    def claim_prediction(self, prediction_id: str) -> dict[str, Any] | None:
+        """Set a queued prediction to running; returns its record, None if it is queued no more."""
         with self._database.write() as connection:
-            row = connection.execute(
-                "SELECT * FROM predictions WHERE state = 'queued' ORDER BY rowid LIMIT 1"
-            ).fetchone()
-            if row is None:
-                return None
-            connection.execute(
+            claimed = connection.execute(
                 "UPDATE predictions SET state = 'running', attempt = attempt + 1, started_at = ifnull(started_at, ?) "
-                "WHERE id = ?",
-                (now(), row["id"]),
+                "WHERE id = ? AND state = 'queued'",
+                (now(), prediction_id),
             )
+            if not claimed.rowcount:
+                return None
             # Read before it is committed: a prediction that is recorded as running has somebody who runs it.
-            claimed = connection.execute("SELECT * FROM predictions WHERE id = ?", (row["id"],)).fetchone()
-        return unpacked(claimed)
+            row = connection.execute("SELECT * FROM predictions WHERE id = ?", (prediction_id,)).fetchone()
+        return unpacked(row)
+
+    def cancelled_predictions(self) -> frozenset[str]:
+        """The ids of running predictions that are to be cancelled."""
+        query = "SELECT id FROM predictions WHERE state = 'running' AND requested = 'cancel'"
+        return frozenset(row["id"] for row in self._database.rows(query))
 
     def cancel_prediction(self, prediction_id: str) -> None:
         """End a queued prediction; the worker ends one that runs. Raises `unknown_prediction`, `not_possible`."""
@@ -124,6 +140,15 @@ def check_unpredicted(connection: sqlite3.Connection, model_id: str) -> None:
     ).fetchone()
     if used:
         raise ServiceError("model_in_use", f"prediction {used['id']} uses the model", "Wait for it to end.")
+
+
+def check_dataset_unpredicted(connection: sqlite3.Connection, dataset_id: str) -> None:
+    """Raise `dataset_in_use` if a prediction that has not ended reads a dataset."""
+    used = connection.execute(
+        "SELECT id FROM predictions WHERE dataset_id = ? AND state IN ('queued', 'running')", (dataset_id,)
+    ).fetchone()
+    if used:
+        raise ServiceError("dataset_in_use", f"prediction {used['id']} uses the dataset", "Wait for it to end.")
 
 
 def _move(connection: sqlite3.Connection, row: sqlite3.Row, state: str) -> None:

@@ -9,7 +9,7 @@ from streamsvm.service.records.jobs import JobRecords
 from streamsvm.service.records.keys import forget_unmade
 from streamsvm.service.records.models import ModelRecords
 from streamsvm.service.records.notifications import NotificationRecords
-from streamsvm.service.records.predictions import PredictionRecords
+from streamsvm.service.records.predictions import PredictionRecords, check_dataset_unpredicted
 from streamsvm.service.records.stamps import new_id, now
 
 DATASET_STATES = ("ingesting", "ready", "changing", "failed")
@@ -18,10 +18,11 @@ DATASET_STATES = ("ingesting", "ready", "changing", "failed")
 class Store(JobRecords, ModelRecords, NotificationRecords, PredictionRecords):
     """The store of a data directory: the records of datasets, besides those of jobs, models and predictions."""
 
-    def add_dataset(self, name: str, source: dict[str, Any] | None = None) -> str:
+    def add_dataset(self, name: str, source: dict[str, Any] | None = None, client: str | None = None) -> str:
         """Reserve a name for a dataset, which is `ingesting`; returns its id.
 
         source  of an import: file, options and so on; None: it is an upload
+        client  who adds it
         The name of a dataset that has failed is free. Raises `dataset_exists`.
         """
         dataset_id = new_id("ds")
@@ -30,8 +31,9 @@ class Store(JobRecords, ModelRecords, NotificationRecords, PredictionRecords):
             with self._database.write() as connection:
                 connection.execute("DELETE FROM datasets WHERE name = ? AND state = 'failed'", (name,))
                 connection.execute(
-                    "INSERT INTO datasets (id, name, state, created_at, source) VALUES (?, ?, 'ingesting', ?, ?)",
-                    (dataset_id, name, now(), packed),
+                    "INSERT INTO datasets (id, name, state, created_at, source, client) "
+                    "VALUES (?, ?, 'ingesting', ?, ?, ?)",
+                    (dataset_id, name, now(), packed, client),
                 )
         except sqlite3.IntegrityError:
             raise ServiceError(
@@ -39,11 +41,14 @@ class Store(JobRecords, ModelRecords, NotificationRecords, PredictionRecords):
             ) from None
         return dataset_id
 
-    def set_dataset_ready(self, dataset_id: str) -> bool:
-        """Note that a dataset's files are complete; returns False if the dataset has been deleted."""
+    def set_dataset_ready(self, dataset_id: str, stored_bytes: int | None = None) -> bool:
+        """Note that a dataset's files are complete; returns False if the dataset has been deleted.
+
+        stored_bytes  of its blocks; None: unknown
+        """
         with self._database.write() as connection:
-            changed = connection.execute("UPDATE datasets SET state = 'ready' WHERE id = ?", (dataset_id,))
-            return changed.rowcount > 0
+            query = "UPDATE datasets SET state = 'ready', bytes = ? WHERE id = ?"
+            return connection.execute(query, (stored_bytes, dataset_id)).rowcount > 0
 
     def fail_dataset(self, dataset_id: str, failure: dict[str, Any]) -> None:
         """Note why a dataset could not be imported; the worker then fails jobs that wait for it."""
@@ -66,6 +71,10 @@ class Store(JobRecords, ModelRecords, NotificationRecords, PredictionRecords):
         rows = self._all("SELECT state FROM datasets WHERE id = ?", dataset_id)
         return rows[0]["state"] if rows else None
 
+    def datasets_of(self, client: str) -> list[dict[str, Any]]:
+        """The records of datasets that a client has added."""
+        return self._all("SELECT * FROM datasets WHERE client = ?", client)
+
     def datasets(self) -> list[dict[str, Any]]:
         """All records of datasets, by name."""
         return self._all("SELECT * FROM datasets ORDER BY name")
@@ -73,7 +82,7 @@ class Store(JobRecords, ModelRecords, NotificationRecords, PredictionRecords):
     def delete_dataset(self, dataset_id: str) -> None:
         """Delete the record of a dataset, even while it is being read in.
 
-        Raises `dataset_in_use` if a job that has not ended uses it, `not_ready` while it is changing.
+        Raises `dataset_in_use` if a job or prediction that has not ended uses it, `not_ready` while it is changing.
         """
         with self._database.write() as connection:
             _check_unused(connection, dataset_id)
@@ -96,13 +105,14 @@ class Store(JobRecords, ModelRecords, NotificationRecords, PredictionRecords):
                 raise ServiceError("not_ready", f"dataset {name} is not ready")
         return record
 
-    def end_change(self, dataset_id: str, uid: str | None) -> None:
+    def end_change(self, dataset_id: str, uid: str | None, stored_bytes: int | None = None) -> None:
         """Set a dataset that was `changing` to ready, and forget keys of requests whose rows it did not get.
 
-        uid  of its contents now; None: it cannot be read
+        uid, stored_bytes  of its contents now; None: they cannot be read
         """
         with self._database.write() as connection:
-            connection.execute("UPDATE datasets SET state = 'ready' WHERE id = ?", (dataset_id,))
+            query = "UPDATE datasets SET state = 'ready', bytes = ifnull(?, bytes) WHERE id = ?"
+            connection.execute(query, (stored_bytes, dataset_id))
             if uid is not None:
                 forget_unmade(connection, dataset_id, uid)
 
@@ -126,3 +136,4 @@ def _check_unused(connection: sqlite3.Connection, dataset_id: str) -> None:
     ).fetchone()
     if used:
         raise ServiceError("dataset_in_use", f"job {used['id']} uses the dataset", "Wait for it to end.")
+    check_dataset_unpredicted(connection, dataset_id)

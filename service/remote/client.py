@@ -45,13 +45,8 @@ class Client(Connection):
 
     def jobs(self, state: str | None = None) -> Iterator[RemoteJob]:
         """All jobs, or those in a state, the newest first."""
-        path = "/v1/jobs?page_size=200" + (f"&state={state}" if state else "")
-        page = self.json("GET", path)
-        while True:
-            yield from (RemoteJob(self, each["id"], each) for each in page["jobs"])
-            if not page["next_page_token"]:
-                return
-            page = self.json("GET", f"{path}&page_token={page['next_page_token']}")
+        for each in self._pages("/v1/jobs", "jobs", state):
+            yield RemoteJob(self, each["id"], each)
 
     def job(self, id: str) -> RemoteJob:
         """The job of this id."""
@@ -62,6 +57,19 @@ class Client(Connection):
         job = self.json("POST", "/v1/jobs", {**fields, "dataset": dataset})
         return RemoteJob(self, job["id"], job)
 
+    def predictions(self, state: str | None = None) -> Iterator[RemotePrediction]:
+        """All predictions of files, or those in a state, the newest first."""
+        for each in self._pages("/v1/predictions", "predictions", state):
+            yield RemotePrediction(self, each["id"], each)
+
+    def prediction(self, id: str) -> RemotePrediction:
+        """The prediction of files of this id."""
+        return RemotePrediction(self, id).refresh()
+
+    def predict_dataset(self, model: str, dataset: str, destination: str, **fields: Any) -> RemotePrediction:
+        """Have the service predict the rows of a dataset into a file; the arguments are those of `predict_files`."""
+        return self._predict({**fields, "model": model, "dataset": dataset, "destination": destination})
+
     def predict_files(self, model: str, source: str, destination: str, **fields: Any) -> RemotePrediction:
         """Have the service predict files that it can read into a file that it can write, in the background.
 
@@ -69,7 +77,9 @@ class Client(Connection):
         source  file or pattern below its import directory, or a URL; destination: below its export directory, or a URL
         fields  format, keep, outputs, overwrite, options
         """
-        asked = {**fields, "model": model, "import": source, "destination": destination}
+        return self._predict({**fields, "model": model, "import": source, "destination": destination})
+
+    def _predict(self, asked: dict[str, Any]) -> RemotePrediction:
         prediction = self.json("POST", "/v1/predictions", asked)
         return RemotePrediction(self, prediction["id"], prediction)
 
@@ -89,6 +99,16 @@ class Client(Connection):
     def registered_model(self, name: str) -> RegisteredModel:
         """The registered model of this name."""
         return RegisteredModel(self, name).refresh()
+
+    def _pages(self, route: str, name: str, state: str | None) -> Iterator[dict[str, Any]]:
+        """Yield the views of a list, page by page."""
+        path = f"{route}?page_size=200" + (f"&state={state}" if state else "")
+        page = self.json("GET", path)
+        while True:
+            yield from page[name]
+            if not page["next_page_token"]:
+                return
+            page = self.json("GET", f"{path}&page_token={page['next_page_token']}")
 
 
 def _reading_in(name: str, options: Mapping[str, Any], more: Mapping[str, str] = MappingProxyType({})) -> str:

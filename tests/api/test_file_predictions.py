@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from dataclasses import replace
 
 import numpy as np
 import pyarrow
@@ -13,6 +14,7 @@ from streamsvm.reader.parsers.tables.column_match import named_numbers
 from streamsvm.service.predictions.lane import PredictionLane
 from streamsvm.storage.models.model_file import Model
 from tests.api.app import Service, check_problem
+from tests.contracts.problems import make_dataset
 from tests.end_to_end.service import wait_for
 
 URL = "/v1/predictions"
@@ -178,6 +180,89 @@ def test_what_cannot_run_is_refused(service, code):
     for destination in ("../out.csv", "daily/../../out.csv", "/etc/out.csv", "daily/.out.csv", "none/out.csv"):
         check_problem(service.request("POST", URL, json=asked(destination=destination)), "export_invalid", 422)
     assert service.request("GET", URL).json() == {"predictions": [], "next_page_token": None}
+
+
+def test_a_dataset_is_predicted_and_stays_until_then(service, lane):
+    dataset = {"import": None, "dataset": "numbers", "keep": ["row", "label"]}
+    service.add_dataset("numbers", np.array([[1.0, 0.5], [-2.0, 0.25], [0.0, 3.0]]), np.array([1, -1, 1]))
+    prediction = submit(service, **dataset)
+    assert (prediction["spec"]["dataset"], prediction["spec"]["import"]) == ("numbers", None)
+    check_problem(service.request("DELETE", "/v1/datasets/numbers"), "dataset_in_use", 409)
+    check_problem(service.request("DELETE", "/v1/datasets/numbers/blocks/0"), "dataset_in_use", 409)
+    ended = run(service, lane, prediction, "succeeded", "failed")
+    assert ended["state"] == "succeeded" and ended["result"]["rows"] == 3, ended["failure"]
+    found = parquet.read_table(service.exported / "daily/out.parquet")
+    assert found.column_names == ["row", "input_label", "label", "decision_value"]
+    assert sorted(found["decision_value"].to_pylist()) == [-6.0, -2.5, 0.0]
+    assert service.request("DELETE", "/v1/datasets/numbers").status_code == 204
+    check_problem(service.request("POST", URL, json=asked(**dataset, overwrite=True)), "unknown_dataset", 404)
+
+
+OF_DATASETS = {
+    "unknown_dataset": {"dataset": "nobody"},
+    "not_ready": {"dataset": "coming"},
+    "index_base_mismatch": {"dataset": "zero"},
+    "keep_missing": {"keep": ["id"]},
+}
+
+
+@pytest.mark.parametrize("code", OF_DATASETS)
+def test_a_dataset_that_cannot_be_predicted_is_refused(service, code):
+    service.store.add_dataset("coming")
+    zero = service.store.add_dataset("zero")
+    make_dataset(service.settings.datasets / zero, np.eye(2), np.array([1, -1]), 0)
+    service.store.set_dataset_ready(zero)
+    fields = {"import": None, "dataset": "data", "keep": [], **OF_DATASETS[code]}
+    check_problem(service.request("POST", URL, json=asked(**fields)), code)
+
+
+@pytest.mark.parametrize(
+    "more", [{"import": None}, {"dataset": "data"}, {"import": None, "dataset": "data", "options": {"header": "no"}}]
+)
+def test_a_prediction_has_one_source(service, more):
+    check_problem(service.request("POST", URL, json=asked(keep=[], **more)), "bad_request")
+
+
+def test_a_prediction_that_is_silent_is_killed_and_goes_on(service, lane):
+    prediction = submit(service)
+    wait_for(lambda: lane.step(is_training=False) or lane._active)
+    child = lane._active.child
+    os.kill(child.pid, signal.SIGSTOP)
+    patient, lane._settings = lane._settings, replace(lane._settings, stall_seconds=0.1)
+    run(service, lane, prediction, "queued")
+    lane._settings = patient
+    assert child.poll() == -signal.SIGKILL and service.store.prediction(prediction["id"])["crashes"] == 1
+    assert run(service, lane, prediction, "succeeded", "failed")["state"] == "succeeded"
+    check_whole(service)
+
+
+def test_a_prediction_that_is_always_silent_fails(service, lane, monkeypatch):
+    monkeypatch.setattr("streamsvm.service.predictions.lane._PROCESS", "tests.service.predictions.silent")
+    lane._settings = replace(lane._settings, stall_seconds=0.05, max_crashes=1)
+    ended = run(service, lane, submit(service), "failed")
+    assert ended["failure"]["code"] == "crash_loop" and "no sign of life" in ended["failure"]["message"]
+
+
+def test_beside_a_job_a_prediction_begins_when_its_model_fits_into_memory(service, lane, monkeypatch):
+    free = [lane._needed(service.model) - 1]
+    monkeypatch.setattr("streamsvm.service.predictions.lane.free_memory", lambda: free[0])
+    size = sum(path.stat().st_size for path in (service.settings.models / service.model).iterdir())
+    assert lane._needed(service.model) == lane._needed("mdl_gone") + 2 * size > 2 * size
+    prediction = submit(service)
+    lane.step(is_training=True)
+    assert shown(service, prediction)["state"] == "queued" and lane.memory_bytes == 0
+    free[0] += 1
+    lane.step(is_training=True)
+    assert shown(service, prediction)["state"] == "running" and lane.memory_bytes == free[0]
+
+
+def test_a_waiting_lane_reads_its_records_only_after_a_write(service, lane, monkeypatch):
+    monkeypatch.setattr("streamsvm.service.predictions.lane.free_memory", lambda: 0)
+    submit(service)
+    wait_for(lambda: lane.step(is_training=True) or lane._next() is lane._next())
+    monkeypatch.setattr(type(service.store._database), "rows", lambda *_: pytest.fail("they are read"))
+    for _ in range(100):
+        lane.step(is_training=True)
 
 
 def test_a_request_that_is_sent_again_makes_one_prediction(service):

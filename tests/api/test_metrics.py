@@ -140,3 +140,19 @@ def test_names_have_the_prefix_base_units_and_total_on_counters_only(running):
         assert not family.name.endswith("_total")
         is_counter = {sample.name.endswith("_total") for sample in family.samples} == {True}
         assert is_counter == (family.type == "counter" and bool(family.samples))
+
+
+def test_predictions_of_files(tmp_path):
+    service = Service(tmp_path)
+    model = service.add_model(service.add_dataset("data"), some_model())
+    first, _ = (service.store.add_prediction(model, {"destination": "out.csv"}) for _ in range(2))
+    service.store.claim_prediction(first)
+    directory = service.settings.predictions / first
+    directory.mkdir(parents=True)
+    (directory / "progress.json").write_text('{"rows": 12, "bytes": 340, "total_bytes": 1000}')
+    metrics = scrape(service)
+    for state, count in {"queued": 1, "running": 1, "failed": 0}.items():
+        assert value(metrics, "streamsvm_predictions", state=state) == count
+    for name, figure in {"rows": 12, "bytes": 340}.items():
+        sample = f"streamsvm_prediction_{name}_total"
+        assert value(metrics, f"streamsvm_prediction_{name}", sample, prediction=first) == figure

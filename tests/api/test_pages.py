@@ -30,8 +30,10 @@ def test_pages_allow_nothing_from_elsewhere_and_no_inline_script(filled):
         "/datasets/data",
         f"/compare?jobs={job},{job}2",
         "/reference",
+        "/queue",
+        "/predictions",
     )
-    for path in (*found, "/models/mdl_0", "/jobs/job_0", "/datasets/none", "/compare"):
+    for path in (*found, "/predictions/prd_0", "/models/mdl_0", "/jobs/job_0", "/datasets/none", "/compare"):
         answer = filled.request("GET", path)
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy and "unsafe" not in policy and "http" not in policy
@@ -42,7 +44,7 @@ def test_pages_allow_nothing_from_elsewhere_and_no_inline_script(filled):
 
 def test_everything_a_page_asks_for_is_there(filled):
     job = filled.store.jobs()[0]["id"]
-    for path in ("/", f"/jobs/{job}"):
+    for path in ("/", f"/jobs/{job}", "/queue", "/predictions"):
         asked = set(re.findall(r'(?:src|href)="(/static/[^"]+)"', filled.request("GET", path).text))
         assert len(asked) >= 3
         for url in asked:
@@ -88,6 +90,19 @@ def test_the_reference_shows_every_route_with_its_fields(filled):
     (submit,) = re.findall(r'id="submitJob">(.*?)</details>', text, re.DOTALL)
     assert '<td class="id">cache_bytes<td>body<td>integer<td>268435456' in submit
     assert '<td class="id">dataset<td>body<td>string<td>required' in submit
+
+
+def test_the_reference_shows_the_objects_of_answers_with_their_fields(filled):
+    text = filled.request("GET", "/reference").text
+    schemas = filled.app.openapi()["components"]["schemas"]
+    for name in ("Job", "FilePrediction", "Dataset", "DatasetSummary", "Pass"):
+        (shown,) = re.findall(rf'id="{name}">.*?</details>', text, re.DOTALL)
+        for field, described in schemas[name]["properties"].items():
+            assert f'<td class="id">{field}<td' in shown
+            assert described.get("description", "") in html.unescape(shown)
+    linked = set(re.findall(r'href="#(\w+)"', text))
+    assert {"FilePrediction", "PredictionSpec", "Job"} <= linked
+    assert all(text.count(f'id="{name}"') == 1 for name in linked)
 
 
 def test_a_page_without_anything(service):

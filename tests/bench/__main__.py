@@ -18,6 +18,7 @@ from pathlib import Path
 
 from tests.bench import (
     acceptance,
+    alias_moves,
     comparison,
     disk,
     growth,
@@ -64,6 +65,7 @@ BENCHES: Benches = {
         "simulated": simulated.run,
         "throttled": throttled.run,
     },
+    "alias-moves": alias_moves.run,
     "one-row": one_row.run,
     "small-memory": small_memory.run,
     "two-loops": two_loops.run,

@@ -74,22 +74,23 @@ async def _client(server: Server, end: float, seconds: list[float]) -> None:
     while time.monotonic() < end:
         began = time.perf_counter()
         writer.write(server.request)
-        await _read_answer(reader)
+        await read_answer(reader)
         seconds.append(time.perf_counter() - began)
     writer.close()
 
 
-async def _read_answer(reader: asyncio.StreamReader) -> None:
-    """Read one answer to its end; ValueError if it is not 200."""
+async def read_answer(reader: asyncio.StreamReader) -> tuple[str, bytes]:
+    """Read one answer to its end; its head in lower case, and its body. ValueError if it is not 200."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
     if not head.startswith("http/1.1 200"):
         raise ValueError(head)
     if "content-length: " in head:
-        await reader.readexactly(int(head.split("content-length: ")[1].split("\r\n")[0]))
-        return
+        return head, await reader.readexactly(int(head.split("content-length: ")[1].split("\r\n")[0]))
+    body = b""
     while length := int(await reader.readline(), 16):
-        await reader.readexactly(length + 2)
+        body += (await reader.readexactly(length + 2))[:-2]
     await reader.readexactly(2)
+    return head, body
 
 
 @contextmanager
@@ -118,7 +119,7 @@ def _ours(directory: Path, X: np.ndarray, y: np.ndarray) -> Iterator[Server]:
         job = client.post("/v1/jobs", json={"dataset": "rows"}).raise_for_status().json()["id"]
         model = wait_for(lambda: client.get(f"/v1/jobs/{job}").json()["model_id"])
         body = json.dumps({"rows": [{str(k): v for k, v in enumerate(X[0].tolist(), 1)}]})
-        yield Server(int(service.url.rsplit(":", 1)[1]), _request(f"/v1/models/{model}/predict", body, headers))
+        yield Server(int(service.url.rsplit(":", 1)[1]), request_of(f"/v1/models/{model}/predict", body, headers))
     finally:
         service.kill()
 
@@ -134,7 +135,7 @@ def _one_file(directory: Path, X: np.ndarray, y: np.ndarray) -> Iterator[Server]
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_for(lambda: _listens(port))
-        yield Server(port, _request("/predict", json.dumps({"rows": [X[0].tolist()]}), {}))
+        yield Server(port, request_of("/predict", json.dumps({"rows": [X[0].tolist()]}), {}))
     finally:
         process.kill()
         process.wait()
@@ -145,7 +146,7 @@ def _listens(port: int) -> bool:
         return attempt.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _request(path: str, body: str, headers: dict[str, str]) -> bytes:
+def request_of(path: str, body: str, headers: dict[str, str]) -> bytes:
     stated = {"Host": "localhost", "Content-Type": "application/json", "Content-Length": str(len(body)), **headers}
     head = "".join(f"{name}: {value}\r\n" for name, value in stated.items())
     return f"POST {path} HTTP/1.1\r\n{head}\r\n{body}".encode()

@@ -1,8 +1,8 @@
 """Every page for everybody: by the keyboard, in light and dark, on a screen of any size, and as axe-core sees it."""
 
 import pytest
-from axe_playwright_python.base import AXE_SCRIPT
 
+from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.storage.models.model_file import Model
 from tests.api.app import Service as Filled
 from tests.api.app import model_of_texts
@@ -10,6 +10,8 @@ from tests.browser.looks import SCREENS, every_look
 from tests.browser.test_lanes import CV, add_job, drawn, in_turn, line
 from tests.contracts.problems import random_problem
 from tests.end_to_end.service import Service, wait_for
+
+AXE_SCRIPT = pytest.importorskip("axe_playwright_python.base", reason="axe-playwright-python is missing").AXE_SCRIPT
 
 # A pass of two sweeps, of an objective that has many digits in common.
 SWEPT = line(1, 0.25, 0, dual_objective=6604.9755, primal_bound=6604.9765)
@@ -25,7 +27,10 @@ MAIL = "kind,a,b\n" + "".join(f"{('ham', 'spam')[k % 2]},{k % 3},{'x' if k == 7 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     """A service with a page of each kind, by name."""
-    service = Service(tmp_path_factory.mktemp("access"))
+    folder = tmp_path_factory.mktemp("access")
+    (folder / "out").mkdir()
+    # Jobs that wait go on waiting.
+    service = Service(folder, jobs_at_once=0, export_dir=folder / "out", import_dir=folder / "out")
     filled = Filled(service.data_dir)
     dataset_id = filled.add_dataset("data", *random_problem(300, 4, 2))
     filled.request("PUT", "/v1/datasets/mail?format=csv&label_column=kind&on_bad_row=skip", content=MAIL)
@@ -42,13 +47,26 @@ def served(tmp_path_factory):
         filled.add_model(dataset_id, model)
         for model in (model_of_texts(), Model(random_problem(4, 4)[0].toarray()[0], (1.0, -1.0), 1))
     ]
+    filled.store.register_model("champ", models[1])
+    filled.store.move_alias("champ", "champion", 1, "somebody")
+    for name, priority in (("waits", 0), ("urgent", 5)):
+        jobs[name] = filled.store.add_job(
+            dataset_id, parse_spec({"dataset": "data", "priority": priority}).model_dump()
+        )
+    filled.store.explain_job(jobs["waits"], waits_for=[jobs["urgent"]])
+    predictions = predictions_of(filled, models[1])
     service.pages = {
         "home": "/",
-        **{f"job: {name}": f"/jobs/{job}" for name, job in jobs.items()},
+        **{f"job: {name}": f"/jobs/{job}" for name, job in jobs.items() if name not in ("waits", "urgent")},
         **{f"model {k}": f"/models/{model}" for k, model in enumerate(models)},
         "dataset": "/datasets/data",
         "table": "/datasets/mail",
         "compared": f"/compare?jobs={jobs['one']},{jobs['two']}",
+        "registered": "/registered-models/champ",
+        "predictions": "/predictions",
+        **{f"prediction {state}": f"/predictions/{each}" for state, each in predictions.items()},
+        "queue": "/queue",
+        "nothing": "/predictions/prd_0",
         "reference": "/reference",
         "login": "/login",
     }  # fmt: skip
@@ -57,6 +75,19 @@ def served(tmp_path_factory):
         yield service.start()
     finally:
         service.kill()
+
+
+def predictions_of(filled: Filled, model: str) -> dict[str, str]:
+    """Predictions that have ended, by their state."""
+    spec = {"model": "champ", "import": "day=*/part-*.parquet", "destination": "predicted.parquet", "keep": ["id"]}
+    made = {state: filled.store.add_prediction(model, spec) for state in ("succeeded", "failed")}
+    for prediction in made.values():
+        filled.store.claim_prediction(prediction)
+    result = {"rows": 12345, "bytes": 1 << 20, "total_bytes": 1 << 20, "unknown_features": 0}
+    filled.store.finish_prediction(made["succeeded"], "succeeded", result=result)
+    failure = {"code": "column_missing", "message": "the rows have no column id", "hint": "Leave it out of keep."}
+    filled.store.finish_prediction(made["failed"], "failed", failure=failure)
+    return made
 
 
 def uncover(page):

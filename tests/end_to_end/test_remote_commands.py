@@ -199,3 +199,22 @@ def test_bash_takes_its_completions_and_knows_every_command():
     subprocess.run(["bash", "-n"], input=script, text=True, check=True)
     for word in ("train", "--relative-gap", "watch", "model"):
         assert word in script
+
+
+def test_a_dataset_is_predicted_there_and_the_prediction_listed_shown_and_forgotten(new_service, tmp_path, text):
+    (tmp_path / "out").mkdir()
+    typed = Typed(new_service(export_dir=tmp_path / "out").start())
+    typed.service.upload("data", text)
+    model = typed.service.wait_until_ended(typed.service.submit(dataset="data", tolerance=0.1))["model_id"]
+    said = typed("predict", model, "--dataset", "data", "-o", "a.csv", "--keep", "row", "--keep", "label")
+    assert "3,000 rows predicted" in said
+    assert (tmp_path / "out" / "a.csv").read_text().startswith("row,input_label,label,decision_value\n0,")
+    prediction = said.split()[1]
+    assert prediction in typed("prediction", "ls") and prediction not in typed("prediction", "ls", "--state", "failed")
+    assert "dataset data to a.csv" in (shown := typed("prediction", "show", prediction)) and "succeeded" in shown
+    assert json.loads(typed("prediction", "show", prediction, "--json"))["result"]["rows"] == 3000
+    assert json.loads(typed("prediction", "ls", "--json"))["predictions"][0]["id"] == prediction
+    assert "[not_possible]" in typed("prediction", "cancel", prediction, code=2)
+    typed("prediction", "rm", prediction)
+    assert "[unknown_prediction]" in typed("prediction", "show", prediction, code=2)
+    assert "[no_source]" in typed("predict", model, "-o", "b.csv", code=2)

@@ -32,7 +32,7 @@ from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.service.models.evaluation.losses import model_losses
 from streamsvm.service.models.predicting.answers import first_names, shown_label
 from streamsvm.service.models.predicting.applied import applied
-from streamsvm.service.models.predicting.input_match import Matched, match_dataset
+from streamsvm.service.models.predicting.input_match import Matched, check_base, match_dataset
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.errors import StorageError
@@ -61,7 +61,7 @@ def evaluate(model: Model, dataset: Dataset) -> dict[str, Any]:
     _check(model, labels, manifest)
     matched = match_dataset(model, manifest)
     if matched.numbers is None:
-        _check_base(model, manifest)
+        check_base(model, manifest)
     applied, unknown = _applied(model, dataset, matched), _unknown_columns(matched)
     if model.is_regression:
         regression = RegressionPass(applied)
@@ -126,22 +126,6 @@ def _check(model: Model, labels: Array, manifest: Manifest) -> None:
             "label_mismatch",
             f"the dataset has rows labelled {manifest.label_text(unknown[0])}, the model's labels are {names}{more}",
             "Give the dataset the labels that the model was trained with.",
-        )
-
-
-def _check_base(model: Model, manifest: Manifest) -> None:
-    if manifest.index_base < model.index_base:
-        raise ServiceError(
-            "index_base_mismatch",
-            "the dataset has a feature 0, the model's features start at 1",
-            "Number the features as in the data that the model was trained on.",
-        )
-    if manifest.index_base > model.index_base and manifest.n_features == model.n_features > 0:
-        last = model.n_features
-        raise ServiceError(
-            "index_base_mismatch",
-            f"the model's features are 0 to {last - 1}, the dataset's 1 to {last}",
-            "Number the features as in the data that the model was trained on, or add the data with index_base=0.",
         )
 
 

@@ -79,6 +79,23 @@ def check_input(model: Input, dataset: Input) -> None:
             raise _mismatch(name)
 
 
+def check_base(model: Model, manifest: Manifest) -> None:
+    """Raise ServiceError index_base_mismatch if the first features of a model and a dataset have other numbers."""
+    if manifest.index_base < model.index_base:
+        raise ServiceError(
+            "index_base_mismatch",
+            "the dataset has a feature 0, the model's features start at 1",
+            "Number the features as in the data that the model was trained on.",
+        )
+    if manifest.index_base > model.index_base and manifest.n_features == model.n_features > 0:
+        last = model.n_features
+        raise ServiceError(
+            "index_base_mismatch",
+            f"the model's features are 0 to {last - 1}, the dataset's 1 to {last}",
+            "Number the features as in the data that the model was trained on, or add the data with index_base=0.",
+        )
+
+
 def _shifted(model: Model, manifest: Manifest) -> Array:
     """Match columns by place: shift the dataset's numbers to the model's base."""
     return np.arange(manifest.input_width) + model.index_base - manifest.index_base

@@ -1,7 +1,7 @@
 """Predicts rows with a model, as LIBLINEAR's `predict` does, batch by batch."""
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from streamsvm.storage.rows.csr import Array, Rows
 # Large, because an unknown feature with a large number is ignored and costs no memory.
 MOST_FEATURES = 2**31
 _MOST_VALUES = 1 << 18  # decision values in memory
+Explain = Callable[[Rows, Array], list[dict[str, float]]]
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Prediction:
     unknown_features  number of stored values of features the model does not know: a linear model ignores them, a
                       kernel machine adds them to the distance from all support vectors, as LIBSVM does
     match             how the columns of a table were matched, and which were left out; None if it is no table
+    contributions     of each row, see `predicting.contributions`; None: they were not asked for
     """
 
     labels: Array
@@ -49,18 +51,20 @@ class Prediction:
     expected: Array
     unknown_features: int
     match: Match | None = None
+    contributions: list[dict[str, float]] | None = None
 
 
 class Predictor:
     """Predicts with one model; keeps no state between calls, so that threads may share it.
 
-    model   its `index_base` is the number of the first feature in the rows to predict
-    strict  raise InputError unknown_feature for a feature that the model does not know, instead of counting it
+    model    its `index_base` is the number of the first feature in the rows to predict
+    strict   raise InputError unknown_feature for a feature that the model does not know, instead of counting it
+    explain  attribute: makes the contributions of rows with these decision values
     """
 
     def __init__(self, model: Model, *, strict: bool = False) -> None:
-        self._strict = strict
-        self._applied = applied(model)
+        self._strict, self._applied = strict, applied(model)
+        self.explain: Explain | None = None
         # `w` is a view of the applied weights, so that there is only one copy of them.
         self._model = replace(model, w=self._applied.w)
 
@@ -129,13 +133,11 @@ class Predictor:
         """Predict rows whose features are numbered as the model's; ties are decided as LIBLINEAR does."""
         unknown = self._count_unknown(rows)
         decision = self._applied.of_rows(rows) + self._model.intercept
-        return Prediction(self.labels(decision), decision, rows.label, unknown)
+        contributions = None if self.explain is None else self.explain(rows, decision)
+        return Prediction(self.labels(decision), decision, rows.label, unknown, None, contributions)
 
     def decision_values(self, X: Any) -> Array:
-        """(n_rows,) float64, or (n_rows, n_classes), for X (n_rows, n_features), dense or of scipy.sparse.
-
-        Column 0 is the first feature.
-        """
+        """(n_rows,) or (n_rows, n_classes) for X (n_rows, n_features), dense or sparse; column 0: the first feature."""
         return self._applied.of_columns(X) + self._model.intercept
 
     def sparse_values(self, indptr: Array, columns: Array, values: Array) -> Array:

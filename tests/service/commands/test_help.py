@@ -32,8 +32,8 @@ finally:
 @pytest.mark.parametrize(
     "words",
     [
-        "--help", "serve --help", "job ls", "job resume job_0 --max-passes 3", "data ls", "data add name -", "model ls",
-        "plot job_0", "token ls --data-dir DIR",
+        "--help", "serve --help", "job ls", "prediction ls", "job resume job_0 --max-passes 3", "data ls",
+        "data add name -", "model ls", "plot job_0", "token ls --data-dir DIR",
     ],
 )  # fmt: skip
 def test_what_a_service_does_needs_no_engine_here(words, tmp_path):

@@ -23,6 +23,7 @@ from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.predictions.engine import Engine, Progress, Stopped
 from streamsvm.service.predictions.request import Request, format_of_destination, outputs_of
 from streamsvm.storage.models.model_file import Model
+from streamsvm.storage.models.support_vectors import SupportVectors
 
 NAMES = ["a", "b", "c"]
 W = np.array([1.5, -0.25, 2.0])
@@ -291,3 +292,51 @@ def test_two_processes_do_not_share_pieces(tmp_path, written):
 
     Engine(Predictor(LINEAR), request, tmp_path / "pieces", progress=meanwhile).run(str(tmp_path / "out.csv"))
     assert codes == ["already_running"]
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.csv", "out.ndjson"])
+def test_contributions_add_up_to_the_decision_value(tmp_path, written, name):
+    path = run(tmp_path, name, written["parquet"], outputs=("decision_value", "contributions"))
+    if name.endswith("parquet"):
+        found = parquet.read_table(path).to_pylist()
+        assert parquet.read_table(path).schema.field("contributions").type == pyarrow.map_(
+            pyarrow.string(), pyarrow.float64()
+        )
+    elif name.endswith("csv"):
+        with path.open(newline="") as file:
+            found = [{**row, "contributions": json.loads(row["contributions"])} for row in csv.DictReader(file)]
+    else:
+        found = list(map(json.loads, path.read_text().splitlines()))
+    for row, expected in zip(found, decisions(table()).tolist(), strict=True):
+        terms = dict(row["contributions"])
+        assert sum(terms.values()) == float(row["decision_value"]) == expected and set(terms) <= set(NAMES)
+        assert list(map(abs, terms.values())) == sorted(map(abs, terms.values()), reverse=True)
+
+
+def test_contributions_of_a_class_a_number_and_many_features(tmp_path):
+    w = np.random.default_rng(0).standard_normal((3, 30))
+    several = Model(w, ("a", "b", "c"), 1, 1.0, (0.5, 0.25, -1.0))
+    lines = [" ".join(["1", *(f"{j}:{(j * k) % 7 + 1}" for j in range(1, 31)), "99:5"]) for k in range(20)]
+    (tmp_path / "rows.svm").write_text("\n".join(lines) + "\n")
+    X = np.array([[(j * k) % 7 + 1 for j in range(1, 31)] for k in range(20)], float)
+    outputs = ("label", "decision_value", "contributions")
+    path = run(tmp_path, "out.ndjson", tmp_path / "rows.svm", model=several, outputs=outputs)
+    for x, row in zip(X, map(json.loads, path.read_text().splitlines()), strict=True):
+        terms = w["abc".index(row["label"])] * x
+        largest = np.argsort(-np.abs(terms))[:10]
+        assert row["contributions"] == {str(j + 1): terms[j] for j in largest.tolist()}
+    regression = Model(w[0], (), 1)
+    path = run(tmp_path, "out.ndjson", tmp_path / "rows.svm", model=regression, outputs=("value", "contributions"))
+    assert len(json.loads(path.read_text().splitlines()[0])["contributions"]) == 10
+
+
+def test_a_model_that_is_not_linear_has_no_contributions():
+    vectors = SupportVectors(0.5, 4, np.array([0, 1]), np.array([1], np.int32), np.ones(1, np.float32))
+    predictor = Predictor(Model(np.ones(1), (1.0, -1.0), 1, vectors=vectors))
+    with pytest.raises(ServiceError) as caught:
+        outputs_of(predictor, ["label", "contributions"])
+    assert caught.value.code == "no_contributions" and caught.value.hint
+    linear = Predictor(LINEAR)
+    assert outputs_of(linear, ["contributions", "label"]) == ("label", "contributions")
+    assert "contributions" not in outputs_of(linear, None)
+    assert outputs_of(Predictor(Model(W, (), 1)), ["contributions"]) == ("value", "contributions")

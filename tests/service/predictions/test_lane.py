@@ -193,7 +193,7 @@ def test_a_record_is_claimed_and_read_or_neither(bench, monkeypatch, kind):
     with monkeypatch.context() as patch:
         error = sqlite3.OperationalError("unable to open database file")
         patch.setattr(Store, kind, lambda *_: (_ for _ in ()).throw(error))
-        claimed = getattr(bench.store, f"claim_{kind}")()
+        claimed = getattr(bench.store, f"claim_{kind}")(made)
     assert claimed["id"] == made and claimed["state"] == "running"
 
 

@@ -119,6 +119,15 @@ def test_a_job_without_room_is_overtaken_until_its_turn_comes(jobs):
     assert [jobs.claim(), jobs.claim()] == [large, small[2]]
 
 
+def test_a_prediction_takes_room_beside_jobs_but_holds_up_no_job_alone(jobs):
+    first, second = jobs.submit(60), jobs.submit(30)
+    claim = lambda: jobs.queue.claim((), jobs.running, predicting_bytes=20)  # noqa: E731
+    assert claim()["id"] == first
+    jobs.running[first] = jobs.needs[first]
+    assert claim() is None
+    assert jobs.claim() == second
+
+
 def test_one_job_at_a_time_has_the_cluster(jobs):
     first, second, third = jobs.submit(0, True), jobs.submit(0, True), jobs.submit(60)
     assert [jobs.claim(), jobs.claim(), jobs.claim()] == [first, third, None]

@@ -33,7 +33,7 @@ LANES = {"max_passes": 2, "folds": 2, "solver": "bm", "pace": "fixed", "cache_by
 STEPS = (
     "processes.worker.inherit", "processes.worker.make_directory", "processes.worker.drop_unsound",
     "processes.worker.abouts_of", "processes.attempts.Attempts.plan", "processes.attempts.Attempts.begin",
-    "processes.attempts.read_spec", "processes.attempts.read_manifest", "processes.attempts.note_rows",
+    "jobs.plan.recorded.read_spec", "jobs.plan.recorded.read_manifest", "processes.attempts.note_rows",
     "processes.attempts.launch", "processes.launch.prepare_run", "processes.attempts.keep_history",
     "processes.run.ProcessRun.start", "processes.run.ProcessRun.poll", "processes.run.ProcessRun.results",
 )  # fmt: skip

@@ -1,0 +1,149 @@
+"""Predicts the rows of a dataset, in the order in which they were added to it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.parsers.beside import Column
+from streamsvm.reader.parsers.strings.strings import is_of_strings
+from streamsvm.service.models.predicting.input_match import check_base, match_dataset
+from streamsvm.service.models.predicting.predictor import Prediction, Predictor
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.blocks.manifest import Manifest
+from streamsvm.storage.models.model_file import Model
+from streamsvm.storage.rows.csr import INDEX, INDPTR, Array, Rows
+from streamsvm.storage.rows.segment import packed_bytes
+
+# Columns of a dataset that can be kept, by the names of their Arrow types; a label that is a text is a string.
+KEPT = {"row": "int64", "label": "float64", "weight": "float64"}
+
+
+def check_fits(model: Model, manifest: Manifest) -> Array | None:
+    """The model's number of each feature of the dataset, (width,), see `Matched`; None: the numbers are the same.
+
+    Raises ServiceError if the rows were made in another way than the model's.
+    """
+    matched = match_dataset(model, manifest)
+    if matched.numbers is None:
+        check_base(model, manifest)
+    return matched.numbers
+
+
+def check_kept(keep: Sequence[str]) -> None:
+    """Raises InputError keep_missing for a column that no dataset has."""
+    for name in keep:
+        if name not in KEPT:
+            raise InputError("keep_missing", f"a dataset has no column {name[:40]}", hint=f"it has {', '.join(KEPT)}")
+
+
+class DatasetUnit(NamedTuple):
+    """Pieces [start, stop) of the dataset whose contents have this uid, in the order of their rows."""
+
+    uid: str
+    start: int
+    stop: int
+    size: int
+
+    def described(self) -> list[Any]:
+        """See `Cut`."""
+        return [self.uid, self.start, self.stop]
+
+
+class DatasetSource:
+    """The rows of the dataset in a directory. A `Source`.
+
+    keep        of KEPT: a row's number in the order in which rows were added, from 0; its label; its weight
+    unit_bytes  of decoded rows in a unit, about
+    """
+
+    def __init__(self, predictor: Predictor, directory: Path, keep: Sequence[str], unit_bytes: int) -> None:
+        self._predictor, self._dataset = predictor, Dataset(directory)
+        self._keep, self._unit_bytes = keep, unit_bytes
+        self._manifest = self._dataset.manifest
+
+    def units(self, told: Callable[[], None]) -> Sequence[DatasetUnit]:
+        """See `Source`."""
+        check_kept(self._keep)
+        self._numbers  # noqa: B018 - a dataset that does not fit the model is told before anything is predicted
+        told()
+        pieces = self._pieces
+        decoded = np.cumsum(packed_bytes(pieces["rows"].astype(np.int64), pieces["nnz"].astype(np.int64)))
+        firsts = np.flatnonzero(np.diff(decoded // self._unit_bytes, prepend=-1))
+        stops = np.append(firsts[1:], len(pieces))
+        sizes = np.add.reduceat(pieces["bytes"].astype(np.int64), firsts)
+        uid = self._manifest.uid
+        return [DatasetUnit(uid, *each) for each in zip(firsts.tolist(), stops.tolist(), sizes.tolist(), strict=True)]
+
+    def kept_types(self, _: Sequence[DatasetUnit]) -> list[Any] | None:
+        """See `Source`."""
+        types = KEPT | ({"label": "string"} if self._manifest.label_names else {})
+        with suppress(ModuleNotFoundError):
+            import pyarrow  # noqa: PLC0415 - an extra, which only Parquet needs
+
+            return [pyarrow.type_for_alias(types[name]) for name in self._keep]
+        return None
+
+    def predictions(self, unit: DatasetUnit) -> Iterator[tuple[Prediction, list[Column]]]:
+        """See `Source`."""
+        for location in self._pieces[unit.start : unit.stop]:
+            piece = self._dataset.piece(location)
+            row, rows = piece.first_row, self._as_model(piece.rows)
+            for prediction in self._predictor.predictions(rows):
+                begin, end = row - piece.first_row, row - piece.first_row + len(prediction.labels)
+                kept = [self._column(name, piece.rows, row, begin, end) for name in self._keep]
+                yield self._named(prediction), kept
+                row += len(prediction.labels)
+
+    def _column(self, name: str, rows: Rows, row: int, begin: int, end: int) -> Column:
+        if name == "row":
+            return list(range(row, row + end - begin))
+        if name == "weight":
+            return [1.0] * (end - begin) if rows.weight is None else rows.weight[begin:end].tolist()
+        labels = rows.label[begin:end].tolist()
+        if self._manifest.label_names:
+            return [self._manifest.label_names[int(label)] for label in labels]
+        return [int(label) if label.is_integer() else label for label in labels]
+
+    def _named(self, prediction: Prediction) -> Prediction:
+        if not self._manifest.label_names:
+            return prediction
+        names = np.array(self._manifest.label_names)
+        return replace(prediction, expected=names[prediction.expected.astype(int)])
+
+    @cached_property
+    def _pieces(self) -> Array:
+        """The LOCATIONs (n,) of all pieces, in the order of their rows."""
+        of_blocks = [self._dataset.pieces(number) for number in range(len(self._manifest.blocks))]
+        pieces = np.concatenate(of_blocks)
+        return pieces[np.argsort(pieces["first_row"], kind="stable")]
+
+    @cached_property
+    def _numbers(self) -> Array | None:
+        """The number in the model of each feature of the blocks, (width,); below 0: left out. None: the same."""
+        matched = check_fits(self._predictor.model, self._manifest)
+        if is_of_strings(self._manifest.input) or (matched is None and not self._dataset.has_own_order):
+            return None
+        numbers = self._dataset.numbers if matched is None else matched[self._dataset.numbers]
+        # A number that no model has stays unknown.
+        return np.minimum(numbers, np.iinfo(INDEX).max).astype(INDEX)
+
+    def _as_model(self, rows: Rows) -> Rows:
+        """Number the features as the model does, increasing within a row, as in rows of a file."""
+        if self._numbers is None:
+            return rows
+        indices, values, indptr = self._numbers[rows.indices], rows.values, rows.indptr
+        is_left = indices >= 0
+        if not is_left.all():
+            indptr = np.concatenate(([0], np.cumsum(is_left)))[indptr]
+            indices, values = indices[is_left], values[is_left]
+        width = int(indices.max(initial=-1)) + 1
+        ordered = sparse.csr_matrix((values, indices, indptr), (len(rows), width), copy=True)
+        ordered.sort_indices()
+        return replace(rows, indptr=indptr.astype(INDPTR), indices=ordered.indices.astype(INDEX), values=ordered.data)
