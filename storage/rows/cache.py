@@ -151,6 +151,8 @@ class CacheReader:
     def __init__(self, environment: lmdb.Environment) -> None:
         self._environment = environment
         self._transaction: lmdb.Transaction | None = None
+        # By id, a segment's view, and its address (None: it never moves). What an id names never changes.
+        self._views: dict[int, tuple[int | None, Segment]] = {}
 
     @classmethod
     def open(cls, path: Path, cache_bytes: int) -> "CacheReader":
@@ -161,7 +163,10 @@ class CacheReader:
         """Move to the newest snapshot; returns its step."""
         self.release()
         self._transaction = self._environment.begin(buffers=True)
-        return _parse(_get(self._transaction, _STEP_KEY))
+        step = _parse(_get(self._transaction, _STEP_KEY))
+        ids = (*step.fresh, *step.resident)
+        self._views = {segment_id: self._views[segment_id] for segment_id in ids if segment_id in self._views}
+        return step
 
     def release(self) -> None:
         """Give up the snapshot: the writer may use its pages, and make as many steps as it likes meanwhile."""
@@ -170,9 +175,17 @@ class CacheReader:
             self._transaction = None
 
     def read(self, segment_id: int) -> Segment:
-        """A copy-free, read-only view of one segment of the snapshot."""
+        """A copy-free, read-only view of one segment of the snapshot: the same object while the segment stays put."""
         assert self._transaction is not None
-        return view(_get(self._transaction, _key(segment_id)))
+        last = self._views.get(segment_id)
+        if last is not None and last[0] is None:
+            return last[1]
+        buffer = _get(self._transaction, _key(segment_id))
+        # LMDB moves a value only if others share its page.
+        address = None if len(buffer) > PAGE // 2 else np.frombuffer(buffer, np.uint8, 1).__array_interface__["data"][0]
+        if last is None or last[0] != address:
+            last = self._views[segment_id] = address, view(buffer)
+        return last[1]
 
     def close(self) -> None:
         self.release()

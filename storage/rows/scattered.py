@@ -6,6 +6,7 @@ cache.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -41,21 +42,52 @@ def places_of(segment: int, positions: Array) -> Array:
     return (segment << POSITION_BITS) + positions.astype(np.int64)
 
 
-class ScatteredRows:
-    """Rows of `segments`, which have the same columns, while these are valid. `places_of` makes a row's place."""
+@dataclass(frozen=True)
+class Located:
+    """A segment, and where it lies, which takes longer to look up than to copy some of its rows.
 
-    def __init__(self, segments: Sequence[Segment]) -> None:
+    begins   address of each column, in the order of Columns
+    first    lowest address of its columns; last: their highest end
+    longest  values of its longest row
+    """
+
+    rows: Segment
+    begins: tuple[int, ...]
+    first: int
+    last: int
+    longest: int
+
+
+def located(rows: Segment) -> Located:
+    """Look up where a segment lies."""
+    columns = [getattr(rows, name) for name in Columns._fields]
+    begins = tuple(column.__array_interface__["data"][0] for column in columns)
+    parts = [(begin, begin + column.nbytes) for begin, column in zip(begins, columns, strict=True) if column.nbytes]
+    longest = int(np.diff(rows.indptr).max()) if len(rows) else 0
+    return Located(rows, begins, min(begin for begin, _ in parts), max(end for _, end in parts), longest)
+
+
+class ScatteredRows:
+    """Rows of segments, which have the same columns, while these are valid. `places_of` makes a row's place."""
+
+    def __init__(self, segments: Sequence[Located]) -> None:
         self._segments = segments
-        columns = [_begins(rows) for rows in segments]
-        first = min((begin for begins in columns for begin, n_bytes in begins if n_bytes), default=0)
+        first = min((each.first for each in segments), default=0)
         first -= first % _ALIGNMENT
-        last = max((begin + n_bytes for begins in columns for begin, n_bytes in begins), default=0)
+        last = max((each.last for each in segments), default=0)
         self._memory = Memory(*(_Region(first, last - first, dtype).array for dtype in _TYPES_OF_MEMORY))
-        offsets = np.array([[begin for begin, _ in begins] for begins in columns], np.int64).reshape(-1, len(_SIZES))
+        offsets = np.array([each.begins for each in segments], np.int64).reshape(-1, len(_SIZES))
         self._offsets = (offsets - first) // _SIZES
-        longest = max((int(np.diff(rows.indptr).max()) for rows in segments if len(rows)), default=0)
-        self._like = max(segments, key=len, default=NO_ROWS)
+        longest = max((each.longest for each in segments), default=0)
+        self._like = max((each.rows for each in segments), key=len, default=NO_ROWS)
         self._builder = SegmentBuilder(max(_BATCH_BYTES, bytes_of(1, longest, self._like.per_row)))
+
+    @property
+    def places(self) -> Array:
+        """The places (n,) int64 of all rows, segment after segment."""
+        lengths = [len(each.rows) for each in self._segments]
+        begins = np.cumsum(lengths) - lengths
+        return np.arange(sum(lengths)) + np.repeat((np.arange(len(lengths)) << POSITION_BITS) - begins, lengths)
 
     def batches(self, places: Array) -> Iterator[Segment]:
         """Copies of the rows at these places (k,) int64, in this order; each batch is valid until the next."""
@@ -83,9 +115,3 @@ class _Region:
     @property
     def array(self) -> Array:
         return np.asarray(self)
-
-
-def _begins(rows: Segment) -> list[tuple[int, int]]:
-    """Address and bytes of each column of a segment."""
-    columns = (getattr(rows, name) for name in Columns._fields)
-    return [(column.__array_interface__["data"][0], column.nbytes) for column in columns]

@@ -18,7 +18,7 @@ import numpy as np
 
 from streamsvm.storage.options import option
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.scattered import ScatteredRows, places_of
+from streamsvm.storage.rows.scattered import ScatteredRows, located, places_of
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.kernels.order import shuffle
 from streamsvm.trainer.rows.blocks import Blocks, is_scan_due
@@ -46,7 +46,7 @@ def avsf(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> G
     selection = SCHEDULES[settings.options.schedule](len(alpha), blocks.kept)
     blocks.keep(lambda: {**statistics.resumable(), **selection.resumable()})
     block = blocks.next(w)
-    everything = ScatteredRows(block.fresh)
+    everything = ScatteredRows([located(rows) for rows in block.fresh])
     while True:
         before = statistics.updates
         rng = np.random.default_rng((settings.seed, _STREAM, block.pass_))

@@ -14,7 +14,7 @@ import numpy as np
 
 from streamsvm.storage.rows.cache import Step
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.scattered import ScatteredRows, places_of
+from streamsvm.storage.rows.scattered import Located, ScatteredRows, located
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.rows.cache import Cursor
 from streamsvm.trainer.solvers.streamsvm_paper_kernel import Arrivals
@@ -41,6 +41,7 @@ class RowsToPick:
         self._waiting = kept.get("paper_waiting", np.empty(0, np.int32))
         self._is_due = np.zeros(n_rows, bool)
         self._rows = ScatteredRows([])
+        self._located: dict[int, Located] = {}  # segments of the step, by id
         self._listed = self._arriving = _no_rows()
 
     @property
@@ -56,11 +57,12 @@ class RowsToPick:
     def take_in(self, step: Step, rng: np.random.Generator) -> int:
         """List the rows of a new step; returns how many may be picked before others come in."""
         self._let_all_in()
-        segments = [self._cursor.read(segment_id) for segment_id in (*step.fresh, *step.resident)]
-        n_fresh = sum(len(rows) for rows in segments[: len(step.fresh)])
+        self._located = {segment_id: self._locate(segment_id) for segment_id in (*step.fresh, *step.resident)}
+        segments = list(self._located.values())
+        n_fresh = sum(len(each.rows) for each in segments[: len(step.fresh)])
         self._rows = ScatteredRows(segments)
-        row_id = np.concatenate([rows.row_id for rows in segments])
-        places = np.concatenate([places_of(number, np.arange(len(rows))) for number, rows in enumerate(segments)])
+        row_id = np.concatenate([each.rows.row_id for each in segments])
+        places = self._rows.places
         gone = self.gone[row_id]
         gone[:n_fresh] = True
         if step.pass_ != self._pass:
@@ -74,6 +76,10 @@ class RowsToPick:
         self._cursor.shared.note(self._arriving[1], score_of(np.zeros(len(coming), bool)), is_visit=False)
         self._listed = places[~gone], row_id[~gone]
         return len(self._listed[0])
+
+    def _locate(self, segment_id: int) -> Located:
+        rows, last = self._cursor.read(segment_id), self._located.get(segment_id)
+        return last if last is not None and last.rows is rows else located(rows)
 
     def pick(self, count: int, share: float, rng: np.random.Generator) -> tuple[Iterator[Segment], Arrivals]:
         """Draw random rows, `count` of them, while a share of the arriving ones come in; `finish` it after the visits.
