@@ -4,6 +4,7 @@ A running job's progress is not in the records: durable writes would be too slow
 """
 
 import json
+import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -119,6 +120,12 @@ def unpack(name: str, packed: str) -> Any:
     except ValueError:
         return JSON_COLUMNS[name]
     return value if value is None or isinstance(value, list if name == "transitions" else dict) else JSON_COLUMNS[name]
+
+
+def tables_of(version: int) -> set[str]:
+    """Names of the tables that a store of this version has; of one that this program cannot read none are known."""
+    migrations = "".join(_MIGRATIONS[:version]) if 0 <= version <= len(_MIGRATIONS) else ""
+    return set(re.findall(r"CREATE TABLE (\w+)", migrations))
 
 
 def _migrate(connection: sqlite3.Connection) -> None:

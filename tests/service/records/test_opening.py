@@ -180,7 +180,9 @@ def test_a_directory_in_the_place_of_a_file_of_the_store(directory, ending):
 
 
 @pytest.mark.parametrize(
-    "change", ["DROP TABLE models", "DROP TABLE jobs; CREATE TABLE jobs (x)", "DROP TABLE datasets"]
+    "change",
+    ["DROP TABLE models", "DROP TABLE jobs; CREATE TABLE jobs (x)", "DROP TABLE datasets"]
+    + [f"DROP TABLE {name}" for name in ("predictions", "notifications", "request_keys", "alias_moves")],
 )
 def test_a_store_of_other_tables_is_refused(directory, change):
     with closing(sqlite3.connect(directory.store)) as connection:
