@@ -35,7 +35,7 @@ def with_heaviest(model: Model, dataset: Path) -> Model:
     up to MOST_CLASSES, without `negative`. Regression has one entry whose label is None. `weight` belongs to the word:
     with `alternate_sign` it may differ in sign from the weight of the feature.
     """
-    words = None if model.vectors is not None or not _is_text(model.about) else read_words(dataset)
+    words = read_words(dataset) if _is_text(model.about) and _weighs_words(model) else None
     if words is None:
         return model
     signs = words.signs if model.about["input"]["alternate_sign"] else np.ones(len(words.signs))
@@ -57,6 +57,11 @@ def _weights(model: Model, w: Array, features: Array) -> Array:
         return w[features]
     places = np.minimum(np.searchsorted(listed, features), len(listed) - 1)
     return np.where(listed[places] == features, w[places], 0.0)
+
+
+def _weighs_words(model: Model) -> bool:
+    """Whether the features of the input have weights: not those of a kernel machine, nor of maps that make others."""
+    return model.vectors is None and (model.maps is None or model.maps.keeps_numbers)
 
 
 def _is_text(about: Mapping[str, Any]) -> bool:

@@ -103,5 +103,7 @@ def _in_input_order(plan: JobPlan, dataset: Path, w: Array) -> Array:
     begin = 0 if plan.spec.features or plan.manifest.own_width else base
     rows = [np.ascontiguousarray(row[:end]) for row in np.atleast_2d(w)]
     if maps.keeps_numbers:
-        rows = [own.in_input_order(row) for row in rows]
+        # Constant features that maps append come after all others, also in the input's order.
+        width = plan.manifest.width
+        rows = [np.concatenate([own.in_input_order(row[:width]), row[width:]]) for row in rows]
     return np.stack([row[begin:] for row in rows]).reshape(*w.shape[:-1], -1)

@@ -54,7 +54,7 @@ class Outcome:
             numbers = [k for k, lane in enumerate(plan.lanes[: len(self.done)]) if (lane.fold, lane.C) == (None, C)]
             if len(numbers) == plan.lanes_of_model:
                 model, result = _joined([plan.lanes[k] for k in numbers], map(self.model_of, numbers), directory)
-                own = {"loss": plan.spec.loss, "C": C, "solver": plan.spec.solver}
+                own = {"loss": plan.spec.loss, "C": C, "solver": plan.spec.solver, **plan.counted_weights}
                 spec = plan.spec.model_copy(update={"C": C}).model_dump()
                 model = replace(model, labels=plan.model_labels, about={**about, "spec": spec, **result, **own})
                 yield C, model if folds is None else replace(model, sigmoid=folds.sigmoid(C))

@@ -62,6 +62,13 @@ class JobPlan:
         """The labels of the model as they stood in the input."""
         return tuple(shown(label, self.manifest) for label in self.labels)
 
+    @property
+    def counted_weights(self) -> dict[str, list[float]]:
+        """`class_weights`, a factor of C for each of the labels, if they were counted; else nothing."""
+        if self.spec.class_weight != "balanced":
+            return {}
+        return {"class_weights": list(class_weights(self.spec, self.labels, self.manifest).values())}
+
     @cached_property
     def solver(self) -> Solver:
         """The solver's line in the registry."""

@@ -193,7 +193,7 @@ def _view(model: Model, manifest: Manifest, evaluation: EvaluationPass, figures:
         "weighted": manifest.weights is not None,
         **({} if manifest.weights is None else {"weight_sum": evaluation.weight}),
         **figures,
-        "objective": _squared_norm(model) / 2 + evaluation.losses if "C" in model.about else None,
+        "objective": _squared_norm(model) / 2 + evaluation.losses if model_losses(model) else None,
         "unknown_features": evaluation.unknown_features,
     }
 

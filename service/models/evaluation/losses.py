@@ -1,6 +1,6 @@
 """The losses of a model's training problem, at its decision values."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -23,8 +23,9 @@ def model_losses(model: Model) -> Losses | None:
     """
     if "C" not in model.about:
         return None
-    C = model.about["C"]
-    weights = np.array([_class_weight(model, label) for label in model.labels])
+    C, weights = model.about["C"], _class_weights(model)
+    if weights is None:
+        return None
     if model.is_crammer_singer or model.is_mirrored:
         return _crammer_singer(C * weights)
     loss = make_loss(model.about["loss"], model.about.get("spec", {}).get("epsilon", 0.0))
@@ -61,8 +62,17 @@ def _crammer_singer(C: Array) -> Losses:
     return losses
 
 
-def _class_weight(model: Model, label: Label) -> float:
-    for name, weight in (model.about.get("spec", {}).get("class_weight") or {}).items():
+def _class_weights(model: Model) -> Array | None:
+    """The factors of C of the model's labels (n_labels,); None if they were counted, and an older version kept none."""
+    asked = model.about.get("spec", {}).get("class_weight") or {}
+    if asked == "balanced":
+        counted = model.about.get("class_weights")
+        return None if counted is None else np.array(counted)
+    return np.array([_class_weight(asked, label) for label in model.labels])
+
+
+def _class_weight(asked: Mapping[str, float], label: Label) -> float:
+    for name, weight in asked.items():
         if name == label or (not isinstance(label, str) and float(name) == label):
             return weight
     return 1.0

@@ -12,15 +12,25 @@ from streamsvm.service.jobs.fields.spec import parse_spec
 ROWS = "label,a\n" + "".join(f"{'no' if k % 5 else 'yes'},{k % 7 + (k % 5 == 0) * 3}\n" for k in range(60))
 
 
-def test_labels_weigh_alike(tmp_path):
+def evaluated(directory, capfd):
+    """The objective by `streamsvm evaluate`."""
+    capfd.readouterr()
+    assert main(["evaluate", str(directory / "m.json"), str(directory / "t.csv"), "--json"]) == 0
+    return json.loads(capfd.readouterr().out)["objective"]
+
+
+def test_labels_weigh_alike(tmp_path, capfd):
     (tmp_path / "t.csv").write_text(ROWS)
     told = ["--class-weight", "yes=2.5", "--class-weight", "no=0.625"]
     weights = {"balanced": ["--class-weight", "balanced"], "told": told}
-    found = {}
+    found, objectives = {}, {}
     for name, options in weights.items():
         assert main(["train", str(tmp_path / "t.csv"), *options, "-o", str(tmp_path / "m.json")]) == 0
-        found[name] = json.loads((tmp_path / "m.json").read_text())["w"]
-    assert found["balanced"] == found["told"]
+        model = json.loads((tmp_path / "m.json").read_text())
+        found[name], objectives[name] = model["w"], evaluated(tmp_path, capfd)
+        # What was trained is what an evaluation sums up.
+        assert objectives[name] == pytest.approx(model["about"]["certificate"]["primal_objective"], rel=1e-6)
+    assert found["balanced"] == found["told"] and objectives["balanced"] == objectives["told"]
     model = StreamSVC(class_weight="balanced").fit(tmp_path / "t.csv")
     assert model.coef_.ravel().tolist() == pytest.approx([abs(w) for w in found["told"]], rel=1e-3)
 

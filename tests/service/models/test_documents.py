@@ -1,5 +1,6 @@
 """Models of documents: they take documents, and name their heaviest words."""
 
+import json
 import threading
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.options import InputOptions
+from streamsvm.service.cli import main
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.evaluation.evaluation import evaluate
 from streamsvm.service.models.heaviest import MOST_CLASSES, MOST_SHOWN, with_heaviest
@@ -221,3 +223,22 @@ def test_a_dataset_of_documents_read_in_with_other_options(tmp_path, changes, to
     with pytest.raises(ServiceError) as caught:
         evaluate(model_of(**changes), dataset)
     assert caught.value.code == "input_mismatch" and told in caught.value.message
+
+
+@pytest.mark.parametrize("features", ["fourier", "pairs", "unit"])
+def test_words_have_no_weights_where_maps_make_other_features_of_them(tmp_path, features):
+    (tmp_path / "rows").write_text("".join(f"{(-1) ** k}\tword{k % 7} next{k % 5}\n" for k in range(40)))
+    asked = [
+        "--format",
+        "text",
+        "--n-features",
+        "1000",
+        "--features",
+        features,
+        "--max-passes",
+        "2",
+        "-o",
+        str(tmp_path / "m.json"),
+    ]
+    assert main(["train", str(tmp_path / "rows"), *asked]) == 0
+    assert ("heaviest" in json.loads((tmp_path / "m.json").read_text())["about"]) == (features == "unit")
