@@ -3,6 +3,7 @@
 from typing import Any
 
 EXCERPT = 40
+_BYTES_A_CHARACTER = 4  # at most
 
 HINTS = {
     "bad_arrow": "write the file again, close its writer, and compare checksums after the transfer",
@@ -45,7 +46,10 @@ HINTS = {
     "keep_missing": "name columns of the input in keep; 1 is the first column, -1 the last",
     "keep_no_columns": "keep columns of tables; other formats have no columns with names",
     "keep_type": "give a column that is kept one type in all files",
-    "label_column_missing": "set label_column to a name, or a number: 1 is the first column, -1 the last",
+    "label_column_missing": (
+        "set label_column to a name, or a number: 1 is the first column, -1 the last; header=no if the first line is a "
+        "row, not names"
+    ),
     "label_missing": "begin a document's line with its label and a tab; a FASTA header has its label as in the README",
     "label_too_long": "labels that are strings have up to 256 characters: encode them",
     "label_type": "add rows whose labels are of the type of the dataset's, or make a dataset of their own",
@@ -164,6 +168,8 @@ def without_pyarrow(format_: str) -> InputError:
 
 
 def excerpt(data: bytes | bytearray) -> str:
-    """At most 40 characters of `data` for a message, printable ASCII only."""
-    text = "".join(chr(byte) if 32 <= byte < 127 else "?" for byte in data[:EXCERPT])
-    return f"'{text}'" if len(data) <= EXCERPT else f"'{text[: EXCERPT - 3]}...'"
+    """At most 40 characters of `data` for a message; ? for bytes that are no printable characters of UTF-8."""
+    text = bytes(data[: _BYTES_A_CHARACTER * EXCERPT]).decode(errors="replace")
+    text = "".join(letter if letter.isprintable() and letter != "\ufffd" else "?" for letter in text)
+    is_whole = len(text) <= EXCERPT and len(data) <= _BYTES_A_CHARACTER * EXCERPT
+    return f"'{text}'" if is_whole else f"'{text[: EXCERPT - 3]}...'"

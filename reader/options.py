@@ -1,6 +1,7 @@
 """The options of an input, each described once: for the command line, queries, the form, the README, and Python."""
 
 import argparse
+import codecs
 import csv
 import io
 from collections.abc import Mapping
@@ -19,6 +20,10 @@ OF_FRAMES = "frames"  # a program on this machine writes it: streams of Arrow
 OTHER_NAMES = {"dna": "fasta"}
 IndexBase = Literal["auto", 0, 1]
 LabelType = Literal["auto", "number", "string"]
+_ENCODINGS = {
+    "utf-8": "utf-8", "utf-8-sig": "utf-8", "ascii": "utf-8", "cp1252": "windows-1252", "iso8859-1": "windows-1252",
+    "ansi": "windows-1252",
+}  # fmt: skip
 _YesOrNo = Literal["yes", "no"]
 _COLUMN: dict[str, Any] = {"min_length": 1, "max_length": 1000}
 _COLUMNS: dict[str, Any] = {"min_length": 1, "max_length": 10_000}
@@ -33,6 +38,17 @@ def index_base(word: str) -> IndexBase:
 def yes_or_no(given: Any) -> Any:
     """`yes` or `no` for what else says so: true, false, 1, 0, and Python's booleans; other values are unchanged."""
     return {"true": "yes", "1": "yes", "false": "no", "0": "no"}.get(str(given).lower(), given)
+
+
+def encoding(given: Any) -> Any:
+    """The encoding that one of its many names means; a name that means none is unchanged.
+
+    ISO-8859-1 is read as Windows-1252, as browsers do: they differ in bytes that texts do not have.
+    """
+    try:
+        return _ENCODINGS.get(codecs.lookup(str(given)).name, given)
+    except LookupError:
+        return _ENCODINGS.get(str(given).lower(), given)
 
 
 @dataclass(frozen=True)
@@ -99,8 +115,8 @@ class InputOptions:
         "point", "of CSV: `comma`: numbers are written as 1,5", label="Numbers have a decimal",
     )  # fmt: skip
     encoding: Literal["utf-8", "windows-1252"] = option(
-        "utf-8", "of CSV: how characters are written; `windows-1252` is that of older programs of Western Europe",
-        label="Characters are written in",
+        "utf-8", "of CSV: how characters are written; `windows-1252`, also called `latin1` or `cp1252`, is that of "
+        "older programs of Western Europe", label="Characters are written in", read=encoding,
     )  # fmt: skip
     header: Literal["auto", "yes", "no"] = option(
         "auto",
@@ -147,6 +163,7 @@ class InputOptions:
         """Replace lists of columns by text, and other words for yes and no by these."""
         for name in ("header", "shuffle", "alternate_sign", "lowercase"):
             object.__setattr__(self, name, yes_or_no(getattr(self, name)))
+        object.__setattr__(self, "encoding", encoding(self.encoding))
         for name in ("columns", "drop_columns", "categorical"):
             if isinstance(names := getattr(self, name), list | tuple):
                 text = io.StringIO()

@@ -19,6 +19,7 @@ class RowsInput(Answer):
     has_names: bool = sometimes("of tables: whether columns have names")
     header: str = sometimes("of tables: `yes` or `no`, the option `header` that tables of the same kind need")
     n_columns: int = sometimes("columns of the table")
+    order: str = sometimes("of tables: `names`: rows hold columns in the order of their names, else as they stand")
     columns: list[str] = sometimes("names of the columns that became features, the first 1,000")
     places: list[int] = sometimes("places of these columns in the table, from 0, the first 1,000")
     dropped: list[str] = sometimes("names of columns that were left out, the first 1,000")

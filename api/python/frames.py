@@ -10,7 +10,7 @@ from streamsvm.errors import warn
 def column_names(X: Any) -> list[str] | None:
     """Return the names of a frame's columns if all are strings, as scikit-learn asks; else None."""
     columns = getattr(X, "column_names", None)  # a table of pyarrow, whose `columns` are the data
-    if columns is None and hasattr(X, "schema") and _is_of(X, "pyarrow"):
+    if columns is None and _is_of(X, "pyarrow") and hasattr(X, "schema"):
         columns = X.schema.names
     if columns is None and is_lazy(X):
         columns = X.collect_schema().names()

@@ -29,6 +29,7 @@ from streamsvm.storage.rows.csr import VALUE, Array, Rows, squared_norms
 
 MOST_LABELS = 10_000
 _MANY_LABELS = 100
+_FEW_LABELS = 20  # numbers in a last column that may have the labels
 _OF_FILES = {
     "npz",
     *STORED_TABLES,
@@ -103,6 +104,11 @@ class Reading:
         return is_of_strings(self.parser.input)
 
     @property
+    def feature_places(self) -> Array | None:
+        """The places of features in rows, if these are not the order of their numbers, see `MatrixParser`."""
+        return getattr(self._parser, "feature_places", None)
+
+    @property
     def words(self) -> FeatureWords | None:
         """The first n-gram on each feature, earlier documents included; None if rows are not documents."""
         words = self._parser.words if isinstance(self._parser, HashedText | SeveralFiles) else None
@@ -116,13 +122,25 @@ class Reading:
         return (*self._parser.warnings, *self._label_warnings(self._parser.input or {}))
 
     def _label_warnings(self, input_: dict[str, Any]) -> Iterator[dict[str, str]]:
-        """Yield a warning if the first column of a table without names, which nobody named, has very many values."""
-        options, is_unnamed = self.options, not input_.get("has_names", True)
-        are_many = len(self.labels) > _MANY_LABELS or not self._are_classes
-        if is_unnamed and are_many and options.label_column is None and options.like is None:
-            what = f"no line names the columns, and the first, taken for labels, has over {_MANY_LABELS} values"
-            help_ = "If another column has the labels, name it: label_column=-1 is the last"
-            yield {"code": "many_labels", "message": f"{what}. {help_}"}
+        """Yield a warning if labels are in the first column, as nobody said otherwise, and look like no classes there.
+
+        They do if they are very many, or numbers although the last column has some words, or if the last column has
+        few values, and fewer than the first.
+        """
+        options = self.options
+        if input_.get("has_names", True) or options.label_column is not None or options.like is not None:
+            return
+        labels, (last, are_words) = len(self.labels), getattr(self._parser, "last_values", (0, False))
+        is_likelier = self.names.type != "string" if are_words else last < labels and last <= _FEW_LABELS
+        if labels > _MANY_LABELS or not self._are_classes:
+            code, values = "many_labels", f"over {_MANY_LABELS} values"
+        elif 2 <= last <= _MANY_LABELS and is_likelier:
+            code, values = "labels_first", f"{labels} values, the last has {last}"
+        else:
+            return
+        what = f"no line names the columns, and the first, taken for labels, has {values}"
+        help_ = "If another column has the labels, name it: label_column=-1 is the last, 1 the first"
+        yield {"code": code, "message": f"{what}. {help_}"}
 
     def rows(self) -> Iterator[Rows]:
         """Yield the rows in batches. InputError for a bad input."""

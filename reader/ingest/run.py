@@ -101,6 +101,8 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int, schema: Shar
         for rows in reading.rows():
             if reading.holds_strings:
                 features.leave()
+            if not features.is_settled:
+                features.in_rows = reading.feature_places
             shuffler.add(rows)
             progress.note(reading.input.taken, reading.parser.rows, reading.parser.nnz, reading.input.total)
         check_weights(reading.weights, reading.parser.rows)

@@ -10,7 +10,7 @@ from streamsvm.reader.ingest.inputs import FileRange
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.rejected import MOST_SHOWN, Rejected
 from streamsvm.reader.parsers.text.hashed_text import HashedText
-from streamsvm.storage.rows.csr import Rows
+from streamsvm.storage.rows.csr import Array, Rows
 
 
 class SeveralFiles:
@@ -24,6 +24,7 @@ class SeveralFiles:
         self._options = options
         self._last = open_one(options)
         self._warnings: list[dict[str, str]] = []
+        self.last_values = 0, False  # of the first file, see `TableParser`
         self._counters: Counter[str] = Counter()
         self._max_indices: list[int] = []
         self.rows = self.nnz = 0
@@ -44,6 +45,11 @@ class SeveralFiles:
     @property
     def input(self) -> dict[str, Any] | None:
         return self._last.input
+
+    @property
+    def feature_places(self) -> Array | None:
+        """The places of features in rows, see `MatrixParser`."""
+        return getattr(self._last, "feature_places", None)
 
     @property
     def warnings(self) -> list[dict[str, str]]:
@@ -90,6 +96,8 @@ class SeveralFiles:
     def _close(self, file: FileRange) -> None:
         parser = self._last
         self._warnings += getattr(parser, "warnings", ())
+        if not self.last_values[0]:
+            self.last_values = getattr(parser, "last_values", (0, False))
         self._counters.update(parser.counters)  # `+=` would drop those that are 0
         if parser.max_index is not None:
             self._max_indices.append(parser.max_index)

@@ -64,6 +64,7 @@ def schema_of_first_rows(
             if reading.holds_strings:
                 features.leave()
                 break
+            features.in_rows = reading.feature_places
             features.observe(rows.indices, len(rows))
             if reading.input.taken >= _LOOK_BYTES:
                 break

@@ -47,7 +47,7 @@ class Rows:
     label   (n_rows,)     float64, the label of the input
     indptr  (n_rows + 1,) int64, starts at 0
     indices (nnz,)        int32, no feature twice in a row; the numbers of the input (base 0 or 1), increasing within a
-                          row, unless the dataset has renumbered its features
+                          row, unless the dataset has renumbered its features, or columns come by their names
     values  (nnz,)        float32, finite
     weight  (n_rows,)     float64, finite and >= 0; None: each row has weight 1
     group   (n_rows,)     uint64, equal for rows that belong together; None: each row is its own group

@@ -34,8 +34,9 @@ def sample(service, name: str) -> list[dict]:
 def test_what_rows_are_made_of(service):
     shown = service.request("GET", "/v1/datasets/table").json()
     assert shown["input"] == {
-        "format": "csv", "has_names": True, "n_columns": 3, "places": [1, 2], "columns": ["proto", "size"],
-        "categorical": ["proto"], "missing": "indicator", "categories": "dictionary", "category_counts": {"proto": 2},
+        "format": "csv", "has_names": True, "order": "names", "n_columns": 3, "places": [1, 2],
+        "columns": ["proto", "size"], "categorical": ["proto"], "missing": "indicator", "categories": "dictionary",
+        "category_counts": {"proto": 2},
         "label_column": "label", "header": "yes",
     }  # fmt: skip
     shown = service.request("GET", "/v1/datasets/dna").json()

@@ -1,6 +1,8 @@
 """Numbers the features anew for the blocks, so that a weight vector is short and its busy part stays in the cache.
 
-Features are counted in the rows before the first written piece, about 64 MiB, and then numbered by frequency. Where
+Features of tables whose columns have names are numbered by the names, so that blocks, and the weights that training
+computes, do not depend on how columns stand. A long w is numbered otherwise:
+features are counted in the rows before the first written piece, about 64 MiB, and then numbered by frequency. Where
 their numbers are far apart, all features are listed: only those that occur get a number. Otherwise only features are
 listed that come later and lie beyond a bound above all earlier ones.
 """
@@ -32,7 +34,7 @@ class Numbering:
     """Maps features of the input to features of the blocks.
 
     places    (d,) int32: feature f of the input is places[f] in the blocks; None: nothing is renumbered, since such a
-              short w stays in the cache anyway
+              short w stays in the cache anyway. Up to LARGE_W places are those of the columns' names
     bound     features from here on are listed; others that are not renumbered keep their numbers
     listed    (m,) int32: the k-th of these features is bound + k in the blocks
     frequent  (feature, rows that have it) of the most frequent features in the first `counted_rows` rows
@@ -48,6 +50,7 @@ class Numbering:
 class Renumbering:
     """Call `observe` with the first rows, then `settle`, and `enter` with all later rows. `apply` works on any thread.
 
+    in_rows       the places of the first features within rows, see `MatrixParser.feature_places`; set before `settle`
     frequent      (feature, rows that have it) of the most frequent features in the observed rows
     counted_rows  number of observed rows
     increasing    whether indices increase in each row after `apply`
@@ -61,6 +64,7 @@ class Renumbering:
         self._largest = -1
         self._bound = _UNBOUNDED
         self._places: Array | None = None
+        self.in_rows: Array | None = None
         self.is_settled = False
         self.frequent: tuple[tuple[int, int], ...] = ()
         self.counted_rows = 0
@@ -87,7 +91,8 @@ class Renumbering:
 
     @property
     def increasing(self) -> bool:
-        return self._are_features and self._places is None and not len(self._list)
+        is_by_frequency = self._places is not None and len(self._places) > LARGE_W
+        return self._are_features and not is_by_frequency and not len(self._list)
 
     def leave(self) -> None:
         """Leave all indices as they are: the rows are strings, whose indices are packed letters."""
@@ -111,17 +116,35 @@ class Renumbering:
         dense, beyond = np.flatnonzero(self._counts), np.argsort(self._list.features)
         features = np.concatenate((dense, self._list.features[beyond])).astype(INDEX)
         counts = np.concatenate((self._counts[dense], self._counts_listed[beyond]))
-        order = np.argsort(-counts, kind="stable")
+        length = max(int(features.max(initial=-1)) + 1, 0 if self.in_rows is None else len(self.in_rows))
+        order = np.lexsort((self._in_rows(features), -counts))
         first = order[:MOST_LISTED]
         self.frequent = tuple(zip(features[first].tolist(), counts[first].tolist(), strict=True))
-        by_frequency, length = features[order], int(features.max(initial=-1)) + 1
+        by_frequency = features[order]
         most = max(DENSE_WIDTH, _SPARSE * len(features))
         if length > most:
             self._bound, self._list = 0, FeatureList(0, by_frequency)
         else:
             self._bound, self._list, self._largest = most, FeatureList(most), length - 1
-            self._places = _places(by_frequency, length) if length > LARGE_W else None
+            self._places = self.in_rows if length <= LARGE_W else self._by_frequency(by_frequency, length)
         self._counts = self._counts_listed = np.zeros(0, np.int64)
+
+    def _in_rows(self, features: Array) -> Array:
+        """The places of features (m,) within rows."""
+        if self.in_rows is None:
+            return features
+        is_first = features < len(self.in_rows)
+        return np.where(is_first, self.in_rows[np.where(is_first, features, 0)], features)
+
+    def _by_frequency(self, by_frequency: Array, length: int) -> Array:
+        """(length,): the new number of each feature; features that occur come first, all others as they do in rows."""
+        others = np.ones(length, bool)
+        others[by_frequency] = False
+        rest = np.flatnonzero(others)
+        places = np.empty(length, INDEX)
+        order = np.concatenate((by_frequency, rest[np.argsort(self._in_rows(rest))]))
+        places[order] = np.arange(length, dtype=INDEX)
+        return places
 
     def enter(self, indices: Array) -> None:
         """List the features (nnz,) of further rows, as far as they lie beyond the bound."""
@@ -140,15 +163,6 @@ class Renumbering:
         if self._places is not None:
             renumber(indices, self._places)
         self._list.apply(indices)
-
-
-def _places(by_frequency: Array, length: int) -> Array:
-    """(length,): the new number of each feature; features that occur come first, all others follow in their order."""
-    others = np.ones(length, bool)
-    others[by_frequency] = False
-    places = np.empty(length, INDEX)
-    places[np.concatenate((by_frequency, np.flatnonzero(others)))] = np.arange(length, dtype=INDEX)
-    return places
 
 
 def numbering_of(dataset: Dataset) -> Numbering:

@@ -21,7 +21,7 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.matrices.matrix_batch import BatchedParser, MatrixBatch
 from streamsvm.reader.parsers.tables.column_match import match_columns, named_numbers
 from streamsvm.storage.files.arrays import read_header
-from streamsvm.storage.rows.csr import Array, Rows
+from streamsvm.storage.rows.csr import INDEX, Array, Rows
 
 MOST_BYTES = 32 << 20  # of an array
 
@@ -35,6 +35,7 @@ class BatchesParser(BatchedParser):
         self._n_columns: int | None = None
         self.input = options.like or None
         self._column: Array | None = None  # (n_columns,): the number of each column of a batch with names
+        self._places: Array | None = None  # (n_columns,): the place in rows of each number, if these are not the places
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """Yield the rows. InputError at the first fault, unless rows are skipped."""
@@ -60,7 +61,8 @@ class BatchesParser(BatchedParser):
             raise _bad("indptr does not rise from 0 to the number of values")
         ends, label = indptr.astype(np.int64), y.astype(np.float64)
         columns = indices if self._column is None else self._in_order(indices)
-        return self.give_batch(MatrixBatch(label, ends, columns, data, n_columns, weight if len(weight) else None))
+        weights, places = weight if len(weight) else None, self._places
+        return self.give_batch(MatrixBatch(label, ends, columns, data, n_columns, weights, places=places))
 
     def _take_names(self, names: list[str]) -> None:
         """Match the names of a batch's columns.
@@ -79,6 +81,14 @@ class BatchesParser(BatchedParser):
             raise InputError("column_count", f"the dataset has no column {match.unknown[0][:40]!r}")
         self._column = np.empty(len(names), np.int64)
         self._column[match.columns.places] = np.arange(len(names))
+        features = match.columns.number_features
+        self._places = None if features is None else features.argsort()
+
+    @property
+    def feature_places(self) -> Array | None:  # type: ignore[override]
+        """The places of features in rows, see `MatrixParser`."""
+        base = self.index_base
+        return None if self._places is None else np.concatenate((np.arange(base), self._places + base)).astype(INDEX)
 
     def _in_order(self, indices: Array) -> Array:
         """The indices in the order of the first batch's columns; indices out of range stay as they are."""

@@ -16,9 +16,12 @@ class MatrixParser:
     """Counts the rows it gives out. Features are numbered from `base`, unless options.index_base has a number.
 
     index_base, rows, nnz, max_index, counters, rejected, input  see `Parser`
+    feature_places  (d,) int32: values of feature f come at place feature_places[f] among the values of a row; None: in
+                    the order of their numbers
     """
 
     input: dict[str, Any] | None = None
+    feature_places: Array | None = None
 
     def __init__(self, options: InputOptions, limits: Limits, base: int) -> None:
         self.index_base = base if options.index_base == "auto" else options.index_base

@@ -34,6 +34,7 @@ class MatrixBatch:
 
     label (n,), ends (n + 1,) from 0, columns and values (ends[n],): numbers of any type; columns are below n_columns
     weight (n,) numbers and group (n,) numbers or strings, or None
+    places (n_columns,): the place of each column's values within a row, or None: columns come in their order
 
     n_rows       n
     good_values  number of values in rows that can be read, zeros included
@@ -48,15 +49,16 @@ class MatrixBatch:
         n_columns: int,
         weight: Array | None = None,
         group: Array | None = None,
+        places: Array | None = None,
     ) -> None:
         self.n_rows = len(label)
         self._label = label
         self._ends = ends
         self._row = np.repeat(np.arange(len(label)), np.diff(ends))
-        order = np.lexsort((columns, self._row))
+        order = np.lexsort((_placed(columns, n_columns, places), self._row))
         self._columns, self._values = columns[order], values[order].astype(np.float64)
         self._n_columns = n_columns
-        self._outside = (self._columns < 0) | (self._columns >= n_columns)
+        self._outside = _is_outside(self._columns, n_columns)
         self._twice = np.zeros(len(columns), bool)
         self._twice[1:] = (self._columns[1:] == self._columns[:-1]) & (self._row[1:] == self._row[:-1])
         self._fits = fits(self._values)
@@ -96,3 +98,15 @@ class MatrixBatch:
         weight = self._weight[self._good] if self._has_weight else None
         group = None if self._group is None else groups_of(self._group[self._good].tolist())
         return Rows(self._label[self._good].astype(LABEL), indptr, columns, values[is_stored], weight, group)
+
+
+def _is_outside(columns: Array, n_columns: int) -> Array:
+    return (columns < 0) | (columns >= n_columns)
+
+
+def _placed(columns: Array, n_columns: int, places: Array | None) -> Array:
+    """The places of columns; those out of range keep their numbers."""
+    if places is None:
+        return columns
+    is_outside = _is_outside(columns, n_columns)
+    return np.where(is_outside, columns, places[np.where(is_outside, 0, columns)])

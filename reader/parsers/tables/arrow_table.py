@@ -16,7 +16,7 @@ from streamsvm.reader.parsers.label_names import MOST_CHARACTERS, LabelNames, gr
 from streamsvm.reader.parsers.matrices.matrix import misfit, weight_misfit
 from streamsvm.reader.parsers.tables import arrow_types
 from streamsvm.reader.parsers.tables.categories import Fields, is_utf8
-from streamsvm.reader.parsers.tables.columns import Columns, Heading, find_columns, find_label
+from streamsvm.reader.parsers.tables.columns import Columns, Heading, find_columns, find_label, string_place
 from streamsvm.reader.parsers.tables.mixed import Maker, MixedFeatures, StringColumn
 from streamsvm.reader.parsers.tables.mixed_columns import (
     MixedColumns,
@@ -24,7 +24,6 @@ from streamsvm.reader.parsers.tables.mixed_columns import (
     column_entries,
     columns_before,
     new_columns,
-    string_place,
 )
 from streamsvm.reader.parsers.tables.parquet_file import index_of
 from streamsvm.reader.parsers.tables.table import TableParser

@@ -10,7 +10,7 @@ from typing import Any
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.parsers.tables.columns import LABEL_NAMES
-from streamsvm.reader.parsers.tables.mixed_columns import MixedColumns
+from streamsvm.reader.parsers.tables.mixed_columns import MixedColumns, is_by_name
 
 ASIDE = ("label_column", "weight_column", "group_column")
 _SHOWN = 8
@@ -83,6 +83,7 @@ def named_numbers(names: Sequence[str]) -> dict[str, Any]:
         **words,
         "missing": "error",
         "has_names": True,
+        "order": "names",
         "n_columns": len(names),
         "places": list(range(len(names))),
     }
@@ -138,7 +139,7 @@ def _places(like: dict[str, Any], n_columns: int, aside: Sequence[int]) -> list[
 def _columns(like: dict[str, Any], places: list[int]) -> MixedColumns:
     words = set(like["categorical"])
     is_word = [name in words for name in like["columns"]] if words else [False] * len(places)
-    return MixedColumns(like["columns"], places, is_word)
+    return MixedColumns(like["columns"], places, is_word, by_name=is_by_name(like))
 
 
 def _misfit(n_features: int, n_columns: int, aside: Sequence[int], may_be_labelled: bool = False) -> InputError:

@@ -155,3 +155,16 @@ def _before(column: str, option: str, heading: Heading) -> int:
     """The place of a column of the dataset: by its name, or by its number if the dataset has no names."""
     named = heading.place_of(column)
     return heading.place(column, option) if named is None else named
+
+
+def string_place(options: InputOptions, heading: Heading, aside: list[int]) -> int | None:
+    """The place of the column with strings, None if there is none. InputError string_column_missing, same_column."""
+    wanted = options.string_column
+    if wanted is None:
+        if options.like and options.like.get("format") == "fasta":
+            raise InputError("string_column_missing", "string_column says which column has the strings", line=1)
+        return None
+    place = heading.place(wanted, "string_column")
+    if place in aside:
+        raise InputError("same_column", "the column of strings is one of labels, weights or groups, too", line=1)
+    return place

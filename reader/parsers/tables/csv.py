@@ -12,6 +12,7 @@ import numpy as np
 from streamsvm.reader.parsers.label_names import groups_of
 from streamsvm.reader.parsers.tables import fields_kernel as kernel
 from streamsvm.reader.parsers.tables.categories import Fields, is_utf8
+from streamsvm.reader.parsers.tables.columns import string_place
 from streamsvm.reader.parsers.tables.csv_fields import BadQuote, field_fault, text_fault
 from streamsvm.reader.parsers.tables.csv_lines import BAD_QUOTE, CsvLines
 from streamsvm.reader.parsers.tables.mixed import Maker, MixedFeatures, StringColumn
@@ -21,7 +22,6 @@ from streamsvm.reader.parsers.tables.mixed_columns import (
     column_entries,
     columns_before,
     new_columns,
-    string_place,
 )
 from streamsvm.reader.parsers.tables.mixed_lines import MixedLines
 from streamsvm.storage.rows.csr import LABEL, Array, Rows

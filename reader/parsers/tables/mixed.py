@@ -1,7 +1,8 @@
 """Makes rows of the columns of a table: of numbers and categories, or of strings of bases.
 
-Features come in this order: columns of numbers; with missing `indicator`, a feature for each of these columns that is 1
-where it is missing; categories.
+Features are numbered in this order: columns of numbers as they stand; with missing `indicator`, a feature for each of
+these columns that is 1 where it is missing; categories as they come. Values within a row come by the names of their
+columns (`MixedColumns.by_name`), whatever their numbers: sums over a row do not depend on how columns stand.
 """
 
 from typing import Any, Protocol
@@ -51,6 +52,9 @@ class Maker(Protocol):
     def make(self, numbers: Array, words: list[Fields], base: int) -> Made:
         """Make rows of numbers (n, k) that fit float32, NaN where missing, and of the words of each word column."""
 
+    def places(self, base: int) -> Array | None:
+        """The places in rows, (d,), of the features below d, which are numbered from `base`; None: as numbered."""
+
     def input_entries(self) -> dict[str, Any]:
         """The entries of `Manifest.input` that say how features are made."""
 
@@ -68,6 +72,7 @@ class MixedFeatures:
         self._missing = options.missing
         self._n_numbers = len(columns.number_places)
         self._n_indicators = self._n_numbers * (options.missing == "indicator")
+        self._features = _with_indicators(columns.number_features, self._n_indicators)
         words = columns.word_names
         like = options.like or {}
         if options.categories == "hashed":
@@ -95,6 +100,10 @@ class MixedFeatures:
     @property
     def warnings(self) -> list[dict[str, str]]:
         return [] if self._odd is None else self._odd.warnings()
+
+    def last_values(self, n_columns: int) -> tuple[int, bool]:
+        """See `OddColumns.last_values`; (0, False) if the rows are not those of a new dataset."""
+        return (0, False) if self._odd is None else self._odd.last_values(n_columns)
 
     def word_fault(self, word: bytes) -> tuple[str, str, int] | None:
         if not word and self._missing == "error":
@@ -124,15 +133,35 @@ class MixedFeatures:
         most = n_rows * (len(self.columns.names) + missing.shape[1])
         indptr, indices, data = np.zeros(n_rows + 1, INDPTR), np.empty(most, INDEX), np.empty(most, VALUE)
         categories_kernel.put_rows(values, missing, categories, signs, base, indptr, indices, data)
-        return indptr, indices[: indptr[-1]].copy(), data[: indptr[-1]].copy()
+        return indptr, self._numbered(indices[: indptr[-1]], base), data[: indptr[-1]].copy()
+
+    def _numbered(self, indices: Array, base: int) -> Array:
+        """The features' numbers, from `base`, for those in the order in which rows are made."""
+        if self._features is None:
+            return indices.copy()
+        features = self._features + base
+        is_number = indices < base + len(features)
+        return np.where(is_number, features[np.where(is_number, indices - base, 0)], indices).astype(INDEX)
+
+    def places(self, base: int) -> Array | None:
+        """The places in rows, (d,) int32, of the features below d; None: they come in the order of their numbers."""
+        if self._features is None:
+            return None
+        return np.concatenate((np.arange(base), self._features.argsort() + base)).astype(INDEX)
 
     def input_entries(self) -> dict[str, Any]:
+        columns = zip(self.columns.names, self.columns.is_word, strict=True)
         return {
             "columns": self.columns.names,
-            "categorical": self.columns.word_names,
+            "categorical": [name for name, is_word in columns if is_word],
             "missing": self._missing,
             **self._categories.input_entries(),
         }
+
+
+def _with_indicators(features: Array | None, n_indicators: int) -> Array | None:
+    """Features (k,) of columns of numbers, then those of their indicators, if there are any."""
+    return features if features is None or not n_indicators else np.concatenate((features, features + n_indicators))
 
 
 class StringColumn:
@@ -182,6 +211,9 @@ class StringColumn:
         packed, values = np.empty(len(fields) * each, INDEX), np.empty(len(fields) * each, VALUE)
         strings_kernel.pack_strings(fields.text, fields.start, fields.stop, fasta_kernel.CODES, packed, values)
         return np.arange(len(fields) + 1, dtype=INDPTR) * each, packed, values
+
+    def places(self, base: int) -> Array | None:
+        return None
 
     def input_entries(self) -> dict[str, Any]:
         return {**string_input(self.length or 0), "string_column": self._name}

@@ -1,7 +1,7 @@
 """Decides which columns of a table make features, and how: by the options, or by the dataset the rows are added to."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -29,6 +29,7 @@ class MixedColumns:
     is_word  whether each holds categories
     dropped  names of columns that are neither features nor labels, weights or groups
     index    names of dropped columns that hold pandas' index
+    by_name  whether rows are made of columns in the order of their names, however columns stand
     """
 
     names: list[str]
@@ -36,26 +37,48 @@ class MixedColumns:
     is_word: list[bool]
     dropped: tuple[str, ...] = ()
     index: tuple[str, ...] = ()
+    by_name: bool = False
 
     @cached_property
     def word_names(self) -> list[str]:
-        """Names of the columns with categories."""
-        return [name for name, is_word in zip(self.names, self.is_word, strict=True) if is_word]
+        """Names of the columns with categories, in the order in which rows are made of them."""
+        return [self.names[k] for k in self._order if self.is_word[k]]
+
+    @cached_property
+    def number_names(self) -> list[str]:
+        """Names of the columns with numbers, in the order in which rows are made of them."""
+        return [self.names[k] for k in self._order if not self.is_word[k]]
 
     @cached_property
     def number_places(self) -> Array:
-        """(k,) places of the columns with numbers."""
-        return np.array(self.places, np.int64)[~np.array(self.is_word, bool)]
+        """(k,) places of the columns with numbers, in the order in which rows are made of them."""
+        return np.array([self.places[k] for k in self._order if not self.is_word[k]], np.int64)
 
     @cached_property
     def words(self) -> list[int]:
-        """Places of the columns with categories."""
-        return [place for place, is_word in zip(self.places, self.is_word, strict=True) if is_word]
+        """Places of the columns with categories, in the order in which rows are made of them."""
+        return [self.places[k] for k in self._order if self.is_word[k]]
+
+    @cached_property
+    def number_features(self) -> Array | None:
+        """(k,) feature, from 0, of each of `number_places`: they are numbered as `names` stand. None: 0 to k - 1."""
+        features = np.array([k for k in self._order if not self.is_word[k]], np.int64).argsort().argsort()
+        return features if (np.diff(features) < 0).any() else None
+
+    @cached_property
+    def _order(self) -> Sequence[int]:
+        places = range(len(self.names))
+        return sorted(places, key=self.names.__getitem__) if self.by_name else places
 
 
 def is_numbers(input_: dict[str, Any] | None) -> bool:
     """Whether a dataset with this `input` is a table of numbers in which each column is one feature."""
     return input_ is not None and "columns" in input_ and not input_["categorical"] and input_["missing"] != "indicator"
+
+
+def is_by_name(like: dict[str, Any]) -> bool:
+    """Whether rows with this `input` are made of columns in the order of their names; earlier versions did not."""
+    return like.get("order") == "names"
 
 
 def like_before(options: InputOptions) -> InputOptions:
@@ -123,7 +146,8 @@ def new_columns(
     dropped = tuple(heading.name(place) for place in range(heading.n_columns) if place not in used)
     names = [heading.name(place) for place in places]
     shown = tuple(heading.name(place) for place in sorted(is_index))
-    return MixedColumns(names, places, [place in words for place in places], dropped, shown)
+    is_word, by_name = [place in words for place in places], heading.names is not None
+    return MixedColumns(names, places, is_word, dropped, shown, by_name)
 
 
 def _chosen(options: InputOptions, heading: Heading) -> set[int] | None:
@@ -153,7 +177,8 @@ def columns_before(like: dict[str, Any], options: InputOptions, heading: Heading
     words = set(like["categorical"])
     is_word = [name in words for name in names]
     if like["has_names"]:
-        return MixedColumns(names, _named(like, options, heading, aside), is_word, dropped)
+        places = _named(like, options, heading, aside)
+        return MixedColumns(names, places, is_word, dropped, by_name=is_by_name(like))
     if heading.n_columns == like["n_columns"]:
         return MixedColumns(names, like["places"], is_word, dropped)
     is_aside = set(aside)
@@ -205,19 +230,6 @@ def first_names(names: Collection[str]) -> str:
     return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
 
 
-def string_place(options: InputOptions, heading: Heading, aside: list[int]) -> int | None:
-    """The place of the column with strings, None if there is none. InputError string_column_missing, same_column."""
-    wanted = options.string_column
-    if wanted is None:
-        if options.like and options.like.get("format") == "fasta":
-            raise InputError("string_column_missing", "string_column says which column has the strings", line=1)
-        return None
-    place = heading.place(wanted, "string_column")
-    if place in aside:
-        raise InputError("same_column", "the column of strings is one of labels, weights or groups, too", line=1)
-    return place
-
-
 def column_entries(
     format_: str, columns: MixedColumns, aside: Columns, heading: Heading, like: dict[str, Any] | None
 ) -> dict[str, Any]:
@@ -229,6 +241,7 @@ def column_entries(
     return {
         "format": format_,
         "has_names": heading.names is not None,
+        **({"order": "names"} if columns.by_name else {}),
         "n_columns": heading.n_columns,
         "places": columns.places,
         **({"dropped": list(columns.dropped)} if columns.dropped else {}),

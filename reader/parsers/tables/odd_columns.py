@@ -25,7 +25,7 @@ class OddColumns:
 
     def __init__(self, columns: MixedColumns) -> None:
         self._columns = columns
-        self._names = [name for name, is_word in zip(columns.names, columns.is_word, strict=True) if not is_word]
+        self._names = columns.number_names
         self._most = max(1, min(_LOOK_ROWS, _LOOK_VALUES // max(1, len(columns.names))))
         self._numbers: list[Array] = []
         self._words: list[list[bytes]] = [[] for _ in columns.words]
@@ -43,10 +43,27 @@ class OddColumns:
 
     def warnings(self) -> list[Warning_]:
         """The warnings, each a code and a message that says what helps."""
-        dates = [*self._dates_of_numbers(), *self._dates_of_words()]
-        ids = [name for name in (*self._ids_of_numbers(), *self._ids_of_words()) if name not in dates]
+        dates = [*self._as_they_stand(self._dates_of_numbers()), *self._as_they_stand(self._dates_of_words())]
+        ids = [*self._as_they_stand(self._ids_of_numbers()), *self._as_they_stand(self._ids_of_words())]
+        ids = [name for name in ids if name not in dates]
         columns = {"index_left_out": self._columns.index, "columns_like_ids": ids, "columns_like_dates": dates}
         return [_warning(code, names) for code, names in columns.items() if names]
+
+    def _as_they_stand(self, names: Sequence[str]) -> list[str]:
+        return [name for name in self._columns.names if name in names]
+
+    def last_values(self, n_columns: int) -> tuple[int, bool]:
+        """Number of values of the last of `n_columns` columns without names, and whether they are words.
+
+        0 if it is no feature of whole numbers or words.
+        """
+        name, words = str(n_columns), self._columns.word_names
+        if name in words:
+            return len(set(self._words[words.index(name)])), True
+        if name not in self._names:
+            return 0, False
+        column = self._whole()[:, self._names.index(name)]
+        return len(np.unique(column)) * bool((column % 1 == 0).all()), False
 
     def _ids_of_numbers(self) -> list[str]:
         values = self._whole()

@@ -9,7 +9,7 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.matrices.matrix import MatrixParser, fits
 from streamsvm.reader.parsers.tables.columns import Columns
-from streamsvm.reader.parsers.tables.mixed import Maker
+from streamsvm.reader.parsers.tables.mixed import Maker, MixedFeatures
 from streamsvm.reader.parsers.tables.mixed_columns import like_before
 from streamsvm.storage.rows.csr import Array
 
@@ -33,6 +33,11 @@ class TableParser(MatrixParser):
         return None if self._maker is None else {**self._column_entries, **self._maker.input_entries()}
 
     @property
+    def feature_places(self) -> Array | None:  # type: ignore[override]
+        """The places of features in rows, see `MatrixParser`."""
+        return None if self._maker is None else self._maker.places(self.index_base)
+
+    @property
     def unknown(self) -> int:
         """Number of fields whose category has no feature."""
         return self._maker.unknown if self._maker else 0
@@ -41,6 +46,12 @@ class TableParser(MatrixParser):
     def warnings(self) -> list[dict[str, str]]:
         """Warnings of columns that look like ids or dates, each a code and a message."""
         return self._maker.warnings if self._maker else []
+
+    @property
+    def last_values(self) -> tuple[int, bool]:
+        """Number of values of the last column if it could have labels, see `OddColumns.last_values`."""
+        maker = self._maker
+        return maker.last_values(self._column_entries["n_columns"]) if isinstance(maker, MixedFeatures) else (0, False)
 
     @property
     def text_columns(self) -> list[int]:

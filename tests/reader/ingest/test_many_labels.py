@@ -11,6 +11,31 @@ ROWS = np.random.default_rng(0).integers(0, 200, (1000, 3)) + 0.5
 
 
 @pytest.mark.parametrize(
+    ("first", "last", "options", "is_warned"),
+    [
+        (30, 2, {}, True),
+        (30, 2, {"label_column": "-1"}, False),
+        (30, 2, {"label_column": "1"}, False),
+        (2, 2, {}, False),  # labels as they should be, and a column of two values
+        (10, 1, {}, False),
+        (30, 25, {}, False),
+    ],
+)
+def test_labels_may_be_in_the_last_column(tmp_path, first, last, options, is_warned):
+    text = "".join(f"{k % first},{k}.5,{k % last}\n" for k in range(300))
+    ingest([text.encode()], tmp_path / "d", InputOptions("csv", **options), threads=1)
+    warned = [each["message"] for each in read_profile(tmp_path / "d").warnings if each["code"] == "labels_first"]
+    assert [f"has {first} values, the last has {last}" in message for message in warned] == [True] * is_warned
+
+
+@pytest.mark.parametrize(("first", "is_warned"), [("012", True), ("ab", False)])
+def test_words_in_the_last_column_may_be_labels(tmp_path, first, is_warned):
+    text = "".join(f"{first[k % len(first)]},{k}.5,{['normal', 'smurf', 'back'][k % 3]}\n" for k in range(300))
+    ingest([text.encode()], tmp_path / "d", InputOptions("csv", categorical="all"), threads=1)
+    assert ("labels_first" in [each["code"] for each in read_profile(tmp_path / "d").warnings]) == is_warned
+
+
+@pytest.mark.parametrize(
     ("head", "options", "is_warned"),
     [("", {}, True), ("", {"label_column": "1"}, False), ("label,a,b\n", {}, False), ("", {"columns": "2,3"}, True)],
 )

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -18,7 +19,7 @@ from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers import open_parser
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.storage.blocks.manifest import read_manifest
+from streamsvm.storage.blocks.dataset import Dataset
 from tests.contracts.problems import joined, stored_rows
 
 NAMES = ["age", "a,b", "7", "income", "x y", "Größe"]
@@ -97,7 +98,9 @@ def appended(case: Case, tmp_path):
     ingest([first], tmp_path / "data", InputOptions(case.format), threads=1)
     for file in more:
         append_rows([file], tmp_path / "data", InputOptions(case.format), Limits(), threads=1)
-    return stored_rows(tmp_path / "data")[0], read_manifest(tmp_path / "data").input
+    dataset = Dataset(tmp_path / "data")
+    rows = stored_rows(tmp_path / "data")[0]
+    return replace(rows, indices=dataset.numbers[rows.indices]), dataset.manifest.input
 
 
 @pytest.mark.parametrize("format_", ["csv", "tsv", "parquet"])

@@ -47,7 +47,7 @@ def as_dicts(rows, names: list[str], base: int = 1) -> list[dict[str, float]]:
     for row in range(len(rows)):
         part = slice(rows.indptr[row], rows.indptr[row + 1])
         indices = rows.indices[part]
-        assert (np.diff(indices) > 0).all()
+        assert len(np.unique(indices)) == len(indices)
         found.append({names[f - base]: v for f, v in zip(indices.tolist(), rows.values[part].tolist(), strict=True)})
     return found
 

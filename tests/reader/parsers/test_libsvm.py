@@ -338,6 +338,9 @@ def test_the_problem_is_short_and_printable():
     assert str(caught.value).startswith("line 2: ")
     assert InputError("no_rows", "none").problem()["at"] == {}
     assert excerpt(b"a" * 100) == "'" + "a" * 37 + "...'"
+    assert excerpt("Größe €".encode()) == "'Größe €'"
+    assert excerpt("é\n".encode("latin1")) == "'??'"
+    assert excerpt("é".encode() * 100) == "'" + "é" * 37 + "...'"
 
 
 def test_the_byte_offset_counts_from_the_start_of_the_text():

@@ -10,7 +10,7 @@ from streamsvm import StreamSVC
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.decompress import decompressed
 from streamsvm.reader.limits import Limits
-from streamsvm.reader.options import InputOptions
+from streamsvm.reader.options import InputOptions, options_from
 from streamsvm.reader.parsers.sniff import recognise
 from streamsvm.reader.parsers.tables.csv import CsvParser
 from tests.contracts.problems import joined
@@ -101,3 +101,16 @@ def test_estimators_predict_files_written_as_those_of_training(tmp_path):
     options = {"decimal": "comma", "encoding": "windows-1252", "columns": ["größe"]}
     model = StreamSVC(C=10, input_options=options).fit(tmp_path / "t.csv", "label")
     assert model.feature_names_in_.tolist() == ["größe"] and model.score(tmp_path / "t.csv") == 1.0
+
+
+@pytest.mark.parametrize("name", ["latin1", "Latin-1", "ISO-8859-1", "cp1252", "ansi", "windows-1252"])
+def test_an_encoding_has_many_names(name):
+    assert InputOptions("csv", encoding=name).encoding == "windows-1252"
+    assert options_from({"encoding": name}).encoding == "windows-1252"
+
+
+def test_other_encodings_are_refused_by_name():
+    assert options_from({"encoding": "UTF8"}).encoding == "utf-8"
+    with pytest.raises(InputError) as caught:
+        options_from({"encoding": "shift_jis"})
+    assert caught.value.code == "option_range" and "'shift_jis'" in caught.value.message
