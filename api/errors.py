@@ -16,6 +16,7 @@ from streamsvm.api.answers import Responses, ref
 from streamsvm.api.answers.errors import Problem
 from streamsvm.api.pages.render import missing_page
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.hints import HINTS
 from streamsvm.service.models.exports import ModelFormatError
 from streamsvm.service.processes.logs import request_id
 from streamsvm.service.records.database import DAMAGED
@@ -90,7 +91,6 @@ HEADERS = {
 }
 _NO_MORE_FILES = (errno.EMFILE, errno.ENFILE)
 _ROUTING = {404: "no_such_route", 405: "method_not_allowed"}
-_ROUTES_HINT = "All routes are at /reference, for people, and /openapi.json."
 _log = logging.getLogger("streamsvm.api")
 
 
@@ -122,7 +122,7 @@ def problem(code: str, detail: str, hint: str = "", at: dict[str, Any] | None = 
         "status": status,
         "detail": detail,
         "code": code,
-        "hint": hint,
+        "hint": hint or HINTS.get(code, HINTS["bad_request"]),
         "at": at or {},
         "request_id": request_id.get(),
         # Clients of the Open Inference Protocol read the text from this field.
@@ -167,7 +167,8 @@ def _on_model_format_error(_request: Request, error: Any) -> JSONResponse:
 def _on_validation_error(_request: Request, error: Any) -> JSONResponse:
     # The framework's own answer repeats the input, which may be no valid JSON.
     first = error.errors()[0]
-    return problem("wrong_type", f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}")
+    message = f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
+    return problem("wrong_type", message, HINTS["wrong_type"])
 
 
 def _on_disk_error(request: Request, error: Any) -> JSONResponse:
@@ -187,7 +188,7 @@ def _on_http_error(request: Request, error: Any) -> Response:
     if error.status_code == 404 and _is_person(request):
         missing = {"message": f"there is no page {request.url.path}"}
         return missing_page(request, missing)
-    hint = _ROUTES_HINT if error.status_code in _ROUTING else ""
-    response = problem(_ROUTING.get(error.status_code, "bad_request"), str(error.detail), hint)
+    code = _ROUTING.get(error.status_code, "bad_request")
+    response = problem(code, str(error.detail), HINTS[code])
     response.headers.update(error.headers or {})
     return response

@@ -5,6 +5,7 @@ import os
 import signal
 import sqlite3
 import sys
+from collections.abc import Iterator
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import version
@@ -42,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         return _complain(f"there is no command {words[0]!r}", f"Did you mean {near}?", USAGE)
     options, rest = parser.parse_known_args(words)
     if rest:
-        parser.error(_not_known(rest))
+        parser.error(_not_known(rest, words[0], parser))
     # These signals raise KeyboardInterrupt, as Ctrl-C does, so that context managers clean up.
     signal.signal(signal.SIGTERM, _interrupt)
     signal.signal(signal.SIGHUP, _interrupt)
@@ -85,11 +86,28 @@ def _near(words: list[str]) -> str | None:
     return next(iter(get_close_matches(words[0], COMMANDS, 1)), None)
 
 
-def _not_known(rest: list[str]) -> str:
+def _not_known(rest: list[str], command: str, parser: argparse.ArgumentParser) -> str:
     """Explain arguments that a command does not have; files are those of a pattern that the shell expanded."""
     message = f"unrecognized arguments: {' '.join(rest)}"
+    flags = [*_flags(_commands(parser)[command])]
+    near = [flag for word in rest if word.startswith("--") for flag in get_close_matches(word.split("=")[0], flags, 1)]
+    if near:
+        return f"{message}\n  Did you mean {' '.join(near)}?"
     is_files = all(os.access(word, os.F_OK) for word in rest)
     return f"{message}\n  Put a pattern of several files in quotes: 'part-*.csv'" if is_files else message
+
+
+def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The parsers of a parser's commands, by name."""
+    choices = (action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return {name: command for each in choices for name, command in each.items()}
+
+
+def _flags(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """The options of a command, and of its actions."""
+    yield from parser._option_string_actions
+    for action in _commands(parser).values():
+        yield from _flags(action)
 
 
 def _parser(words: list[str]) -> argparse.ArgumentParser:

@@ -1,20 +1,21 @@
 """The errors that users see: a stable code, a message, a hint. api/errors.py translates them to HTTP."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from streamsvm.service.hints import HINTS, meant, shown
 from streamsvm.storage.errors import NO_ROOM, ROOM_HINT
 
 
 class ServiceError(Exception):
-    """An error for a user; `at` says where in the input it is, such as {"row": 3}."""
+    """An error for a user; `at` says where in the input it is, such as {"row": 3}; hint: else the code's."""
 
     def __init__(self, code: str, message: str, hint: str = "", at: dict[str, Any] | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
-        self.hint = hint
+        self.hint = hint or HINTS.get(code, "")
         self.at = at or {}
         # Seconds to wait before the same request is sent again; None: do not repeat it.
         self.retry_after: float | None = None
@@ -65,3 +66,11 @@ def needing_space() -> Iterator[None]:
         if error.errno not in NO_ROOM:
             raise
         raise ServiceError("out_of_space", "the disk is full", ROOM_HINT) from error
+
+
+def refuse_other_fields(fields: Mapping[str, Any], known: Collection[str], hint: str) -> None:
+    """Raise ServiceError unknown_field for the first field that is not among the known ones."""
+    for field in fields:
+        if field not in known:
+            message = f"there is no field {shown(field)} here"
+            raise ServiceError("unknown_field", message, f"{meant(field, known)}{hint}")

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from streamsvm.base import StreamEstimator, decoded
 from streamsvm.classes import with_absent
-from streamsvm.labels import Labels, OwnLabels, balanced, check_balanced
+from streamsvm.labels import Labels, OwnLabels, balanced, check_balanced, label_text
 from streamsvm.parameters import as_python
 from streamsvm.prediction import Decisions
 from streamsvm.raw import has_labels, judged
@@ -64,7 +64,7 @@ class Classification(ClassifierMixin, Decisions, StreamEstimator):
     def _check_classes(self, counts: Mapping[float, int], labels: Labels) -> None:
         if len(counts) == 1:
             (number,) = counts
-            raise ValueError(f"all rows are of one class, {labels.decode(number)!r}: training needs two")
+            raise ValueError(f"all rows are of one class, {label_text(labels.decode(number))}: training needs two")
 
     def _complete(self, model: Model, labels: Labels) -> Model:
         return with_absent(model, [label for label in labels.known if label not in model.labels])

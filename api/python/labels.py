@@ -25,7 +25,8 @@ class Labels:
         """Return weights by the names that a job uses for classes. ValueError for a label that no row has."""
         unknown = [label for label in weights if label not in self._numbers]
         if unknown:
-            raise ValueError(f"class_weight names {unknown[0]!r}, a label the data does not have: {self.known}")
+            known = ", ".join(map(label_text, self.known))
+            raise ValueError(f"class_weight names {label_text(unknown[0])}, a label the data does not have: {known}")
         return {number_text(self._numbers[label]): weight for label, weight in weights.items()}
 
     def decode(self, number: Any) -> Any:
@@ -53,6 +54,11 @@ class OwnLabels(Labels):
     def decode(self, number: Any) -> Any:
         """Return the label of the file."""
         return number
+
+
+def label_text(label: Any) -> str:
+    """Write a label for a message: words in quotes, numbers of numpy as Python's."""
+    return repr(label.item() if isinstance(label, np.generic) else label)
 
 
 def check_balanced(kind: str) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from streamsvm.api.requests.leaving import turn
-from streamsvm.service.errors import ServiceError
+from streamsvm.service.errors import ServiceError, refuse_other_fields
 
 _MOST_DIGITS = 19
 _HEAD_BYTES = 1 << 16
@@ -130,8 +130,7 @@ def only_field(fields: dict[str, Any], name: str, kind: type[str] | type[int]) -
     """Return the only field that a body may have. Raises ServiceError unknown_field or wrong_type."""
     example = json.dumps({name: "text" if kind is str else 1})
     hint = f"Send {example}."
-    if fields.keys() - {name}:
-        raise ServiceError("unknown_field", "there is no such field", hint)
+    refuse_other_fields(fields, {name}, hint)
     value = fields.get(name)
     if not isinstance(value, kind) or isinstance(value, bool):
         raise ServiceError("wrong_type", f"{name} is no {'text' if kind is str else 'whole number'}", hint)

@@ -8,8 +8,9 @@ from fastapi import Depends, Query, Request
 from fastapi.dependencies.models import Dependant
 from pydantic import BeforeValidator
 
-from streamsvm.reader.options import OPTIONS, InputOptions, yes_or_no
+from streamsvm.reader.options import OPTIONS, InputOptions, encoding, yes_or_no
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.hints import meant, shown
 from streamsvm.storage.options import Option
 
 
@@ -17,11 +18,12 @@ async def refuse_unknown(request: Request) -> None:
     """Raise ServiceError unknown_parameter or duplicate_parameter: an ignored typing error would go unnoticed."""
     allowed = set(_query_names(request.scope["route"].dependant))
     names = [name for name, _ in request.query_params.multi_items()]
-    if not allowed.issuperset(names):
-        hint = f"It has: {', '.join(sorted(allowed))}." if allowed else "It has none."
-        raise ServiceError("unknown_parameter", "the route has no such query parameter", hint)
+    if unknown := next((name for name in names if name not in allowed), None):
+        hint = f"{meant(unknown, allowed)}It has: {', '.join(sorted(allowed))}." if allowed else "It has none."
+        raise ServiceError("unknown_parameter", f"the route has no query parameter {shown(unknown)}", hint)
     if len(set(names)) < len(names):
-        raise ServiceError("duplicate_parameter", "a query parameter is given twice")
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ServiceError("duplicate_parameter", f"the query parameter {twice} is given twice")
 
 
 def _query_names(dependant: Dependant) -> Iterator[str]:
@@ -34,7 +36,7 @@ def _query_names(dependant: Dependant) -> Iterator[str]:
 def parameter_of(option: Option) -> inspect.Parameter:
     """The query parameter of an option of an input."""
     kind: Any = Literal[tuple(map(str, option.choices))] if option.choices else option.kind
-    kind = Annotated[kind, BeforeValidator(option.read)] if option.read is yes_or_no else kind
+    kind = Annotated[kind, BeforeValidator(option.read)] if option.read in (yes_or_no, encoding) else kind
     kind = kind | None if option.is_nullable else kind
     annotation = Annotated[kind, Query(**option.limits)] if option.limits else kind
     return inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default, annotation=annotation)

@@ -8,6 +8,7 @@ import shtab
 
 from streamsvm.reader.options import InputOptions, add_input_options, input_options
 from streamsvm.reader.sources.locations import is_url
+from streamsvm.service.commands.display import counted
 from streamsvm.service.commands.inputs import Source, column_notes, file_or_url
 from streamsvm.service.commands.remote import add_action, add_local_arguments, print_json, print_list
 from streamsvm.service.commands.spelling import in_dashes
@@ -16,6 +17,8 @@ from streamsvm.service.jobs.fields.from_text import number_or_all
 from streamsvm.service.remote.client import Client
 from streamsvm.service.remote.objects import RemoteDataset
 from streamsvm.service.settings import Settings
+
+_COUNTS = {"rows": "row", "features": "feature", "non_zeros": "non-zero"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +73,8 @@ def add(options: argparse.Namespace) -> int:
     elif "rows" not in view:
         print(f"{view['name']}: {view['state']}")
     else:
-        print(f"{view['name']}: {view['rows']} rows, {view['features']} features, {view['non_zeros']} non-zeros")
+        counts = [counted(view[name], one) for name, one in _COUNTS.items()]
+        print(f"{view['name']}: {', '.join(counts)}")
         for line in column_notes(view):
             print(in_dashes(line), file=sys.stderr)
     return 0

@@ -197,14 +197,14 @@ def made(result: Mapping[str, Any]) -> str:
     """Write how much work there was: 1 pass; 2 passes, 5 sweeps; 1 pass, 5 sweeps, 12 Newton steps in 26 scans."""
     told = [passes(result["passes"])]
     if result.get("sweeps"):
-        told.append(_counted(result["sweeps"], "sweep"))
+        told.append(counted(result["sweeps"], "sweep"))
     if result.get("newton_steps"):
-        told.append(f"{_counted(result['newton_steps'], 'Newton step')} in {result['scans']} scans")
+        told.append(f"{counted(result['newton_steps'], 'Newton step')} in {result['scans']} scans")
     return ", ".join(told)
 
 
 def _newton_steps(count: int) -> str:
-    return f"{_counted(count, 'Newton step')}, " if count else ""
+    return f"{counted(count, 'Newton step')}, " if count else ""
 
 
 def _in_liblinears_words(figures: Mapping[str, float | None]) -> list[str]:
@@ -229,11 +229,12 @@ def duration(seconds: float) -> str:
 
 def passes(count: int) -> str:
     """Write a number of passes: 1 pass, 2 passes."""
-    return _counted(count, "pass", "passes")
+    return counted(count, "pass", "passes")
 
 
-def _counted(count: int, name: str, plural: str | None = None) -> str:
-    return f"1 {name}" if count == 1 else f"{count} {plural or name + 's'}"
+def counted(count: int, name: str, plural: str | None = None) -> str:
+    """Write a number of things: 1 row, 2,000 rows."""
+    return f"1 {name}" if count == 1 else f"{count:,} {plural or name + 's'}"
 
 
 def short(number: float | None, digits: int = 3) -> str:

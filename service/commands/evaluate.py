@@ -9,6 +9,7 @@ from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import add_input_options, input_options
 from streamsvm.reader.sources.files import list_files
+from streamsvm.service.commands.display import counted
 from streamsvm.service.commands.inputs import file_or_url
 from streamsvm.service.commands.predict import opened
 from streamsvm.service.models.evaluation.files import evaluate_rows
@@ -48,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
 
 def lines(found: dict[str, Any]) -> list[str]:
     """The figures of an evaluation for people."""
-    told = [f"{found['rows']:,} rows"]
+    told = [counted(found["rows"], "row")]
     told += [f"{name}  {found[key]:.6g}" for key, name in _FIGURES.items() if found.get(key) is not None]
     for each in found.get("classes", ()):
         figures = ", ".join(f"{name} {each[name]:.4f}" for name in ("precision", "recall", "f1") if each.get(name))

@@ -35,7 +35,10 @@ _URL = (
 )
 _DATASET = "with --url: predict the rows of this dataset of the service, and no FILE; --keep row, label or weight"
 _CONTRIBUTIONS = "with columns: write the ten features of each row that contribute most to its decision value"
-_KEEP = "write this column of the input before the predictions, by name or number; may be given several times"
+_KEEP = (
+    "write this column of the input before the predictions, by name or number; may be given several times; "
+    "where columns have no names, it is no feature of the model"
+)
 _FORMAT = "format of the file (default: by its name, else by its content)"
 _INDEX_BASE = "number of the first feature of LIBSVM text (default: as in the model's training data)"
 _LABEL_COLUMN = (

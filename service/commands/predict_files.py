@@ -10,6 +10,7 @@ from pathlib import Path
 
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.sources.locations import is_url
+from streamsvm.service.commands.display import counted
 from streamsvm.service.commands.inputs import Source
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.predictions.engine import Engine
@@ -37,7 +38,7 @@ def predict_files(predictor: Predictor, options: argparse.Namespace, input_optio
             outputs_of(predictor, _outputs(options)),
         )
         figures = Engine(predictor, request, directory).run(output)
-    print(f"{figures.rows:,} rows predicted", file=sys.stderr)
+    print(f"{counted(figures.rows, 'row')} predicted", file=sys.stderr)
     return figures
 
 
@@ -54,7 +55,7 @@ def predict_there(options: argparse.Namespace) -> int:
     else:
         prediction = client.predict_files(str(options.model), str(options.file), output, **fields)
     print(f"prediction {prediction.id} with {prediction.view['model_id']}", file=sys.stderr)
-    print(f"{prediction.wait().view['result']['rows']:,} rows predicted", file=sys.stderr)
+    print(f"{counted(prediction.wait().view['result']['rows'], 'row')} predicted", file=sys.stderr)
     return 0
 
 

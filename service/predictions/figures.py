@@ -71,7 +71,8 @@ class Figures:
         if not self.unknown_labels:
             return accuracy
         known = shown([f"{label:.17g}" if isinstance(label, float) else label for label in predictor.model.labels])
-        return f"{accuracy}; labels of {self.unknown_labels:,} rows are none of the model's: {known}"
+        rows = "1 row" if self.unknown_labels == 1 else f"{self.unknown_labels:,} rows"
+        return f"{accuracy}; labels of {rows} are none of the model's: {known}"
 
 
 def _are_missing(labels: Array) -> Array:

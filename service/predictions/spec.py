@@ -12,6 +12,7 @@ from streamsvm.reader.sources.files import LocalStore
 from streamsvm.reader.sources.locations import check_installed, is_below, is_pattern, is_url, located
 from streamsvm.service.datasets.importing import check_source, open_import
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.hints import meant, shown
 from streamsvm.service.predictions.dataset_rows import check_kept
 from streamsvm.service.predictions.request import FORMATS, OUTPUTS, format_of_destination
 from streamsvm.service.settings import Settings
@@ -69,9 +70,17 @@ def parse_prediction(given: Any) -> PredictionSpec:
     for name, value in spec.options.items():
         known = OPTIONS.get(name)
         if known is None or name not in (*READING, "format"):
-            raise ServiceError("bad_request", f"options: there is no option {name[:40]}", f"Options: {READING}.")
+            raise ServiceError(
+                "bad_request",
+                f"options: there is no option {shown(name)}",
+                f"{meant(name, READING)}Options: {', '.join(READING)}.",
+            )
         if known.choices and value not in known.choices:
-            raise ServiceError("bad_request", f"options: {name} is one of {', '.join(map(str, known.choices))}")
+            raise ServiceError(
+                "bad_request",
+                f"options: {name} is none of its values",
+                f"Its values are {', '.join(map(str, known.choices))}.",
+            )
     format_of_destination(spec.destination, spec.format)
     _check_source(spec)
     return spec

@@ -100,6 +100,6 @@ def check_problem(response: httpx.Response, code: str, status: int | None = None
     assert status is None or response.status_code == status
     assert body.keys() == PROBLEM
     assert body["type"].endswith(code) and body["title"] and body["request_id"].startswith("req_")
-    assert body["detail"] == body["error"] != ""
+    assert body["detail"] == body["error"] != "" and body["hint"]
     assert "Traceback" not in response.text
     return body

@@ -85,7 +85,7 @@ def test_query_parameters_a_route_does_not_have_are_refused(filled):
             ids = {"job_id": "job_0", "prediction_id": "prd_0", "model_id": filled.model, "upload_id": "ds_0"}
             url = path.format(name="data", version=1, block=0, alias="a", **ids)
             found = check_problem(filled.request(method.upper(), f"{url}?spam=1"), "unknown_parameter", 422)
-            assert "spam" not in found["detail"]
+            assert "'spam'" in found["detail"]
     assert filled.request("GET", "/v1/datasets/data").status_code == 200
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import fields
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model, model_validator
 
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.hints import meant, shown
 from streamsvm.service.jobs.fields.descriptions import FIELDS, KERNEL_TOLERANCE, GeneralFields, field_of
 from streamsvm.service.jobs.fields.features import named_maps
 from streamsvm.service.jobs.fields.field_rules import KERNEL_SOLVERS, check_rules
@@ -160,16 +160,22 @@ def _explain(fault: Any) -> ServiceError:
     field = path[0] if path else "the body"
     kind = fault["type"]
     if kind == "extra_forbidden":
-        return ServiceError("unknown_field", "there is no such field in a job", GONE.get(field) or _known_fields(field))
+        message = f"there is no field {shown(field)} in a job"
+        return ServiceError("unknown_field", message, GONE.get(field) or _known_fields(field))
     if kind == "missing":
         return ServiceError("missing_field", f"{field} is missing")
     if kind == "finite_number":
         return ServiceError("not_finite", f"{field} is not a finite number")
     if kind.startswith(("greater_than", "less_than", "too_long", "too_short", "literal_error")):
-        return ServiceError(f"{field}_range", f"{field}: {fault['msg']}", _RANGE_HINTS.get(field, ""))
-    return ServiceError("wrong_type", f"{field}: {fault['msg']}")
+        return ServiceError(f"{field}_range", f"{field}: {fault['msg']}", _RANGE_HINTS.get(field) or _about(field))
+    return ServiceError("wrong_type", f"{field}: {fault['msg']}", _about(field))
+
+
+def _about(field: str) -> str:
+    """What a field means, for a hint."""
+    meaning = getattr(FIELDS.get(field), "meaning", None)
+    return f"{field}: {meaning}." if meaning else ""
 
 
 def _known_fields(field: str) -> str:
-    meant = "".join(f"Did you mean {name}? " for name in get_close_matches(field, FIELDS, 1))
-    return f"{meant}Known fields: {', '.join(FIELDS)}."
+    return f"{meant(field, FIELDS)}Known fields: {', '.join(FIELDS)}."

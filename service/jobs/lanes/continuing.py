@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from streamsvm.service.errors import Crash, ServiceError
+from streamsvm.service.hints import meant, shown
 from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec, read_spec
 from streamsvm.service.jobs.lanes.held_out import held_out, lane_place
 from streamsvm.service.jobs.lanes.lane_files import (
@@ -44,7 +45,9 @@ def continued_spec(jobs: Path, record: dict[str, Any], changes: dict[str, Any]) 
     `job_outdated`."""
     for name in changes:
         if name not in CHANGEABLE:
-            raise ServiceError("unknown_field", f"{name} cannot be changed", f"Known are {', '.join(CHANGEABLE)}.")
+            message = f"a field {shown(name)} cannot be changed"
+            hint = f"{meant(name, CHANGEABLE)}Known are {', '.join(CHANGEABLE)}."
+            raise ServiceError("unknown_field", message, hint)
     if TRANSITIONS[record["state"]]:
         raise ServiceError("not_possible", f"a job that is {record['state']} has not ended", "Stop it first.")
     if not may_go_on(jobs / record["id"]):

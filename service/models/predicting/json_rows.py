@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from streamsvm.reader.errors import InputError
-from streamsvm.service.errors import ServiceError
+from streamsvm.service.errors import ServiceError, refuse_other_fields
 from streamsvm.service.models.predicting.raw_rows import (
     TableRows,
     is_of_columns,
@@ -25,6 +25,8 @@ from streamsvm.service.models.predicting.raw_rows import (
 from streamsvm.storage.rows.csr import INDEX, INDPTR, LABEL, VALUE, Rows
 
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
+_ROWS = 'Send {"rows": [{"3": 1.5}]}.'
+_ALIKE = "Send all rows as arrays, or all as objects."
 _FROM_ZERO = "Set index_base=0 if features are numbered from 0 here."
 _INDEX_LIMIT = 2**31
 _MOST_CELLS = 1 << 24  # rows times columns of a table in memory
@@ -44,11 +46,11 @@ def json_tables(fields: dict[str, Any], input: dict[str, Any] | None, index_base
         input = {**input, "has_names": True}
     if name == "rows" and not is_of_columns(input):
         return None
-    if fields.keys() - {name}:
-        raise ServiceError("unknown_field", "there is no such field", f"Send {name} alone.")
+    refuse_other_fields(fields, {name}, f"Send {name} alone.")
     kind: type = str if name == "strings" else dict
     if not isinstance(items, list) or not all(isinstance(each, kind) for each in items):
-        raise ServiceError("wrong_type", f"{name} is not a list of {'strings' if kind is str else 'objects'}")
+        what, example = ("strings", '["ACGT"]') if kind is str else ("objects", '[{"age": 31, "city": "Rome"}]')
+        raise ServiceError("wrong_type", f"{name} is not a list of {what}", f'Send {{"{name}": {example}}}.')
     if not items:
         raise ServiceError("no_rows", "there is no row")
     try:
@@ -81,7 +83,7 @@ def _arrays(items: list[Any], length: int, of_what: str) -> Iterator[list[Any]]:
     """Yield the rows. Raises ServiceError for one that is no array of this length."""
     for number, row in enumerate(items, 1):
         if not isinstance(row, list):
-            raise ServiceError("wrong_type", "rows before this one are arrays, and it is none", at={"row": number})
+            raise ServiceError("wrong_type", "rows before this one are arrays, and it is none", _ALIKE, {"row": number})
         if len(row) != length:
             message = f"the row has {len(row)} values, and the model has {length} {of_what}"
             hint = f"Send a value for each of the model's {of_what}, in the order of training, or objects."
@@ -94,11 +96,10 @@ def json_rows(fields: dict[str, Any], index_base: int, n_features: int) -> Rows:
 
     Raises ServiceError; its `at` has the row's number from 1.
     """
-    if fields.keys() - {"rows"}:
-        raise ServiceError("unknown_field", "there is no such field", 'Send {"rows": [{"3": 1.5}]}.')
+    refuse_other_fields(fields, {"rows"}, _ROWS)
     items = fields.get("rows")
     if not isinstance(items, list):
-        raise ServiceError("wrong_type", "rows is not a list", 'Send {"rows": [{"3": 1.5}]}.')
+        raise ServiceError("wrong_type", "rows is not a list", _ROWS)
     if not items:
         raise ServiceError("no_rows", "there is no row")
     if _are_arrays(items):
@@ -116,8 +117,7 @@ def json_rows(fields: dict[str, Any], index_base: int, n_features: int) -> Rows:
 
 def json_documents(fields: dict[str, Any]) -> list[str]:
     """Read the documents of a JSON object. Raises ServiceError."""
-    if fields.keys() - {"documents"}:
-        raise ServiceError("unknown_field", "there is no such field", 'Send {"documents": ["a text"]}.')
+    refuse_other_fields(fields, {"documents"}, 'Send {"documents": ["a text"]}.')
     items = fields["documents"]
     if not isinstance(items, list) or not all(isinstance(document, str) for document in items):
         raise ServiceError("wrong_type", "documents is not a list of texts", 'Send {"documents": ["a text"]}.')
@@ -128,7 +128,7 @@ def json_documents(fields: dict[str, Any]) -> list[str]:
 
 def _row(row: Any, index_base: int, at: dict[str, Any]) -> list[tuple[int, float]]:
     if not isinstance(row, dict):
-        raise ServiceError("wrong_type", "a row is not an object of feature: value", at=at)
+        raise ServiceError("wrong_type", "a row is not an object of feature: value", _ROWS, at)
     pairs = sorted((_feature(name, index_base, at), _value(value, at)) for name, value in row.items())
     if len({feature for feature, _ in pairs}) < len(pairs):
         raise ServiceError("index_duplicate", "a feature is given twice in a row", at=at)
@@ -147,7 +147,7 @@ def _feature(name: str, index_base: int, at: dict[str, Any]) -> int:
 
 def _value(value: Any, at: dict[str, Any]) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ServiceError("wrong_type", "a value is not a number", at=at)
+        raise ServiceError("wrong_type", "a value is not a number", _ROWS, at)
     if abs(value) >= _OVERFLOW:
         raise ServiceError("row_overflow", "a value is beyond float32", "Scale the feature down.", at)
     return float(value)

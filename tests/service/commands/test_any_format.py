@@ -70,6 +70,20 @@ def test_a_mistyped_command_is_told_what_it_may_mean(capsys):
     assert "Did you mean train?" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "means"),
+    [
+        (["train", "x.csv", "--lable-column", "-1"], "--label-column"),
+        (["job", "ls", "--jsno"], "--json"),
+        (["data", "add", "x", "y.csv", "--catgorical=all"], "--categorical"),
+    ],
+)
+def test_a_mistyped_option_is_told_what_it_may_mean(words, means, capsys):
+    with pytest.raises(SystemExit):
+        main(words)
+    assert f"Did you mean {means}?" in capsys.readouterr().err
+
+
 def test_the_list_of_tokens_makes_no_data_directory(tmp_path, capsys):
     for action in (["ls"], ["revoke", "ann"]):
         assert main(["token", *action, "--data-dir", str(tmp_path / "data")]) != 0

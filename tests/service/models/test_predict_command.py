@@ -36,7 +36,7 @@ def predict(tmp_path, capsys):
 
 def test_several_classes_are_judged(predict):
     lines, said = predict(Model(np.array([[1.0, 0.0], [0.5, -1.0], [0.0, 3.0]]), (2.0, 1.0, 5.0), 1), "a.model")
-    assert (lines, said) == (["2", "5"], "accuracy 50.0000% (1/2); labels of 1 rows are none of the model's: 2, 1, 5\n")
+    assert (lines, said) == (["2", "5"], "accuracy 50.0000% (1/2); labels of 1 row are none of the model's: 2, 1, 5\n")
 
 
 def test_labels_that_the_model_does_not_have_are_told(predict):

@@ -1,0 +1,63 @@
+"""Hints of the errors of services, by code. An error that knows better brings a hint of its own."""
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+_ROUTES = "All routes are at /reference, for people, and /openapi.json."
+
+HINTS = {
+    "answer_too_large": "Send fewer rows a request.",
+    "bad_content_length": "Send the length of the body in bytes, or no Content-Length and the body in chunks.",
+    "bad_index": 'Name a feature by its number: {"rows": [{"3": 1.5}]}.',
+    "bad_request": _ROUTES,
+    "bad_tensor": "GET /v2/models/ID, with the model's id, says which inputs it takes.",
+    "body_too_large": "Send less at once. Settings of the service, STREAMSVM_MAX_..._BYTES, raise the limit.",
+    "cancelled": "Ask for the prediction again.",
+    "demo_failed": "The log above says why.",
+    "duplicate_column": "Give every column a name of its own.",
+    "duplicate_key": "Give each key of an object once.",
+    "duplicate_parameter": "Give each parameter of the query once.",
+    "idempotency_key_invalid": "Take a UUID, for instance.",
+    "import_invalid": "Name files of the import directory by their paths within it; * matches any characters.",
+    "index_duplicate": "Give each feature of a row once.",
+    "index_too_large": "Features have numbers below 2147483648.",
+    "internal": "The service's log says more: report it with these lines.",
+    "machine_left": "Submit the job again when all machines are back.",
+    "method_not_allowed": _ROUTES,
+    "missing_field": f"Add the field. {_ROUTES}",
+    "no_passes": "Try again after its first pass.",
+    "no_rows": "Send at least one row.",
+    "no_service": "Check the address, and that a service runs there: streamsvm serve starts one.",
+    "no_such_route": _ROUTES,
+    "not_finite": "Give finite numbers; JSON has no NaN or Infinity.",
+    "not_possible": "Look at its state first: streamsvm job show, or GET its URL.",
+    "not_ready": "Wait until the dataset is ready: streamsvm data ls and GET /v1/datasets show states and failures.",
+    "not_text": "Send text in UTF-8.",
+    "process_died": "The end of the log says more.",
+    "process_stalled": "The end of the log says more.",
+    "request_under_way": "Send it again in a while: the answer is stored.",
+    "scope_missing": "Use a token with this scope: streamsvm token new NAME --scope SCOPE makes one.",
+    "unavailable": "Try again in a while.",
+    "unknown_alias": "The model's page, GET /v1/registered-models/NAME and streamsvm model names list its aliases.",
+    "unknown_dataset": "streamsvm data ls and GET /v1/datasets list the datasets.",
+    "unknown_file": "Check the name: files of the import directory are named by their paths within it.",
+    "unknown_job": "streamsvm job ls and GET /v1/jobs list the jobs.",
+    "unknown_model": "Give an id, a name, NAME:VERSION or NAME@ALIAS: streamsvm model ls and GET /v1/models list ids.",
+    "unknown_model_name": "streamsvm model names and GET /v1/registered-models list the names.",
+    "unknown_prediction": "GET /v1/predictions lists the predictions.",
+    "unknown_token": "streamsvm token ls shows the tokens.",
+    "upload_length_mismatch": "Give Upload-Length the length of the whole file, and leave it out of later parts.",
+    "warm_start": "Name a job on the same dataset with the same loss, bias and features that has ended, or none.",
+    "wrong_type": f"Send a value of the type that is asked for. {_ROUTES}",
+}
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """A question, with a blank behind it, after the name that is most like a mistyped one; "" if none is."""
+    return "".join(f"Did you mean {near}? " for near in get_close_matches(name, [*known], 1))
+
+
+def shown(name: str) -> str:
+    """A name that a user sent, for a message; other names than those of fields are not repeated."""
+    return repr(name) if re.fullmatch(r"[A-Za-z0-9_.-]{1,40}", name) else "of this name"
