@@ -21,7 +21,7 @@ from streamsvm.storage.run.state import KEPT, KEPT_ARRAYS, State
 _SHARE = 0.05
 # Names under which a checkpoint keeps the rows of each segment, their ids, their numbers of values.
 RESIDENTS = ("segment_rows", "resident_row_id", "resident_nnz")
-_OF_FEATURES = re.compile("w|newton_w_[0-9]+")  # names of arrays that have a line for each feature
+_OF_FEATURES = re.compile("w|(newton|model)_w_[0-9]+")  # names of arrays that have a line for each feature
 _NO_IDS = np.empty(0, np.int32)
 _ROUNDING = 1e-12  # share of the largest alpha: by rounding, the alpha of a row's classes may add up to a little more
 

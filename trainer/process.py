@@ -58,6 +58,7 @@ class Trainer:
         slots = Slots(run, settings.checkpoints, settings.checkpoint_seconds, number)
         self._cursor = make_cursor(cache, self._state, settings, make_shared, slots, kept)
         self._shared = self._cursor.shared
+        self._cursor.model.settle(self._shared.has_converged, self.stop_reason is not None)
         self._shared.limits = self._limits()
         self._cursor.round = self._make_round(run)
         self._passes = self._solver.train(settings, make_source(self._cursor, settings), self._state.alpha, self._w)
@@ -114,6 +115,7 @@ class Trainer:
                 self._certify()
             self._convergence.decide(progress, self._is_certified)
         self.stop_reason = self._convergence.stop_reason(progress.pass_, elapsed)
+        self._cursor.model.settle(self._shared.has_converged, self.stop_reason is not None)
         return report(progress, self._settings, self._state, elapsed, self._new_slowdowns())
 
     def _end_within(self) -> None:
@@ -139,6 +141,8 @@ class Trainer:
         self._passes.close()
         if not self._is_certified:
             self._certify()
+        if self._cursor.model.take_better(self._shared.certified_primal):
+            self._certify()
         self._state.control["training_done"] = 1
 
     def _ended(self, reason: str | None) -> dict[str, Any]:
@@ -152,9 +156,13 @@ class Trainer:
         return self._convergence.results(self.stop_reason)
 
     def _certify(self) -> None:
-        """Have the reader certify the present w."""
+        """Have the reader certify the present w, or those that stand in for it."""
         self._is_certified = True
-        self._shared.certify(self._w)
+        columns = self._cursor.model.columns()
+        if not columns or self._state.control["w_unverified"]:
+            self._shared.certify(self._w)  # a checkpoint's w is compared with that of its alpha
+        if columns:
+            self._shared.certify(self._w, columns)
 
 
 def _open_state(run: Path, settings: TrainerSettings) -> State:

@@ -1,7 +1,7 @@
 """The state that a trainer shares with reader and service: notes on rows, the published w, figures, heartbeats."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import numpy as np
@@ -19,6 +19,7 @@ from streamsvm.trainer.updates.progress import NewtonStep, Progress
 
 T = TypeVar("T")
 SHOWN_OF_LANE = ("M_plus", "M_minus", "dual_objective", "primal_bound")
+_NO_COLUMNS: Mapping[int, Array] = {}
 _SHOWN = ("updates", "rows_unvisited", "free_rows", *SHOWN_OF_LANE)
 
 
@@ -178,15 +179,15 @@ class SharedState:
 
     # w and the objective
 
-    def publish(self, w: Array) -> None:
-        """Publish w: the reader computes P at it in the next pass. Raises ValuesOverflow if |w| is not finite."""
-        known = w[: self._width]
+    def publish(self, w: Array, columns: Mapping[int, Array] = _NO_COLUMNS) -> None:
+        """Publish w, some columns (features,) replaced, for the next pass of the reader. Raises ValuesOverflow."""
+        self._w[: self._width] = w[: self._width]
+        for place, column in columns.items():
+            self._w[: len(column), place] = column
         with np.errstate(over="ignore", invalid="ignore"):
-            half_norm = half_squares(known, self._n_figures)
-        if not np.isfinite(half_norm).all():
+            self._half_norm = half_squares(self._w[: self._width], self._n_figures)
+        if not np.isfinite(self._half_norm).all():
             raise ValuesOverflow("the weights")
-        self._w[: self._width] = known
-        self._half_norm = half_norm
 
     def publish_machine(self, machine: Machine) -> None:
         """Publish a kernel machine for the reader and the worker. Raises ValuesOverflow if beta is not finite."""
@@ -215,9 +216,9 @@ class SharedState:
         """Whether each lane has converged, (lanes,) bool."""
         return self._state.lanes["converged_by"] != 0
 
-    def certify(self, w: Array) -> None:
-        """Have the reader compute the certificate of all rows at this w; its figures are in the state afterwards."""
-        self.publish(w)
+    def certify(self, w: Array, columns: Mapping[int, Array] = _NO_COLUMNS) -> None:
+        """`publish`, and have the reader compute the certificate there; its figures are in the state afterwards."""
+        self.publish(w, columns)
         self.control["certificates_wanted"] += 1
         self.wait_until(lambda: self.control["certificates_made"] >= self.control["certificates_wanted"])
 

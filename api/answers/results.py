@@ -12,7 +12,9 @@ class Certificate(Answer):
     primal_objective: float | None = field("P = 1/2 |w|^2 + C sum loss")
     dual_objective: float | None = field("D, a lower bound of the optimum")
     relative_duality_gap: float | None = field("(P - D) / P, a bound on the relative distance from the optimum")
-    w_error: float | None = field("|w - sum_i alpha_i y_i x_i| / |w|, which rounding makes")
+    w_error: float | None = field(
+        "|w - sum_i alpha_i y_i x_i| / |w|: rounding, but for a job that was ended on its way by Newton steps"
+    )
 
 
 class KernelFigures(Answer):

@@ -59,6 +59,7 @@ def cluster_run(
         warm_up(state)
     own = {
         "checkpoints": checkpoints and str(checkpoints),
+        "resume": checkpoint and str(checkpoint.path),
         "last_checkpoint": checkpoint.about["number"] if checkpoint else 0,
         "has_alpha": bool(checkpoint) or bool(state.w.any()),
     }

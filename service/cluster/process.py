@@ -7,10 +7,12 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
+
+import numpy as np
 
 from streamsvm.service.cluster.dataset.shards import Shard, shards_of
 from streamsvm.service.cluster.nodes.connecting import connect, nodes_of
@@ -30,10 +32,13 @@ from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.machine.child import die_with_parent, leave
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.run.checkpoint import open_checkpoint
 from streamsvm.storage.run.failure import leave_word, say
 from streamsvm.storage.run.state import KEPT, RUN_FILE, State, open_state
 from streamsvm.trainer.checkpoints import Slots
 from streamsvm.trainer.shared_state import HandedBack
+from streamsvm.trainer.updates.model_weights import ModelWeights
 
 FAILED = 11  # exit code; what is the matter lies beside
 
@@ -86,14 +91,15 @@ def _coordinate(run: Path, told: dict[str, Any], reports: TextIO) -> int:
         control["committed_step"] = 1
         coordinator = Coordinator(
             machines, rules, told["width"], told["lanes"], told["axes"][0], reporter.report,
-            lambda: bool(control["stop"]), reporter.attend, pool, newton,
+            lambda: bool(control["stop"]), reporter.attend, pool, newton, _model(told),
         )  # fmt: skip
         try:
             coordinator.run()
-            state.w[:] = coordinator.w
+            state.w[:] = coordinator.model_w
             bring_held_out(machines, run, plan.n_rows, plan.places_with_folds, reporter.attend_all)
             if told["checkpoints"]:
-                _leave_checkpoint(machines, shards, state, told, run, reporter.attend_all)
+                arrays = {"w": coordinator.w, **coordinator.model.resumable()}
+                _leave_checkpoint(machines, shards, state, arrays, told, run, reporter.attend_all)
         except HandedBack:
             return HandedBack.exit_code
         machines.forget()
@@ -102,15 +108,29 @@ def _coordinate(run: Path, told: dict[str, Any], reports: TextIO) -> int:
     return 0
 
 
+def _model(told: dict[str, Any]) -> ModelWeights:
+    """The w of models that the checkpoint has which this run goes on from."""
+    if told["resume"] is None:
+        return ModelWeights()
+    checkpoint = open_checkpoint(Path(told["resume"]))
+    model = ModelWeights({name: checkpoint[name] for name in checkpoint.names if name.startswith("model")})
+    model.settle(np.zeros(told["lanes"], bool), is_over=False)
+    return model
+
+
 def _leave_checkpoint(
     machines: RayMachines,
     shards: Sequence[Shard],
     state: State,
+    arrays: Mapping[str, Array],
     told: dict[str, Any],
     run: Path,
     attend: Callable[[], None],
 ) -> None:
-    """Leave a checkpoint for jobs that continue this one or start from it. The job succeeds without one."""
+    """Leave a checkpoint of alpha and `arrays` for jobs that continue this one or start from it.
+
+    The job succeeds without one.
+    """
     try:
         bring_alpha(machines, [shard.rows for shard in shards], state.alpha, attend)
     except ServiceError as error:
@@ -118,7 +138,7 @@ def _leave_checkpoint(
         return
     control = {name: state.control[name] for name in KEPT}
     slots = Slots(run, told["checkpoints"], 0.0, told["last_checkpoint"])
-    slots.write({"pass": control["pass"] + 1, "control": control}, {"w": state.w, "alpha": state.alpha}, is_sure=True)
+    slots.write({"pass": control["pass"] + 1, "control": control}, {**arrays, "alpha": state.alpha}, is_sure=True)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from streamsvm.trainer.newton.system import BATCH_BYTES, LARGEST, sums_of
 
 _NUMBER = 8
 _VALUE_BYTES = 12  # of a value in a sparse row: float64, and its feature
-_VECTORS = SUMS + 6  # as long as w, of each task: sums of a scan, w, v, the centre's w, gradient and direction
+_VECTORS = SUMS + 7  # as long as w, of each task: sums of a scan, w, v, the best w, the centre's, gradient, direction
 _SQUARES = 20  # bytes of a pair of rows: of the matrix, and of its factor or of products that are to be entered
 
 

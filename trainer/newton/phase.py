@@ -120,8 +120,9 @@ class NewtonPhase:
         return bool(self._targets.reached(distance / _NEARER, relative_gap / _NEARER))
 
     def _put_back(self, steps: NewtonSteps) -> Progress:
-        """Write back alpha and w as the steps have them now, and note where they are; returns the figures at alpha."""
+        """Write back alpha and its w, note where the steps are, and the best w; returns the figures at alpha."""
         reached, each = steps.put_back(), list(steps.each.values())
+        steps.offer_best(self._cursor.model)
         self._statistics.take_exact(
             list(steps.each),
             np.array([task.alpha - task.dual for task in reached]),

@@ -13,6 +13,7 @@ from streamsvm.trainer.newton.system import LARGEST, kind_of
 from streamsvm.trainer.newton.task import IsNear, Left, TaskSteps
 from streamsvm.trainer.problem.losses import make_loss
 from streamsvm.trainer.problem.tasks import Tasks
+from streamsvm.trainer.updates.model_weights import ModelWeights
 from streamsvm.trainer.updates.progress import TaskStep
 
 
@@ -76,6 +77,14 @@ class NewtonSteps:
         for number, task in self.each.items():
             self._all_w[:, number] = task.centre_w
         return [task.reached for task in self.each.values()]
+
+    def offer_best(self, model: ModelWeights) -> None:
+        """Let models have the best w that each task has come to."""
+        for number, task in self.each.items():
+            if task.is_done:
+                model.forget(number)  # of earlier steps: this end is near enough
+            if task.best is not None:
+                model.offer(number, *task.best)
 
     def _sums(self) -> None:
         active, n_features = self.active, len(self._all_w)

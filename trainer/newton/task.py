@@ -17,7 +17,10 @@ _INNER_SHARE = 1e-2
 _GROWTH, _FEW_STEPS = 5.0, 6
 _FALL, _MANY_STEPS = 30.0, 15
 _MOST_STEPS = 400  # a task that takes more is given up
-_MOST_CHECKS = 8  # checks of v, the w of alpha; after so many w is the result: rounding keeps the two apart
+_MOST_CHECKS = 8  # checks of v, the w of alpha; after so many the model gets w: rounding keeps the two apart
+# v is checked again when |gradient|^2 is this share of what it was, or after so many scans for v if w is near still. It
+# is not if so many have led nowhere: then rounding keeps the two apart, too.
+_CHECK_SHARE, _CHECK_SCANS, _VAIN_SCANS = 0.1, 4, 20
 _STEPS_FROM_POINT = 10  # after so many, m is computed anew from w: it has been added up step by step
 
 _LOOKS = {Asks.STEP: LookKind.SLOPE, Asks.CHECK: LookKind.CHECK, Asks.POINT: LookKind.POINT}
@@ -38,11 +41,19 @@ class Left(NamedTuple):
     checks: int
 
 
+class Best(NamedTuple):
+    """A w (features,) and P there, the least that a task's steps have come to."""
+
+    w: Array
+    primal: float
+
+
 class TaskSteps:
     """A task's state between requests. The rows have m and the centre (task_rows.py); alpha follows from them.
 
     w, sigma       the present w (features,) and the present sigma
-    centre_w       (features,) the w of the centre, the result if training ended now
+    centre_w       (features,) the w of the centre, from which others go on
+    best           what the model is made of if training ends now; None: centre_w
     centre         sigma of the alpha that the rows are to make their centre next; None: they keep their centre
     product, look  the product and the question of the next request; None: the request has none
     """
@@ -53,7 +64,10 @@ class TaskSteps:
         self.sigma = np.inf
         self._largest_C, self._most_sigma = 1.0, np.inf
         self.primal, self.dual, self._centre_D = np.inf, -np.inf, -np.inf
+        self.best: Best | None = None
         self._checks, self._has_failed_check = 0, False
+        self._check_at, self._scans_since_check = np.inf, 0
+        self._near: Best | None = None  # a w that was near enough, whose v was not
         self.steps = self._steps_at_centre = self._steps_since_point = 0
         self.is_done = self.is_stuck = False
         self.centre: float | None = None
@@ -86,7 +100,8 @@ class TaskSteps:
             self._centre_D = self.reached.dual - float(self.centre_w @ self.centre_w) / 2.0
         elif asked.kind is LookKind.MOVE:
             self.w = self.w + asked.t * self._vector
-        elif asked.kind is LookKind.CHECK:
+        self.primal = self._meet(self.w, self.found)
+        if asked.kind is LookKind.CHECK:
             self._check(looked[0])
 
     def take_sums(self, v: Array, make_direction: Callable[[Array], Array]) -> None:
@@ -95,15 +110,18 @@ class TaskSteps:
         make_direction: solves the system for a gradient.
         """
         self._v, g = v, self.w - v
-        self.primal = float(self.w @ self.w) / 2.0 + self.found.losses
         self.dual = self.found.dual - float(v @ v) / 2.0
         if self.sigma == np.inf and self.dual > self._centre_D:
             self._stand_at_alpha(v)  # as sigma is infinite, alpha does not depend on the centre
-        if self._has_failed_check:
-            self._unite(g, make_direction)
-        elif self._is_near(self._distance, self.gap):
+        squared = float(g @ g)
+        self._scans_since_check += 1
+        if self._has_failed_check and self._fail(squared):
+            return
+        if self._near is not None and self._scans_since_check > _VAIN_SCANS:
+            self._end_at(self._near)
+        elif self._is_near(self._distance, self.gap) and self._is_to_be_checked(squared):
             self._ask(v - self.w, Asks.CHECK)
-        elif self._is_minimal(float(g @ g)):
+        elif self._is_minimal(squared):
             self._move_centre()
         elif self._steps_since_point >= _STEPS_FROM_POINT:
             self._ask(self.w, Asks.POINT)
@@ -121,6 +139,13 @@ class TaskSteps:
     def _distance(self) -> float:
         return self.found.M_plus - self.found.M_minus
 
+    def _meet(self, w: Array, at_w: Figures) -> float:
+        """P at w, by the figures there; w is kept if it is the best so far."""
+        primal = float(w @ w) / 2.0 + at_w.losses
+        if self.best is None or primal < self.best.primal:
+            self.best = Best(w, primal)
+        return primal
+
     def _step(self, g: Array, make_direction: Callable[[Array], Array]) -> None:
         direction = make_direction(g)
         self.steps += 1
@@ -132,7 +157,10 @@ class TaskSteps:
         else:
             self._ask(direction, Asks.STEP)
             self._begin_search(float(g @ direction))
-        self.is_stuck = self.steps > _MOST_STEPS or (not descends and not self._loss.has_centre)
+        if not (descends or self._loss.has_centre) and self._is_near(self._distance, self.gap):
+            self._end_at(Best(self.w, self.primal))
+        else:
+            self.is_stuck = self.steps > _MOST_STEPS or not (descends or self._loss.has_centre)
 
     def _is_minimal(self, squared: float) -> bool:
         """Whether w is near enough to the minimum of phi, and alpha a better centre than the last."""
@@ -157,27 +185,44 @@ class TaskSteps:
         self._ask(self.w, Asks.POINT)
 
     def _check(self, at_v: Figures) -> None:
-        """Decide whether v is near enough to stand for w, by the figures there. If not, `_unite` has to follow."""
-        primal = float(self._v @ self._v) / 2.0 + at_v.losses
+        """Decide whether v is near enough to stand for w, by the figures there. If not, `_fail` has to follow."""
+        primal = self._meet(self._v, at_v)
         self._checks += 1
         if self._is_near(at_v.M_plus - at_v.M_minus, relative_gap(primal, self.dual)):
             self.found = at_v
             self._stand_at_alpha(self._v)
-            self.w, self.primal, self.is_done = self._v, primal, True
-        elif self._checks >= _MOST_CHECKS:
-            self._stand_at_alpha(self.w)
-            self.is_done = True
+            self.w, self.primal, self.best, self.is_done = self._v, primal, None, True
+            return
+        if self.dual >= self._centre_D:
+            self._stand_at_alpha(self._v)
+        if self._near is None or self.primal < self._near.primal:
+            self._near = Best(self.w, self.primal)
+        if self._checks >= _MOST_CHECKS:
+            self._end_at(self._near)
         self._has_failed_check = not self.is_done
 
-    def _unite(self, g: Array, make_direction: Callable[[Array], Array]) -> None:
-        """Bring v and w together by a step at this centre or, if that failed, by a smaller sigma: it rounds less."""
+    def _end_at(self, near: Best) -> None:
+        """End with a w that is near enough, though the w of the centre is not."""
+        self.w, self.primal, self.dual = near.w, near.primal, self._centre_D
+        self.best, self.is_done = near, True
+
+    def _fail(self, squared: float) -> bool:
+        """Have v and w brought together by steps at this centre or, if that failed, by a smaller sigma: it rounds less.
+
+        squared  |gradient|^2
+        Returns whether the next request is decided on.
+        """
         self._has_failed_check = False
+        self._check_at, self._scans_since_check = _CHECK_SHARE * squared, 0
         if self._checks % 2 or not self._loss.has_centre:
-            self._step(g, make_direction)
-            return
-        self._stand_at_alpha(self._v)
+            self._most_sigma = min(self._most_sigma, self.sigma)
+            return False
         self._lower_sigma()
         self._most_sigma = self.sigma
+        return True
+
+    def _is_to_be_checked(self, squared: float) -> bool:
+        return squared <= self._check_at or self._scans_since_check > _CHECK_SCANS
 
     def _ask(self, vector: Array, asks: Asks) -> None:
         if asks is Asks.POINT:

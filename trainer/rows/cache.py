@@ -14,6 +14,7 @@ from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.checkpoints import Checkpoints, resident_rows
 from streamsvm.trainer.rows.mixture import IsActive, Mixture, mixed
 from streamsvm.trainer.shared_state import HandedBack, SharedState
+from streamsvm.trainer.updates.model_weights import ModelWeights
 
 if TYPE_CHECKING:
     from streamsvm.trainer.distributed.cocoa_round import Round
@@ -23,13 +24,14 @@ class Cursor:
     """Moves on from step to step. Between two sections it makes checkpoints, and ends if the worker has to end.
 
     round   the rounds of a shard trainer; None if this machine has all rows
+    model   the w of models, where it is not the w of alpha
     """
 
     def __init__(
         self, cache: CacheReader | None, shared: SharedState, checkpoints: Checkpoints, round_: "Round | None" = None
     ) -> None:
         self.shared, self.round = shared, round_
-        self.checkpoints = checkpoints
+        self.checkpoints, self.model = checkpoints, ModelWeights(checkpoints.kept)
         self._cache = cache
         self._step: Step | None = None
         self._repeated = 0  # passes without the reader

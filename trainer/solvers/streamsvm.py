@@ -113,7 +113,7 @@ class _Training:
             cursor.round.statistics = self._statistics
         # P of a pass is unknown if its rows were all at hand, or if it began at another w than was published last.
         self._has_bound = False
-        resumed = (self._statistics, self._sweeps, self._newton)
+        resumed = (self._statistics, self._sweeps, self._newton, cursor.model)
         cursor.checkpoints.keep(lambda: {name: each for part in resumed for name, each in part.resumable().items()})
 
     def passes(self) -> Generator[Progress, None, None]:

@@ -54,6 +54,11 @@ class Convergence:
         """Seconds that the job has taken, in all attempts."""
         return self._rules.seconds_before + time.monotonic() - self._began
 
+    @property
+    def P_certified(self) -> Array:
+        """P of the certificate; inf if there is none."""
+        return np.full(len(self.P), np.inf) if self.certificate is None else self.certificate.primal_objective
+
     def meet(self, gap: Array, M_plus: Array, M_minus: Array) -> None:
         """Take in the figures of a round."""
         self.is_slow |= bool((gap > SLOW * self.gap)[self.converged == 0].any())

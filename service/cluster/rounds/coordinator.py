@@ -18,9 +18,10 @@ from streamsvm.service.cluster.rounds.figures import certificate_at, extremes, t
 from streamsvm.service.cluster.rounds.machines import Machines, Rules, ShardState
 from streamsvm.service.cluster.rounds.messages import Answer, Change, Found
 from streamsvm.service.cluster.rounds.newton import Newton
-from streamsvm.service.cluster.rounds.pool import Pool, Pooled, share_of_gap
+from streamsvm.service.cluster.rounds.pool import Pool, share_of_gap
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.rounds import Order
+from streamsvm.trainer.updates.model_weights import ModelWeights, with_columns
 
 _NONE: Mapping[int, Array] = {}
 
@@ -34,6 +35,7 @@ class Coordinator:
     pool          trains rows that do not rest after a round; None: they are not pooled
     newton        ends training by Newton steps where these are quicker; None: there are rounds alone
     attend        see `collecting`
+    model         the w of models, where it is not the w of alpha
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Coordinator:
         attend: Attend = lambda _come, _silence: None,
         pool: Pool | None = None,
         newton: Newton | None = None,
+        model: ModelWeights | None = None,
     ) -> None:
         self._machines, self._rules, self._lanes = machines, rules, lanes
         self._report = report
@@ -60,7 +63,8 @@ class Coordinator:
         self.D, self.step = np.zeros(lanes), np.ones(lanes)
         self._attend, self._collect = attend, Collector(machines, self.shards, attend).collect
         self.convergence = Convergence(rules, lanes, is_stopping)
-        self._pool, self.newton = pool, newton
+        self._pool, self.newton, self.model = pool, newton, model or ModelWeights()
+        self._certified: Mapping[int, Array] = {}  # columns that stood for those of w in the last certificate
         self.pooled_rows = self.pooled_updates = 0  # of the last round; of all
         self.lacked_room = False  # for pooled rows
 
@@ -76,6 +80,11 @@ class Coordinator:
             self.round += 1
             self._end_round(come)
             self._report(self)
+
+    @property
+    def model_w(self) -> Array:
+        """A copy of the w that has been certified."""
+        return with_columns(self.w, self._certified).copy()
 
     def _end_round(self, come: dict[int, Found]) -> None:
         """Take the best step along the changes these report; then do what `_next_order` says with all rows."""
@@ -108,13 +117,24 @@ class Coordinator:
         is_whole  w is that of all machines' alpha: if all are there, the figures are a certificate
         """
         come = self._collect(asked, Order.LOOK, needs_all)
-        if is_whole and len(come) == len(self.shards) and all(found.losses is not None for found in come.values()):
-            found = certificate_at(self.w, come)
-            self.D = found.dual_objective  # what was known of it had been rounded
-            self.convergence.certify(found, self.round)
+        is_certified = is_whole and self._certify(come)
         self._join(come)
-        order = Order.GO_ON if self.convergence.stop_reason is None else Order.END
-        self._answer(come, order, None, is_whole=True)
+        is_over = self.convergence.stop_reason is not None
+        self.model.settle(self.convergence.converged > 0, is_over)
+        if is_over and is_certified and self.model.take_better(self.convergence.P_certified):
+            self._answer(come, Order.LOOK, None, is_whole=True)
+            come = self._collect(set(come), Order.LOOK, needs_all=True)
+            self._certify(come)
+            self._join(come)
+        self._answer(come, Order.END if is_over else Order.GO_ON, None, is_whole=True)
+
+    def _certify(self, come: Mapping[int, Found]) -> bool:
+        """Make the certificate of the model's w, if all machines have looked at their rows there."""
+        columns = self.model.columns()
+        if (found := certificate_at(with_columns(self.w, columns), come, len(self.shards))) is not None:
+            self.D, self._certified = found.dual_objective, columns  # what was known of D had been rounded
+            self.convergence.certify(found, self.round)
+        return found is not None
 
     def _take_newton_steps(self, everyone: set[int]) -> tuple[dict[int, Found], bool]:
         """Take Newton steps with all machines; returns their last reports, and whether w is that of their alpha."""
@@ -128,10 +148,9 @@ class Coordinator:
             come.update(self._collect(everyone, Order.NEWTON, needs_all=True))
             return come
 
-        def goes_on(seconds: float) -> bool:
-            return not self._has_to_end(come, seconds)
-
-        is_whole = not self._join(come) and self.newton.run(exchange, self, goes_on, lambda: self._machines.keep(come))
+        is_whole = not self._join(come) and self.newton.run(
+            exchange, self, lambda silence: not self._has_to_end(come, silence), lambda: self._machines.keep(come)
+        )
         self._join(come)
         self._answer(come, Order.LOOK, None, is_whole=True)
         return come, is_whole
@@ -148,7 +167,7 @@ class Coordinator:
         assert self._pool is not None
         alpha: Mapping[int, Array] = {}
         with self._pool.open() as pooled:
-            come, are_all = self._fill(pooled, asked)
+            come, are_all = pooled.fill(asked, self._collect, self._machines, self._new_answer(Order.GIVE))
             if not self._join(come) and are_all:
                 share = share_of_gap(self.convergence.gap, self._rules.relative_gap, self.D)
                 alpha = pooled.train(self.w, self.convergence.converged, share, lambda: self._has_to_end(come))
@@ -159,23 +178,6 @@ class Coordinator:
             self.pooled_updates += pooled.updates
         self._answer(come, Order.LOOK, None, is_whole=True, alpha=alpha)
         return come
-
-    def _fill(self, pooled: Pooled, asked: set[int]) -> tuple[dict[int, Found], bool]:
-        """Add the rows that these export to the pool. Returns their last reports, and whether no one was late."""
-        come: dict[int, Found] = {}
-        pending = asked
-        while pending:
-            answered = self._collect(pending, Order.GIVE, needs_all=False, least=0 if come else 1)
-            exported = {k: found.exported for k, found in answered.items() if found.exported is not None}
-            for k, each in exported.items():
-                pooled.add(k, each)
-                self.shards[k].sent_bytes += each.n_bytes
-            come |= answered
-            pending = {k for k, each in exported.items() if each.segments}
-            for k in pending:
-                self._machines.answer(k, self._new_answer(Order.GIVE))
-        ready = {k: found for k, found in come.items() if found.exported is None or not found.exported.segments}
-        return ready, len(ready) == len(come)
 
     def _join(self, come: Mapping[int, Found]) -> bool:
         """Take over the parts of w that machines report as a whole; returns whether one of them has started anew."""
@@ -226,12 +228,13 @@ class Coordinator:
         is_whole: bool,
         alpha: Mapping[int, Array] = _NONE,
     ) -> None:
+        own_w = with_columns(self.w, self.model.columns()) if order is Order.LOOK else self.w
         for k, found in come.items():
             shard = self.shards[k]
             # A machine that has missed a step, or has begun anew, gets all of w.
-            whole = is_whole or shard.round != self.round - 1 or found.own_w is not None
+            whole = is_whole or shard.round != self.round - 1 or found.own_w is not None or own_w is not self.w
             shard.round = self.round
-            agreed, w = (None, self.w) if whole else (change, None)
+            agreed, w = (None, own_w) if whole else (change, None)
             self._machines.answer(k, self._new_answer(order, agreed, w, alpha.get(k)))
 
     def _new_answer(

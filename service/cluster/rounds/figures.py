@@ -21,8 +21,10 @@ def extremes(come: Mapping[int, Found]) -> tuple[Array, Array]:
     return M_plus, np.min([found.M_minus for found in come.values()], axis=0)
 
 
-def certificate_at(w: Array, come: Mapping[int, Found]) -> Certificate:
-    """Make the certificate at w (features, axis) from the reports of all machines on a LOOK."""
+def certificate_at(w: Array, come: Mapping[int, Found], machines: int) -> Certificate | None:
+    """Make the certificate at w (features, axis) from the reports of all machines on a LOOK; None: some are missing."""
+    if len(come) < machines or any(found.losses is None for found in come.values()):
+        return None
     v = np.zeros_like(w)
     for found in come.values():
         assert found.own_w is not None

@@ -121,8 +121,10 @@ class Found:
 
     @property
     def n_bytes(self) -> int:
-        """To be sent, without exported rows."""
-        return self.change.n_bytes + (0 if self.own_w is None else self.own_w.nbytes) + len(self.newton or b"")
+        """To be sent."""
+        exported = 0 if self.exported is None else self.exported.n_bytes
+        own_w = 0 if self.own_w is None else self.own_w.nbytes
+        return self.change.n_bytes + own_w + exported + len(self.newton or b"")
 
 
 @dataclass(frozen=True)

@@ -176,8 +176,9 @@ class Newton:
         return shown
 
     def _put_back(self, steps: NewtonSteps, now: "Coordinator") -> None:
-        """Set the coordinator's w and figures to the values that the steps have reached."""
+        """Set the coordinator's w and figures to the values that the steps have reached, and note the best w."""
         reached, figures = steps.put_back(), now.convergence
+        steps.offer_best(now.model)
         self._left = steps.left()
         for (number, task), found in zip(steps.each.items(), reached, strict=True):
             now.D[number] = found.dual - float(task.centre_w @ task.centre_w) / 2.0

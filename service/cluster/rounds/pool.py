@@ -13,13 +13,15 @@ from pathlib import Path
 
 import numpy as np
 
-from streamsvm.service.cluster.rounds.messages import ExportedRows
+from streamsvm.service.cluster.rounds.machines import Machines
+from streamsvm.service.cluster.rounds.messages import Answer, ExportedRows, Found
 from streamsvm.service.jobs.plan.blocks import spills
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.jobs.plan.run_file import run_file
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import view
+from streamsvm.storage.run.rounds import Order
 from streamsvm.trainer.distributed.active_set_solver import PooledRows
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers import settings_of
@@ -48,7 +50,7 @@ class Pool:
 
 
 class Pooled:
-    """`add` the rows that machines export, then `train` them, once. Leaving the context removes their files."""
+    """`fill` it with rows that machines export, then `train` them, once. Leaving the context removes their files."""
 
     def __init__(self, rows: PooledRows) -> None:
         self._rows = rows
@@ -59,6 +61,28 @@ class Pooled:
 
     def __exit__(self, *about: object) -> None:
         self._rows.__exit__(*about)
+
+    def fill(
+        self, asked: set[int], collect: Callable[..., dict[int, Found]], machines: Machines, answer: Answer
+    ) -> tuple[dict[int, Found], bool]:
+        """Add the rows that these machines export, which are asked for more by `answer` until they have no more.
+
+        collect  see `Collector`
+        Returns their last reports, and whether no machine was late.
+        """
+        come: dict[int, Found] = {}
+        pending = asked
+        while pending:
+            answered = collect(pending, Order.GIVE, needs_all=False, least=0 if come else 1)
+            exported = {k: found.exported for k, found in answered.items() if found.exported is not None}
+            for k, each in exported.items():
+                self.add(k, each)
+            come |= answered
+            pending = {k for k, each in exported.items() if each.segments}
+            for k in pending:
+                machines.answer(k, answer)
+        ready = {k: found for k, found in come.items() if found.exported is None or not found.exported.segments}
+        return ready, len(ready) == len(come)
 
     def add(self, number: int, exported: ExportedRows) -> None:
         """Add the rows that a machine exports."""

@@ -58,7 +58,7 @@ def optima(dataset, problem, done, plan):
     X = np.hstack([X.astype(float), np.ones((N, 1))])
     found = []
     for place, lane in enumerate(plan.running):
-        w = input_w(dataset, done.w[:, place].copy(), D)
+        w = input_w(dataset, done.model_w[:, place].copy(), D)
         C = np.where(y > 0, lane.C_positive, lane.C_negative)
         found.append(primal(Problem(plan.spec.loss, X, y, C, 0.1), w))
     return np.array(found)
@@ -218,15 +218,56 @@ def test_feature_maps_are_applied_on_the_way(dataset, tmp_path, features):
 
 
 @pytest.mark.parametrize("C", [1.0, [1.0, 100.0]])
-def test_a_job_is_stopped_while_a_system_is_solved(dataset, tmp_path, C):
-    """The coordinator has said how long it may be silent; w is that of the machines' alpha at the end."""
+def test_a_job_is_stopped_while_a_system_is_solved(dataset, problem, tmp_path, C):
+    """The coordinator has said how long it may be silent; the models have the best w that there was."""
     told = []
-    done, _, _ = coordinate(
+    done, _, plan = coordinate(
         dataset, tmp_path, 2, attend=lambda _, silence: told.append(silence),
         is_stopping=lambda: sum(silence > 0.0 for silence in told) >= 4, C=C, **FIELDS,
     )  # fmt: skip
     assert done.convergence.stop_reason == "stopped" and 0 < done.newton.steps < 5
-    assert (done.convergence.certificate.w_error < 1e-9).all()
+    check_best(dataset, problem, done, plan)
+
+
+def check_best(dataset, problem, done, plan):
+    """The models have the P that is told, and no w of a step had a better one."""
+    P = done.convergence.certificate.primal_objective
+    assert np.allclose(optima(dataset, problem, done, plan), P, rtol=1e-9)
+    shown = [step.found.lanes or (step.found,) for step in done.newton.take_shown()]
+    best = np.min([[lane.primal_bound for lane in lanes] for lanes in shown], axis=0)
+    assert np.all(P / best <= 1 + 1e-9)
+
+
+@pytest.mark.parametrize("C", [100.0, [1.0, 100.0]])
+@pytest.mark.parametrize("loses", [False, True])
+def test_a_job_whose_time_is_up_has_the_best_w(dataset, problem, tmp_path, C, loses):
+    """Also if a machine dies then, and w has to be made of the alpha of all machines anew."""
+    job = {"is_stopping": lambda: False}
+
+    def wrap(machines):
+        stopping = StoppingAfter(4, machines)
+        job["is_stopping"] = lambda: stopping.left <= 0
+        return Losing(stopping, 14) if loses else stopping
+
+    done, _, plan = coordinate(dataset, tmp_path, 2, wrap=wrap, is_stopping=lambda: job["is_stopping"](), C=C, **FIELDS)
+    assert done.convergence.stop_reason == "stopped" and done.newton.steps
+    check_best(dataset, problem, done, plan)
+
+
+class StoppingAfter:
+    """Machines whose job is to stop after so many steps."""
+
+    def __init__(self, steps, machines):
+        self._machines, self.left = machines, steps
+
+    def __getattr__(self, name):
+        return getattr(self._machines, name)
+
+    def __len__(self):
+        return len(self._machines)
+
+    def keep(self, come):
+        self.left -= come[0].newton is not None
 
 
 class Failing:

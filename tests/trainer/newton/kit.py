@@ -83,6 +83,11 @@ class Found:
     steps: NewtonSteps
     scans: Scans
 
+    def model_w(self, number=0):
+        """What the model of a task is made of."""
+        best = self.steps.each[number].best
+        return self.w[:, number] if best is None else best.w
+
 
 def begin(
     rows,
