@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 RUN := $(VENV)/.installed
 TEST := $(VENV)/.installed-test
 BENCH := $(VENV)/.installed-bench
+MLFLOW := .venv-mlflow/.installed
 KERNELS := $(VENV)/.kernels
 TEST_KERNELS := $(VENV)/.kernels-test
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -13,7 +14,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # A thousand processes that tests start would otherwise each compile the sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo serve kernels test test-slow test-3.11 test-3.12 test-3.13 test-3.14 containers faults cluster-faults silent audit fuzz-api fuzz-reader bench papers openapi browser libsvm lock check clean
+.PHONY: setup demo serve kernels test test-slow test-mlflow test-3.11 test-3.12 test-3.13 test-3.14 containers faults cluster-faults silent audit fuzz-api fuzz-reader bench papers openapi browser libsvm lock check clean
 
 # To run streamsvm, and no more.
 setup: $(RUN)
@@ -27,6 +28,12 @@ $(RUN): pyproject.toml
 $(TEST): $(RUN)
 	$(INSTALL) --no-compile 'pip>=25.1'
 	$(INSTALL) --no-compile --group test
+	touch $@
+
+$(MLFLOW): pyproject.toml
+	$(PYTHON) -m venv .venv-mlflow
+	.venv-mlflow/bin/python -m pip install --quiet --disable-pip-version-check --no-compile 'pip>=25.1'
+	.venv-mlflow/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[mlflow]' --group mlflow
 	touch $@
 
 $(BENCH): $(TEST)
@@ -63,6 +70,10 @@ test: $(TEST) $(TEST_KERNELS)
 test-3.11 test-3.12 test-3.13 test-3.14: test-%:
 	@python$* --version >/dev/null 2>&1 || { echo "there is no python$*: install it, or put it into PATH"; exit 1; }
 	$(MAKE) test PYTHON=python$* VENV=.venv-$*
+
+# The tests against a server of MLflow, which would be half of what the others need, in an environment of its own.
+test-mlflow: $(MLFLOW)
+	.venv-mlflow/bin/python -m pytest tests/service/tracking
 
 # Gigabytes under a memory limit the kernel enforces; a quarter of an hour.
 test-slow: $(TEST)
@@ -138,4 +149,4 @@ check: $(TEST)
 	$(BIN)/python -m pytest -q tests/test_layout.py
 
 clean:
-	rm -rf $(VENV) .venv-3.* .containers .pytest_cache .ruff_cache .mypy_cache build *.egg-info
+	rm -rf $(VENV) .venv-3.* .venv-mlflow .containers .pytest_cache .ruff_cache .mypy_cache build *.egg-info

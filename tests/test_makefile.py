@@ -47,6 +47,12 @@ def test_benches_add_theirs(target, tmp_path):
     assert said.index("--group test") < said.index("--group bench")
 
 
+def test_mlflow_has_an_environment_of_its_own(tmp_path):
+    said = steps("test-mlflow", tmp_path)
+    assert said.count("-m venv .venv-mlflow") == said.count("-m venv") == 1
+    assert "--editable '.[mlflow]' --group mlflow" in said and "--group test" not in said
+
+
 def test_what_is_there_stays(tmp_path):
     steps("demo", tmp_path)
     (tmp_path / ".venv").mkdir()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import sklearn
 
@@ -25,6 +25,9 @@ except ModuleNotFoundError:
                 raise InputError("not_installed", message, hint="Install it, or watch training with verbose=True.")
 
     with_callbacks = None
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 class Callbacks(CallbackSupportMixin):
@@ -65,7 +68,7 @@ class Callbacks(CallbackSupportMixin):
         return is_ending
 
 
-def telling_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+def telling_callbacks(method: _Method) -> _Method:
     """Make the method `fit` or `partial_fit` of an estimator a task, which callbacks are told of.
 
     At its end they get X and y if these are arrays or frames that can be read again, and the fitted estimator.
@@ -88,4 +91,4 @@ def telling_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
                 delattr(self, name)
         return fitted
 
-    return telling
+    return cast(_Method, telling)
