@@ -55,10 +55,12 @@ async def get_prediction(
     """A prediction, with live progress. `wait_seconds` delays the answer until it has ended, at most so long."""
     ends = time.monotonic() + wait_seconds
     while True:
+        change = context.store.change()
         shown = await run_in_threadpool(_view, context, prediction_id)
         if not PREDICTION_STATES[shown["state"]] or time.monotonic() >= ends:
             return shown
-        await asyncio.sleep(_LOOK_SECONDS)
+        while context.store.change() == change and time.monotonic() < ends:
+            await asyncio.sleep(_LOOK_SECONDS)
 
 
 def _view(context: AppContext, prediction_id: str) -> dict[str, Any]:

@@ -4,6 +4,8 @@ import os
 import signal
 import time
 from dataclasses import replace
+from itertools import pairwise
+from threading import Timer
 
 import numpy as np
 import pyarrow
@@ -276,3 +278,15 @@ def test_the_answer_waits_for_the_end(service):
     prediction, begun = submit(service), time.monotonic()
     assert service.request("GET", f"{URL}/{prediction['id']}?wait_seconds=0.3").json()["state"] == "queued"
     assert time.monotonic() - begun >= 0.3
+
+
+def test_who_waits_reads_the_record_only_after_a_write(service, monkeypatch):
+    prediction, reads = submit(service), []
+    read = type(service.store).prediction
+    monkeypatch.setattr(type(service.store), "prediction", lambda *of: reads.append(time.monotonic()) or read(*of))
+    monkeypatch.setattr("streamsvm.api.routes.predictions._LOOK_SECONDS", 0.001)
+    Timer(0.3, service.store.cancel_prediction, [prediction["id"]]).start()
+    assert service.request("GET", f"{URL}/{prediction['id']}?wait_seconds=60").json()["state"] == "cancelled"
+    # Again and again in the instant after a write, whose time tells no more than a tick of the clock.
+    spans = [later - earlier for earlier, later in pairwise(reads)]
+    assert max(spans) > 0.1
