@@ -66,7 +66,6 @@ def served(tmp_path_factory):
         "predictions": "/predictions",
         **{f"prediction {state}": f"/predictions/{each}" for state, each in predictions.items()},
         "queue": "/queue",
-        "nothing": "/predictions/prd_0",
         "reference": "/reference",
         "login": "/login",
     }  # fmt: skip
