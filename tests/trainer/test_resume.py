@@ -174,6 +174,19 @@ def test_fixed_pace_ends_in_the_same_bytes(tmp_path, dataset, mode, loss):
     assert [comparable(done, mode) for done in found.passes] == last
 
 
+@pytest.mark.parametrize("solver", ["bm", "sbm"])
+def test_a_block_of_all_rows_comes_again_as_it_was(tmp_path, dataset, solver):
+    """Without a kill the reader brings it once."""
+    jobs = [Job(tmp_path / name, dataset, solver=solver, updates_per_row=3) for name in ("undisturbed", "disturbed")]
+    for job in jobs:
+        job._cache *= 10
+    undisturbed = jobs[0].attempt()
+    assert jobs[1].attempt(1) is None and jobs[1].attempt(2) is None
+    found = jobs[1].attempt()
+    assert len(found.passes) < PASSES and found.w.tobytes() == undisturbed.w.tobytes()
+    assert found.alpha.tobytes() == undisturbed.alpha.tobytes()
+
+
 @pytest.mark.parametrize("mode", MODES, ids=name_of)
 def test_adaptive_pace_reaches_the_optimum(tmp_path, dataset, mode):
     relative_gap = 1e-5 if is_sound(mode) and is_fast(mode) else 1e-4 if is_resident(mode) else 2e-2

@@ -111,4 +111,5 @@ class Blocks:
 
     def _read(self, step: Step) -> Block:
         fresh, kept = ([self._cursor.read(number) for number in ids] for ids in (step.fresh, step.resident))
-        return Block(fresh, kept, step, is_whole=step.section == 0 and step.ends_pass)
+        self._cursor.is_whole = step.section == 0 and step.ends_pass
+        return Block(fresh, kept, step, self._cursor.is_whole)

@@ -35,6 +35,7 @@ class Cursor:
         self._cache = cache
         self._step: Step | None = None
         self._repeated = 0  # passes without the reader
+        self.is_whole = False  # one block has all rows, in the order in which the reader brings them
 
     @property
     def step(self) -> Step:
@@ -136,6 +137,10 @@ class Cursor:
             self.checkpoints.make(self._step, w, self._residents, ended)
 
     def _residents(self) -> dict[str, Array]:
+        # Those who go on from a checkpoint get a whole block from the reader: of rows that are in the cache already it
+        # would bring a part anew, behind the others, and a run of fixed pace would not end in the same bytes.
+        if self.is_whole:
+            return resident_rows([])
         # A checkpoint has segments in the order of their ids.
         return resident_rows([self.read(number) for number in sorted((*self.step.fresh, *self.step.resident))])
 
