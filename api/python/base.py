@@ -161,10 +161,13 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
             gap, relative = self.certificate_.gap, self.certificate_.relative_duality_gap
             reached = "" if np.isnan(gap) else f"M+ - M- is {gap:.3g}; "
             reached += "" if np.isnan(relative) else f"the relative duality gap is {relative:.3g}; "
-            scaling = 'set features=["scale"]' if getattr(self, "kernel", "linear") == "linear" else "scale X"
-            advice = " or ".join([f"raise {name}" for name in limits] + [scaling] * needs_scaling)
-            message = f"not converged after {self.n_iter_} pass{'es' * (self.n_iter_ > 1)}: {reached}{advice}"
-            warn(message, ConvergenceWarning)
+            is_linear = getattr(self, "kernel", "linear") == "linear"
+            advice = [f"raise {name}" for name in limits]
+            advice += ['set features=["scale"]' if is_linear else "scale X"] * needs_scaling
+            if self.pace == "fixed" and is_linear and self.solver in ("auto", "streamsvm"):
+                advice.append('leave out pace="fixed", which takes no Newton steps')
+            passes = f"{self.n_iter_} pass{'es' * (self.n_iter_ > 1)}"
+            warn(f"not converged after {passes}: {reached}{' or '.join(advice)}", ConvergenceWarning)
 
     def _job(self, labels: Labels, space: Workspace) -> dict[str, Any]:
         """The fields of the job that this asks the engine for."""

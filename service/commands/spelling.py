@@ -13,6 +13,7 @@ _ALIASES = {"dataset": "data", "datasets": "data", "jobs": "job", "models": "mod
 _OTHER_FLAGS = {"cache_bytes": "--cache", "memory_bytes": "--memory"}
 _FIELDS = ("class_weight", "max_passes", "max_seconds", "relative_gap", "warm_start", *_OTHER_FLAGS)
 _WITH_UNDERSCORE = "|".join(name for name in (*OPTIONS, *_FIELDS) if "_" in name)
+_FIELD = re.compile(r'"(\w+)": "(\w+)"')
 _LIST_OF_ONE = re.compile(r'"(\w+)": \["(\w+)"\]')
 _WEIGHT_OPTION = re.compile(r"-w([+-]?\d+(?:\.\d+)?)")
 
@@ -29,9 +30,9 @@ def spell_out(arguments: list[str]) -> list[str]:
 def in_dashes(hint: str) -> str:
     """Write a hint about the interface's fields for the command line: `label_type=string` is `--label-type string`.
 
-    A list of one, as `"features": ["scale"]`, is `--features scale`.
+    A word, as `"pace": "adaptive"`, is `--pace adaptive`, and so is a list of one, as `"features": ["scale"]`.
     """
-    hint = _LIST_OF_ONE.sub(r"--\1 \2", hint)
+    hint = _FIELD.sub(lambda field: f"--{field[1].replace('_', '-')} {field[2]}", _LIST_OF_ONE.sub(r"--\1 \2", hint))
     # A name without a value is only replaced if it is no English word.
     return re.sub(rf"(?<!['?&/])\b(?:({'|'.join(OPTIONS)})=(\w+)|({_WITH_UNDERSCORE})\b)", _option, hint)
 

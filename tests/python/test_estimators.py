@@ -225,7 +225,10 @@ def test_both_ends_have_to_be_reached(problem):
         ({"max_passes": 2}, "raise max_passes$"),
         ({"max_seconds": 1e-6}, "raise max_seconds$"),
         ({"max_passes": 1, "kernel": "rbf", "solver": "bsca"}, "after 1 pass: raise max_passes or scale X$"),
-        ({"max_passes": 2, "pace": "fixed", "solver": "streamsvm"}, r'raise max_passes or set features=\["scale"\]$'),
+        (
+            {"max_passes": 2, "pace": "fixed", "solver": "streamsvm"},
+            r'raise max_passes or set features=\["scale"\] or leave out pace="fixed", which takes no Newton steps$',
+        ),
     ],
 )
 def test_a_warning_names_what_ended_training_and_what_helps(problem, given, told):

@@ -9,6 +9,7 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.sniff import PEEK_BYTES
 
+_NO_ENCODING = "leave encoding out if the text is in UTF-8, else write it in UTF-8"
 _BLANKS = re.compile(rb'("[^"\n]*")|[ \t]+')
 _ENDS = re.compile(rb"^ | (?=\r?$)", re.MULTILINE)
 _DELIMITER = re.compile(rb"[,;|\t:]")
@@ -60,7 +61,7 @@ def _decoded(chunks: Iterable[bytes]) -> Iterator[bytes]:
         try:
             yield decoder.decode(chunk).encode()
         except UnicodeDecodeError as error:
-            raise InputError("not_text", "the text is not Windows-1252", hint="write text in UTF-8") from error
+            raise InputError("not_text", "the text is not Windows-1252", hint=_NO_ENCODING) from error
 
 
 def _squeezed(lines: bytes) -> bytes:

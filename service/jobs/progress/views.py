@@ -148,6 +148,8 @@ def _warnings(record: dict[str, Any]) -> list[dict[str, str]]:
         if "scales_differ" in {each["code"] for each in told_last(record)}:
             takes_maps = spec.get("kernel", "linear") == "linear"
             hint += f" Or train anew {_SCALED if takes_maps else _SCALED_BEFORE}."
+        if (spec.get("pace"), spec.get("solver"), spec.get("kernel", "linear")) == ("fixed", "streamsvm", "linear"):
+            hint += ' Or train anew with "pace": "adaptive", which takes Newton steps.'
         found.append({"code": "not_converged", "message": message, "hint": hint})
     return found
 

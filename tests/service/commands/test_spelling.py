@@ -20,6 +20,7 @@ from streamsvm.storage.run.slowdowns import SLOWDOWNS
         ("the first line of the format, a header", "the first line of the format, a header"),
         ("raise max_features", "raise max_features"),
         ('scale them ("features": ["scale"]), or', "scale them (--features scale), or"),
+        ('train anew with "pace": "adaptive", which', "train anew with --pace adaptive, which"),
         ("raise cache_bytes or memory_bytes", "raise --cache or --memory"),
         ("a larger max_passes and a larger max_seconds", "a larger --max-passes and a larger --max-seconds"),
         ("PUT /v1/datasets/a?label_type=string", "PUT /v1/datasets/a?label_type=string"),
