@@ -35,6 +35,7 @@ def estimated_bytes(service: Service, spec: dict) -> int:
     return answer.raise_for_status().json()["memory"]["total_bytes"]
 
 
+@pytest.mark.slow
 def test_a_short_job_ends_beside_a_long_one_and_neither_changes(service, alone):
     long = service.submit(**LONG)
     service.wait_for_pass(long, 1)
