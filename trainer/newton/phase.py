@@ -9,7 +9,7 @@ from streamsvm.storage.rows.csr import EMPTY, Array
 from streamsvm.trainer.newton.choice import has_room, is_newton_quicker
 from streamsvm.trainer.newton.own_rows import OwnRows
 from streamsvm.trainer.newton.rows import chunks
-from streamsvm.trainer.newton.run import NewtonSteps
+from streamsvm.trainer.newton.run import NewtonSteps, near_by
 from streamsvm.trainer.newton.scans import InOrder, Interrupted, Scans, go_on, uninterrupted
 from streamsvm.trainer.newton.system import LARGEST, TooLarge
 from streamsvm.trainer.newton.task import Left
@@ -21,9 +21,6 @@ from streamsvm.trainer.sweeps.sweep import Threads
 from streamsvm.trainer.updates.convergence import StoppingTargets
 from streamsvm.trainer.updates.progress import NewtonStep, Progress, TaskStep
 from streamsvm.trainer.updates.updater import Parts
-
-_NEARER = 0.9  # of the targets asked for: the certificate adds up in another order, and may come out a little higher
-
 
 # Arrays of a checkpoint: a line for each task that still goes on, its number and all of `Left` but w; and each w.
 _LEFT, _LEFT_W = "newton", "newton_w_{}"
@@ -95,8 +92,9 @@ class NewtonPhase:
         try:
             rows = OwnRows(self._settings.tasks, scans, alpha, len(w))
             steps = NewtonSteps(
-                self._settings.tasks, rows, w, numbers, self._is_near, most, self._left, partial(go_on, self._shared)
-            )
+                self._settings.tasks, rows, w, numbers, near_by(self._targets), most, self._left,
+                partial(go_on, self._shared),
+            )  # fmt: skip
             while steps.active and not is_late():
                 taking_part = steps.taking_part()
                 steps.step()
@@ -115,9 +113,6 @@ class NewtonPhase:
         self._has_failed = has_failed
         if has_failed:
             self._shared.slow_down({because})
-
-    def _is_near(self, distance: float, relative_gap: float) -> bool:
-        return bool(self._targets.reached(distance / _NEARER, relative_gap / _NEARER))
 
     def _put_back(self, steps: NewtonSteps) -> Progress:
         """Write back alpha and its w, note where the steps are, and the best w; returns the figures at alpha."""

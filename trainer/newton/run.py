@@ -13,8 +13,20 @@ from streamsvm.trainer.newton.system import LARGEST, kind_of
 from streamsvm.trainer.newton.task import IsNear, Left, TaskSteps
 from streamsvm.trainer.problem.losses import make_loss
 from streamsvm.trainer.problem.tasks import Tasks
+from streamsvm.trainer.updates.convergence import StoppingTargets
 from streamsvm.trainer.updates.model_weights import ModelWeights
 from streamsvm.trainer.updates.progress import TaskStep
+
+_NEARER = 0.9  # of the targets asked for: the certificate adds up in another order, and may come out a little higher
+
+
+def near_by(targets: StoppingTargets) -> IsNear:
+    """A function that tells whether steps are near enough for a certificate to find these targets reached."""
+
+    def is_near(distance: float, relative_gap: float) -> bool:
+        return bool(targets.reached(distance / _NEARER, relative_gap / _NEARER))
+
+    return is_near
 
 
 class NewtonSteps:

@@ -19,7 +19,7 @@ from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.storage.machine.resources import memory_limit
 from streamsvm.trainer.newton.choice import LEAST_SWEEPS, is_newton_quicker_than_rounds, system_size
 from streamsvm.trainer.newton.requests import Reply, Request, added, unpickled
-from streamsvm.trainer.newton.run import NewtonSteps
+from streamsvm.trainer.newton.run import NewtonSteps, near_by
 from streamsvm.trainer.newton.scans import Interrupted
 from streamsvm.trainer.newton.system import LARGEST, TooLarge
 from streamsvm.trainer.newton.task import Left
@@ -31,7 +31,6 @@ from streamsvm.trainer.updates.progress import NewtonStep, Progress, TaskStep
 if TYPE_CHECKING:
     from streamsvm.service.cluster.rounds.coordinator import Coordinator
 
-_NEARER = 0.9  # of the targets asked for: the certificate adds up in another order, and may come out a little higher
 _SHARE_OF_MEMORY = 0.5
 _MOST_VAIN = 3  # runs in a row that end before a step has been made, because a machine is lost, or its rows
 _HALF_MATRIX, _MATRIX = 4, 8  # bytes of an entry of a system, as a machine sends it, and here
@@ -147,7 +146,7 @@ class Newton:
 
         try:
             steps = NewtonSteps(
-                self._tasks, MachineRows(exchange), now.w, numbers, self._is_near, most, self._left, go_on
+                self._tasks, MachineRows(exchange), now.w, numbers, near_by(self._targets), most, self._left, go_on
             )
             try:
                 while steps.active and goes_on(0.0):
@@ -210,9 +209,6 @@ class Newton:
     def _room(self, shards: Sequence[ShardState]) -> int:
         """Equations that all have room for; -1: a machine has not all rows at hand."""
         return min(self._most, *(int(shard.counts.get("newton_equations", -1)) for shard in shards))
-
-    def _is_near(self, distance: float, relative_gap: float) -> bool:
-        return bool(self._targets.reached(distance / _NEARER, relative_gap / _NEARER))
 
 
 def newton_for(
