@@ -181,13 +181,15 @@ class SharedState:
 
     def publish(self, w: Array, columns: Mapping[int, Array] = _NO_COLUMNS) -> None:
         """Publish w, some columns (features,) replaced, for the next pass of the reader. Raises ValuesOverflow."""
-        self._w[: self._width] = w[: self._width]
+        with np.errstate(over="ignore", invalid="ignore"):
+            half_norm = half_squares(w[: self._width], self._n_figures)
+            for place, column in columns.items():
+                half_norm[place] = column @ column / 2
+        if not np.isfinite(half_norm).all():
+            raise ValuesOverflow("the weights")
+        self._w[: self._width], self._half_norm = w[: self._width], half_norm
         for place, column in columns.items():
             self._w[: len(column), place] = column
-        with np.errstate(over="ignore", invalid="ignore"):
-            self._half_norm = half_squares(self._w[: self._width], self._n_figures)
-        if not np.isfinite(self._half_norm).all():
-            raise ValuesOverflow("the weights")
 
     def publish_machine(self, machine: Machine) -> None:
         """Publish a kernel machine for the reader and the worker. Raises ValuesOverflow if beta is not finite."""

@@ -52,10 +52,10 @@ def test_a_bad_body_changes_nothing(grown):
 def test_rows_that_are_there_are_not_refused_because_that_cannot_be_written_down_yet(grown, monkeypatch):
     refusals, end_change = [sqlite3.OperationalError("database or disk is full")], Store.end_change
 
-    def refusing(store, dataset_id, uid):
+    def refusing(*given):
         if refusals:
             raise refusals.pop()
-        return end_change(store, dataset_id, uid)
+        return end_change(*given)
 
     monkeypatch.setattr(Store, "end_change", refusing)
     added = grown.request("POST", "/v1/datasets/d/blocks", content=TEXT)

@@ -20,7 +20,7 @@ _MOST_STEPS = 400  # a task that takes more is given up
 _MOST_CHECKS = 8  # checks of v, the w of alpha; after so many the model gets w: rounding keeps the two apart
 # v is checked again when |gradient|^2 is this share of what it was, or after so many scans for v if w is near still. It
 # is not if so many have led nowhere: then rounding keeps the two apart, too.
-_CHECK_SHARE, _CHECK_SCANS, _VAIN_SCANS = 0.1, 4, 20
+_CHECK_SHARE, _CHECK_SCANS, _VAIN_SCANS = 0.1, 1, 20
 _STEPS_FROM_POINT = 10  # after so many, m is computed anew from w: it has been added up step by step
 
 _LOOKS = {Asks.STEP: LookKind.SLOPE, Asks.CHECK: LookKind.CHECK, Asks.POINT: LookKind.POINT}
