@@ -21,6 +21,8 @@ _OPTION = re.compile(
 _FIELD = re.compile(r'(?<!\{)"(\w+)": (\[[^\]]*\]|"[^"]*"|null|true|false|-?[\d.e-]*\d)')  # not one inside an object
 _AS_PYTHON = {"null": "None", "true": "True", "false": "False"}
 _VALUE_OF_OPTION = re.compile(rf"(?<!')\b({'|'.join(OPTIONS)})=(-?\w+(?:-\w+)*)")
+# Modules between a caller and a warning.
+_BETWEEN = (f"{__name__.partition('.')[0]}.", "sklearn.callback.")
 _NOT_THE_INPUT = {*PROCESS_FAILURES, "ingest_failed", "out_of_space"}
 
 
@@ -80,9 +82,12 @@ class InputWarning(UserWarning):
 
 
 def warn(message: str, kind: type[Warning] = UserWarning) -> None:
-    """Issue a warning that names the line which called this package, however many functions are in between."""
+    """Issue a warning that names the line which called this package, however many functions are in between.
+
+    Scikit-learn's wrapper of methods that tell callbacks is one of them.
+    """
     frame, level = sys._getframe(1), 2
-    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == __name__.partition(".")[0]:
+    while frame.f_back and f"{frame.f_globals.get('__name__', '')}.".startswith(_BETWEEN):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, kind, level)
 

@@ -115,7 +115,7 @@ def test_from_the_command_line(service, folder, monkeypatch):
     )
     answers = run(session, folder)
     assert (folder / "typed.model").read_text().startswith("solver_type")
-    assert "typed: 3000 rows" in answers and "succeeded" in answers and "mdl_" in answers
+    assert "typed: 3,000 rows" in answers and "succeeded" in answers and "mdl_" in answers
 
 
 def test_npz_as_the_page_writes_it(tmp_path, problem, monkeypatch):

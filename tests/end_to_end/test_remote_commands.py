@@ -54,7 +54,7 @@ def endless(service):
 
 
 def test_a_dataset_comes_and_goes(typed, file):
-    assert "mine: 3000 rows" in typed("data", "add", "mine", file)
+    assert "mine: 3,000 rows" in typed("data", "add", "mine", file)
     assert "mine" in typed("data", "ls")
     assert json.loads(typed("data", "ls", "--json"))["datasets"]
     typed("data", "rm", "mine")
