@@ -151,8 +151,8 @@ _TABLE = _ASIDE | _CHOICE | _MIXED | OF_TEXT | {"text_column"}
 READERS = {
     "libsvm": Reader(_libsvm, frozenset()),
     "csv": Reader(_csv, _TABLE | {"delimiter", "header", "decimal", "encoding"}),
-    "jsonl": Reader(_jsonl, _TABLE),
     "tsv": Reader(_csv, _TABLE | {"header", "decimal", "encoding"}),
+    "jsonl": Reader(_jsonl, _TABLE),
     **dict.fromkeys(STORED_TABLES, Reader(_stored_table, _TABLE)),
     "npz": Reader(_npz, frozenset()),
     "batches": Reader(_batches, frozenset()),

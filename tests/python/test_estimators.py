@@ -70,7 +70,7 @@ def test_pickles_and_clones(problem):
 
 def test_matrices_and_frames_make_one_model(problem):
     X, y = problem
-    names = [f"f{k}" for k in range(X.shape[1])]
+    names = [f"f{k:02}" for k in range(X.shape[1])]  # in order: sums over a row are made in that of names
     plain = StreamSVC().fit(X, y)
     for other in (sparse.csr_matrix(X), sparse.csc_array(X), X.astype(np.float32).astype(float)):
         assert np.array_equal(StreamSVC().fit(other, y).coef_, plain.coef_)

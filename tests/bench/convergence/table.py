@@ -34,6 +34,10 @@ PARTS = tuple(filter(None, os.environ.get("PROBLEM", "").split(","))) or (
     "breast_cancer",
     "digits8",
     "dna1",
+    "letter1",
+    "a9a",
+    "mushrooms",
+    "skin_nonskin",
 )
 MOST_SECONDS, PEER_SECONDS = 120.0, float(os.environ.get("LIMIT", "60"))
 
