@@ -183,8 +183,7 @@ class SharedState:
         """Publish w, some columns (features,) replaced, for the next pass of the reader. Raises ValuesOverflow."""
         with np.errstate(over="ignore", invalid="ignore"):
             half_norm = half_squares(w[: self._width], self._n_figures)
-            for place, column in columns.items():
-                half_norm[place] = column @ column / 2
+            half_norm[[*columns]] = [column @ column / 2 for column in columns.values()]
         if not np.isfinite(half_norm).all():
             raise ValuesOverflow("the weights")
         self._w[: self._width], self._half_norm = w[: self._width], half_norm
@@ -209,9 +208,8 @@ class SharedState:
     @property
     def certified_primal(self) -> Array:
         """P at the w certified last, (n_figures,); inf if none has been."""
-        if not self.control["certificates_made"]:
-            return np.full(self._n_figures, np.inf)
-        return np.array(self._state.lanes["final_primal_objective"][: self._n_figures])
+        figures = self._state.lanes["final_primal_objective"][: self._n_figures]
+        return np.array(figures) if self.control["certificates_made"] else np.full(self._n_figures, np.inf)
 
     @property
     def has_converged(self) -> Array:
