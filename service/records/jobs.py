@@ -112,7 +112,7 @@ class JobRecords(KeyRecords):
                 note_end(connection, job_id, time.time())
 
     def requests(self) -> dict[str, str]:
-        """What is requested of running jobs: the id of each such job, `stop` or `cancel`."""
+        """Return the requests to running jobs: the id of each such job, `stop` or `cancel`."""
         rows = self._database.rows("SELECT id, requested FROM jobs WHERE state = 'running' AND requested IS NOT NULL")
         return {row["id"]: row["requested"] for row in rows}
 

@@ -1,4 +1,4 @@
-"""What a job's run in MLflow has: parameters, tags, the figures of each pass, and those of the result."""
+"""Makes what a job's run in MLflow has: parameters, tags, the figures of each pass, and those of the result."""
 
 import json
 import math

@@ -46,7 +46,7 @@ def log_model(settings: Settings, client: MlflowClient, run_id: str, model_id: s
 
 
 def signature_of(model: Model) -> ModelSignature | None:
-    """What a model takes and gives: columns of its table, documents or strings, or an array; None of a wide table."""
+    """Return the signature of a model, which takes columns, documents or strings, or an array; None if too wide."""
     columns = _columns(model)
     if columns is not None and len(columns) > _MOST_COLUMNS:
         return None

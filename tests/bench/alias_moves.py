@@ -74,7 +74,7 @@ class _Clients:
 
 
 def run() -> Iterator[str]:
-    """The same clients, first beside nothing, then while the alias moves."""
+    """Have clients predict, first while the alias stays, then while it moves."""
     yield from prose(
         f"{_CLIENTS} clients predict one row at a time by an alias: for 10 s while it stays, then while it is moved "
         f"{_MOVES:,} times between two versions as fast as the service answers. Each answer names one version and has "

@@ -172,7 +172,7 @@ def _explain(fault: Any) -> ServiceError:
 
 
 def _about(field: str) -> str:
-    """What a field means, for a hint."""
+    """Return the meaning of a field, for a hint."""
     meaning = getattr(FIELDS.get(field), "meaning", None)
     return f"{field}: {meaning}." if meaning else ""
 

@@ -1,4 +1,4 @@
-"""What the features of a row contribute to its decision value, by a model that is linear in them."""
+"""Computes what each feature of a row contributes to its decision value, by a model that is linear in them."""
 
 import copy
 from functools import partial

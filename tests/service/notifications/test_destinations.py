@@ -114,6 +114,6 @@ def test_one_inner_address_among_public_ones_is_refused():
     ["fec0::1", "::127.0.0.1", "::169.254.169.254", "::ffff:0:127.0.0.1", "64:ff9b:1::a00:1", "5f00::1", "4000::1"],
 )
 def test_addresses_of_ipv6_that_lead_into_a_network_are_not_public(address):
-    """Of IPv4 that IPv6 stands for by rules of a network, and for use in a site; Python calls them global."""
+    """Python calls these global: addresses of a site, and those that a network's rules turn into addresses of IPv4."""
     found = destination("http://a.example.org/", HOSTS)
     assert refused(check_address, found, ipaddress.ip_address(address)) == "notify_forbidden"

@@ -84,7 +84,7 @@ class Found:
     scans: Scans
 
     def model_w(self, number=0):
-        """What the model of a task is made of."""
+        """Return the w that the model of a task is made of."""
         best = self.steps.each[number].best
         return self.w[:, number] if best is None else best.w
 
