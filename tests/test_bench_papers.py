@@ -8,9 +8,12 @@ import pytest
 from streamsvm.storage.files import codec
 from tests.bench import jobs
 from tests.bench.papers import runs
+from tests.bench.papers.acceptors import DEGREE, weighted_degree
 from tests.bench.papers.avsf_runs import Runs, ratio
 from tests.bench.papers.bm_design import STANDARD, ratio_at_equal_updates
 from tests.bench.papers.data import Data, cache_for
+from tests.bench.papers.ocas_runs import Problem
+from tests.bench.papers.ocas_time import _grid
 from tests.bench.papers.raw_codec import encode
 from tests.bench.papers.resident import Ended
 from tests.bench.papers.streamsvm_clock import NEAR, _ahead, _few_passes, _sooner
@@ -132,7 +135,7 @@ def passes(*pairs):
 def test_a_job_given_up_in_its_first_pass_is_behind_and_decides_nothing_about_its_passes():
     ours, slow = Run(passes((1, 1e-1), (2, 0.0)), True, 100.0, 100.0), Run([], False, 300.0, 20.0)
     found = {"ours": ours, SBM: Run(passes((3, 1e-2)), False, 110.0, 99.0), BM: slow}
-    key = 1.0, None
+    key = "small", 1.0, None
     assert doubt(found.values()) == 0.0
     assert (_ahead(key, found, "ours").holds, _ahead(key, found, BM).holds) == (True, False)
     assert (_sooner(key, found, "ours").holds, _sooner(key, found, BM).holds) == (True, None)
@@ -141,7 +144,7 @@ def test_a_job_given_up_in_its_first_pass_is_behind_and_decides_nothing_about_it
 
 def test_nothing_is_decided_where_too_little_is_known_of_the_optimum():
     found = {"ours": Run(passes((1, 0.0)), False, 100.0 * (1 + 2 * NEAR), 100.0), BM: Run([], False, 300.0, 20.0)}
-    key = 1.0, 100
+    key = "small", 1.0, 100
     assert (_sooner(key, found, "ours").holds, _few_passes(key, found, "ours").holds) == (None, None)
 
 
@@ -160,3 +163,32 @@ def test_raw_frames_are_read_as_compressed_ones_are():
     found = codec.decode(frame, [(column.dtype, len(column)) for column in columns])
     assert all(np.array_equal(one, other) for one, other in zip(columns, found, strict=True))
     assert sum(column.nbytes for column in columns) < len(frame) < 1.001 * sum(column.nbytes for column in columns)
+
+
+def test_rows_of_strings_have_the_weighted_degree_kernel():
+    codes = np.random.default_rng(0).integers(0, 4, (5, 12))
+    X = weighted_degree(codes)
+
+    def kernel(one, other):
+        return sum(
+            2 * (DEGREE - k + 1) / (DEGREE * (DEGREE + 1)) * (one[place : place + k] == other[place : place + k]).all()
+            for k in range(1, DEGREE + 1)
+            for place in range(len(one) - k + 1)
+        )
+
+    wanted = np.array([[kernel(one, other) for other in codes] for one in codes])
+    np.testing.assert_allclose((X @ X.T).toarray(), wanted / wanted[0, 0], rtol=1e-12)
+
+
+def problem(C, ocas, liblinear, doubt=1e-9, area=0.5):
+    """Solvers that come from 2 to the optimum, 1, after so many seconds."""
+    curves = {name: [(0.1, 2.0), (seconds, 1.0)] for name, seconds in (("OCAS here", ocas), ("LIBLINEAR", liblinear))}
+    return Problem("small", C, Optimum(1.0, doubt), {"CPA here": [], "libocas": [], "SGD": [], **curves}, area)
+
+
+def test_a_grid_of_C_is_as_long_as_its_parts_and_unknown_where_the_optimum_is():
+    short = list(_grid([problem(1.0, 2.0, 3.0, area=0.9), problem(10.0, 1.0, 0.5, area=0.8)]))
+    assert "| small | 3 | - | - | 3.5 | - | 1 | 0.9000 |" in short
+    assert any("**Reproduced**. Holds: small (3 s against LIBLINEAR 3.5)." in line for line in short)
+    unknown = list(_grid([problem(1.0, 2.0, 3.0), problem(10.0, 1.0, 0.5, doubt=0.1)]))
+    assert any(line.startswith("**Undecided**") for line in unknown)

@@ -12,7 +12,7 @@ from tests.bench.peers import PEERS
 from tests.bench.peers.apart import installed
 from tests.bench.peers.arranged import arrange
 from tests.bench.peers.measure import collect, measure
-from tests.bench.peers.ocas import read_trials
+from tests.bench.peers.ocas import read_trials, write_readable
 from tests.bench.peers.vowpal import read_weights
 from tests.bench.prepared import prepare_generated
 from tests.bench.real_data import is_there, rows_of
@@ -49,6 +49,12 @@ def data(tmp_path_factory):
 
 def test_vowpal_wabbits_weights_are_scaled():
     assert read_weights(VOWPAL_MODEL.splitlines(), 5).tolist() == [-1.0, 0.0, 0.0, 0.125, 0.0]
+
+
+def test_ocas_gets_rows_without_features_as_it_can_read_them(tmp_path):
+    (tmp_path / "source").write_bytes(b"1 1:0.5\n-1\n-1 2:1\n1 \n")
+    write_readable(tmp_path / "source", tmp_path / "target")
+    assert (tmp_path / "target").read_bytes() == b"1 1:0.5\n-1 1:0\n-1 2:1\n1 1:0\n"
 
 
 def test_ocas_prints_its_curve():

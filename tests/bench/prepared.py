@@ -72,8 +72,13 @@ class Prepared:
 
 def prepare_real(directory: Path, name: str) -> Prepared:
     """A data set of real_data.py, its text written again with labels -1 and +1."""
+    return prepare_rows(directory, *rows_of(name))
+
+
+def prepare_rows(directory: Path, X: sparse.csr_matrix, y: np.ndarray) -> Prepared:
+    """The same of rows with labels -1 and +1."""
     directory.mkdir()
-    write_libsvm(directory / "text.svm", *rows_of(name))
+    write_libsvm(directory / "text.svm", X, y)
     return _with_arrays(directory)
 
 

@@ -16,6 +16,7 @@ from streamsvm.reader.ingest.run import ingest, read_chunks
 from streamsvm.reader.options import InputOptions
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest
 from tests.bench.generate import generate, parse_size
+from tests.bench.papers import acceptors
 from tests.bench.papers.raw_codec import raw_codec
 from tests.bench.prepared import prepare_generated
 from tests.contracts.problems import smallest_cache
@@ -27,6 +28,8 @@ _SKIN = DATA / "skin_nonskin.tsv.zst"
 _FILES = {"a9a": "a9a", "imdb": "imdb.train", "mnist8": "mnist.train"}
 _NAMES = {"imdb": "imdb.train"}  # of load_binary, where they differ
 
+Rows = tuple[sparse.csr_matrix, np.ndarray]
+
 
 @dataclass(frozen=True)
 class Data:
@@ -36,7 +39,7 @@ class Data:
     dataset: Path
     X: sparse.csr_matrix
     y: np.ndarray
-    test: tuple[sparse.csr_matrix, np.ndarray] | None
+    test: Rows | None
 
     @property
     def manifest(self) -> Manifest:
@@ -58,22 +61,33 @@ class Data:
 
     def accuracy(self, w: np.ndarray) -> float | None:
         """Share of the test rows on the right side."""
-        if self.test is None:
-            return None
-        X, y = self.test
-        return float(np.mean(np.where(X @ w > 0, 1, -1) == y))
+        return None if self.test is None else accuracy(self.test, w)
+
+
+def accuracy(test: Rows, w: np.ndarray) -> float:
+    """Share of the rows on the right side of w, which may lack the last features."""
+    X, y = test
+    return float(np.mean(np.where(X[:, : len(w)] @ w[: X.shape[1]] > 0, 1, -1) == y))
 
 
 def read_in(directory: Path, name: str) -> Data | None:
     """The set of this name as a shuffled dataset below `directory`; None: it is not available."""
     if name == "generated":
         return _generated(directory)
+    found = real_rows(name)
+    return found and _ingested(directory, name, *found[0], found[1])
+
+
+def real_rows(name: str) -> tuple[Rows, Rows | None] | None:
+    """Rows of a real set, and its test rows if it has some; None: it is not available."""
+    if name == "celegans":
+        return acceptors.acceptors() if acceptors.FILE.is_file() else None
     if name == "skin":
         found = skin()
-        return _ingested(directory, name, *found, None) if found else None
+        return found and (found, None)
     if not available(_FILES[name]):
         return None
-    return _ingested(directory, name, *load_binary(_NAMES.get(name, name)), _test_rows(name))
+    return load_binary(_NAMES.get(name, name)), _test_rows(name)
 
 
 def sorted_by_class(directory: Path, data: Data) -> Path:
@@ -109,14 +123,17 @@ def _dataset(path: Path, X, y, options: InputOptions) -> Path:
 def _generated(directory: Path) -> Data:
     size = parse_size(os.environ.get("SIZE", "100MB"))
     X, y = prepare_generated(directory / "text", size).load()
+    return _ingested(directory, "generated", X.astype(np.float64), y, generated_test(directory))
+
+
+def generated_test(directory: Path) -> Rows:
+    """Test rows like those of generated text; their text goes below `directory`."""
     generate(directory / "test.svm", rows=GENERATED_TEST_ROWS, test=True)
-    # Features that no training row has are left out: w is 0 there.
-    X_test, y_test = load_svmlight_file(str(directory / "test.svm"), zero_based=False)
-    X_test.resize(len(y_test), X.shape[1])
-    return _ingested(directory, "generated", X.astype(np.float64), y, (X_test, np.where(y_test > 0, 1.0, -1.0)))
+    X, y = load_svmlight_file(str(directory / "test.svm"), zero_based=False)
+    return X, one_vs_rest(y > 0, True)
 
 
-def skin() -> tuple[sparse.csr_matrix, np.ndarray] | None:
+def skin() -> Rows | None:
     """(X, y): three colours divided by 255; skin (label 1) against the rest. None: it is not available."""
     if not _SKIN.is_file():
         return None
@@ -125,7 +142,7 @@ def skin() -> tuple[sparse.csr_matrix, np.ndarray] | None:
     return sparse.csr_matrix(table[:, :3] / 255), one_vs_rest(table[:, 3], 1)
 
 
-def _test_rows(name: str) -> tuple[sparse.csr_matrix, np.ndarray]:
+def _test_rows(name: str) -> Rows:
     if name == "mnist8":
         X, y = load("mnist.test")
         return X, one_vs_rest(y, 8)

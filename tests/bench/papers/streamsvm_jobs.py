@@ -12,15 +12,22 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.service.jobs.progress.progress import read_history
-from streamsvm.storage.blocks.manifest import Manifest, read_manifest
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.blocks.manifest import Manifest
+from streamsvm.storage.run.state import open_state
 from tests.bench import commands, jobs
 from tests.bench.generate import generate
+from tests.bench.papers.data import Rows, accuracy, generated_test, real_rows
 from tests.bench.papers.runs import LIMIT, kept
+from tests.bench.papers.trace import weights
 from tests.bench.prepared import size_limit
 from tests.bench.throttle import Throttle, forget_pages
 from tests.contracts.problems import random_problem
 from tests.end_to_end.cgroup import MemoryGroup
+from tests.reference.data import write_libsvm
 
 RELATIVE_GAP = 1e-4
 MEMORY = 512 << 20  # of a job whose cache is a small part: the page cache has no room for the rows it writes to disk
@@ -45,12 +52,14 @@ class Run:
     passes     figures of each pass that it finished, maybe none
     converged  whether it ended by its rule, a relative gap of RELATIVE_GAP
     primal     P(w) of its certificate; dual: D(alpha)
+    accuracy   share of test rows on the right side of w, None without test rows
     """
 
     passes: list[dict[str, Any]]
     converged: bool
     primal: float
     dual: float
+    accuracy: float | None = None
 
     @property
     def seconds(self) -> float:
@@ -92,22 +101,44 @@ def seconds_of_ended(runs: Iterable[Run]) -> list[float]:
     return [run.seconds for run in runs if run.converged]
 
 
+@dataclass(frozen=True)
+class Text:
+    """A set that was read in from text, in `seconds`; `test` rows, or None."""
+
+    name: str
+    dataset: Path
+    seconds: float
+    test: Rows | None
+
+    @property
+    def manifest(self) -> Manifest:
+        return Dataset(self.dataset).manifest
+
+
 @contextmanager
-def generated_text() -> Iterator[tuple[Path, float]]:
-    """A dataset of generated text of SIZE, and the seconds that reading it in took; all kernels are there."""
+def read_text(name: str) -> Iterator[Text | None]:
+    """The set of this name, generated text of SIZE or a real one; None: it is not available. All kernels are there."""
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
         small = jobs.ingested(Path(directory) / "small", *random_problem())
         for way in CONTENDERS.values():
             jobs.train(small, max_passes=3, **way)
         text, dataset = Path(directory) / "text.svm", Path(directory) / "dataset"
-        generate(text, size_bytes=size_limit())
+        if name == "generated":
+            generate(text, size_bytes=size_limit())
+            test = generated_test(Path(directory))
+        elif found := real_rows(name):
+            write_libsvm(text, *found[0])
+            test = found[1]
+        else:
+            yield None
+            return
         seconds = commands.ingest_command(text, dataset).seconds
         text.unlink()
-        yield dataset, seconds
+        yield Text(name, dataset, seconds, test)
 
 
 def run(
-    dataset: Path, name: str, C: float, share: float, most_seconds: float, speed: int | None = None,
+    data: Text, name: str, C: float, share: float, most_seconds: float, speed: int | None = None,
     memory: int = _UNLIMITED,
 ) -> Run:  # fmt: skip
     """A job of a contender whose cache is a share of the decoded rows, on a disk of so many MB/s (None: as it is).
@@ -115,31 +146,42 @@ def run(
     memory  bytes that its processes, their files in memory and the page cache may take together
     """
     fields = {
-        "C": C, "cache_bytes": _cache_bytes(read_manifest(dataset), share), "tolerance": None,
+        "dataset": "bench", "bias": None, "C": C, "cache_bytes": _cache_bytes(data.manifest, share), "tolerance": None,
         "relative_gap": RELATIVE_GAP, "max_seconds": most_seconds, "max_passes": 10**6, **CONTENDERS[name],
     }  # fmt: skip
-    key = C, speed, name, share
-    return Run(**kept("streamsvm-clock", key, lambda: asdict(_job(dataset, speed, memory, fields))))
+    key = data.name, C, speed, name, share
+    return Run(**kept("streamsvm-clock", key, lambda: asdict(_job(data, speed, memory, fields))))
 
 
 def _cache_bytes(manifest: Manifest, share: float) -> int:
     return int(share * manifest.decoded_bytes) + (64 << 20) * (share == 1.0)
 
 
-def _job(dataset: Path, speed: int | None, memory: int, fields: dict[str, object]) -> Run:
+def _job(data: Text, speed: int | None, memory: int, fields: dict[str, object]) -> Run:
+    dataset = data.dataset
     with ExitStack() as stack:
         directory = stack.enter_context(jobs.scratch())
         throttle = stack.enter_context(Throttle(dataset, speed and speed * 10**6))
         group = MemoryGroup("clock", memory)
         stack.callback(group.remove)
         forget_pages(sorted((dataset / "blocks").iterdir()))
-        groups, spec = f"{throttle.path}:{group.path}", json.dumps({"dataset": "bench", **fields})
-        words = [groups, str(dataset), str(directory / "run"), str(directory), spec]
+        groups = f"{throttle.path}:{group.path}"
+        words = [groups, str(dataset), str(directory / "run"), str(directory), json.dumps(fields)]
         command = [sys.executable, "-m", "tests.end_to_end.cgroup", *words]
         result = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
         passes = read_history(directory / "history.ndjson")
+        right = _right(data, directory / "run", fields)
     certificate = result["certificate"]
     return Run(
         [{word: each[word] for word in _WORDS} for each in passes], result["converged"],
-        certificate["primal_objective"], certificate["dual_objective"],
+        certificate["primal_objective"], certificate["dual_objective"], right,
     )  # fmt: skip
+
+
+def _right(data: Text, run_directory: Path, fields: dict[str, object]) -> float | None:
+    """Share of test rows on the right side of the model that a run has ended with."""
+    if data.test is None:
+        return None
+    plan = plan_job(parse_spec(fields), data.manifest)
+    w = open_state(run_directory, data.manifest.n_rows, plan.width, *plan.axes).w[:, 0]
+    return accuracy(data.test, weights(Dataset(data.dataset), w, 0))

@@ -87,7 +87,7 @@ def trace(
                 updates = progress.updates / source.manifest.n_rows
                 is_last = progress.pass_ >= passes or (spent >= seconds and progress.pass_ >= FEWEST_PASSES)
                 if is_last or not points or updates >= _GROWTH * points[-1].updates:
-                    w, read_bytes = _weights(source, session.w, data), int(open_control(run)["read_bytes"])
+                    w, read_bytes = weights(source, session.w, data.X.shape[1]), int(open_control(run)["read_bytes"])
                     found = data.primal(w, C), progress.dual_objective, data.accuracy(w)
                     points.append(Point(progress.pass_, updates, spent, read_bytes, *found))
                 if is_last or points[-1].gap <= gap:
@@ -102,10 +102,10 @@ def trace_kept(name: str, key: tuple[object, ...], *given: Any, **settings: Any)
     return [Point(**point) for point in found]
 
 
-def _weights(source: Dataset, w: np.ndarray, data: Data) -> np.ndarray:
-    """w (width,) of a solver as the columns of `data.X` are, zero for those that no row has."""
+def weights(source: Dataset, w: np.ndarray, n_features: int) -> np.ndarray:
+    """w (width,) of a solver as the columns of the rows are that were read in, at least `n_features` of them."""
     known = source.in_input_order(w)[source.manifest.index_base :]
-    return np.pad(known, (0, data.X.shape[1] - len(known)))
+    return np.pad(known, (0, max(0, n_features - len(known))))
 
 
 def warm_up(directory: Path, ways: Iterable[dict[str, object]]) -> None:

@@ -22,14 +22,22 @@ def run(data: Prepared, C: float) -> Iterator[Trial | None]:
     """One run down to a relative gap of 1e-4 or MOST_SECONDS, reading included. The objective is the one it prints."""
     if shutil.which(PROGRAM) is None:
         raise ImportError(f"no program {PROGRAM}")
-    with tempfile.NamedTemporaryFile(prefix="ocas-") as model:
+    with tempfile.TemporaryDirectory(prefix="ocas-") as directory:
+        text = Path(directory) / "text"
+        write_readable(data.text, text)
         # A line at a time, so that those before it is ended are not lost.
-        command = ["stdbuf", "-oL", PROGRAM, "-c", f"{C!r}", "-b", "0", "-r", "1e-4", data.text, model.name]
+        command = ["stdbuf", "-oL", PROGRAM, "-c", f"{C!r}", "-b", "0", "-r", "1e-4", text, Path(directory) / "model"]
         trials = list(read_trials(_printed(command).splitlines()))
     if not trials:
         raise ImportError(f"no step within {MOST_SECONDS} s, reading included")
     yield None
     yield from trials
+
+
+def write_readable(source: Path, target: Path) -> None:
+    """Copy LIBSVM text; a row without features, which svmocas takes for damage, gets the feature 1 with the value 0."""
+    with source.open("rb") as lines, target.open("wb") as out:
+        out.writelines(line if b":" in line else line.rstrip() + b" 1:0\n" for line in lines)
 
 
 def _printed(command: Sequence[str | Path]) -> str:
