@@ -103,7 +103,7 @@ def _job(dataset: Path, manifest: Manifest, speed: int | None) -> Job:
 
 
 def throttled(dataset: Path, bytes_per_second: int | None, fields: dict[str, object]) -> Job:
-    """A job of these fields, whose processes read so many bytes a second of the disk (None: as many as it gives)."""
+    """A job of these fields, without a bias, whose processes read so many bytes a second (None: as the disk gives)."""
     blocks = sorted((dataset / "blocks").iterdir())
     with jobs.scratch() as directory, Throttle(dataset, bytes_per_second) as throttle:
         got = throttle.bytes_per_second(blocks, int(_PROBE_SECONDS * (bytes_per_second or 5 * 10**8)))
@@ -118,6 +118,6 @@ def throttled(dataset: Path, bytes_per_second: int | None, fields: dict[str, obj
             directory / "run",
             directory,
         ]
-        spec = json.dumps({"dataset": "bench", **fields})
+        spec = json.dumps({"dataset": "bench", "bias": None, **fields})
         subprocess.run([*map(str, command), spec], stdout=subprocess.DEVNULL, check=True)
         return Job(read_history(directory / "history.ndjson"), got)
