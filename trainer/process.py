@@ -18,6 +18,7 @@ from streamsvm.storage.rows.axis import zeros
 from streamsvm.storage.rows.cache import CacheReader
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.checkpoint import open_checkpoint
+from streamsvm.storage.run.compiling import telling_compiling
 from streamsvm.storage.run.failure import telling
 from streamsvm.storage.run.slowdowns import told
 from streamsvm.storage.run.state import CACHE_FILE, KEPT_ARRAYS, State, open_state
@@ -176,7 +177,7 @@ def main(directory: str, make: type[Trainer] = Trainer) -> None:
     # A thread that comes back from a kernel would else wait five milliseconds for its turn.
     sys.setswitchinterval(_SWITCH_SECONDS)
     run = Path(directory)
-    with telling(run):
+    with telling(run), telling_compiling(run, "trainer"):
         _train(run, make)
 
 

@@ -14,6 +14,7 @@ from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.slowdowns import bits_of
 from streamsvm.storage.run.state import SOLVER_PHASES, State, pass_stamp
 from streamsvm.trainer.problem.objective import half_squares
+from streamsvm.trainer.updates.elapsed import Elapsed
 from streamsvm.trainer.updates.limits import Ended, Limits
 from streamsvm.trainer.updates.progress import NewtonStep, Progress
 
@@ -53,12 +54,10 @@ class SharedState:
         self._deferred = deferred
         self._n_figures = n_figures
         self._wait = wait
-        self._clock = clock
-        self._began = clock() - self.control["elapsed_seconds"]
+        self._elapsed = Elapsed(self.control, clock)
         self._notes: list[tuple[Array, Array, bool]] = []  # ids, scores, whether they were visited
         self._marked = 0  # notes already entered in `visited`
-        self._stamp = 0
-        self._width = 0
+        self._stamp = self._width = 0
         self.limits: Limits | None = None  # None: the caller says when it ends
         # |w|^2 / 2 of the published w.
         self._half_norm = np.zeros(n_figures) if is_blank else half_squares(self._w, n_figures)
@@ -70,7 +69,7 @@ class SharedState:
     @property
     def elapsed_seconds(self) -> float:
         """Seconds that the job has taken, including those before the checkpoint that it goes on from."""
-        return self._clock() - self._began
+        return self._elapsed.seconds
 
     def beat(self, silence: float = 0.0) -> None:
         """Show the worker that the trainer is alive, though it may be silent for so many seconds from now on."""
@@ -92,9 +91,10 @@ class SharedState:
     def wait_until(self, is_done: Callable[[], bool]) -> float:
         """Wait until `is_done`, with a heartbeat now and then; returns the seconds waited."""
         began = time.perf_counter()
-        while not is_done():
-            self.beat()
-            self._wait(began)
+        with self._elapsed.waiting():
+            while not is_done():
+                self.beat()
+                self._wait(began)
         return time.perf_counter() - began
 
     @property

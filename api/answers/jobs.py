@@ -9,7 +9,7 @@ from streamsvm.api.answers.inputs import Notice
 from streamsvm.api.answers.progress import Progress
 from streamsvm.api.answers.results import JobResult
 from streamsvm.service.jobs.fields.spec import JobSpec
-from streamsvm.service.jobs.progress.states import REQUESTS, TRANSITIONS
+from streamsvm.service.jobs.progress.states import PHASES, REQUESTS, TRANSITIONS
 
 if TYPE_CHECKING:
     State = str
@@ -98,7 +98,7 @@ class Job(Answer):
     progress: Progress | None = field("how far it is, or was at its end; null before it runs")
     result: JobResult | None = field("what came of it; null until it has succeeded or was stopped")
     failure: JobFailure | None = field("why it failed; else null")
-    phase: Literal["starting", "training", "certifying", "exporting"] | None = field(
+    phase: Literal[PHASES] | None = field(  # type: ignore[valid-type]
         "what a running job does; null if it does not run"
     )
     seq: int = field("number that grows with every change of state and every pass: `after` of a later request")

@@ -4,6 +4,7 @@ from typing import Literal
 
 from streamsvm.api.answers import Answer, Label, field, sometimes
 from streamsvm.api.answers.inputs import Notice
+from streamsvm.service.jobs.progress.states import PHASES
 from streamsvm.storage.run.state import SOLVER_PHASES
 
 
@@ -86,6 +87,10 @@ class Progress(Figures):
     reader_wait_ratio: float | None = field("share of the time for which the reader waited; null in the beginning")
     trainer_wait_ratio: float | None = field("share of the time for which the trainer waited; null in the beginning")
     elapsed_seconds: float = field("seconds of training, over all attempts")
+    compile_seconds: float = sometimes(
+        "seconds for which the processes of this attempt compiled kernels, which a machine does once: no training, and "
+        "not counted in `max_seconds`; jobs of earlier versions lack it"
+    )
     eta_seconds: float | None = field("seconds that training may still take; null if there is no telling")
     machines: list[Machine] = sometimes("machines of a job on several")
 
@@ -93,7 +98,7 @@ class Progress(Figures):
 class PhaseAndProgress(Progress):
     """The data of an event `progress`."""
 
-    phase: Literal["starting", "training", "certifying", "exporting"] | None = field(
+    phase: Literal[PHASES] | None = field(  # type: ignore[valid-type]
         "what the job does; null at the end"
     )
 

@@ -24,6 +24,7 @@ from streamsvm.storage.models.support_vectors import published_machine
 from streamsvm.storage.rows.cache import CacheReader, CacheWriter, Step
 from streamsvm.storage.rows.segment import Segment, SegmentBuilder
 from streamsvm.storage.run.checkpoint import Checkpoint, open_checkpoint
+from streamsvm.storage.run.compiling import telling_compiling
 from streamsvm.storage.run.failure import telling
 from streamsvm.storage.run.rounds import open_round
 from streamsvm.storage.run.state import CACHE_FILE, StateRoom, open_state
@@ -54,8 +55,7 @@ class Reader:
         slack, spares_first = settings.screening, settings.keeps_all
         screening = Screening(self._objective, self._state, slack, spares_first, self._passes.visited)
         self._source = ArrivalSource(self._passes, self._plan, screening, self._residents, self._state, by_block)
-        self._next_id = 1
-        self._number = 0
+        self._next_id, self._number = 1, 0  # of segments; of the last step
         self._arrivals: Arrivals | None = None
         if self._state.control["w_unmade"]:
             make_w(self._passes, self._objective, self._state, self._beat)
@@ -234,7 +234,7 @@ def main(directory: str) -> None:
     die_with_parent()
     keep_freed_memory()
     run = Path(directory)
-    with telling(run):
+    with telling(run), telling_compiling(run, "reader"):
         reader = Reader(run)
         try:
             while not reader.is_finished:

@@ -20,6 +20,7 @@ from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.profile import read_profile
 from streamsvm.storage.features.maps import FeatureMaps, write_maps
 from streamsvm.storage.run.checkpoint import Checkpoint, newest_checkpoint
+from streamsvm.storage.run.compiling import silent_until
 from streamsvm.storage.run.failure import told as word_left
 from streamsvm.storage.run.slowdowns import bits_of
 from streamsvm.storage.run.state import KEPT_ARRAYS, RUN_FILE, Control, State, create_state, open_control
@@ -187,7 +188,8 @@ class ProcessRun:
         return read_json(last)["result"]
 
     def _silence(self, name: str) -> float:
-        return time.monotonic() - max(self._started, self.control[_HEARTBEAT.format(name)])
+        heard = self._started, self.control[_HEARTBEAT.format(name)], silent_until(self.control, name)
+        return time.monotonic() - max(heard)
 
     def _failure(self, code: str, message: str, hint: str = "Its log says more.") -> ServiceError:
         return ServiceError(code, message, hint, {"log_tail": log_tail(self._log)})

@@ -5,8 +5,23 @@ from typing import Any
 
 import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.event import Listener, register
 
+from streamsvm.storage.machine.compile_time import COMPILE_TIME
 from streamsvm.storage.machine.kernel_sources import stamp
+
+
+class _Watch(Listener):
+    """Measures the time for which numba compiles; kernels that are on disk are not compiled."""
+
+    def on_start(self, event: Any) -> None:
+        COMPILE_TIME.begin()
+
+    def on_end(self, event: Any) -> None:
+        COMPILE_TIME.end()
+
+
+register("numba:compile", _Watch())
 
 
 class _Index(IndexDataCacheFile):

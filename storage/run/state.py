@@ -36,8 +36,12 @@ CONTROL = (
     ("reader_wait_seconds", REAL, "reader"),
     ("w_unverified", INTEGER, "reader"),  # the w of the checkpoint it began with is still to be compared
     ("certificates_made", INTEGER, "reader"),
+    ("reader_compiles_since", REAL, "reader"),  # monotonic clock; 0: it compiles no kernel now
+    ("reader_compile_seconds", REAL, "reader"),  # in this attempt, as of the last kernel
     # trainer
     ("trainer_heartbeat", REAL, "trainer"),
+    ("trainer_compiles_since", REAL, "trainer"),
+    ("trainer_compile_seconds", REAL, "trainer"),
     ("started_step", INTEGER, "trainer"),  # last step whose snapshot it has taken
     ("finished_section", INTEGER, "trainer"),  # last step that ended a section which the trainer has finished
     ("trainer_wait_seconds", REAL, "trainer"),

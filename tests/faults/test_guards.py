@@ -120,7 +120,7 @@ class Silent:
 def test_silent_processes_are_noticed(tmp_path, monkeypatch):
     run = object.__new__(ProcessRun)
     run.directory, run._log, run._stall_seconds = tmp_path, tmp_path / "log", 1.0
-    run.control, run._started = {"reader_heartbeat": 0.0, "trainer_heartbeat": 0.0}, -1e9
+    run.control, run._started = create_state(tmp_path, 1, 1).control, -1e9
     run._children = {"reader": Silent, "trainer": Silent}
     with pytest.raises(ServiceError, match="fell silent"):
         run.poll()

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
+from streamsvm.storage.run.compiling import compile_seconds
 from streamsvm.storage.run.state import SOLVER_PHASES, Control
 
 HISTORY = "history.ndjson"  # in a job's directory: a line a pass
@@ -70,6 +71,7 @@ def progress(
         "reader_wait_ratio": _ratio(page["reader_wait_seconds"], elapsed),
         "trainer_wait_ratio": _ratio(page["trainer_wait_seconds"], elapsed),
         "elapsed_seconds": elapsed,
+        "compile_seconds": sum(compile_seconds(control, process) for process in ("reader", "trainer")),
         # With several lanes the time of those to come is unknown.
         "eta_seconds": eta_seconds(history, limits) if lane["of"] == 1 else None,
         **({"machines": history[-1]["machines"]} if history and "machines" in history[-1] else {}),

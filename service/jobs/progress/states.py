@@ -1,4 +1,4 @@
-"""The states a job goes through."""
+"""The states a job goes through, and the phases of a running one."""
 
 from streamsvm.service.errors import ServiceError
 
@@ -11,6 +11,9 @@ TRANSITIONS = {
     "failed": (),
     "cancelled": (),
 }
+
+# What a running job does. Kernels are compiled when one is used for the first time on a machine.
+PHASES = ("starting", "compiling", "training", "certifying", "exporting")
 
 # A user's request to end a job -> the state that the job ends in.
 REQUESTS = {"stop": "stopped", "cancel": "cancelled"}

@@ -19,6 +19,7 @@ from streamsvm.service.jobs.progress.progress import HISTORY, last_passes, progr
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import MANIFEST, Manifest, read_manifest
 from streamsvm.storage.errors import OutOfSpace, StorageError
+from streamsvm.storage.run.compiling import is_compiling
 from streamsvm.storage.run.state import RUN_FILE, Control, read_control
 
 _log = logging.getLogger("streamsvm.api")
@@ -193,6 +194,8 @@ def _where(certificate: dict[str, Any], spec: dict[str, Any]) -> str:
 def _phase(control: Control) -> str:
     if control["training_done"]:
         return "exporting"
+    if is_compiling(control):
+        return "compiling"
     if control["certificates_wanted"] > control["certificates_made"]:
         return "certifying"
     return "training" if control["committed_step"] else "starting"

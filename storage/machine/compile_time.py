@@ -1,0 +1,41 @@
+"""Measures the time for which this process compiles kernels, which takes seconds to minutes at their first use."""
+
+import time
+from collections.abc import Callable
+
+
+class CompileTime:
+    """Adds up the seconds for which kernels are compiled, in any thread; numba compiles one kernel at a time.
+
+    tell  is called when compiling begins, with the time.monotonic of that, and when it ends, with 0.0
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.tell: Callable[[float], object] = lambda _since: None
+        self._clock = clock
+        self._depth = 0  # a kernel compiles those that it calls
+        # Seconds before, and since when more are added (0.0: nothing is compiled): other threads read both at once.
+        self._state = 0.0, 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds so far, with those of a kernel that is being compiled."""
+        before, since = self._state
+        return before + (self._clock() - since if since else 0.0)
+
+    def begin(self) -> None:
+        """Note that numba begins to compile a kernel."""
+        self._depth += 1
+        if self._depth == 1:
+            self._state = self._state[0], self._clock()
+            self.tell(self._state[1])
+
+    def end(self) -> None:
+        """Note that numba has compiled a kernel, or failed to."""
+        self._depth -= 1
+        if self._depth == 0:
+            self._state = self.seconds, 0.0
+            self.tell(0.0)
+
+
+COMPILE_TIME = CompileTime()  # of this process, see storage.machine.compiled
