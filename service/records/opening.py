@@ -20,7 +20,7 @@ from pathlib import Path
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.records.database import DAMAGED, Database
 from streamsvm.service.records.store import Store
-from streamsvm.service.records.table import tables_of
+from streamsvm.service.records.table import fault_of
 from streamsvm.service.records.unrecorded import strays
 from streamsvm.service.settings import Settings
 from streamsvm.storage.files.durable import write_file
@@ -147,11 +147,10 @@ def read_contents(database: Path) -> StoreContents:
 
 def _read_contents(database: Path) -> StoreContents:
     with closing(sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=30)) as connection:
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        is_new = version == 0
+        if fault := fault_of(connection):
+            raise ServiceError(CORRUPT, f"{database} is damaged: {fault}", RESTORE)
+        is_new = connection.execute("PRAGMA user_version").fetchone()[0] == 0
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-        if lacking := sorted(tables_of(version) - tables):
-            raise ServiceError(CORRUPT, f"{database} is damaged: it has no table {lacking[0]}", RESTORE)
 
         def ids(table: str, which: str = "TRUE") -> list[str]:
             if table not in tables and (is_new or table == _ID_TABLE):

@@ -4,8 +4,9 @@ A running job's progress is not in the records: durable writes would be too slow
 """
 
 import json
-import re
 import sqlite3
+from contextlib import closing
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -122,18 +123,51 @@ def unpack(name: str, packed: str) -> Any:
     return value if value is None or isinstance(value, list if name == "transitions" else dict) else JSON_COLUMNS[name]
 
 
-def tables_of(version: int) -> set[str]:
-    """Names of the tables that a store of this version has; of one that this program cannot read none are known."""
-    migrations = "".join(_MIGRATIONS[:version]) if 0 <= version <= len(_MIGRATIONS) else ""
-    return set(re.findall(r"CREATE TABLE (\w+)", migrations))
+def fault_of(connection: sqlite3.Connection) -> str | None:
+    """Why the tables of a store cannot be those of its version; None: they can, or a newer program has made them."""
+    version, found = _version(connection), _columns(connection)
+    if version < 0:
+        return f"no store has version {version}"
+    if version > len(_MIGRATIONS):
+        return None
+    own, newest = (_columns_of(number) for number in (version, len(_MIGRATIONS)))
+    if lacking := sorted(own - found):
+        return f"it has no {_called(*lacking[0])}"
+    if beyond := sorted((newest - own) & found):
+        return f"it says that it has version {version}, but has the {_called(*beyond[0])} of a later one"
+    return None
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _columns(connection: sqlite3.Connection) -> set[tuple[str, str]]:
+    """All columns as (table, column); (table, "") for each table."""
+    tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()]
+    columns = "SELECT name FROM pragma_table_info(?)"
+    found = {(table, name) for table in tables for (name,) in connection.execute(columns, (table,)).fetchall()}
+    return {*((table, "") for table in tables), *found}
+
+
+@cache
+def _columns_of(version: int) -> set[tuple[str, str]]:
+    """The columns of a store of this version."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript("".join(_MIGRATIONS[:version]))
+        return _columns(connection)
+
+
+def _called(table: str, column: str) -> str:
+    return f"column {column} in table {table}" if column else f"table {table}"
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
     """Bring a new or older store to this version. Raises ServiceError `unknown_version` for a newer one."""
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    version = _version(connection)
     if not 0 <= version <= len(_MIGRATIONS):
-        message = f"the store has version {version}, this program {len(_MIGRATIONS)}"
-        raise ServiceError("unknown_version", message, "Start the version of StreamSVM that wrote it, or a newer one.")
+        message = f"the store has version {version}, and this program knows versions up to {len(_MIGRATIONS)}"
+        raise ServiceError("unknown_version", message, "A newer StreamSVM has written it: start that, or a newer one.")
     if version == len(_MIGRATIONS):
         return  # without a write, so that a store on a full disk can be opened
     for statement in "".join(_MIGRATIONS[version:]).split(";"):

@@ -14,6 +14,7 @@ from streamsvm.service.cli import main
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.processes.worker import Worker
 from streamsvm.service.records.opening import Soundness, open_store
+from streamsvm.service.records.table import _MIGRATIONS
 from streamsvm.service.settings import Settings
 from tests.api.app import Service, some_model
 
@@ -190,12 +191,33 @@ def test_a_store_of_other_tables_is_refused(directory, change):
     assert refused(directory) == "store_corrupt"
 
 
-@pytest.mark.parametrize("version", [-5, 999])
-def test_a_store_of_another_version_is_refused(directory, version):
+def set_version(directory, version):
     with closing(sqlite3.connect(directory.store)) as connection:
         connection.execute(f"PRAGMA user_version = {version}")
         connection.commit()
+
+
+def test_a_store_of_a_newer_version_is_refused(directory):
+    set_version(directory, 999)
     assert refused(directory) == "unknown_version"
+
+
+@pytest.mark.parametrize("version", [-5, *range(len(_MIGRATIONS))])
+def test_a_store_with_the_number_of_another_version_is_damaged(directory, version):
+    """Tables that are there already were to be made again, and that was taken for a fault of the disk."""
+    set_version(directory, version)
+    assert refused(directory) == "store_corrupt"
+    with pytest.raises(ServiceError, match=f"version {version}"):
+        Service(directory.path)
+
+
+def test_a_store_without_a_column_is_damaged(directory):
+    with closing(sqlite3.connect(directory.store)) as connection:
+        connection.execute("ALTER TABLE jobs DROP COLUMN client")
+        connection.commit()
+    assert refused(directory) == "store_corrupt"
+    with pytest.raises(ServiceError, match="no column client in table jobs"):
+        Service(directory.path)
 
 
 @pytest.mark.parametrize("left", [b"", b"\xff\xfe" * 40, b"../../x"])
