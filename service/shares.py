@@ -26,6 +26,13 @@ class Shares:
         """The amount that clients hold."""
         return sum(self._held.values())
 
+    def is_wanted(self, client: str) -> bool:
+        """Whether somebody waits for what this client holds: another client, which has not its share, or itself."""
+        return any(
+            waiting and (other == client or self._has_room(other, waiting[0][0]))
+            for other, waiting in self._waiting.items()
+        )
+
     def take(self, client: str, amount: int = 1) -> bool:
         """Take an amount if it is free now and nobody waits; returns whether it was taken."""
         amount = min(amount, self._each)

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
+from streamsvm.api.requests.hurry import Hurry
 from streamsvm.api.requests.leaving import turn
 from streamsvm.service.errors import ServiceError, refuse_other_fields
 
@@ -39,14 +40,17 @@ async def stream(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
 async def whole_body(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
     """Provide the whole body; until the context ends its bytes count against the memory that clients share.
 
-    Raises the errors of `stream`.
+    Raises the errors of `stream`, and too_slow if others wait for the memory of a body that comes slowly.
     """
     chunks = stream(request, most_bytes)
-    # While a slow client waits for its share it holds only this head; each connection may hold one.
+    # Each connection may hold a head: a body that is no longer than that waits for nobody.
     head, is_whole = await head_of(chunks)
-    amount = sum(map(len, head)) if is_whole else _expected(request, most_bytes)
-    async with turn(request, request.app.state.context.shared.body_bytes, amount):
-        yield b"".join([*head, *[chunk async for chunk in chunks]])
+    if is_whole:
+        yield b"".join(head)
+        return
+    shares = request.app.state.context.shared.body_bytes
+    async with turn(request, shares, _expected(request, most_bytes)):
+        yield b"".join([*head, *await Hurry(request, shares).rest(chunks)])
 
 
 async def head_of(chunks: AsyncIterator[bytes]) -> tuple[list[bytes], bool]:

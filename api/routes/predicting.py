@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 from streamsvm.api.access.clients import client_of
 from streamsvm.api.context import AppContext
 from streamsvm.api.requests.body import head_of, parse_object, stream, too_large, whole_body
+from streamsvm.api.requests.hurry import Hurry
 from streamsvm.api.requests.leaving import Turn, in_thread, turn
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
@@ -104,7 +105,7 @@ async def _predicted(
         async with turn(request, context.shared.predictions):
             return await in_thread(request, partial(predict, head, options, values))
     async with turn(request, context.shared.open), turn(request, context.shared.arriving) as held:
-        rows = chain(head, _arriving(chunks, held))
+        rows = chain(head, _arriving(chunks, held, Hurry(request, context.shared.open)))
         return await in_thread(request, partial(predict, rows, options, values))
 
 
@@ -173,14 +174,14 @@ def _predict_json(values: BinaryFile, predictor: Predictor, body: bytes, index_b
     return _keep(values, predictor, predictor.predict_table(table))
 
 
-def _arriving(chunks: AsyncIterator[bytes], held: Turn) -> Iterator[bytes]:
+def _arriving(chunks: AsyncIterator[bytes], held: Turn, hurry: Hurry) -> Iterator[bytes]:
     """Yield in this thread the chunks that arrive in the event loop.
 
     While it waits for a chunk, another request may have its turn.
     """
 
     async def next_chunk() -> bytes | None:
-        return await held.lent(anext(chunks, None))
+        return await held.lent(hurry.next(chunks))
 
     while (chunk := from_thread.run(next_chunk)) is not None:
         yield chunk

@@ -15,6 +15,7 @@ from threading import Event
 
 import pytest
 
+from streamsvm.api.requests import hurry
 from streamsvm.service.datasets import uploads
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
@@ -210,6 +211,45 @@ def test_json_that_does_not_get_on_takes_no_memory_from_others(service, server):
         wait_for(lambda: server.server.server_state.tasks, 30)
         answer, _ = server.answer(request("POST", path, rows, Content_Type="application/json"))
         assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
+    ("limit", "kind", "body"),
+    [
+        ("body_bytes", "application/json", b'{"rows":[{"1":1}]' + b" " * 100_000 + b"}"),
+        ("open", "text/libsvm", ROWS * 10_000),
+    ],
+)
+def test_a_slow_body_gives_way_to_another_and_a_short_one_waits_for_neither(
+    service, server, monkeypatch, limit, kind, body
+):
+    monkeypatch.setattr(hurry, "SECONDS", 0.2)
+    monkeypatch.setattr(hurry, "_LOOK_SECONDS", 0.05)
+    model, shared = service.add_model(service.add_dataset("data"), some_model()), service.app.state.context.shared
+    shares = Shares(1)
+    object.__setattr__(shared, limit, shares)
+    path = f"/v1/models/{model}/predict"
+    with closing(server.connect()) as slow:
+        slow.sendall(request("POST", path, body[:70_000], Content_Type=kind, Content_Length=str(len(body))))
+        wait_for(lambda: shares.in_use, 30)
+        short, _ = server.answer(request("POST", path, b'{"rows":[{"1":1}]}', Content_Type="application/json"))
+        assert short.startswith(b"HTTP/1.1 200 ") and shares.in_use
+        other, _ = server.answer(request("POST", path, body, Content_Type=kind))
+        assert other.startswith(b"HTTP/1.1 200 ")
+        answer, told = read_answer(slow)
+        assert answer.startswith(b"HTTP/1.1 408 ") and json.loads(told)["code"] == "too_slow"
+
+
+def test_a_slow_body_that_nobody_waits_for_is_read(service, server, monkeypatch):
+    monkeypatch.setattr(hurry, "SECONDS", 0.05)
+    monkeypatch.setattr(hurry, "_LOOK_SECONDS", 0.01)
+    model, body = service.add_model(service.add_dataset("data"), some_model()), ROWS * 10_000
+    with closing(server.connect()) as slow:
+        slow.sendall(request("POST", f"/v1/models/{model}/predict", body[:70_000], Content_Length=str(len(body))))
+        wait_for(lambda: service.app.state.context.shared.open.in_use, 30)
+        time.sleep(0.3)  # longer than others would have waited
+        slow.sendall(body[70_000:])
+        assert read_answer(slow)[0].startswith(b"HTTP/1.1 200 ")
 
 
 def test_a_record_that_an_upload_left_holds_no_slot_and_can_be_deleted(tmp_path):
