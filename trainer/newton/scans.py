@@ -67,11 +67,9 @@ class Scans:
         self._store, self._n_rows = store, n_rows
         self._visited, self._going = visited, going
         self._threads = threads if store.n_bytes >= _SHARED_BYTES else ALONE
-        self.count = 0
 
     def each(self, look: Look, n_sums: int = SUMS) -> None:
         """Call `look` for all rows; what it adds up for segment i goes to sum i modulo n_sums. Raises Interrupted."""
-        self.count += 1
         seen = sum(map(len, self._looked_at(look, n_sums)))
         if seen != self._n_rows:
             raise Interrupted

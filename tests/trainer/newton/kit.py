@@ -25,6 +25,7 @@ class Rows:
     """Rows and what they are; `segments` of some rows each, in an order of their own.
 
     y        +1 and -1: class codes 0 and 1; in regression numbers
+    reads    how often `in_order` has been called
     """
 
     X: np.ndarray
@@ -34,6 +35,7 @@ class Rows:
     weight: np.ndarray | None = None
     per_segment: int = 7
     segments: list[Segment] = field(init=False)
+    reads: int = field(init=False, default=0)
 
     def __post_init__(self):
         self.X = self.X.astype(VALUE)
@@ -59,6 +61,7 @@ class Rows:
         return 1 << 40
 
     def in_order(self) -> Iterator[Segment]:
+        self.reads += 1
         return iter(self.segments)
 
     def problem(self, tasks: Tasks, number: int = 0) -> Problem:
@@ -81,7 +84,6 @@ class Found:
     alpha: np.ndarray
     w: np.ndarray
     steps: NewtonSteps
-    scans: Scans
 
     def model_w(self, number=0):
         """Return the w that the model of a task is made of."""
@@ -108,9 +110,8 @@ def begin(
         sign = rows.y if rows.loss in MARGIN else 1.0
         w[:, number] = rows.X.astype(float).T @ (sign * alpha[:, number])
     numbers = list(range(len(tasks.each))) if numbers is None else numbers
-    scans = Scans(rows, n, UNMAPPED, threads, going)
-    own = OwnRows(tasks, scans, alpha, len(w))
-    return Found(alpha, w, NewtonSteps(tasks, own, w, numbers, is_near, left=left or {}, go_on=go_on), scans)
+    own = OwnRows(tasks, Scans(rows, n, UNMAPPED, threads, going), alpha, len(w))
+    return Found(alpha, w, NewtonSteps(tasks, own, w, numbers, is_near, left=left or {}, go_on=go_on))
 
 
 def solve(rows, tasks, relative_gap=1e-6, threads=1, after_step=lambda found: None, alpha=None) -> Found:
