@@ -7,6 +7,8 @@ import pytest
 from scipy import sparse
 from sklearn.svm import SVC
 
+from streamsvm.reader.ingest.run import ingest
+from streamsvm.reader.options import InputOptions
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.kernel_values import warning_of
 from streamsvm.service.jobs.fields.spec import parse_spec
@@ -15,7 +17,7 @@ from streamsvm.service.jobs.plan.gamma import distances_of
 from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.service.jobs.plan.run_file import run_file
 from streamsvm.storage.blocks.manifest import read_manifest
-from tests.contracts.problems import make_dataset, random_problem
+from tests.contracts.problems import make_dataset, random_problem, weighted_text
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +38,15 @@ def found(dataset, gamma="scale"):
 def test_scale_is_that_of_scikit_learn(problem, dataset):
     X, y = problem
     assert found(dataset).gamma == pytest.approx(SVC(gamma="scale").fit(X.toarray(), y)._gamma, rel=1e-6)
+
+
+def test_a_row_of_weight_k_counts_as_k_rows(problem, tmp_path):
+    X, y = problem
+    weight = np.random.default_rng(0).integers(1, 4, len(y))
+    ingest([weighted_text(X, y, weight)], tmp_path / "weighted", InputOptions(index_base=1))
+    rows = np.repeat(np.arange(len(y)), weight)
+    make_dataset(tmp_path / "repeated", X[rows], y[rows])
+    assert found(tmp_path / "weighted").gamma == pytest.approx(found(tmp_path / "repeated").gamma, rel=1e-12)
 
 
 def test_of_many_rows_a_part_is_looked_at(dataset, monkeypatch):
