@@ -18,6 +18,7 @@ from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.service.processes.fork_server import fork_server
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import read_manifest
+from streamsvm.storage.rows.row_runs import all_ids
 from tests.service.cluster.threads import ThreadMachines
 
 
@@ -41,11 +42,14 @@ def coordinate(
     at_once=None,
     attend=lambda *_: None,
     is_stopping=lambda: False,
+    alpha=None,
+    model=None,
     **fields,
 ):
     """The coordinator of a job that has ended, what was seen of its rounds, its plan.
 
-    after(machines, plan)  is called while the machines are still there
+    after(machines, plan, coordinator)  is called while the machines are still there
+    alpha (n_rows, axis), model  where machines and coordinator begin; None: at 0
     """
     fork_server()  # of this thread: otherwise each machine's thread would load all libraries for its own
     spec = parse_spec(
@@ -58,6 +62,8 @@ def coordinate(
     maps = fitted_maps(plan.maps, Dataset(dataset))
     own = spec.model_dump(), 0, plan.at_once, machines, maps
     begins = [Begin("job", each.name, *own, each.rows) for each in shards]
+    if alpha is not None:
+        begins = [replace(begin, alpha=alpha[all_ids(begin.rows)]) for begin in begins]
     begins = pickle.loads(pickle.dumps(begins))  # as they come to machines
     whole = has_whole_steps(spec, manifest)
     rules = rules or Rules(spec.tolerance, spec.relative_gap, spec.max_passes, None, spec.combine, whole)
@@ -69,10 +75,10 @@ def coordinate(
     with ThreadMachines([root / f"node{k}" for k in range(machines)], dataset, shards, begins) as threads:
         coordinator = Coordinator(
             wrap(threads), rules, plan.width, len(plan.running), plan.axes[0], seen, is_stopping,
-            attend, pool=pool, newton=newton,
+            attend, pool=pool, newton=newton, model=model,
         )  # fmt: skip
         coordinator.run()
-        after(threads, plan)
+        after(threads, plan, coordinator)
     return coordinator, seen, plan
 
 

@@ -54,7 +54,7 @@ def test_they_are_those_of_one_machine(datasets, tmp_path, name, loss, C, at_onc
     run = tmp_path / "run"
     run.mkdir()
 
-    def after(threads, plan):
+    def after(threads, plan, _done):
         bring_held_out(threads, run, plan.n_rows, plan.places_with_folds, lambda: None)
 
     *_, plan = coordinate(datasets[name], tmp_path, machines, at_once=at_once, after=after, **wanted)
@@ -82,7 +82,7 @@ def test_they_are_those_of_one_machine(datasets, tmp_path, name, loss, C, at_onc
 def test_the_dual_variables_of_all_rows_make_w(datasets, tmp_path, C):
     found = []
 
-    def after(threads, plan):
+    def after(threads, plan, _done):
         found.append(np.full((N_ROWS, plan.axes[0]), np.nan))
         bring_alpha(threads, [shard.rows for shard in deal(plan.manifest, 3)], found[0], lambda: None, piece_rows=70)
 

@@ -13,10 +13,14 @@ from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
+from streamsvm.service.cluster import process
+from streamsvm.service.cluster.dataset.shards import deal
 from streamsvm.service.cluster.rounds.gathering import bring_held_out
 from streamsvm.service.cluster.rounds.machines import Rules
 from streamsvm.service.cluster.rounds.newton import equations_here
+from streamsvm.storage.run.checkpoint import newest_checkpoint
 from streamsvm.storage.run.rounds import Order
+from streamsvm.storage.run.state import create_state
 from streamsvm.trainer.newton.system import LARGEST, TooLarge
 from tests.contracts.problems import libsvm_text, make_dataset, weighted_text
 from tests.reference.newton import Problem, primal
@@ -187,7 +191,7 @@ def test_a_coordinator_that_dies_within_begins_anew_with_what_the_machines_have_
 
 
 def test_folds_are_held_out_as_on_one_machine(dataset, tmp_path):
-    def bring(directory, threads, plan):
+    def bring(directory, threads, plan, _coordinator):
         directory.mkdir()
         bring_held_out(threads, directory, N, plan.places_with_folds, lambda: None)
 
@@ -242,14 +246,11 @@ def check_best(dataset, problem, done, plan):
 @pytest.mark.parametrize("loses", [False, True])
 def test_a_job_whose_time_is_up_has_the_best_w(dataset, problem, tmp_path, C, loses):
     """Also if a machine dies then, and w has to be made of the alpha of all machines anew."""
-    job = {"is_stopping": lambda: False}
-
-    def wrap(machines):
-        stopping = StoppingAfter(4, machines)
-        job["is_stopping"] = lambda: stopping.left <= 0
-        return Losing(stopping, 14) if loses else stopping
-
-    done, _, plan = coordinate(dataset, tmp_path, 2, wrap=wrap, is_stopping=lambda: job["is_stopping"](), C=C, **FIELDS)
+    fields = stopping_after(4)
+    if loses:
+        counted = fields["wrap"]
+        fields["wrap"] = lambda machines: Losing(counted(machines), 14)
+    done, _, plan = coordinate(dataset, tmp_path, 2, C=C, **fields, **FIELDS)
     assert done.convergence.stop_reason == "stopped" and done.newton.steps
     check_best(dataset, problem, done, plan)
 
@@ -268,6 +269,42 @@ class StoppingAfter:
 
     def keep(self, come):
         self.left -= come[0].newton is not None
+
+
+def stopping_after(steps):
+    """Arguments of `coordinate` for a job that is stopped after so many steps."""
+    machines = []
+
+    def wrap(threads):
+        machines.append(StoppingAfter(steps, threads))
+        return machines[0]
+
+    return {"wrap": wrap, "is_stopping": lambda: machines[0].left <= 0}
+
+
+@pytest.mark.parametrize("C", [100.0, [1.0, 100.0]])
+def test_a_job_that_goes_on_has_the_w_of_models_that_was_kept(dataset, problem, tmp_path, C):
+    """The w of alpha is far worse where steps were left on their way."""
+    left = {}
+
+    def leave(threads, plan, done):
+        told = {"checkpoints": str(tmp_path), "last_checkpoint": 0, "lanes": len(plan.running)}
+        state = create_state(tmp_path, plan.n_rows, plan.width, True, *plan.axes)
+        arrays = {"w": done.w, **done.model.resumable()}
+        process._leave_checkpoint(
+            threads, deal(plan.manifest, len(threads)), state, arrays, told, tmp_path, lambda: None
+        )
+        checkpoint = newest_checkpoint(tmp_path)
+        left.update(alpha=checkpoint["alpha"], model=process._model({**told, "resume": str(checkpoint.path)}))
+
+    first, *_ = coordinate(dataset, tmp_path / "first", 2, after=leave, C=C, **stopping_after(4), **FIELDS)
+    at_once = {"is_stopping": lambda: True, "C": C, **FIELDS}
+    forgetful, *_ = coordinate(dataset, tmp_path / "forgetful", 2, alpha=left["alpha"], **at_once)
+    done, _, plan = coordinate(dataset, tmp_path / "second", 2, **left, **at_once)
+    P, of_alpha, again = (each.convergence.certificate.primal_objective for each in (first, forgetful, done))
+    assert (of_alpha > 1.01 * P).any()
+    assert np.all(again <= P * (1 + 1e-9))
+    assert np.allclose(optima(dataset, problem, done, plan), again, rtol=1e-9)
 
 
 class Failing:
