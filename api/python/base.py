@@ -191,9 +191,6 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
         """The tolerance and the relative gap that training ends at."""
         return ends(self.tolerance, self.relative_gap, getattr(self, "kernel", "linear"))
 
-    def _solver(self) -> str:
-        return "streamsvm"
-
     def _check_classes(self, counts: Mapping[float, int], labels: Labels) -> None:
         """ValueError if all rows are of one class."""
 

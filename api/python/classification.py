@@ -31,7 +31,7 @@ class Classification(ClassifierMixin, Decisions, StreamEstimator):
     class_weight: Mapping[Any, float] | str | None
     probability: str | None
 
-    def _labelled(self, X: Any, y: Any, sample_weight: Any, labels: Labels) -> tuple[Source, Labels]:
+    def _labelled(self, X: Any, y: Any, sample_weight: Any, labels: Labels, are_all: bool) -> tuple[Source, Labels]:
         if not self._is_matrix(X, y, sample_weight):
             if not (y is None or is_column(y)):
                 check_classification_targets(y)
@@ -40,7 +40,7 @@ class Classification(ClassifierMixin, Decisions, StreamEstimator):
             return self._source(X, y, sample_weight, labels), labels
         X, y, weight = self._in_memory(X, y, sample_weight)
         check_classification_targets(y)
-        return self._matrix(X, labels.encode(y), weight), labels
+        return self._matrix(X, labels.encode(y), weight, are_all, has_labels=True), labels
 
     def _job(self, labels: Labels, space: Workspace) -> dict[str, Any]:
         fields = super()._job(labels, space)

@@ -163,7 +163,7 @@ class StreamSVC(Classification):
             This estimator.
         """
         self._begin_anew()
-        self._fit_source(*self._labelled(X, y, sample_weight, Labels()))
+        self._fit_source(*self._labelled(X, y, sample_weight, Labels(), are_all=True))
         return self
 
     @telling_callbacks
@@ -192,5 +192,5 @@ class StreamSVC(Classification):
             self._labels = (
                 OwnLabels() if is_files(X) else Labels(() if classes is None else np.unique(classes).tolist())
             )
-        self._add_source(*self._labelled(X, y, sample_weight, self._labels))
+        self._add_source(*self._labelled(X, y, sample_weight, self._labels, are_all=False))
         return self

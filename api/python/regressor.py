@@ -107,7 +107,7 @@ class StreamSVR(RegressorMixin, StreamEstimator):
             This estimator.
         """
         self._begin_anew()
-        self._fit_source(self._targeted(X, y, sample_weight), OwnLabels())
+        self._fit_source(self._targeted(X, y, sample_weight, are_all=True), OwnLabels())
         return self
 
     @telling_callbacks
@@ -125,7 +125,7 @@ class StreamSVR(RegressorMixin, StreamEstimator):
             This estimator.
         """
         self._check_rows()
-        self._add_source(self._targeted(X, y, sample_weight), OwnLabels())
+        self._add_source(self._targeted(X, y, sample_weight, are_all=False), OwnLabels())
         return self
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -142,8 +142,8 @@ class StreamSVR(RegressorMixin, StreamEstimator):
         found, expected = judged(X, self._as_it_is(), y, self.input_options)
         return float(r2_score(expected, found, sample_weight=sample_weight))
 
-    def _targeted(self, X: Any, y: Any, sample_weight: Any) -> Source:
+    def _targeted(self, X: Any, y: Any, sample_weight: Any, are_all: bool) -> Source:
         if not self._is_matrix(X, y, sample_weight):
             return self._source(X, y, sample_weight, OwnLabels())
         X, y, weight = self._in_memory(X, y, sample_weight, y_numeric=True)
-        return self._matrix(X, OwnLabels().encode(y), weight)
+        return self._matrix(X, OwnLabels().encode(y), weight, are_all, has_labels=False)

@@ -7,9 +7,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
+from streamsvm.equal_rows import WeighedRows, are_few, joined
 from streamsvm.errors import told_plainly
 from streamsvm.frames import column_names, has_arrow, is_frame, is_plain, selected
 from streamsvm.labels import Labels
+from streamsvm.service.jobs.plan.plan import knows_weights
 from streamsvm.sources import (
     Source,
     as_table,
@@ -26,6 +28,10 @@ from streamsvm.sources import (
 class TrainingRows(BaseEstimator):
     """The part of an estimator that makes sources."""
 
+    C: Any
+    solver: str
+    features: Any
+    pace: str
     input_options: dict[str, Any] | None
     _dropped: tuple[str, ...]
 
@@ -66,12 +72,33 @@ class TrainingRows(BaseEstimator):
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
         return X, column_or_1d(y, warn=True), weight
 
-    def _matrix(self, X: Any, y: Any, weight: Any) -> Source:
-        """The source of a checked matrix."""
+    def _matrix(self, X: Any, y: Any, weight: Any, are_all: bool, has_labels: bool) -> Source:
+        """The source of a checked matrix.
+
+        are_all     no more rows will come
+        has_labels  y are classes
+        """
         space = getattr(self, "_workspace", None)
         if space is not None and space.is_table:
             return as_table(X, y, weight, space.manifest.input, self.input_options)
-        return matrix(X, y, weight, getattr(self, "feature_names_in_", None), self.input_options)
+        rows = WeighedRows(X, y, weight)
+        if are_all and self._may_join_rows() and are_few(X):
+            rows = joined(rows, has_labels)
+        return matrix(*rows, getattr(self, "feature_names_in_", None), self.input_options)
+
+    def _may_join_rows(self) -> bool:
+        """Whether training is the same on a row of weight 2 as on two equal rows.
+
+        It is not where rows are held out one by one, feature maps are fitted to rows, or visits are counted.
+        """
+        solver = self._solver() if self.solver == "auto" else self.solver
+        holds_out = np.ndim(self.C) > 0 or getattr(self, "probability", None) is not None
+        is_plain = self.pace == "adaptive" and not self.features and not holds_out
+        return is_plain and knows_weights(solver)
+
+    def _solver(self) -> str:
+        """The solver that "auto" stands for."""
+        return "streamsvm"
 
     def _in_known_order(self, X: Any) -> Any:
         """A data frame with its columns in the order of earlier calls; scikit-learn refuses other columns."""

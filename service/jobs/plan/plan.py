@@ -210,14 +210,19 @@ def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None, memory
     return JobPlan(spec, manifest, labels, lanes, memory.cache, cores, memory.at_once, turns, newton=memory.newton)
 
 
+def knows_weights(solver: str) -> bool:
+    """Whether there is a solver of this name, and it trains with weights of rows."""
+    return solver in TRAINS_WEIGHTS
+
+
 def _check_weights(spec: JobSpec, manifest: Manifest) -> None:
-    if manifest.weights is not None and spec.solver not in TRAINS_WEIGHTS:
+    if manifest.weights is not None and not knows_weights(spec.solver):
         raise ServiceError(
             "weights_not_supported",
             f"rows of the dataset have weights, which {spec.solver} would ignore",
             f"Solvers that know weights are {', '.join(TRAINS_WEIGHTS)}.",
         )
-    if n_folds_of(spec) and spec.solver not in TRAINS_WEIGHTS:
+    if n_folds_of(spec) and not knows_weights(spec.solver):
         # Rows of a fold are left out by a weight of 0.
         known = ", ".join(TRAINS_WEIGHTS)
         raise ServiceError("folds_solver", f"{spec.solver} cannot leave rows out", f"Solvers that can are {known}.")
