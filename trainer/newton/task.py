@@ -11,8 +11,9 @@ from streamsvm.trainer.newton.requests import Asks, Figures, Look, Looked, LookK
 from streamsvm.trainer.problem.losses import Loss
 from streamsvm.trainer.problem.objective import relative_gap
 
-# A minimum of phi is near enough when |gradient|^2 is at most this share of |alpha - centre|^2 / sigma.
-_INNER_SHARE = 1e-2
+# A minimum of phi is near enough when |gradient|^2 is at most so many times |alpha - centre|^2 / sigma, and D has not
+# fallen: a nearer one saves no centre.
+_INNER_RATIO = 10.0
 # After a centre that took few steps sigma grows. After many it falls: the minimum of phi is then easier to find.
 _GROWTH, _FEW_STEPS = 5.0, 6
 _FALL, _MANY_STEPS = 30.0, 15
@@ -126,7 +127,7 @@ class TaskSteps:
         elif self._steps_since_point >= _STEPS_FROM_POINT:
             self._ask(self.w, Asks.POINT)
         elif self._loss.has_centre and self._steps_at_centre >= _MANY_STEPS:
-            self._lower_sigma()
+            self._lower_sigma(self.sigma)
         else:
             self._step(g, make_direction)
 
@@ -153,7 +154,7 @@ class TaskSteps:
         self._steps_since_point += 1
         descends = float(g @ direction) < 0.0  # not so where nothing is left but rounding
         if not descends and self._loss.has_centre:
-            self._lower_sigma()
+            self._lower_sigma(min(self.sigma, self._largest_C))
         else:
             self._ask(direction, Asks.STEP)
             self._begin_search(float(g @ direction))
@@ -166,7 +167,7 @@ class TaskSteps:
         """Whether w is near enough to the minimum of phi, and alpha a better centre than the last."""
         if self.sigma == np.inf:
             return False
-        return squared <= _INNER_SHARE * self.found.moved / self.sigma and self.dual >= self._centre_D
+        return squared <= _INNER_RATIO * self.found.moved / self.sigma and self.dual >= self._centre_D
 
     def _move_centre(self) -> None:
         self._stand_at_alpha(self._v)
@@ -179,8 +180,9 @@ class TaskSteps:
         self.centre = self.sigma
         self.centre_w, self._centre_D, self.reached = w, self.dual, self.found
 
-    def _lower_sigma(self) -> None:
-        self.sigma = min(self.sigma, self._largest_C) / _FALL
+    def _lower_sigma(self, sigma: float) -> None:
+        """Go on with a part of this sigma."""
+        self.sigma = (sigma if sigma < np.inf else self._largest_C) / _FALL
         self._steps_at_centre = 0
         self._ask(self.w, Asks.POINT)
 
@@ -217,7 +219,7 @@ class TaskSteps:
         if self._checks % 2 or not self._loss.has_centre:
             self._most_sigma = min(self._most_sigma, self.sigma)
             return False
-        self._lower_sigma()
+        self._lower_sigma(min(self.sigma, self._largest_C))
         self._most_sigma = self.sigma
         return True
 
