@@ -24,6 +24,9 @@ from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
 
 _AT_ONCE, _AT_ONCE_TO_A_HOST = 4, 2
+# A host whose last call took so many seconds is slow; all slow hosts together get this many calls at a time.
+_SLOW_SECONDS, _AT_ONCE_TO_SLOW = 3.0, 2
+_MOST_SLOW = 1000  # hosts that are remembered
 _LOOK_SECONDS = 1.0
 _log = logging.getLogger("streamsvm.notifier")
 Call = Callable[[Destination, Mapping[str, str], bytes], int]
@@ -77,6 +80,7 @@ class Notifier:
         self._calls = ThreadPoolExecutor(_AT_ONCE, "notify")
         self._lock = threading.Lock()
         self._under_way: dict[str, str] = {}  # id -> host
+        self._slow: set[str] = set()  # hosts
         self._stopping, self._woken = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="notifier", daemon=True)
 
@@ -119,19 +123,23 @@ class Notifier:
 
     def _next(self) -> Notification | None:
         with self._lock:
-            ids, hosts = list(self._under_way), Counter(self._under_way.values())
+            ids, hosts, slow = list(self._under_way), Counter(self._under_way.values()), set(self._slow)
         if len(ids) >= _AT_ONCE:
             return None
-        full = [host for host, count in hosts.items() if count >= _AT_ONCE_TO_A_HOST]
+        full = {host for host, count in hosts.items() if count >= _AT_ONCE_TO_A_HOST}
+        if sum(hosts[host] for host in slow) >= _AT_ONCE_TO_SLOW:
+            full |= slow
         return self._store.next_notification(ids, full)
 
     def _settle(self, notification: Notification) -> None:
         """Make a call, and record its outcome: now, or as soon as the disk takes it."""
+        began = time.monotonic()
         try:
             record = self._outcome(notification)
         except Exception as error:
             _log.exception("a notification ended in an error that nobody foresaw")
             record = self._failed(notification, repr(error), False)
+        self._note_speed(notification.host, time.monotonic() - began)
 
         def write() -> None:
             record()
@@ -142,6 +150,13 @@ class Notifier:
         except Exception:
             _log.exception("the outcome of a notification cannot be recorded: it is made again")
             self._done(notification)
+
+    def _note_speed(self, host: str, seconds: float) -> None:
+        """Note whether a host is slow: calls to hosts that answer soon do not wait for those to slow ones."""
+        with self._lock:
+            self._slow.discard(host)
+            if seconds >= _SLOW_SECONDS and len(self._slow) < _MOST_SLOW:
+                self._slow.add(host)
 
     def _done(self, notification: Notification) -> None:
         with self._lock:

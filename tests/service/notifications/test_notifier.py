@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import streamsvm.service.notifications.notifier as notifier_module
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.notifications.notifier import Notifier, Schedule
 from streamsvm.service.notifications.signing import key_of
@@ -101,6 +102,31 @@ def test_an_event_arrives_and_the_lines_of_the_readme_verify_it(tmp_path):
             verified(SECRET, headers, body)
     with pytest.raises(ValueError, match="old"):
         verified(SECRET, arrival.headers, arrival.body, now=sent_at + 1000)
+
+
+def test_a_host_that_answers_does_not_wait_for_many_slow_ones(tmp_path, monkeypatch):
+    """Four slow hosts took all places: others waited ten seconds for each four calls that were due."""
+    monkeypatch.setattr(notifier_module, "_SLOW_SECONDS", 0.0)
+    hosts = [f"slow{number}.example.com" for number in range(6)]
+    service = service_for(tmp_path, *hosts, "good.example.com")
+    for host in hosts:
+        ended(service, submitted(service, f"http://{host}/"))
+    go_on, called = threading.Event(), []
+
+    def call(found, *_):
+        called.append(found.host)
+        if found.host == "good.example.com":
+            return 204
+        if called.count(found.host) > 1:
+            go_on.wait(60)
+        raise TimeoutError
+
+    with notifying(service, Schedule(first=0.01, longest=0.01, give_up=60.0), call=call):
+        wait_for(lambda: sum(called.count(host) > 1 for host in hosts) >= 2)
+        job = submitted(service, "http://good.example.com/")
+        ended(service, job)
+        settled(service, job, "delivered")
+        go_on.set()
 
 
 @pytest.mark.parametrize("state", ["failed", "stopped", "cancelled", "cancelled while queued"])
