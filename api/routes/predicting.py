@@ -61,9 +61,7 @@ async def find_predictor(context: AppContext, reference: str, strict: bool = Fal
 
     Raises ServiceError unknown_model, unknown_alias.
     """
-    found = context.references.known(reference)
-    if found is None:
-        found = await run_in_threadpool(context.references.resolve, reference)
+    found = await context.references.find(reference)
     loaded = loaded_predictor(context.settings, found.model_id)
     if loaded is not None:
         return loaded.with_strict(strict), found

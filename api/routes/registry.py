@@ -1,6 +1,7 @@
 """/v1/registered-models: names of models, their versions, and aliases that point at a version."""
 
 import re
+from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Request, Response
@@ -8,9 +9,12 @@ from fastapi import APIRouter, Header, Request, Response
 from streamsvm.api.access.clients import client_of
 from streamsvm.api.answers import answers
 from streamsvm.api.answers.registry import Alias, RegisteredModel, RegisteredModels, RegisteredVersion
-from streamsvm.api.context import Context
+from streamsvm.api.context import AppContext, Context
 from streamsvm.api.requests.bodies import AliasRequest, RegistrationRequest, body_of
 from streamsvm.api.requests.body import JsonObject, only_field
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.loaded import load_predictor, loaded_predictor
+from streamsvm.storage.errors import StorageError
 
 router = APIRouter(prefix="/v1", tags=["registered models"])
 
@@ -76,6 +80,7 @@ def move_alias(
 ) -> dict[str, Any]:
     """Point an alias at a version: predictions that begin from now on are made by that."""
     version = only_field(fields, "version", int)
+    _make_ready(context, name, alias, version)
     moved = context.store.move_alias(
         name, alias, version, client_of(request.scope), _expected(if_match, is_new=if_none_match == "*")
     )
@@ -89,6 +94,14 @@ def delete_alias(
     """Remove an alias; the version that it points at stays."""
     context.store.delete_alias(name, alias, client_of(request.scope), _expected(if_match))
     return Response(status_code=204)
+
+
+def _make_ready(context: AppContext, name: str, alias: str, version: int) -> None:
+    """Read a version into memory, if the one whose place it takes is there: predictions then do not wait for it."""
+    with suppress(ServiceError, StorageError, OSError):  # what is wrong with it the move tells, or predictions do
+        before = context.store.resolve(f"{name}@{alias}")
+        if loaded_predictor(context.settings, before.model_id) is not None:
+            load_predictor(context.settings, context.store.resolve(f"{name}:{version}").model_id)
 
 
 def _expected(if_match: str | None, is_new: bool = False) -> int | None:

@@ -63,11 +63,11 @@ class Predictions:
         return path.groupdict() if path and scope["method"] == "POST" and not scope["query_string"] else None
 
     async def answer(self, request: Request, parameters: Mapping[str, str]) -> Response | None:
-        begun, model = time.monotonic(), self._context.references.known(parameters["model_id"])
-        if model is None:
+        if not self._code.is_loaded or not _is_short(request):
             return None
+        begun, model = time.monotonic(), await self._context.references.find(parameters["model_id"])
         predictor = loaded_predictor(self._context.settings, model.model_id)
-        if not self._code.is_loaded or predictor is None or not predictor.is_light or not _is_short(request):
+        if predictor is None or not predictor.is_light:
             return None
         rows, response = self._predict(request, model, predictor, await request.body())
         self._metrics.observe_prediction(self._interface, rows, time.monotonic() - begun)

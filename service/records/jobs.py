@@ -209,6 +209,8 @@ class JobRecords(KeyRecords):
                 add_version(connection, model_name, columns["model_id"])
             if not TRANSITIONS[state]:
                 note_end(connection, job_id, time.time())
+        if model_name is not None:
+            self.names.note()
         return state
 
 

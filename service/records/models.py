@@ -5,6 +5,8 @@ A reference to a model is its id, `NAME` (the newest version), `NAME:3`, or `NAM
 
 import re
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from streamsvm.service.errors import ServiceError
@@ -19,11 +21,13 @@ _REFERENCE = re.compile(rf"(?P<name>[^:@]+)(?::(?P<version>[1-9][0-9]{{0,8}})|@(
 _MOST_VERSIONS = 10**9
 _MOST_MOVES = 100  # of an alias, in a description
 
+_OF_VERSION = "SELECT * FROM versions WHERE name = ? AND version = ifnull(?, version) ORDER BY version DESC LIMIT 1"
 # The newest move of an alias.
 _ALIAS_MOVE = (
     "SELECT alias, version, id AS move, moved_at, moved_by FROM alias_moves WHERE name = ? AND alias = ? "
     "ORDER BY id DESC LIMIT 1"
 )
+_OF_ALIAS = f"SELECT * FROM versions WHERE name = ? AND version = (SELECT version FROM ({_ALIAS_MOVE}))"
 # Where each alias points: its newest move, unless that has deleted it.
 _ALIASES = (
     "SELECT alias, version, moved_at, moved_by FROM alias_moves WHERE version IS NOT NULL AND id IN "
@@ -66,7 +70,7 @@ class ModelRecords(Records):
 
     def delete_model(self, model_id: str) -> None:
         """Forget a model and its versions; the job that made it stays. Raises `unknown_model`, `model_in_use`."""
-        with self._database.write() as connection:
+        with self._renaming() as connection:
             check_unpredicted(connection, model_id)
             for row in connection.execute("SELECT * FROM versions WHERE model_id = ?", (model_id,)).fetchall():
                 _check_no_alias(connection, row["name"], row["version"])
@@ -74,22 +78,26 @@ class ModelRecords(Records):
             if not connection.execute("DELETE FROM models WHERE id = ?", (model_id,)).rowcount:
                 raise ServiceError("unknown_model", "there is no such model")
 
+    @contextmanager
+    def _renaming(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that changes names."""
+        with self._database.write() as connection:
+            yield connection
+        self.names.note()
+
     def resolve(self, reference: str) -> Reference:
         """Find the model that a reference means; an id is not looked up. Raises `unknown_model`."""
         if is_id(reference):
             return Reference(reference)
         match = _REFERENCE.fullmatch(reference)
         name, version, alias = match.group("name", "version", "alias") if match else (reference, None, None)
+        found = self._all(_OF_ALIAS, name, name, alias) if alias else self._all(_OF_VERSION, name, version)
+        if found:
+            return Reference(found[0]["model_id"], name, found[0]["version"])
         if alias is not None:
             version = self.alias(name, alias)["version"]
-        found = self._all(
-            "SELECT * FROM versions WHERE name = ? AND version = ifnull(?, version) ORDER BY version DESC LIMIT 1",
-            name, version,
-        )  # fmt: skip
-        if not found:
-            message = "there is no such model" if version is None else f"model {name} has no version {version}"
-            raise ServiceError("unknown_model", message, "Give an id, a name, NAME:VERSION or NAME@ALIAS.")
-        return Reference(found[0]["model_id"], name, found[0]["version"])
+        message = "there is no such model" if version is None else f"model {name} has no version {version}"
+        raise ServiceError("unknown_model", message, "Give an id, a name, NAME:VERSION or NAME@ALIAS.")
 
     def register_model(self, name: str, model_id: str) -> dict[str, Any]:
         """Make a model the next version of a name; returns the version, an older one if the model has the name already.
@@ -102,7 +110,7 @@ class ModelRecords(Records):
                 "that is no name for a model",
                 "Use 1 to 64 of a-z, 0-9, dots, - and _, and begin with a letter or digit, not with mdl_.",
             )
-        with self._database.write() as connection:
+        with self._renaming() as connection:
             if not connection.execute("SELECT 1 FROM models WHERE id = ?", (model_id,)).fetchone():
                 raise ServiceError("unknown_model", "there is no such model")
             return add_version(connection, name, model_id)
@@ -146,7 +154,7 @@ class ModelRecords(Records):
 
     def delete_registered_model(self, name: str) -> None:
         """Forget a name with its versions and aliases; the models stay. Raises `unknown_model_name`."""
-        with self._database.write() as connection:
+        with self._renaming() as connection:
             if not connection.execute("DELETE FROM registered WHERE name = ?", (name,)).rowcount:
                 raise ServiceError("unknown_model_name", "no model has this name")
             for table in ("versions", "alias_moves"):
@@ -154,7 +162,7 @@ class ModelRecords(Records):
 
     def delete_version(self, name: str, version: int) -> None:
         """Forget a version; the model stays, and no other gets its number. Raises `unknown_model`, `model_in_use`."""
-        with self._database.write() as connection:
+        with self._renaming() as connection:
             if not _version(connection, name, version):
                 raise ServiceError("unknown_model", f"model {name} has no version {version}")
             _check_no_alias(connection, name, version)
@@ -182,7 +190,7 @@ class ModelRecords(Records):
             raise ServiceError(
                 "alias_invalid", "that is no alias", "An alias begins with a letter; 64 letters, digits, ., - and _."
             )
-        with self._database.write() as connection:
+        with self._renaming() as connection:
             _check_move(connection, name, alias, expected)
             if not _version(connection, name, version):
                 raise ServiceError("unknown_model", f"model {name} has no version {version}")
@@ -192,7 +200,7 @@ class ModelRecords(Records):
 
     def delete_alias(self, name: str, alias: str, deleted_by: str, expected: int | None = None) -> None:
         """Delete an alias; `expected` as in `move_alias`. Raises `unknown_alias`, `alias_moved`."""
-        with self._database.write() as connection:
+        with self._renaming() as connection:
             if not _check_move(connection, name, alias, expected):
                 raise ServiceError("unknown_alias", f"model {name} has no alias {alias}")
             _note_move(connection, name, alias, None, deleted_by)

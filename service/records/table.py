@@ -13,6 +13,7 @@ from typing import Any
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.processes.background import Later
 from streamsvm.service.records.database import Database
+from streamsvm.service.records.name_changes import NameChanges
 
 # Columns of JSON -> the value that replaces unreadable JSON.
 JSON_COLUMNS: dict[str, Any] = {
@@ -76,10 +77,14 @@ ALTER TABLE datasets ADD COLUMN bytes INTEGER;
 
 
 class Records:
-    """All operations raise ServiceError for a user's mistake, sqlite3.Error if the disk fails."""
+    """All operations raise ServiceError for a user's mistake, sqlite3.Error if the disk fails.
+
+    names  tells that names of models have changed
+    """
 
     def __init__(self, path: Path) -> None:
         self._database = Database(path)
+        self.names = NameChanges(path)
         self.later = Later()
         with self._database.write() as connection:
             _migrate(connection)

@@ -103,6 +103,25 @@ def test_a_model_that_was_deleted_is_unknown_at_once(closed):
     check_problem(send(closed, f"{path}/predict", ROWS["text/libsvm"], "text/libsvm"), "unknown_model", 404)
 
 
+def test_the_first_predictions_after_a_move_of_an_alias_are_not_left_to_the_route(closed, routed):
+    """The version that an alias is moved to is in memory by then, and what the alias means is looked up on the way."""
+    dataset = closed.add_dataset("moves")
+    for bias in (1.0, 0.5):
+        closed.store.register_model("moves", closed.add_model(dataset, some_model(bias=bias)))
+    closed.store.move_alias("moves", "champion", 1, "me")
+    path, authorized = (
+        "/v1/models/moves@champion/predict",
+        {"Authorization": f"Bearer {closed.tokens.new('me', 'submit')}"},
+    )
+    assert send(closed, path, ROWS["text/libsvm"], "text/libsvm").headers["Model-Version"] == "1"
+    for version in (2, 1):
+        alias = "/v1/registered-models/moves/aliases/champion"
+        assert closed.request("PUT", alias, json={"version": version}, headers=authorized).is_success
+        routed.clear()
+        assert send(closed, path, ROWS["text/libsvm"], "text/libsvm").headers["Model-Version"] == str(version)
+        assert not routed
+
+
 def test_predictions_are_logged_and_counted(closed, model, caplog):
     with caplog.at_level("INFO", "streamsvm.api"):
         send(closed, f"/v1/models/{model}/predict", ROWS["text/libsvm"], "text/libsvm")
