@@ -1,4 +1,7 @@
-"""What one row costs: predictions over HTTP from 1, 50 and 200 clients, beside FastAPI and scikit-learn in one file."""
+"""What one row costs: predictions over HTTP from 1, 50 and 200 clients, beside servers of one file around a model.
+
+The files have FastAPI, and scikit-learn or onnxruntime.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,8 @@ import httpx
 import numpy as np
 from sklearn.svm import LinearSVC
 
+from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.storage.models.model_file import Model
 from tests.bench.report import header, prose, row
 from tests.end_to_end.service import PLAIN, Service, wait_for
 
@@ -39,11 +44,11 @@ class Server:
 
 
 def run() -> Iterator[str]:
-    """Each of the two servers in turn, for each number of clients."""
+    """Each of the servers in turn, for each number of clients."""
     yield from prose(
-        f"One row of {_FEATURES} numbers a request, as JSON, over connections that stay. Both servers answer from one "
-        "process, by a linear model. StreamSVM checks a token and logs each request; the other, FastAPI and "
-        "scikit-learn in one file under uvicorn, does neither. "
+        f"One row of {_FEATURES} numbers a request, as JSON, over connections that stay. Each server answers from one "
+        "process, by a linear model. StreamSVM checks a token and logs each request; the others, FastAPI in one file "
+        "under uvicorn around scikit-learn or, with the same model as a graph of ONNX, onnxruntime, do neither. "
         f"Medians of {_TURNS} windows of {_WINDOW_SECONDS:g} s in turn; the clients run on the same cores."
     )
     yield from header("clients", "server", "median ms", "99% ms", "answers/s", words=2)
@@ -98,12 +103,23 @@ def _servers() -> Iterator[dict[str, Server]]:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(_ROWS, _FEATURES))
     y = np.where(X @ rng.normal(size=_FEATURES) > 0, 1, -1)
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        _ours(Path(directory), X, y) as ours,
-        _one_file(Path(directory), X, y) as other,
-    ):
-        yield {"StreamSVM": ours, "FastAPI and scikit-learn": other}
+    with tempfile.TemporaryDirectory() as directory:
+        model = _write_models(Path(directory) / "model", X, y)
+        with (
+            _ours(Path(directory), X, y) as ours,
+            _one_file("one_file", model.with_suffix(".pickle"), X) as sklearn,
+            _one_file("one_file_onnx", model.with_suffix(".onnx"), X) as onnx,
+        ):
+            yield {"StreamSVM": ours, "FastAPI and scikit-learn": sklearn, "FastAPI and onnxruntime": onnx}
+
+
+def _write_models(path: Path, X: np.ndarray, y: np.ndarray) -> Path:
+    """Write a linear model as a pickle of scikit-learn and as a graph of ONNX; returns the path without an ending."""
+    fitted = LinearSVC(loss="hinge", max_iter=100_000).fit(X, y)
+    path.with_suffix(".pickle").write_bytes(pickle.dumps(fitted))
+    model = Model(fitted.coef_[0], (1.0, -1.0), 1, None, float(fitted.intercept_[0]), {"loss": "hinge"})
+    path.with_suffix(".onnx").write_bytes(b"".join(MODEL_FORMATS["onnx"].write(model)))
+    return path
 
 
 @contextmanager
@@ -125,13 +141,12 @@ def _ours(directory: Path, X: np.ndarray, y: np.ndarray) -> Iterator[Server]:
 
 
 @contextmanager
-def _one_file(directory: Path, X: np.ndarray, y: np.ndarray) -> Iterator[Server]:
-    pickled = directory / "model.pickle"
-    pickled.write_bytes(pickle.dumps(LinearSVC(loss="hinge", max_iter=100_000).fit(X, y)))
+def _one_file(module: str, model: Path, X: np.ndarray) -> Iterator[Server]:
+    """The server of a module of `peers`, with the model in this file."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "uvicorn", "tests.bench.peers.one_file:app", "--port", str(port)]
-    environment = {**os.environ, "MODEL": str(pickled)}
+    command = [sys.executable, "-m", "uvicorn", f"tests.bench.peers.{module}:app", "--port", str(port)]
+    environment = {**os.environ, "MODEL": str(model)}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_for(lambda: _listens(port))
