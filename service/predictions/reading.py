@@ -60,16 +60,18 @@ def _offset(lines: LinesOfRange, header: int) -> int:
 
 
 def _stripes(unit: Unit) -> list[Stripe]:
-    """The range of bytes to read; none of Parquet, whose parser opens the file."""
-    return [] if unit.options.format == "parquet" else [Stripe(unit.file, unit.start, unit.stop)]
+    """The range of bytes to read; none for groups of rows, whose parser opens the file."""
+    return [] if unit.are_groups else [Stripe(unit.file, unit.start, unit.stop)]
 
 
 def _parsers(unit: Unit, beside: Beside) -> dict[str, ParserMaker]:
-    if unit.options.format == "parquet":
+    if unit.are_groups:
+        from streamsvm.service.predictions.arrow_units import read_batches  # noqa: PLC0415
         from streamsvm.service.predictions.table_units import read_row_groups  # noqa: PLC0415
 
-        read = partial(read_row_groups, unit.file, unit.start, unit.stop, beside)
-        return {"parquet": _with_tables(read, beside, unit.first_row)}
+        of_groups = read_row_groups if unit.options.format == "parquet" else read_batches
+        read = partial(of_groups, unit.file, unit.start, unit.stop, beside)
+        return {unit.options.format: _with_tables(read, beside, unit.first_row)}
     if unit.options.format in STORED_TABLES:
         return {unit.options.format: partial(_stored_table, beside)}
     if unit.options.format in ("csv", "tsv", "jsonl"):

@@ -26,32 +26,39 @@ _PIECE_BYTES = 4 << 20
 _BATCH_ROWS = 1 << 14  # each thread holds some arrays of a batch
 
 
-class RowGroups(NamedTuple):
-    """Row groups [start, stop) of a file; see `Unit`, whose fields follow each other like these."""
+class Groups(NamedTuple):
+    """Row groups, or batches, [start, stop) of a file; see `Unit`, whose fields follow each other like these."""
 
     start: int
     stop: int
     size: int
     header: bytes
     first_row: int
+    are_groups: bool = True
 
 
-def row_group_units(file: SourceFile, least_rows: int, keep: Sequence[str]) -> list[RowGroups]:
+def joined(groups: Iterable[tuple[int, int]], least_rows: int) -> list[Groups]:
+    """Join groups that follow each other, of so many rows and bytes, until they have `least_rows`."""
+    units, first, rows, start, size, number = list[Groups](), 1, 0, 0, 0, 0
+    for number, (more_rows, more_bytes) in enumerate(groups, start=1):
+        rows, size = rows + more_rows, size + more_bytes
+        if rows >= least_rows:
+            units.append(Groups(start, number, size, b"", first))
+            first, rows, start, size = first + rows, 0, number, 0
+    if start < number:
+        units.append(Groups(start, number, size, b"", first))
+    return units
+
+
+def row_group_units(file: SourceFile, least_rows: int, keep: Sequence[str]) -> list[Groups]:
     """The row groups of a file, joined until they have `least_rows`. Raises InputError for no whole file, or table
     without the columns to keep.
     """
-    units: list[RowGroups] = []
     with _opened(file) as table:
         check_sizes(table.metadata, file.size, Limits())
         _places(table.schema_arrow, keep)
-        first, rows, start, size = 1, 0, 0, 0
-        for number in range(table.metadata.num_row_groups):
-            group = table.metadata.row_group(number)
-            rows, size = rows + group.num_rows, size + _stored_bytes(group)
-            if rows >= least_rows or number == table.metadata.num_row_groups - 1:
-                units.append(RowGroups(start, number + 1, size, b"", first))
-                first, rows, start, size = first + rows, 0, number + 1, 0
-    return units
+        groups = map(table.metadata.row_group, range(table.metadata.num_row_groups))
+        return joined(((group.num_rows, _stored_bytes(group)) for group in groups), least_rows)
 
 
 def types_of(file: SourceFile, format_: str, keep: Sequence[str]) -> list[Any]:
@@ -84,17 +91,18 @@ def read_row_groups(
             while (batch := next_batch(read)) is not None:
                 yield batch
 
-        yield _with_kept(Table(schema, batches), beside)
+        yield with_kept(Table(schema, batches), beside)
     check_unchanged(file)
 
 
 def keeping(read: Read, beside: Beside, chunks: Iterable[bytes]) -> Iterator[Table]:
     """Yield the tables that `read` makes, whose batches put the columns to keep into `beside`."""
     for table in read(chunks):
-        yield _with_kept(table, beside)
+        yield with_kept(table, beside)
 
 
-def _with_kept(table: Table, beside: Beside) -> Table:
+def with_kept(table: Table, beside: Beside) -> Table:
+    """A table whose batches put the columns to keep into `beside`."""
     kept = [table.schema.names[place] for place in _places(table.schema, beside.names)]
 
     def batches(names: list[str], most: int) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""Cuts files into units, which threads predict on their own: ranges of lines, row groups of Parquet, or whole files.
+"""Cuts files into units, which threads predict on their own: ranges of lines, groups of rows, or whole files.
 
 Units depend on the files and options alone, so that a prediction that goes on after a kill has the same ones.
 """
@@ -31,7 +31,7 @@ from streamsvm.service.models.predicting.rows_read import format_of_head, format
 from streamsvm.storage.models.model_file import Label
 
 UNIT_BYTES = 32 << 20  # of text
-UNIT_ROWS = 1 << 18  # of Parquet, at least, unless a file has fewer
+UNIT_ROWS = 1 << 18  # of Parquet and Arrow, at least, unless a file has fewer
 _LINES = ("libsvm", "csv", "tsv", "jsonl", "text")
 _WITH_COLUMNS = ("csv", "tsv", "jsonl", *STORED_TABLES)
 _OPENED_AT_ONCE = 8
@@ -44,10 +44,11 @@ class Unit:
     """A part of a file.
 
     options      how it is read; the format is known
-    start, stop  bytes of a text, in which the unit's lines begin; row groups of Parquet
+    start, stop  bytes of a text, in which the unit's lines begin; groups of rows
     size         in bytes, for the progress
     header       the line of names of a table in text, which the unit reads before its lines unless it begins the file
-    first_row    number of the unit's first row in a Parquet file, from 1
+    first_row    number of the unit's first row in a file of groups, from 1
+    are_groups   whether it has row groups of Parquet, or batches of Arrow
     """
 
     file: SourceFile
@@ -57,6 +58,7 @@ class Unit:
     size: int
     header: bytes = b""
     first_row: int = 1
+    are_groups: bool = False
 
     def described(self) -> list[Any]:
         """The unit as JSON, to see whether it is still the same."""
@@ -108,13 +110,17 @@ def _cut(
     options = _settled_format(predictor, options, file)
     if keep and options.format not in _WITH_COLUMNS:
         raise InputError("keep_no_columns", f"{options.format} has no columns that can be kept")
-    if options.format == "parquet":
+    if options.format in ("parquet", "arrow"):
         try:
+            from streamsvm.service.predictions.arrow_units import batch_units  # noqa: PLC0415
             from streamsvm.service.predictions.table_units import row_group_units  # noqa: PLC0415
         except ModuleNotFoundError:
-            raise without_pyarrow("parquet") from None
-        yield from (Unit(file, options, *each) for each in row_group_units(file, UNIT_ROWS, keep))
-        return
+            raise without_pyarrow(options.format) from None
+        is_arrow = options.format == "arrow"
+        groups = batch_units(file, UNIT_ROWS) if is_arrow else row_group_units(file, UNIT_ROWS, keep)
+        if groups is not None:
+            yield from (Unit(file, options, *each) for each in groups)
+            return
     settled = options, b""
     if file.size > unit_bytes and options.format in _LINES:
         cut = _lines_settled(predictor, options, keep, file)

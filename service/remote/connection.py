@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import IO, Any, TypeVar
 from urllib.parse import urlsplit
 
-from streamsvm.reader.errors import InputError
+from streamsvm.reader.errors import HINTS, InputError
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.remote.sending import CHUNK_BYTES, FileUpload
 
@@ -20,6 +20,7 @@ _RETRY_SECONDS = 0.25  # before the second try; doubled before each further one
 _TOO_MANY = 429
 _MOST_WAIT_SECONDS = 120.0
 _FROM_PIPE = "Data from a pipe cannot be sent again: send a file, which waits for its turn, or start again later."
+_PLACES = {"line", "column", "byte", "file"}  # in an input
 Refusal = TypeVar("Refusal", ServiceError, InputError)
 _KINDS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
 
@@ -108,11 +109,11 @@ class Connection:
 
     @contextmanager
     def _faults_told(self) -> Iterator[None]:
-        """Raise a fault in the data, which has a line, as InputError."""
+        """Raise a fault in the data as InputError: it has a line, or a code of the reader."""
         try:
             yield
         except ServiceError as error:
-            if "line" in error.at:
+            if "line" in error.at or (error.code in HINTS and error.at.keys() <= _PLACES):
                 raise self.told(InputError.of(error.problem())) from None
             raise
 

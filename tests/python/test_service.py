@@ -294,7 +294,7 @@ def test_a_frame_is_sent_batch_by_batch(client):
 
     dataset = client.add_dataset("batches", pyarrow.RecordBatchReader.from_batches(schema, batches()))
     assert dataset.view["rows"] == 64 * 50_000 and max(sent) < sent[0] + (8 << 20)
-    with pytest.raises(ServiceError) as caught:
+    with pytest.raises(InputError) as caught:
         client.add_dataset("words", pyarrow.table({"a": ["x", "y"], "label": [1, 2]}))
     assert caught.value.code == "column_type"
 

@@ -1,7 +1,8 @@
 """Reads files and streams of Arrow's IPC formats, Feather included. Needs pyarrow, the extra `parquet`."""
 
+import io
 import mmap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import IO, Any
@@ -11,7 +12,7 @@ from pyarrow import ipc
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
-from streamsvm.reader.parsers.tables.arrow_messages import bad_arrow, stream_places
+from streamsvm.reader.parsers.tables.arrow_messages import CONTINUATION, bad_arrow, stream_places
 from streamsvm.reader.parsers.tables.arrow_table import Table
 
 
@@ -25,7 +26,37 @@ def arrow_file_tables(file: IO[bytes], size: int, limits: Limits) -> Iterator[Ta
     places = stream_places(file, size, limits)
     mapped = _mapped(file)
     for place in places:
-        yield _table(file, mapped, place)
+        yield _table(partial(_from, file, mapped, place))
+
+
+def arrow_part(file: IO[bytes], ranges: Sequence[tuple[int, int]]) -> Table:
+    """The table of a stream of which some batches are read: `ranges` of bytes with its schema, dictionaries and these.
+
+    InputError bad_arrow.
+    """
+    return _table(lambda: pyarrow.PythonFile(_Part(file, ranges), "r"))
+
+
+class _Part:
+    """A file of ranges of another one, each read at once, and an end mark."""
+
+    closed = False
+
+    def __init__(self, file: IO[bytes], ranges: Sequence[tuple[int, int]]) -> None:
+        self._file, self._ranges = file, iter(ranges)
+        self._place = self._stop = 0
+        self._end = io.BytesIO(CONTINUATION + bytes(4))
+
+    def read(self, most: int) -> bytes:
+        """The next bytes, which do not span two ranges, for messages do not."""
+        if self._place == self._stop:
+            self._place, self._stop = next(self._ranges, (0, 0))
+        if self._place == self._stop:
+            return self._end.read(most)
+        self._file.seek(self._place)
+        data = self._file.read(min(most, self._stop - self._place))
+        self._place += len(data)
+        return data
 
 
 def _mapped(file: IO[bytes]) -> Any:
@@ -37,13 +68,19 @@ def _mapped(file: IO[bytes]) -> Any:
     return pyarrow.py_buffer(mmap.mmap(number, 0, access=mmap.ACCESS_READ))
 
 
-def _table(file: IO[bytes], mapped: Any, place: int) -> Table:
+def _from(file: IO[bytes], mapped: Any, place: int) -> Any:
+    """The bytes of a file from a place on, for pyarrow."""
+    if mapped is not None:
+        return mapped.slice(place)
+    file.seek(place)
+    return pyarrow.PythonFile(file, "r")
+
+
+def _table(source: Callable[[], Any]) -> Table:
+    """The table of the stream that `source` gives, anew at each call."""
+
     def opened(columns: list[int] | None = None) -> Any:
-        options = ipc.IpcReadOptions(included_fields=columns, use_threads=False)
-        if mapped is not None:
-            return ipc.open_stream(mapped.slice(place), options=options)
-        file.seek(place)
-        return ipc.open_stream(pyarrow.PythonFile(file, "r"), options=options)
+        return ipc.open_stream(source(), options=ipc.IpcReadOptions(included_fields=columns, use_threads=False))
 
     with _told(), opened() as stream:
         schema = stream.schema

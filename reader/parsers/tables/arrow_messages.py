@@ -9,7 +9,8 @@ https://arrow.apache.org/docs/format/Columnar.html#serialization-and-interproces
 """
 
 import struct
-from typing import IO
+from collections.abc import Iterator
+from typing import IO, NamedTuple
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.decompress import check_size
@@ -18,32 +19,54 @@ from streamsvm.reader.limits import Limits
 MAGIC, CONTINUATION = b"ARROW1", b"\xff\xff\xff\xff"
 MOST_BATCH_BYTES = 1 << 30  # of a compressed batch, which is decoded as a whole, and of a dictionary
 _MOST_METADATA_BYTES = 64 << 20
-_DICTIONARY, _BATCH = 2, 3  # values of MessageHeader
+END, DICTIONARY, BATCH = 0, 2, 3  # values of MessageHeader; END is none of them
 _VALUE_BYTES = 8
 
 
+class Message(NamedTuple):
+    """A message: its kind, the bytes [start, stop) of the file that hold it, and the rows and decoded bytes it has."""
+
+    kind: int
+    start: int
+    stop: int
+    rows: int = 0
+    decoded: int = 0
+
+
 def stream_places(file: IO[bytes], size: int, limits: Limits) -> list[int]:
-    """Where streams begin in a file of `size` bytes, one behind the other.
+    """Where streams begin in a file of `size` bytes, one behind the other. InputError as `messages`."""
+    places, begins = list[int](), True
+    for message in messages(file, size, limits):
+        if begins:
+            places.append(message.start)
+        begins = message.kind == END
+    return places
+
+
+def messages(file: IO[bytes], size: int, limits: Limits) -> Iterator[Message]:
+    """Yield the messages of the streams in a file of `size` bytes, of which each ends with one of the kind END.
 
     InputError bad_arrow, batch_too_large, and decompressed_too_large for more decoded bytes than `limits` allow.
     """
-    places, decoded = [_first(file, size)], 0
-    place, is_file = places[0], places[0] > 0
+    place, decoded = _first(file, size), 0
+    is_file = place > 0
     while True:
         body, length = _message(file, place, size)
-        if length == 0 and (is_file or body == size):
-            return places
         if length == 0:
-            places.append(body)
+            yield Message(END, place, body)
+            if is_file or body == size:
+                return
             place = body
             continue
         file.seek(body - length)
         try:
-            bytes_, place = _sizes(file, file.read(length), body, size)
+            message = _measured(file, file.read(length), place, body, size)
         except (struct.error, IndexError) as error:
             raise bad_arrow("the metadata of a message are damaged") from error
-        decoded += bytes_
+        decoded += message.decoded
         check_size(decoded, size, limits)
+        yield message
+        place = message.stop
 
 
 def bad_arrow(message: str) -> InputError:
@@ -76,22 +99,23 @@ def _message(file: IO[bytes], place: int, size: int) -> tuple[int, int]:
     return place + 8 + length, length
 
 
-def _sizes(file: IO[bytes], metadata: bytes, body: int, size: int) -> tuple[int, int]:
-    """The decoded size of a message whose body begins at `body`, and where the next message begins."""
+def _measured(file: IO[bytes], metadata: bytes, place: int, body: int, size: int) -> Message:
+    """The message at `place` with these metadata, whose body begins at `body`."""
     message = _Table(metadata, _u32(metadata, 0))
     kind, length = message.number(1, "<B"), message.number(3, "<q")
     if not 0 <= length <= size - body:
         raise bad_arrow("the file ends within a batch: it was cut")
-    header = message.table(2) if kind in (_DICTIONARY, _BATCH) else None
-    batch = header.table(1) if header and kind == _DICTIONARY else header
+    header = message.table(2) if kind in (DICTIONARY, BATCH) else None
+    batch = header.table(1) if header and kind == DICTIONARY else header
     if batch is None:
-        return 0, body + length
+        return Message(kind, place, body + length)
     held = _decompressed_bytes(file, batch, body, length)
-    if max(held or 0, length if kind == _DICTIONARY else 0) > MOST_BATCH_BYTES:
+    if max(held or 0, length if kind == DICTIONARY else 0) > MOST_BATCH_BYTES:
         raise InputError("batch_too_large", f"a batch has {held or length} bytes, {MOST_BATCH_BYTES} is the most")
     # The size as an array counts, too: a column of nulls takes no bytes.
-    array = batch.number(0, "<q") * len(batch.structs(1, 16)) * _VALUE_BYTES
-    return max(held or length, array), body + length
+    rows = batch.number(0, "<q")
+    array = rows * len(batch.structs(1, 16)) * _VALUE_BYTES
+    return Message(kind, place, body + length, rows, max(held or length, array))
 
 
 def _decompressed_bytes(file: IO[bytes], batch: "_Table", body: int, length: int) -> int | None:
