@@ -49,6 +49,17 @@ class Notified(Answer):
     next_at: str = sometimes("time of the next call, UTC", example="2026-11-25T09:17:30.382Z")
 
 
+class Tracking(Answer):
+    """How the log of a job to the MLflow server of the service stands."""
+
+    state: Literal["waiting", "logged", "given_up"] = field("whether the server has the job's run")
+    run_id: str = sometimes("id of the run", example="6d1b7a0b1f0f4b3a9b0f2f6f3f1c2d3e")
+    at: str = sometimes("time at which it was logged or given up, UTC", example="2026-11-25T09:17:25.382Z")
+    attempts: int = sometimes("attempts that have failed")
+    failure: str = sometimes("why the last one failed", example="Connection refused")
+    next_at: str = sometimes("time of the next attempt, UTC", example="2026-11-25T09:17:30.382Z")
+
+
 class Transition(Answer):
     """A change of a job's state."""
 
@@ -60,6 +71,7 @@ class Transition(Answer):
     warm_start: KnownRows = sometimes("what it has in common with the job that it began with")
     slowdowns: list[Notice] = sometimes("faster ways that this attempt gave up")
     notified: Notified = sometimes("how the call of `notify` stands, if the job has one and has ended")
+    tracking: Tracking = sometimes("how the log to MLflow stands, if the service logs jobs and this one has ended")
     alone: bool = sometimes("true: it runs without others from now on, for a worker died while several jobs ran")
     waits_for: list[str] = sometimes(
         "jobs that ran when its turn came, and left no room for it", example=["job_01M8BJAEG2GZ073NZER7QN7ACC"]

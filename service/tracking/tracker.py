@@ -1,19 +1,24 @@
 """Logs each job that has ended to an MLflow server, by a process of its own: MLflow takes seconds to load, and memory.
 
 A server that does not answer is tried again later. What is due is on disk, so that a service that starts again goes on.
+How the log of a job stands is on its record: `tracking` of its last transition.
 """
 
 import logging
+import re
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
+from typing import Any
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.notifications.notifier import Schedule
+from streamsvm.service.records.stamps import now, rfc3339
 from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
 from streamsvm.service.tracking.due import due_jobs, settle
@@ -21,6 +26,7 @@ from streamsvm.service.tracking.due import due_jobs, settle
 _LOOK_SECONDS = 1.0
 _SCHEDULE = Schedule()
 _MOST_SECONDS = 600.0  # that a job's log may take
+_PASSWORD = re.compile(r"(?<=//)[^/@\s]+@")  # of a URL
 _log = logging.getLogger("streamsvm.tracker")
 Run = Callable[[Settings, str], str]
 
@@ -102,25 +108,33 @@ class Tracker:
             self._failed(job_id, first, _reason(error))
         else:
             _log.info("job %s is logged to MLflow, run %s", job_id, run_id)
-            self._settle(job_id)
+            self._settle(job_id, state="logged", run_id=run_id)
 
     def _failed(self, job_id: str, first: float, why: str) -> None:
         failures = self._next.get(job_id, (0, 0.0))[0] + 1
         again = self._clock() + self._schedule.pause(failures)
         if again > first + self._schedule.give_up:
             _log.error("job %s is not logged to MLflow: %s", job_id, why)
-            self._settle(job_id)
+            self._settle(job_id, state="given_up", attempts=failures, failure=why)
             return
         _log.warning("job %s could not be logged to MLflow: %s", job_id, why)
         self._next[job_id] = failures, again
+        next_at = rfc3339(datetime.now(UTC) + timedelta(seconds=again - self._clock()))
+        self._tell(job_id, state="waiting", attempts=failures, failure=why, next_at=next_at)
 
-    def _settle(self, job_id: str) -> None:
+    def _tell(self, job_id: str, **told: Any) -> None:
+        """Put on record how the log of a job stands, as soon as the disk takes it."""
+        self._store.later(lambda: self._store.note_tracking(job_id, told))
+
+    def _settle(self, job_id: str, **told: Any) -> None:
+        if told:
+            self._tell(job_id, at=now(), **told)
         settle(self._settings, job_id)
         self._first.pop(job_id, None)
         self._next.pop(job_id, None)
 
 
 def _reason(error: Exception) -> str:
-    """The last line that the process has written, else the error."""
+    """The last line that the process has written, else the error; without the passwords of URLs."""
     lines = (getattr(error, "stderr", None) or "").strip().splitlines()
-    return lines[-1][:500] if lines else str(error)
+    return _PASSWORD.sub("", lines[-1] if lines else str(error))[:500]

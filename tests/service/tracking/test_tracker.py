@@ -48,6 +48,38 @@ def test_a_job_is_logged_once_when_it_has_ended(service):
     tracker.step()
     tracker.step()
     assert logged == [job] and due_jobs(service.settings) == []
+    told = tracked(service, job)
+    assert (told["state"], told["run_id"]) == ("logged", "run") and "failure" not in told
+    assert service.request("GET", f"/v1/jobs/{job}").json()["warnings"] == []
+
+
+def tracked(service, job: str) -> dict:
+    """How the log of a job stands, as its clients see it."""
+    return service.request("GET", f"/v1/jobs/{job}").json()["transitions"][-1]["tracking"]
+
+
+def test_the_job_says_that_it_could_not_be_logged(service):
+    job = submitted(service)
+    service.store.request(job, "cancel")
+
+    def fail(*_):
+        raise subprocess.CalledProcessError(1, "log_job", stderr="MlflowException: http://me:secret@host/ refused\n")
+
+    tracker, time = tracking(service, fail)
+    tracker.step()
+    told = tracked(service, job)
+    assert (told["state"], told["attempts"]) == ("waiting", 1)
+    assert told["failure"] == "MlflowException: http://host/ refused" and "at" not in told
+    (warning,) = service.request("GET", f"/v1/jobs/{job}").json()["warnings"]
+    assert warning["code"] == "not_tracked" and told["failure"] in warning["message"]
+    assert told["next_at"] in warning["hint"]
+    for second in range(1100):
+        time.now = float(second)
+        tracker.step()
+    told = tracked(service, job)
+    assert told["state"] == "given_up" and told["attempts"] > 8 and told["at"] and "next_at" not in told
+    (warning,) = service.request("GET", f"/v1/jobs/{job}").json()["warnings"]
+    assert "not tried again" in warning["hint"]
 
 
 def test_a_server_that_is_gone_is_tried_later_and_at_last_given_up(service, caplog):
