@@ -16,11 +16,30 @@ _TICK_NS = 20_000_000
 DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
+@contextmanager
+def telling_damage() -> Iterator[None]:
+    """Raise sqlite3.DatabaseError, of a damaged file, where Python cannot even read SQLite's message about it.
+
+    The message has names from the file, which are no UTF-8 once a bit of them has flipped.
+    """
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        damaged = sqlite3.DatabaseError("database disk image is malformed")
+        damaged.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+        raise damaged from error
+
+
 def journal_mode(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> str:
     """WAL if this SQLite has the fix, else PERSIST, which keeps the journal's space and so can write on a full disk."""
     newest, *branches = _WAL_FIXED
     is_fixed = version >= newest or any(version[:2] == fixed[:2] and version >= fixed for fixed in branches)
     return "WAL" if is_fixed else "PERSIST"
+
+
+def replaced(text: bytes) -> str:
+    """Decode a text of the store: a damaged one must spoil its own record only, not every list that contains it."""
+    return text.decode(errors="replace")
 
 
 class Database:
@@ -38,13 +57,13 @@ class Database:
 
     def rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
         """The rows that a query finds."""
-        with closing(self._connect()) as connection:
+        with telling_damage(), closing(self._connect()) as connection:
             return connection.execute(query, values).fetchall()
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
         """A transaction: durable at the end of the block, rolled back if the block raises."""
-        with closing(self._connect()) as connection:
+        with telling_damage(), closing(self._connect()) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -73,8 +92,7 @@ class Database:
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self._uri, uri=True, timeout=30, isolation_level=None)
         connection.row_factory = sqlite3.Row
-        # A damaged text must spoil its own record only, not every list that contains it.
-        connection.text_factory = lambda text: text.decode(errors="replace")
+        connection.text_factory = replaced
         connection.execute(f"PRAGMA journal_mode = {journal_mode()}")
         connection.execute("PRAGMA synchronous = FULL")
         return connection

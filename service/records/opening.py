@@ -12,15 +12,16 @@ import re
 import sqlite3
 import time
 import uuid
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.records.database import DAMAGED, Database
+from streamsvm.service.records.database import DAMAGED, Database, replaced, telling_damage
 from streamsvm.service.records.store import Store
 from streamsvm.service.records.table import fault_of
+from streamsvm.service.records.tokens import SCHEMA as TOKENS_SCHEMA
 from streamsvm.service.records.unrecorded import strays
 from streamsvm.service.settings import Settings
 from streamsvm.storage.files.durable import write_file
@@ -32,6 +33,7 @@ RESTORE = (
 )
 _ID_TABLE = "directory"  # older versions had none
 _SCHEMA = f"CREATE TABLE IF NOT EXISTS {_ID_TABLE} (id TEXT NOT NULL)"
+_APART = _SCHEMA, TOKENS_SCHEMA  # of tables that a store may have besides those of its version
 ID_FILE = "streamsvm.id"
 KINDS = ("datasets", "models", "jobs")
 _ID = re.compile(rb"[0-9a-f]{32}")
@@ -125,7 +127,7 @@ def content(settings: Settings) -> frozenset[str]:
 def check_sound(database: Path) -> None:
     """Read the whole store; raise ServiceError store_corrupt if SQLite finds it damaged."""
     try:
-        with closing(sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=30)) as connection:
+        with _opened(database) as connection:
             (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.DatabaseError as error:
         if (error.sqlite_errorcode & 0xFF) not in DAMAGED:
@@ -133,6 +135,14 @@ def check_sound(database: Path) -> None:
         verdict = str(error)
     if verdict != "ok":
         raise ServiceError(CORRUPT, f"{database} is damaged: {' '.join(verdict.split())}", RESTORE)
+
+
+@contextmanager
+def _opened(database: Path) -> Iterator[sqlite3.Connection]:
+    """Open a store that may be damaged, of any version."""
+    with telling_damage(), closing(sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=30)) as connection:
+        connection.text_factory = replaced
+        yield connection
 
 
 def read_contents(database: Path) -> StoreContents:
@@ -146,8 +156,8 @@ def read_contents(database: Path) -> StoreContents:
 
 
 def _read_contents(database: Path) -> StoreContents:
-    with closing(sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=30)) as connection:
-        if fault := fault_of(connection):
+    with _opened(database) as connection:
+        if fault := fault_of(connection, _APART):
             raise ServiceError(CORRUPT, f"{database} is damaged: {fault}", RESTORE)
         is_new = connection.execute("PRAGMA user_version").fetchone()[0] == 0
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

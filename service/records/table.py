@@ -128,15 +128,19 @@ def unpack(name: str, packed: str) -> Any:
     return value if value is None or isinstance(value, list if name == "transitions" else dict) else JSON_COLUMNS[name]
 
 
-def fault_of(connection: sqlite3.Connection) -> str | None:
-    """Why the tables of a store cannot be those of its version; None: they can, or a newer program has made them."""
+def fault_of(connection: sqlite3.Connection, apart: tuple[str, ...]) -> str | None:
+    """Why the tables of a store cannot be those of its version; None: they can, or a newer program has made them.
+
+    apart  SQL that makes tables which a store of any version may have
+    """
     version, found = _version(connection), _columns(connection)
     if version < 0:
         return f"no store has version {version}"
     if version > len(_MIGRATIONS):
         return None
-    own, newest = (_columns_of(number) for number in (version, len(_MIGRATIONS)))
-    if lacking := sorted(own - found):
+    own, newest = (_made_by(_MIGRATIONS[:number]) for number in (version, len(_MIGRATIONS)))
+    besides = {(table, column) for table, column in _made_by(apart) if (table, "") in found}
+    if lacking := sorted((own | besides) - found):
         return f"it has no {_called(*lacking[0])}"
     if beyond := sorted((newest - own) & found):
         return f"it says that it has version {version}, but has the {_called(*beyond[0])} of a later one"
@@ -156,10 +160,10 @@ def _columns(connection: sqlite3.Connection) -> set[tuple[str, str]]:
 
 
 @cache
-def _columns_of(version: int) -> set[tuple[str, str]]:
-    """The columns of a store of this version."""
+def _made_by(statements: tuple[str, ...]) -> set[tuple[str, str]]:
+    """The columns that SQL makes."""
     with closing(sqlite3.connect(":memory:")) as connection:
-        connection.executescript("".join(_MIGRATIONS[:version]))
+        connection.executescript(";".join(statements))
         return _columns(connection)
 
 

@@ -14,7 +14,7 @@ from streamsvm.storage.files.durable import write_file
 # Each scope allows all that the ones before it allow.
 SCOPES = ("read", "submit", "admin")
 
-_SCHEMA = """CREATE TABLE IF NOT EXISTS tokens (
+SCHEMA = """CREATE TABLE IF NOT EXISTS tokens (
     name TEXT PRIMARY KEY, scope TEXT NOT NULL, hash TEXT NOT NULL UNIQUE, created_at TEXT NOT NULL)"""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}", re.ASCII)
 
@@ -43,7 +43,7 @@ class Tokens:
         self._database = database
         self._mark = database.directory / TOKENS_NEEDED
         with database.write() as connection:
-            connection.execute(_SCHEMA)
+            connection.execute(SCHEMA)
         # Older versions did not write the file.
         if self.list():
             self._need()

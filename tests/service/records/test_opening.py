@@ -167,6 +167,17 @@ def test_a_damaged_store_is_refused(directory, page):
     assert refused(directory) == "store_corrupt"
 
 
+@pytest.mark.parametrize("word", [b"datasets", b"models", b"alias_moves", b"CREATE TABLE", b"name TEXT"])
+def test_a_store_in_whose_schema_a_bit_has_flipped_is_refused(directory, word):
+    """SQLite's message names what it cannot read, in bytes that are no UTF-8 then: that was a traceback."""
+    data = directory.store.read_bytes()
+    for ending in ("-wal", "-shm"):
+        (directory.path / f"{STORE}{ending}").unlink(missing_ok=True)
+    place = data.index(word, 100) + 2
+    directory.store.write_bytes(data[:place] + bytes([data[place] ^ 0x80]) + data[place + 1 :])
+    assert refused(directory) == "store_corrupt"
+
+
 def test_text_is_no_store(directory):
     directory.store.write_bytes(b"no database" * 1000)
     assert refused(directory) == "store_corrupt"
