@@ -97,11 +97,12 @@ def delete_alias(
 
 
 def _make_ready(context: AppContext, name: str, alias: str, version: int) -> None:
-    """Read a version into memory, if the one whose place it takes is there: predictions then do not wait for it."""
+    """Read a version into memory if clients predict by the alias: they then do not wait for it."""
+    before = context.references.known(f"{name}@{alias}")
+    if before is None or loaded_predictor(context.settings, before.model_id) is None:
+        return
     with suppress(ServiceError, StorageError, OSError):  # what is wrong with it the move tells, or predictions do
-        before = context.store.resolve(f"{name}@{alias}")
-        if loaded_predictor(context.settings, before.model_id) is not None:
-            load_predictor(context.settings, context.store.resolve(f"{name}:{version}").model_id)
+        load_predictor(context.settings, context.store.resolve(f"{name}:{version}").model_id)
 
 
 def _expected(if_match: str | None, is_new: bool = False) -> int | None:
