@@ -14,7 +14,7 @@ _MOST = 1000
 # Names may change without a note: a crash can come between the two, and a store can be put into the place of another.
 _UNNOTED_SECONDS = 1.0
 
-Answer = Reference | ServiceError | sqlite3.Error
+Answer = Reference | Exception
 
 
 class _Seen(NamedTuple):
@@ -80,11 +80,13 @@ class References:
             try:
                 # SQLite may wait for a writer: not in the event loop.
                 seen, answers = await asyncio.to_thread(self._look_up, tuple(asked))
-            except BaseException:
+                self._note(seen)
+            except Exception as error:
+                answers = dict.fromkeys(asked, error)
+            except BaseException:  # the event loop ends
                 for answer in asked.values():
                     answer.cancel()
                 raise
-            self._note(seen)
             for reference, answer in asked.items():
                 answer.set_result(answers[reference])
 

@@ -162,7 +162,7 @@ def _untracked(record: dict[str, Any]) -> list[dict[str, str]]:
     if "failure" not in told:
         return []
     then = f"it is tried again at {told['next_at']}" if told["state"] == "waiting" else "it is not tried again"
-    message = f"the job could not be logged to MLflow, {told['attempts']} times: {told['failure']}"
+    message = f"attempt {told['attempts']} to log the job to MLflow has failed: {told['failure']}"
     return [{"code": "not_tracked", "message": message, "hint": f"Look after the MLflow server; {then}."}]
 
 

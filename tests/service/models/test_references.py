@@ -122,6 +122,21 @@ def test_clients_that_ask_together_share_a_look_up_and_errors_with_it(store):
     assert store.looked_up == {"churn@champion": 1, "churn@loser": 1}
 
 
+def test_an_error_that_nobody_foresaw_reaches_all_who_ask_and_does_not_stay(store, monkeypatch):
+    references = References(store, clock=lambda: 0.0)
+
+    def fail() -> tuple[int, ...]:
+        raise PermissionError("not yours")
+
+    async def ask():
+        return await asyncio.gather(*(references.find("churn@champion") for _ in range(3)), return_exceptions=True)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "change", fail)
+        assert [type(each) for each in asyncio.run(ask())] == 3 * [PermissionError]
+    assert find(references) == "mdl_1"
+
+
 def test_who_asks_after_a_move_gets_no_look_up_that_began_before(store, other):
     references = References(store, clock=lambda: 0.0)
 
