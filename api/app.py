@@ -63,8 +63,10 @@ def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAP
     app.state.soundness = Soundness(settings, store)
     add_error_handlers(app)
     pages = routes, dataset, compare, queue, reference, registered_pages, prediction_pages
-    for module in (datasets, uploads, jobs, models, registry, predictions, inference, info, metrics, login, *pages):
+    modules = datasets, uploads, jobs, models, registry, predictions, inference, info, metrics, login, *pages
+    for module in modules:
         app.include_router(module.router)
+    app.state.routes = [route for module in modules for route in module.router.routes]
     # The middleware added last is called first.
     app.add_middleware(Shortcuts, shortcuts=_shortcuts(context, app.state), access=app.state.access)
     app.add_middleware(HostCheck, allowed=(settings.host, *settings.allowed_hosts))

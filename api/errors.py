@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import re
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,16 @@ from starlette.exceptions import HTTPException
 from streamsvm.api.answers import Responses, ref
 from streamsvm.api.answers.errors import Problem
 from streamsvm.api.pages.render import missing_page
+from streamsvm.api.requests.near_routes import hint_of_route
+from streamsvm.reader.options import OPTIONS
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.hints import HINTS
+from streamsvm.service.hints import HINTS, meant
 from streamsvm.service.models.exports import ModelFormatError
 from streamsvm.service.processes.logs import request_id
 from streamsvm.service.records.database import DAMAGED
 from streamsvm.service.records.opening import RESTORE, check_sound, is_blank
 from streamsvm.storage.errors import NO_ROOM, ROOM_HINT, StorageError
+from streamsvm.storage.options import default_words, plain, without_null
 
 STATUS = {
     "bad_content_length": 400,
@@ -147,7 +151,10 @@ def bug(database: Path) -> JSONResponse:
 def _on_service_error(request: Request, error: Any) -> Response:
     if error.code == "token_missing" and _is_person(request):
         return RedirectResponse(f"/login?{urlencode({'next': request.url.path})}", 303)
-    return problem(error.code, error.message, error.hint, error.at)
+    hint = error.hint
+    if getattr(request.state, "is_joined", False) and error.code != "bad_json":
+        hint = f"curl's -d joins the lines of a file: send it with -T or --data-binary @FILE. Else {hint}"
+    return problem(error.code, error.message, hint, error.at)
 
 
 def _is_person(request: Request) -> bool:
@@ -168,7 +175,18 @@ def _on_validation_error(_request: Request, error: Any) -> JSONResponse:
     # The framework's own answer repeats the input, which may be no valid JSON.
     first = error.errors()[0]
     message = f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
-    return problem("wrong_type", message, HINTS["wrong_type"])
+    return problem("wrong_type", message, _hint_of_parameter(first))
+
+
+def _hint_of_parameter(fault: Any) -> str:
+    """What a parameter of the query may be, by the description of the option or by the values that it takes."""
+    if expected := re.findall(r"'([\w.-]+)'", str(fault.get("ctx", {}).get("expected", ""))):
+        return f"{meant(str(fault['input']), expected)}Give one of these values."
+    name = str(fault["loc"][-1])
+    known = OPTIONS.get(name) if fault["loc"][0] == "query" else None
+    if known is None:
+        return "Give yes or no." if fault["type"].startswith("bool") else HINTS["wrong_type"]
+    return f"{name}, {plain(without_null(known), 'none')} (default: {default_words(known)})."
 
 
 def _on_disk_error(request: Request, error: Any) -> JSONResponse:
@@ -189,6 +207,9 @@ def _on_http_error(request: Request, error: Any) -> Response:
         missing = {"message": f"there is no page {request.url.path}"}
         return missing_page(request, missing)
     code = _ROUTING.get(error.status_code, "bad_request")
-    response = problem(code, str(error.detail), HINTS[code])
+    hint = (
+        hint_of_route(request.app.state.routes, request.url.path, request.method) if code in _ROUTING.values() else ""
+    )
+    response = problem(code, str(error.detail), hint or HINTS[code])
     response.headers.update(error.headers or {})
     return response

@@ -18,7 +18,8 @@ HINTS = {
     "bad_orc": "write the file again, and compare checksums after the transfer",
     "bad_pair": "after the label come index:value pairs, without blanks around the colon",
     "bad_parquet": "write the file again, and compare checksums after the transfer",
-    "bad_quote": "quote whole fields, on one line, and write a quote inside them twice",
+    "bad_quote": "quote whole fields, on one line, and write a quote inside them twice; only a column of documents, "
+    "text_column, may have quotes and lines of its own",
     "bad_weight": "begin rows with label:weight, a weight that is finite and not below 0",
     "batch_too_large": "write batches of some 100,000 rows, or without compression",
     "categorical_missing": "set categorical to names or numbers of columns between commas, or to all",
@@ -27,7 +28,7 @@ HINTS = {
     "column_ambiguous": "count the column from the end: -1 is the last",
     "column_count": "every line must have as many columns as the first",
     "column_missing": "give every column that the model, or the dataset, was made of",
-    "column_type": "columns hold numbers: encode the others, name them in categorical, or leave them out: drop_columns",
+    "column_type": "change the type of the column, or name another one: labels are numbers or strings, weights numbers",
     "compressed_corrupt": "compress the data again and compare checksums after the transfer",
     "compressed_truncated": "the transfer or the compressor was cut short: send the whole file",
     "decompressed_too_large": "split the data, or raise the limit of the service",
@@ -62,17 +63,13 @@ HINTS = {
     "multilabel": "give one label a row; multi-label data is not supported",
     "negative_weight": "a weight is finite and not below 0; 0 leaves a row out of training",
     "nested_value": "give each key a number, a string, true, false or null",
-    "no_documents": "train on documents, and take the model as npz or json; or send rows as text/libsvm",
+    "no_documents": "give rows of the kind that the model was trained on; only a model of documents takes texts",
     "no_rows": "check that this is the right file, and that it has a line for each row",
     "no_header": "begin each record with a line that begins with >",
     "not_a_base": "strings have the letters A, C, G and T, and N and its like where a base is not known",
     "not_installed": "install streamsvm with the extra parquet",
     "not_json": "write an object a line, in UTF-8; JSON has no NaN: write null",
-    "not_numeric": (
-        "write plain decimal numbers, set categorical=all for words, or leave the column out: drop_columns; "
-        "label_column if it has the labels, text_column if it has documents; header=yes if the first line has names; "
-        "label_type=string if labels are strings; decimal=comma for 1,5"
-    ),
+    "not_numeric": "write plain decimal numbers, such as -1.5 or 2e-3",
     "not_text": "write text in UTF-8, or set on_bad_text=replace",
     "not_utf8": "write text in UTF-8, or set encoding=windows-1252 if an older program of Western Europe wrote it",
     "option_range": "the README lists the options of an input",

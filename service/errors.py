@@ -1,6 +1,6 @@
 """The errors that users see: a stable code, a message, a hint. api/errors.py translates them to HTTP."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,6 +31,11 @@ class ServiceError(Exception):
     def of(cls, problem: dict[str, Any]) -> "ServiceError":
         """Make the error of a `problem` that another process wrote."""
         return cls(problem["code"], problem["detail"], problem.get("hint", ""), problem.get("at"))
+
+
+def unknown(code: str, message: str, name: str, known: Iterable[str]) -> ServiceError:
+    """The error for a name that is not among the known ones; its hint says which of them may be meant."""
+    return ServiceError(code, message, f"{meant(name, known)}{HINTS[code]}")
 
 
 class Crash(ServiceError):

@@ -37,7 +37,7 @@ HINTS = {
     "process_died": "The end of the log says more.",
     "process_stalled": "The end of the log says more.",
     "request_under_way": "Send it again in a while: the answer is stored.",
-    "scope_missing": "Use a token with this scope: streamsvm token new NAME --scope SCOPE makes one.",
+    "scope_missing": "Use a token with the scope that is needed: streamsvm token new NAME --scope SCOPE makes one.",
     "unavailable": "Try again in a while.",
     "unknown_alias": "The model's page, GET /v1/registered-models/NAME and streamsvm model names list its aliases.",
     "unknown_dataset": "streamsvm data ls and GET /v1/datasets list the datasets.",
@@ -55,7 +55,8 @@ HINTS = {
 
 def meant(name: str, known: Iterable[str]) -> str:
     """A question, with a blank behind it, after the name that is most like a mistyped one; "" if none is."""
-    return "".join(f"Did you mean {near}? " for near in get_close_matches(name, [*known], 1))
+    in_small = {each.lower(): each for each in known}
+    return "".join(f"Did you mean {in_small[near]}? " for near in get_close_matches(name.lower(), [*in_small], 1))
 
 
 def shown(name: str) -> str:

@@ -18,6 +18,11 @@ from streamsvm.api.access.clients import TOKEN
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.records.tokens import NO_TOKENS, Token, Tokens, allows, hash_of
 
+_TOKEN_NEEDED = (
+    "Send Authorization: Bearer TOKEN. On the service's machine streamsvm token ls lists the tokens, "
+    "and streamsvm token new NAME makes one."
+)
+
 SCOPES: dict[str, str] = {
     # datasets
     "listDatasets": "read",
@@ -155,7 +160,8 @@ async def require_scope(request: Request, _: Annotated[object, _IN_DOCUMENT] = N
     # A route that SCOPES does not list is for the owner alone.
     needed = SCOPES.get(operation, "admin")
     if not allows(scope, needed):
-        raise ServiceError("scope_missing", f"the token's scope is {scope}, this needs {needed}")
+        hint = f"Use a token with this scope: streamsvm token new NAME --scope {needed} makes one."
+        raise ServiceError("scope_missing", f"the token's scope is {scope}, this needs {needed}", hint)
 
 
 async def scope_of_request(request: Request, access: Access) -> str:
@@ -183,7 +189,7 @@ def _note(request: Request, token: Token) -> str:
 
 
 async def _hint(access: Access) -> str:
-    return "Send Authorization: Bearer TOKEN." if await access.has_tokens() else NO_TOKENS
+    return _TOKEN_NEEDED if await access.has_tokens() else NO_TOKENS
 
 
 def refuse_other_sites(request: Request, must_show: bool) -> None:

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from streamsvm.errors import as_arguments
+from streamsvm.service.jobs.fields.counterparts import COUNTERPARTS
 from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.jobs.fields.spec import end_of
 from streamsvm.service.jobs.fields.texts import parameter
@@ -53,25 +55,9 @@ def keep_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
 def _instead(name: str) -> str:
     """The counterpart of a parameter of scikit-learn's, or the likely meaning of a mistyped one, for a message."""
     if name in COUNTERPARTS:
-        return f": {COUNTERPARTS[name]}"
+        return f": {as_arguments(COUNTERPARTS[name])}"
     near = get_close_matches(name, FIELDS, 1)
     return f": did you mean {near[0]!r}?" if near else ""
-
-
-# Parameters of LinearSVC, SVC and SGDClassifier that have another name here.
-COUNTERPARTS = {
-    "tol": "relative_gap is how near to the optimum training ends, tolerance is LIBLINEAR's -e",
-    "max_iter": "max_passes is the most passes over the data",
-    "random_state": "seed is its counterpart, a number",
-    "n_jobs": "threads is its counterpart",
-    "fit_intercept": "bias=None trains without an intercept, bias=1.0 with one",
-    "intercept_scaling": "bias is its counterpart",
-    "penalty": "the penalty is always |w|^2 / 2",
-    "dual": "solver chooses among dual and primal solvers",
-    "multi_class": "multiclass is its counterpart",
-    "cache_size": "cache_bytes is its counterpart, in bytes",
-    "alpha": "C is its counterpart: 1 / (alpha * n_rows)",
-}
 
 
 def given_ends(tolerance: float | None, relative_gap: float | str | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from streamsvm.classes import coefficients, in_order, label_array, with_coeffici
 from streamsvm.errors import told_plainly, warn
 from streamsvm.frames import column_names
 from streamsvm.paths import PathPredictions
-from streamsvm.raw import is_read, raw_rows, read_values, with_columns
+from streamsvm.raw import checked_documents, is_read, raw_rows, read_values, with_columns
 from streamsvm.reader.parsers.tables.mixed import feature_names
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.formats import check_ending, format_of
@@ -81,7 +81,8 @@ class Predictions(PathPredictions):
                 return Predictor(self._as_it_is()).predict(rows).decision_values
             if is_documents(X):
                 with told_plainly():
-                    return Predictor(self._as_it_is()).document_values(list(X))
+                    predictor = Predictor(self._as_it_is())
+                    return predictor.document_values(checked_documents(X, predictor))
         X = self._checked(X)
         if self.model_.vectors is not None or self.model_.maps is not None:
             model = self._as_it_is()

@@ -1,14 +1,14 @@
 """Makes the rows of a model from inputs that are no matrix: files, frames, strings, and dictionaries."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from streamsvm.errors import told_plainly
+from streamsvm.errors import InputWarning, told_plainly, warn
 from streamsvm.frames import column_names, has_arrow, is_frame, selected, warn_of
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.ranges import SourceInput
@@ -30,6 +30,7 @@ from streamsvm.storage.rows.csr import Array, Rows
 
 # Input options that say how a text is written, which other files are, too.
 _OF_FILES = ("delimiter", "decimal", "encoding")
+_LOOKED_AT = 8  # texts of a list, to tell names of files from documents
 
 
 def is_read(X: Any, model: Model) -> bool:
@@ -135,6 +136,20 @@ def raw_rows(X: Any, model: Model) -> Rows | None:
         names = [str(name) for name in dict.fromkeys(name for each in X for name in each)]
         columns = {name: [each.get(name) for each in X] for name in input_["columns"]}
         return _warned(rows_of_columns(columns, names, len(X), input_, model.index_base))
+
+
+def checked_documents(texts: Sequence[str], predictor: Predictor) -> list[str]:
+    """Return texts as documents; warn if they are names of files, which `predict` takes one at a time.
+
+    InputError no_documents for names of files if the model is not of documents.
+    """
+    if not all(map(os.path.isfile, texts[:_LOOKED_AT])):
+        return list(texts)
+    how = f"predict({str(texts[0])!r}) reads one file, predict_path reads several"
+    if not predictor.reads_documents:
+        raise InputError("no_documents", "a list of names of files is not a list of rows", hint=how)
+    warn(f"the names of files in the list are predicted as documents: {how}", InputWarning)
+    return list(texts)
 
 
 def with_columns(X: Any, model: Model) -> Any:

@@ -12,6 +12,8 @@ from streamsvm.api.requests.hurry import Hurry
 from streamsvm.api.requests.leaving import turn
 from streamsvm.service.errors import ServiceError, refuse_other_fields
 
+_ONE = "Send one JSON object in UTF-8"
+_OF_FORMS = "application/x-www-form-urlencoded"  # which curl's -d and --data-binary send
 _MOST_DIGITS = 19
 _HEAD_BYTES = 1 << 16
 
@@ -20,16 +22,23 @@ async def stream(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
     """Yield the body as it arrives.
 
     Raises ServiceError `body_too_large`, `multipart` or `bad_content_length`, before it reads if a header says so.
+    `request.state.is_joined` says whether this may be a file whose lines curl's -d has joined.
     """
     if request.headers.get("content-type", "").startswith("multipart/"):
-        raise ServiceError("multipart", "this is a form with a file in it", "Send the file itself: curl -T FILE URL.")
+        how = "-T" if request.method == "PUT" else "--data-binary @"
+        hint = f"Send the file itself: curl {how}{' ' if how == '-T' else ''}FILE URL."
+        raise ServiceError("multipart", "this is a form with a file in it", hint)
     stated = request.headers.get("content-length", "0")
     if not (stated.isascii() and stated.isdecimal()):
         raise ServiceError("bad_content_length", "the Content-Length is not a number")
     if len(stated) > _MOST_DIGITS or int(stated) > most_bytes:
         raise too_large(most_bytes)
-    received = 0
+    received, is_joined = 0, False
     async for chunk in request.stream():
+        if not received:
+            is_joined = request.headers.get("content-type") == _OF_FORMS and not chunk.startswith(b"{")
+        is_joined = is_joined and b"\n" not in chunk
+        request.state.is_joined = is_joined
         received += len(chunk)
         if received > most_bytes:
             raise too_large(most_bytes)
@@ -84,10 +93,13 @@ def parse_object(data: bytes) -> dict[str, Any]:
         # UTF-8 cannot contain a lone surrogate, but an escape can.
         if b"\\u" in data:
             json.dumps(value, ensure_ascii=False).encode()
+    except json.JSONDecodeError as error:
+        at, example = {"line": error.lineno, "column": error.colno}, 'such as --json \'{"dataset": "mine"}\' with curl'
+        raise ServiceError("bad_json", f"the body is not JSON: {error.msg}", f"{_ONE}, {example}.", at) from None
     except (ValueError, RecursionError):
-        raise ServiceError("bad_json", "the body is not JSON", "Send one JSON object in UTF-8.") from None
+        raise ServiceError("bad_json", "the body is not JSON", f"{_ONE}.") from None
     if not isinstance(value, dict):
-        raise ServiceError("bad_json", "the body is JSON, but not an object", "Send one JSON object.")
+        raise ServiceError("bad_json", "the body is JSON, but not an object", f"{_ONE}: {{...}}.")
     return value
 
 

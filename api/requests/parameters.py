@@ -19,7 +19,9 @@ async def refuse_unknown(request: Request) -> None:
     allowed = set(_query_names(request.scope["route"].dependant))
     names = [name for name, _ in request.query_params.multi_items()]
     if unknown := next((name for name in names if name not in allowed), None):
-        hint = f"{meant(unknown, allowed)}It has: {', '.join(sorted(allowed))}." if allowed else "It has none."
+        has_body = request.method in ("POST", "PUT", "PATCH")
+        none = "It has none: fields go into the body, as JSON." if has_body else "It has none."
+        hint = f"{meant(unknown, allowed)}It has: {', '.join(sorted(allowed))}." if allowed else none
         raise ServiceError("unknown_parameter", f"the route has no query parameter {shown(unknown)}", hint)
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)

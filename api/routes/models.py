@@ -94,7 +94,7 @@ def download_model(
 ) -> Response:
     """The model as a file, or the range of it that is asked for.
 
-    The default format is LIBLINEAR's text, for a kernel machine LIBSVM's, and npz if features are far apart.
+    The default format is the first that can hold the model: LIBLINEAR's text, for a kernel machine LIBSVM's, else npz.
     """
     record = context.store.model(model_id)
     format_, file = model_file(context.settings, record, format, context.room, client_of(request.scope))

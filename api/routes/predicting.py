@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from typing import Any
 from urllib.parse import quote
 
 from anyio import from_thread
@@ -20,7 +21,7 @@ from streamsvm.api.requests.leaving import Turn, in_thread, turn
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import STORED_TABLES, IndexBase, InputOptions
-from streamsvm.reader.parsers.sniff import with_head
+from streamsvm.reader.parsers.sniff import has_objects, with_head
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.loaded import load_predictor, loaded_predictor
 from streamsvm.service.models.predicting.answers import ANSWERS, BinaryFile, Predicted, first_names, keep
@@ -126,7 +127,7 @@ def predicted_rows(
     """
     if not kind and predictor.text_format != "text":
         head, chunks = with_head(chunks)
-        kind = JSON if head.lstrip().startswith(b"{") else ""
+        kind = JSON if head.lstrip().startswith(b"{") and not _has_json_lines(head) else ""
     if kind == JSON:
         body = _whole(chunks, settings.max_json_bytes)
         with one_at_a_time(len(body)):
@@ -134,6 +135,10 @@ def predicted_rows(
     complete = replace(options, format=TYPES[kind] if kind else "auto")
     limits = Limits(settings.max_predict_bytes, max_features=MOST_FEATURES)
     return _keep(values, predictor, predict_file(predictor, chunks, complete, limits, parsers))
+
+
+def _has_json_lines(head: bytes) -> bool:
+    return has_objects(head) and head.lstrip().partition(b"\n")[2].lstrip().startswith(b"{")
 
 
 def _whole(chunks: Iterable[bytes], most_bytes: int) -> bytes:
@@ -148,7 +153,7 @@ def _whole(chunks: Iterable[bytes], most_bytes: int) -> bytes:
 def content_type(request: Request) -> str:
     """Return the Content-Type: one of TYPES, JSON, or "" if the content tells. Raises ServiceError unknown_format."""
     stated = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    kind = "" if stated in _PLAIN else stated
+    kind = "" if stated in _PLAIN or stated.startswith("multipart/") else stated  # `stream` refuses a form
     if kind not in ("", *TYPES, JSON):
         known = ", ".join([*TYPES, JSON])
         raise ServiceError("unknown_format", "rows cannot come in this Content-Type", f"Known types: {known}.")
@@ -163,13 +168,24 @@ def _keep(values: BinaryFile, predictor: Predictor, predictions: Iterator[Predic
 
 
 def _predict_json(values: BinaryFile, predictor: Predictor, body: bytes, index_base: IndexBase) -> Predicted:
-    fields = parse_object(body)
-    if predictor.reads_documents and "documents" in fields:
+    try:
+        fields = parse_object(body)
+    except ServiceError as error:
+        if body.lstrip().startswith(b"["):
+            error.hint = 'Send the list as the rows of an object: {"rows": [...]}.'
+        raise
+    if predictor.reads_documents and not _has_features(fields):
         return _keep(values, predictor, predictor.predict_documents(json_documents(fields)))
     table, numbering = json_tables(fields, predictor.input, predictor.index_base), predictor.numbering(index_base)
     if table is None:
         table = TableRows(numbering.renumbered(json_rows(fields, numbering.base, predictor.n_features)), 0, None)
     return _keep(values, predictor, predictor.predict_table(table))
+
+
+def _has_features(fields: dict[str, Any]) -> bool:
+    """Whether a model of documents is sent rows of hashed features."""
+    rows = fields.get("rows")
+    return isinstance(rows, list) and not any(isinstance(row, str) for row in rows)
 
 
 def _arriving(chunks: AsyncIterator[bytes], held: Turn, hurry: Hurry) -> Iterator[bytes]:

@@ -63,20 +63,21 @@ class TextWindow:
         if self.filled - self.begin > self.max_line_bytes:
             raise self.error(self.begin, "line_too_long", self._too_long())
 
-    def error(self, place: int, code: str, message: str) -> InputError:
-        """The error at offset `place`; line_too_long instead if its line is too long."""
+    def error(self, place: int, code: str, message: str, hint: str = "") -> InputError:
+        """The error at offset `place`; line_too_long instead if its line is too long. hint: "": that of the code."""
         start = self.buffer.rfind(b"\n", 0, place) + 1
         mark = len(BYTE_ORDER_MARK) if self._at_mark(start) else 0
         end = self.buffer.find(b"\n", place, self.filled)
         if end - start - mark > self.max_line_bytes:
-            code, message = "line_too_long", self._too_long()
+            code, message, hint = "line_too_long", self._too_long(), ""
         column = None
         if code == "line_too_long":
             place = start + mark
         else:
             column = place - start - mark + 1
         line = self._lines_before + self.buffer.count(b"\n", 0, place) + 1
-        return InputError(code, message, line=line, column=column, byte=self._bytes_before + place)
+        byte = self._bytes_before + place
+        return InputError(code, message, hint=hint or None, line=line, column=column, byte=byte)
 
     def _take(self, data: memoryview) -> int:
         """Copy in as much as fits; return how many bytes that was."""

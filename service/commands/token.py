@@ -1,6 +1,7 @@
 """Make, list and revoke the tokens that let others use the service."""
 
 import argparse
+import sys
 from pathlib import Path
 
 from streamsvm.service.errors import ServiceError
@@ -28,10 +29,13 @@ def run(options: argparse.Namespace) -> int:
     if options.action != "new" and not settings.database.exists():
         where = settings.data_dir
         raise ServiceError("no_service", f"{where} is no data directory: it has no tokens", "Name it: --data-dir.")
+    is_new = not settings.database.exists()
     open_store(settings)
     tokens = Tokens(Database(settings.database))
     if options.action == "new":
         print(tokens.new(options.name, options.scope))
+        if is_new:
+            print(f"{settings.data_dir} is a new data directory: name it to serve by --data-dir", file=sys.stderr)
     elif options.action == "revoke":
         tokens.revoke(options.name)
     else:

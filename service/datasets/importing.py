@@ -78,7 +78,10 @@ def check_source(prefixes: Sequence[str], url: str) -> None:
             raise ServiceError("import_forbidden", "the service does not import from there", hint)
         check_installed(location)
     except InputError as error:
-        raise ServiceError.of(error.problem()) from None
+        refused = ServiceError.of(error.problem())
+        if error.code == "source_scheme":
+            refused.hint = "There are s3://, gs:// and az://. What HTTP gives: curl -L URL | curl -T - DATASET_URL."
+        raise refused from None
 
 
 def _invalid() -> ServiceError:

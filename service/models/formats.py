@@ -50,7 +50,7 @@ def is_c_int(label: float) -> bool:
 
 
 def usual_format(has_kernel: bool, is_listed: bool) -> str:
-    """The format of a download that names none: a text, or npz if the model lists its features.
+    """The format of a download that names none, if it can hold the model: a text, or npz for listed features.
 
     A text has a line for every possible feature number, however few of them the model lists.
     """

@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from streamsvm.service.datasets.views import input_view
+from streamsvm.service.errors import ModelFormatError
 from streamsvm.service.jobs.outcome.outcome import Outcome
 from streamsvm.service.models.exports import MODEL_FORMATS
-from streamsvm.service.models.formats import formats_for, usual_format
+from streamsvm.service.models.formats import formats_for
 from streamsvm.service.models.heaviest import input_about, with_heaviest
 from streamsvm.service.records.stamps import new_id
 from streamsvm.service.records.store import Store
@@ -97,14 +98,18 @@ def model_file(
 ) -> tuple[str, RoomFile]:
     """Write a recorded model to an unnamed file, dated as the model; returns the format and the file.
 
-    format_  None: the `usual_format`
+    format_  None: the first that can hold the model, see `formats_for`
     The file is written anew from checked weights at each call: no stored copy can go bad.
     The caller closes the file. Raises ModelFormatError, or ServiceError answer_too_large, out_of_space.
     """
     model = load_model(settings, record["id"])
-    is_listed = model.maps is not None and model.maps.listed is not None
-    format_ = format_ or usual_format(model.vectors is not None, is_listed)
-    pieces = MODEL_FORMATS[format_].write(model)
+    formats = model_view(record, load_head(settings, record["id"]))["formats"]
+    format_ = format_ or formats[0]
+    try:
+        pieces = MODEL_FORMATS[format_].write(model)
+    except ModelFormatError as error:
+        error.hint = f"these formats hold the model: {', '.join(f'format={each}' for each in formats)}"
+        raise
     file = room.file(client)
     try:
         file.writelines(pieces)

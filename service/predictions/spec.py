@@ -64,9 +64,7 @@ def parse_prediction(given: Any) -> PredictionSpec:
     try:
         spec = PredictionSpec.model_validate(given)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = ".".join(map(str, first["loc"]))
-        raise ServiceError("bad_request", f"{place}: {first['msg']}", "See /reference.") from None
+        raise _explain(error.errors(include_url=False, include_input=False, include_context=False)) from None
     for name, value in spec.options.items():
         known = OPTIONS.get(name)
         if known is None or name not in (*READING, "format"):
@@ -84,6 +82,22 @@ def parse_prediction(given: Any) -> PredictionSpec:
     format_of_destination(spec.destination, spec.format)
     _check_source(spec)
     return spec
+
+
+def _explain(faults: list[Any]) -> ServiceError:
+    """Make the error for the first of these faults; a field that is not known comes first: another may be meant."""
+    fields = {field.alias or name: field.description for name, field in PredictionSpec.model_fields.items()}
+    first = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
+    field = str(first["loc"][0]) if first["loc"] else ""
+    if first["type"] == "extra_forbidden":
+        hint = meant(field, fields).strip() or f"Known fields: {', '.join(fields)}."
+        return ServiceError("bad_request", f"there is no field {shown(field)} in a prediction", hint)
+    hint = f"{field}: {fields[field]}." if field in fields else "See /reference."
+    if first["type"] == "list_type":
+        hint = f'Send a list, "{field}": [...]. {hint}'
+    if first["type"] == "missing":
+        return ServiceError("bad_request", f"{field} is missing", hint)
+    return ServiceError("bad_request", f"{'.'.join(map(str, first['loc']))}: {first['msg']}", hint)
 
 
 def _check_source(spec: PredictionSpec) -> None:

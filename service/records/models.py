@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from streamsvm.service.errors import ServiceError
+from streamsvm.service.errors import ServiceError, unknown
 from streamsvm.service.records.predictions import check_unpredicted
 from streamsvm.service.records.stamps import now
 from streamsvm.service.records.table import Records
@@ -97,7 +97,8 @@ class ModelRecords(Records):
         if alias is not None:
             version = self.alias(name, alias)["version"]
         message = "there is no such model" if version is None else f"model {name} has no version {version}"
-        raise ServiceError("unknown_model", message, "Give an id, a name, NAME:VERSION or NAME@ALIAS.")
+        names = [row["name"] for row in self._all("SELECT name FROM registered")] if version is None else []
+        raise unknown("unknown_model", message, name, names)
 
     def register_model(self, name: str, model_id: str) -> dict[str, Any]:
         """Make a model the next version of a name; returns the version, an older one if the model has the name already.

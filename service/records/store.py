@@ -4,7 +4,7 @@ import json
 import sqlite3
 from typing import Any
 
-from streamsvm.service.errors import ServiceError
+from streamsvm.service.errors import ServiceError, unknown
 from streamsvm.service.records.jobs import JobRecords
 from streamsvm.service.records.keys import forget_unmade
 from streamsvm.service.records.models import ModelRecords
@@ -64,7 +64,11 @@ class Store(JobRecords, ModelRecords, NotificationRecords, PredictionRecords):
 
     def dataset(self, name: str) -> dict[str, Any]:
         """The record of a dataset, by name. Raises `unknown_dataset`."""
-        return self._one("SELECT * FROM datasets WHERE name = ?", name, "dataset")
+        try:
+            return self._one("SELECT * FROM datasets WHERE name = ?", name, "dataset")
+        except ServiceError as error:
+            names = (row["name"] for row in self._all("SELECT name FROM datasets"))
+            raise unknown(error.code, error.message, name, names) from None
 
     def dataset_state(self, dataset_id: str) -> str | None:
         """The state of a dataset, one of DATASET_STATES; None if it has been deleted."""

@@ -184,6 +184,24 @@ def test_what_cannot_run_is_refused(service, code):
     assert service.request("GET", URL).json() == {"predictions": [], "next_page_token": None}
 
 
+@pytest.mark.parametrize(
+    ("fields", "detail", "hint"),
+    [
+        (
+            {"modle": "churn"},
+            "there is no field 'modle' in a prediction",
+            "Did you mean model? Known fields: model, im",
+        ),
+        ({"model": "churn"}, "destination is missing", "destination: file below the export directory"),
+        ({"model": 3, "destination": "a.csv"}, "model: Input should be a valid string", "model: id, name"),
+    ],
+)
+def test_what_is_wrong_with_a_request_is_named(service, fields, detail, hint):
+    answer = service.request("POST", URL, json=fields)
+    check_problem(answer, "bad_request", 400)
+    assert answer.json()["detail"] == detail and answer.json()["hint"].startswith(hint)
+
+
 def test_a_dataset_is_predicted_and_stays_until_then(service, lane):
     dataset = {"import": None, "dataset": "numbers", "keep": ["row", "label"]}
     service.add_dataset("numbers", np.array([[1.0, 0.5], [-2.0, 0.25], [0.0, 3.0]]), np.array([1, -1, 1]))

@@ -132,9 +132,12 @@ def test_a_running_job_whose_run_is_not_there_yet_is_shown(service):
     assert (shown["state"], shown["attempt"], shown["progress"]) == ("running", 1, None)
 
 
-@pytest.mark.parametrize(("given", "meant"), [("tolerence", "tolerance"), ("max_pass", "max_passes"), ("c", None)])
+MISTYPED = [("tolerence", "tolerance"), ("max_pass", "max_passes"), ("c", "C"), ("zz", None)]
+
+
+@pytest.mark.parametrize(("given", "meant"), MISTYPED)
 def test_a_mistyped_field_is_guessed(filled, given, meant):
     hint = check_problem(filled.request("POST", "/v1/jobs", json={"dataset": "data", given: 1}), "unknown_field")[
         "hint"
     ]
-    assert hint.startswith(f"Did you mean {meant}? Known fields: " if meant else "Known fields: ")
+    assert hint.startswith(f"Did you mean {meant}? " if meant else "Known fields: ")

@@ -50,3 +50,13 @@ def test_other_models_take_no_documents():
     model = streamsvm.StreamSVC().fit(np.eye(4), [0, 1, 0, 1])
     with pytest.raises(streamsvm.InvalidInput, match="does not say how documents"):
         model.predict(["a text"])
+
+
+def test_names_of_files_in_a_list_are_told_from_documents(fitted, tmp_path):
+    (tmp_path / "texts.txt").write_text("a fine film\n")
+    with pytest.warns(streamsvm.InputWarning, match="reads one file, predict_path reads several"):
+        fitted.predict([str(tmp_path / "texts.txt")])
+    model = streamsvm.StreamSVC().fit(np.eye(4), [0, 1, 0, 1])
+    with pytest.raises(streamsvm.InvalidInput, match="list of names of files") as caught:
+        model.predict([str(tmp_path / "texts.txt")])
+    assert f"predict('{tmp_path}/texts.txt') reads one file" in caught.value.hint

@@ -12,7 +12,13 @@ from pyarrow import ipc
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
-from streamsvm.reader.parsers.tables.arrow_messages import CONTINUATION, bad_arrow, stream_places
+from streamsvm.reader.parsers.tables.arrow_messages import (
+    CONTINUATION,
+    bad_arrow,
+    check_blocks,
+    needs_footer,
+    stream_places,
+)
 from streamsvm.reader.parsers.tables.arrow_table import Table
 
 
@@ -23,9 +29,12 @@ def arrow_file_tables(file: IO[bytes], size: int, limits: Limits) -> Iterator[Ta
     """
     if size == 0:
         raise InputError("no_rows", "the file is empty")
-    places = stream_places(file, size, limits)
     mapped = _mapped(file)
-    for place in places:
+    if needs_footer(file, size):
+        check_blocks(file, size, limits)
+        yield _table(partial(_from, file, mapped, 0), _by_footer)
+        return
+    for place in stream_places(file, size, limits):
         yield _table(partial(_from, file, mapped, place))
 
 
@@ -76,14 +85,33 @@ def _from(file: IO[bytes], mapped: Any, place: int) -> Any:
     return pyarrow.PythonFile(file, "r")
 
 
-def _table(source: Callable[[], Any]) -> Table:
-    """The table of the stream that `source` gives, anew at each call."""
+class _ByFooter:
+    """The batches of a file by its footer, which are read as those of a stream are."""
+
+    def __init__(self, reader: Any) -> None:
+        self.schema = reader.schema
+        self._batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
+
+    def read_next_batch(self) -> Any:
+        return next(self._batches)
+
+
+def _by_footer(source: Any, options: Any) -> _ByFooter:
+    return _ByFooter(ipc.open_file(source, options=options))
+
+
+def _by_stream(source: Any, options: Any) -> Any:
+    return ipc.open_stream(source, options=options)
+
+
+def _table(source: Callable[[], Any], reader: Callable[[Any, Any], Any] = _by_stream) -> Table:
+    """The table of what `source` gives, anew at each call, and `reader` opens."""
 
     def opened(columns: list[int] | None = None) -> Any:
-        return ipc.open_stream(source(), options=ipc.IpcReadOptions(included_fields=columns, use_threads=False))
+        return reader(source(), ipc.IpcReadOptions(included_fields=columns, use_threads=False))
 
-    with _told(), opened() as stream:
-        schema = stream.schema
+    with _told():
+        schema = opened().schema
 
     def batches(names: list[str], most: int) -> Iterator[Any]:
         with _told():

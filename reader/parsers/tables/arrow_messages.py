@@ -5,6 +5,9 @@ A stream is a message for the schema, then one for each dictionary and batch, th
     message = FF FF FF FF, int32 bytes of metadata (0: the end mark), metadata (Message.fbs), body
     file    = "ARROW1" 0 0, stream, footer, int32 bytes of the footer, "ARROW1"
 
+The footer (File.fbs) has the schema, and the places of dictionaries and batches. Some programs, such as polars, begin a
+file with no message for the schema: such a file is read by its footer.
+
 https://arrow.apache.org/docs/format/Columnar.html#serialization-and-interprocess-communication-ipc
 """
 
@@ -21,6 +24,7 @@ MOST_BATCH_BYTES = 1 << 30  # of a compressed batch, which is decoded as a whole
 _MOST_METADATA_BYTES = 64 << 20
 END, DICTIONARY, BATCH = 0, 2, 3  # values of MessageHeader; END is none of them
 _VALUE_BYTES = 8
+_DICTIONARIES, _BATCHES, _BLOCK_BYTES = 2, 3, 24  # fields of Footer, and the size of an entry: int64, int32, int64
 
 
 class Message(NamedTuple):
@@ -58,15 +62,40 @@ def messages(file: IO[bytes], size: int, limits: Limits) -> Iterator[Message]:
                 return
             place = body
             continue
-        file.seek(body - length)
-        try:
-            message = _measured(file, file.read(length), place, body, size)
-        except (struct.error, IndexError) as error:
-            raise bad_arrow("the metadata of a message are damaged") from error
+        message = _whole(file, place, body, length, size)
         decoded += message.decoded
         check_size(decoded, size, limits)
         yield message
         place = message.stop
+
+
+def needs_footer(file: IO[bytes], size: int) -> bool:
+    """Whether a file has no message where its stream should begin. InputError bad_arrow if it was cut."""
+    place = _first(file, size)
+    file.seek(place)
+    return place > 0 and file.read(len(CONTINUATION)) != CONTINUATION
+
+
+def check_blocks(file: IO[bytes], size: int, limits: Limits) -> None:
+    """Measure the dictionaries and batches that the footer names. InputError as `messages`."""
+    ends = size - len(MAGIC) - 4
+    file.seek(max(0, ends))
+    (length,) = struct.unpack("<i", file.read(4))
+    if not 0 < length <= min(_MOST_METADATA_BYTES, ends):
+        raise bad_arrow("the footer is longer than the file")
+    file.seek(ends - length)
+    data, decoded = file.read(length), 0
+    try:
+        footer = _Table(data, _u32(data, 0))
+        blocks = footer.structs(_DICTIONARIES, _BLOCK_BYTES) + footer.structs(_BATCHES, _BLOCK_BYTES)
+    except (struct.error, IndexError) as error:
+        raise bad_arrow("the footer is damaged") from error
+    for block in blocks:
+        (place,) = struct.unpack_from("<q", block)
+        if not 0 <= place < size:
+            raise bad_arrow("the footer names a place outside of the file")
+        decoded += _whole(file, place, *_message(file, place, size), size).decoded
+        check_size(decoded, size, limits)
 
 
 def bad_arrow(message: str) -> InputError:
@@ -97,6 +126,15 @@ def _message(file: IO[bytes], place: int, size: int) -> tuple[int, int]:
     if not 0 <= length <= min(_MOST_METADATA_BYTES, size - place - 8):
         raise bad_arrow("a message is longer than the file")
     return place + 8 + length, length
+
+
+def _whole(file: IO[bytes], place: int, body: int, length: int, size: int) -> Message:
+    """The message at `place`, with `length` bytes of metadata before `body`."""
+    file.seek(body - length)
+    try:
+        return _measured(file, file.read(length), place, body, size)
+    except (struct.error, IndexError) as error:
+        raise bad_arrow("the metadata of a message are damaged") from error
 
 
 def _measured(file: IO[bytes], metadata: bytes, place: int, body: int, size: int) -> Message:

@@ -17,6 +17,7 @@ from streamsvm.reader.parsers.matrices.matrix import misfit, weight_misfit
 from streamsvm.reader.parsers.tables import arrow_types
 from streamsvm.reader.parsers.tables.categories import Fields, is_utf8
 from streamsvm.reader.parsers.tables.columns import Columns, Heading, find_columns, find_label, string_place
+from streamsvm.reader.parsers.tables.hints import type_hint
 from streamsvm.reader.parsers.tables.mixed import Maker, MixedFeatures, StringColumn
 from streamsvm.reader.parsers.tables.mixed_columns import (
     MixedColumns,
@@ -137,8 +138,11 @@ class ArrowTableParser(TableParser):
 
     def _column_type(self, place: int) -> InputError:
         """The error for a column whose type does not fit its use."""
-        kind = str(self._schema.field(place).type)
-        return InputError("column_type", f"{self._heading.shown(place)} is of type {kind[:40]}")
+        kind, hint = self._schema.field(place).type, None
+        if self._options.string_column is None and place not in self._columns.aside:
+            is_new, is_date = self._labelled and self._options.like is None, arrow_types.is_date(kind)
+            hint = type_hint(self._heading.option(place), is_new, is_date, arrow_types.is_words(kind))
+        return InputError("column_type", f"{self._heading.shown(place)} is of type {str(kind)[:40]}", hint=hint)
 
     def _read_places(self) -> list[int]:
         assert self._maker is not None

@@ -22,7 +22,11 @@ def plain_type(kind: Any) -> Any:
 
 def plain_values(column: Any) -> Any:
     """The column with its values in place of references to a dictionary."""
-    return column.cast(column.type.value_type) if types.is_dictionary(column.type) else column
+    if not types.is_dictionary(column.type):
+        return column
+    if types.is_string_view(column.type.value_type):  # which pyarrow has no cast for
+        return column.dictionary.cast(pyarrow.large_string()).take(column.indices)
+    return column.cast(column.type.value_type)
 
 
 def is_number(kind: Any) -> bool:
@@ -44,8 +48,13 @@ def is_label_text(kind: Any) -> bool:
 
 def is_words(kind: Any) -> bool:
     """Whether a column of this type has words, and no numbers: strings, dates or times."""
+    return is_string(kind) or is_date(kind)
+
+
+def is_date(kind: Any) -> bool:
+    """Whether a column of this type has dates or times."""
     kind = plain_type(kind)
-    return is_string(kind) or types.is_date(kind) or types.is_timestamp(kind) or types.is_time(kind)
+    return bool(types.is_date(kind) or types.is_timestamp(kind) or types.is_time(kind))
 
 
 def strings_of(column: Any) -> Array:

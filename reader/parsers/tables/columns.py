@@ -3,12 +3,14 @@
 import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
-from streamsvm.reader.errors import InputError
+from streamsvm.reader.errors import HINTS, InputError
 from streamsvm.reader.options import InputOptions
 
 UNNAMED = "Unnamed: "  # pandas calls a column without a name, among others with one, so and by its place
 MOST_COLUMNS = 1 << 20
+_MANY_COLUMNS = 10_000  # to look for a similar name among more takes seconds
 LABEL_NAMES = ("label", "y", "target", "class")
 
 
@@ -47,7 +49,10 @@ class Heading:
         if place is not None:
             return place
         names = f"; the first columns are {', '.join(self.names[:8])}" if self.names else ""
-        raise InputError(f"{option}_missing", f"there is no column {wanted!r} among {self.n_columns}{names}", line=1)
+        message = f"there is no column {wanted!r} among {self.n_columns}{names}"
+        near = get_close_matches(wanted, self.names or (), 1) if self.n_columns < _MANY_COLUMNS else []
+        hint = f"did you mean {near[0]}? else {HINTS[f'{option}_missing']}" if near else None
+        raise InputError(f"{option}_missing", message, hint=hint, line=1)
 
     def places(self, wanted: str, option: str) -> list[int]:
         """The places of the columns that an option lists, between commas, quoted as in CSV. Errors as `place`."""
@@ -60,6 +65,11 @@ class Heading:
     def name(self, place: int) -> str:
         """The name of a column, or its number from 1 if columns have no names."""
         return self.names[place] if self.names else str(place + 1)
+
+    def option(self, place: int) -> str:
+        """The name of a column as an option in a hint has it, or its number if the name is not one plain word."""
+        name = self.name(place)
+        return name if name.isascii() and name.isidentifier() else str(place + 1)
 
     def shown(self, place: int) -> str:
         """The number and name of a column, for a message."""

@@ -5,16 +5,19 @@ A kernel finds fields and reads numbers. Python looks at each field that the ker
 
 from collections.abc import Iterator
 from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
+from streamsvm.reader.errors import InputError
 from streamsvm.reader.parsers.label_names import groups_of
 from streamsvm.reader.parsers.tables import fields_kernel as kernel
 from streamsvm.reader.parsers.tables.categories import Fields, is_utf8
 from streamsvm.reader.parsers.tables.columns import string_place
 from streamsvm.reader.parsers.tables.csv_fields import BadQuote, field_fault, text_fault
 from streamsvm.reader.parsers.tables.csv_lines import BAD_QUOTE, CsvLines
+from streamsvm.reader.parsers.tables.hints import number_hint
 from streamsvm.reader.parsers.tables.mixed import Maker, MixedFeatures, StringColumn
 from streamsvm.reader.parsers.tables.mixed_columns import (
     ALL,
@@ -139,13 +142,26 @@ class CsvParser(CsvLines):
 
     def _reject(self, lines: MixedLines, faults: Faults) -> None:
         """Reject lines, and rows with the fault of their first bad column, in the order of the text."""
-        placed = list(lines.faults)
+        placed = [(fault[0], partial(self._window.error, *fault)) for fault in lines.faults]
         for row, of_columns in faults.items():
             column = min(of_columns)
-            code, message, offset = of_columns[column]
-            placed.append((lines.place(row, column) + offset, code, f"{self._heading.shown(column)}: {message}"))
-        for fault in sorted(placed):
-            self.rejected.add(partial(self._window.error, *fault))
+            place = lines.place(row, column) + of_columns[column][2]
+            placed.append((place, partial(self._fault, place, lines, row, column, of_columns[column])))
+        for _, fault in sorted(placed, key=itemgetter(0)):
+            self.rejected.add(fault)
+
+    def _fault(self, place: int, lines: MixedLines, row: int, column: int, fault: tuple[Any, ...]) -> InputError:
+        """The error for a field with this code and message."""
+        code, message, _ = fault
+        hint = ""
+        if code == "not_numeric":
+            field = lines.field(lines.text(self._window.text, self._window.filled), row, column)
+            is_new = self._labelled and self._options.like is None
+            hint = number_hint(field, self._kind(column), self._heading.option(column), is_new)
+        error = self._window.error(place, code, f"{self._heading.shown(column)}: {message}", hint)
+        if code == "not_numeric" and error.line == 1:
+            error.hint = f"set header=yes if the first line names the columns; else {hint}"
+        return error
 
     def _labels_of(self, numbers: dict[int, Array], texts: dict[int, list[str]], keep: Array) -> Array:
         """Labels of the rows that can be read; NaN if the table has none, or has words where rows are not labelled."""

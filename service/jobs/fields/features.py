@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from streamsvm.reader.parsers.strings.strings import is_of_strings
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.hints import meant
 from streamsvm.service.jobs.fields.descriptions import field_of
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import Manifest
@@ -45,7 +46,7 @@ def _named(each: str | dict[str, dict[str, Any]]) -> Named:
         raise ServiceError(
             "features_range",
             "features are a list of names, or of objects of one name with its options",
-            f"Known maps: {', '.join(FEATURE_MAPS)}.",
+            f"{meant(name, FEATURE_MAPS)}Known maps: {', '.join(FEATURE_MAPS)}.",
         )
     try:
         checked = _FORMS[name].model_validate(options)

@@ -1,5 +1,6 @@
 """A job's fields, checked: as they are submitted, and as this version or one before it has stored them."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
@@ -8,10 +9,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model, model
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.hints import meant, shown
+from streamsvm.service.jobs.fields.counterparts import COUNTERPARTS
 from streamsvm.service.jobs.fields.descriptions import FIELDS, KERNEL_TOLERANCE, GeneralFields, field_of
 from streamsvm.service.jobs.fields.features import named_maps
 from streamsvm.service.jobs.fields.field_rules import KERNEL_SOLVERS, check_rules
 from streamsvm.service.jobs.fields.fold_metrics import OF_NUMBERS
+from streamsvm.service.jobs.fields.texts import values
+from streamsvm.storage.options import plain
 from streamsvm.trainer.problem.losses import REGRESSION
 from streamsvm.trainer.solvers import SOLVERS
 
@@ -27,6 +31,12 @@ _RENAMED = {
 FOLLOWING = ("solver", "kernel", "bias", "select_by", "tolerance", "relative_gap")
 
 _TOLERANCE = 1e-3  # the default, while jobs had no relative gap unless they were given one
+
+_PLAIN = re.compile(r"-?\d{1,15}(\.\d{1,15})?(e-?\d{1,3})?", re.ASCII)
+_OF_A_CHOICE = 2  # parts of the place of a fault: a field, and which of its types was tried
+
+_TRUTHS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+_OF_TRUTH = {name for name, option in FIELDS.items() if option.kind is bool}
 
 # Field -> what to do instead.
 GONE = {
@@ -85,7 +95,7 @@ class JobSpec(_Fields):
     @model_validator(mode="before")
     @classmethod
     def _with_its_end(cls, given: Any) -> Any:
-        return {**end_of(given), **bias_of(given), **given} if isinstance(given, Mapping) else given
+        return {**end_of(given), **bias_of(given), **_with_truths(given)} if isinstance(given, Mapping) else given
 
     @property
     def is_joint(self) -> bool:
@@ -104,7 +114,9 @@ def parse_spec(given: Any) -> JobSpec:
     try:
         spec = JobSpec.model_validate(given)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        faults = error.errors(include_url=False, include_context=False)
+        # A field that is missing may be there under a mistyped name, which says more.
+        first = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
         raise _explain(first) from None
     spec = _complete(spec)
     named_maps(spec.features)
@@ -138,6 +150,12 @@ def bias_of(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"bias": None} if ["bias"] in names or not _is_linear(given) else {}
 
 
+def _with_truths(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Write yes and no, and their like, as true and false where a field is one of the two."""
+    truths = {name: _TRUTHS.get(str(given[name]).lower()) for name in given if name in _OF_TRUTH}
+    return {**given, **{name: truth for name, truth in truths.items() if truth is not None}}
+
+
 def _is_linear(given: Mapping[str, Any]) -> bool:
     return given.get("kernel") != "rbf" and given.get("solver") not in KERNEL_SOLVERS
 
@@ -168,14 +186,25 @@ def _explain(fault: Any) -> ServiceError:
         return ServiceError("not_finite", f"{field} is not a finite number")
     if kind.startswith(("greater_than", "less_than", "too_long", "too_short", "literal_error")):
         return ServiceError(f"{field}_range", f"{field}: {fault['msg']}", _RANGE_HINTS.get(field) or _about(field))
-    return ServiceError("wrong_type", f"{field}: {fault['msg']}", _about(field))
+    return ServiceError("wrong_type", f"{field}: {fault['msg']}", f"{_unquoted(field, fault)}{_about(field)}")
+
+
+def _unquoted(field: str, fault: Any) -> str:
+    """Return the field as it is to be written, if a number came as text; a blank is behind it."""
+    value = fault["input"]
+    if not isinstance(value, str) or not _PLAIN.fullmatch(value) or len(fault["loc"]) > _OF_A_CHOICE:
+        return ""
+    return f'Write it without quotes: "{field}": {value}. '
 
 
 def _about(field: str) -> str:
-    """Return the meaning of a field, for a hint."""
-    meaning = getattr(FIELDS.get(field), "meaning", None)
-    return f"{field}: {meaning}." if meaning else ""
+    """Return the values that a field may have and its meaning, for a hint."""
+    known = FIELDS.get(field)
+    return f"{field} may be {plain(values(known), 'null')}: {plain(known.meaning, 'null')}." if known else ""
 
 
 def _known_fields(field: str) -> str:
-    return f"{meant(field, FIELDS)}Known fields: {', '.join(FIELDS)}."
+    if field in COUNTERPARTS:
+        return f"{COUNTERPARTS[field]}."
+    near = meant(field, FIELDS)
+    return f"{near}/reference has all fields." if near else f"Known fields: {', '.join(FIELDS)}."

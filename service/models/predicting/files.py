@@ -25,8 +25,10 @@ def predict_file(
     format_, text, limits = options.format, chunks, limits or Limits(max_features=MOST_FEATURES)
     if format_ == "auto":
         head, text = with_head(decompressed(chunks, limits))
-        format_ = format_of_head(head, predictor.text_format)
-        format_ = format_ if format_ in parsers else predictor.text_format
+        # Documents that are in a column are in a table.
+        usual = predictor.text_format if options.text_column is None else "csv"
+        format_ = format_of_head(head, usual)
+        format_ = format_ if format_ in parsers else usual
     # The first column of a matrix is the first feature.
     base = 0 if format_ == "npz" and options.index_base == "auto" else options.index_base
     yield from predictor.predict_text(text, limits, replace(options, format=format_, index_base=base), parsers)

@@ -26,6 +26,7 @@ from streamsvm.storage.rows.csr import INDEX, INDPTR, LABEL, VALUE, Rows
 
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 _ROWS = 'Send {"rows": [{"3": 1.5}]}.'
+_OBJECTS = '{"rows": [{"age": 31, "city": "Rome"}]}, or {"rows": [[31, "Rome"]]}'
 _ALIKE = "Send all rows as arrays, or all as objects."
 _FROM_ZERO = "Set index_base=0 if features are numbered from 0 here."
 _INDEX_LIMIT = 2**31
@@ -49,8 +50,8 @@ def json_tables(fields: dict[str, Any], input: dict[str, Any] | None, index_base
     refuse_other_fields(fields, {name}, f"Send {name} alone.")
     kind: type = str if name == "strings" else dict
     if not isinstance(items, list) or not all(isinstance(each, kind) for each in items):
-        what, example = ("strings", '["ACGT"]') if kind is str else ("objects", '[{"age": 31, "city": "Rome"}]')
-        raise ServiceError("wrong_type", f"{name} is not a list of {what}", f'Send {{"{name}": {example}}}.')
+        what, how = ("strings", '{"strings": ["ACGT"]}') if kind is str else ("objects, or of arrays", _OBJECTS)
+        raise ServiceError("wrong_type", f"{name} is not a list of {what}", f"Send {how}.")
     if not items:
         raise ServiceError("no_rows", "there is no row")
     try:
@@ -118,7 +119,7 @@ def json_rows(fields: dict[str, Any], index_base: int, n_features: int) -> Rows:
 def json_documents(fields: dict[str, Any]) -> list[str]:
     """Read the documents of a JSON object. Raises ServiceError."""
     refuse_other_fields(fields, {"documents"}, 'Send {"documents": ["a text"]}.')
-    items = fields["documents"]
+    items = fields.get("documents")
     if not isinstance(items, list) or not all(isinstance(document, str) for document in items):
         raise ServiceError("wrong_type", "documents is not a list of texts", 'Send {"documents": ["a text"]}.')
     if not items:

@@ -91,6 +91,13 @@ def test_the_list_of_tokens_makes_no_data_directory(tmp_path, capsys):
     assert not (tmp_path / "data").exists()
 
 
+def test_a_first_token_says_which_data_directory_it_made(tmp_path, capsys):
+    for number in (1, 2):
+        assert main(["token", "new", f"ann{number}", "--data-dir", str(tmp_path / "data")]) == 0
+        said = capsys.readouterr()
+        assert said.out.startswith("ssvm_") and ("--data-dir" in said.err) == (number == 1)
+
+
 @pytest.mark.parametrize(("said", "means"), [("yes", "yes"), ("TRUE", "yes"), ("1", "yes"), ("false", "no")])
 def test_yes_and_no_may_be_said_in_other_words(said, means):
     parser = argparse.ArgumentParser()

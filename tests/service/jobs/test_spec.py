@@ -100,6 +100,36 @@ def test_the_dataset_is_all_that_is_needed():
 
 
 @pytest.mark.parametrize(
+    ("fields", "code", "hint"),
+    [
+        ({"datset": "d"}, "unknown_field", "Did you mean dataset? /reference has all fields."),
+        ({"datset": "d", "C": "1"}, "unknown_field", "Did you mean dataset? /reference has all fields."),
+        ({"dataset": "d", "c": 1}, "unknown_field", "Did you mean C? "),
+        ({"dataset": "d", "max_iter": 1}, "unknown_field", "max_passes is the most passes over the data."),
+        ({"dataset": "d", "fit_intercept": False}, "unknown_field", '"bias": null trains without an intercept'),
+        ({"dataset": "d", "zzz": 1}, "unknown_field", "Known fields: dataset, solver"),
+        ({"dataset": "d", "C": "1"}, "wrong_type", 'Write it without quotes: "C": 1. C may be number above 0'),
+        ({"dataset": "d", "C": "1e-3"}, "wrong_type", 'Write it without quotes: "C": 1e-3. C may be '),
+        ({"dataset": "d", "max_passes": "10"}, "wrong_type", 'Write it without quotes: "max_passes": 10. '),
+        ({"dataset": "d", "folds": "5"}, "wrong_type", 'Write it without quotes: "folds": 5. folds '),
+        ({"dataset": "d", "C": "0.1,1"}, "wrong_type", "C may be number above 0, up to 1e12, or a list of them: [0.1,"),
+        ({"dataset": "d", "refit": "perhaps"}, "wrong_type", "refit may be true, false: whether"),
+        ({"dataset": "d", "class_weight": {"a": "2"}}, "wrong_type", "class_weight may be object, label -> number"),
+        ({"dataset": 7}, "wrong_type", "dataset may be text: name of the dataset"),
+    ],
+)
+def test_what_was_mistyped_is_named(fields, code, hint):
+    with pytest.raises(ServiceError) as caught:
+        parse_spec(fields)
+    assert caught.value.code == code and caught.value.hint.startswith(hint)
+
+
+@pytest.mark.parametrize("written", ["yes", "True", 1, True, "no", "FALSE", 0, False])
+def test_a_truth_value_is_written_as_people_write_it(written):
+    assert parse_spec({"dataset": "d", "refit": written}).refit == (str(written).lower() in ("yes", "true", "1"))
+
+
+@pytest.mark.parametrize(
     "fields",
     [{"kernel": "rbf"}, {"solver": "bsgd"}, {"features": ["bias"]}, {"features": ["scale", {"bias": {"value": 2.0}}]}],
     ids=str,
