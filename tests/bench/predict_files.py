@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from shutil import which
 from typing import Any
@@ -31,6 +32,7 @@ from tests.bench.report import header, prose, row
 ROWS, FEATURES, VALUES = 300_000, 100_000, 20
 TABLE_ROWS, TABLE_COLUMNS = int(os.environ.get("ROWS", "10000000")), 20
 _GROUP_ROWS = 131_072
+_FEW_ROWS = 2000
 _MEASURED = """
 import resource, sys
 from streamsvm.service.cli import main
@@ -61,6 +63,7 @@ def run() -> Iterator[str]:
         yield row("StreamSVM", *(_rate(each) for each in (product, reading)), _rate(_command(directory, text)[0]))
         yield row("scikit-learn (scipy)", _rate(_seconds(lambda: X @ w)), "-", "-")
         yield row("LIBLINEAR predict", "-", "-", _rate(_liblinear(directory, text)))
+        yield row("LIBSVM svm-predict, w as a support vector", "-", "-", _rate(_libsvm(directory, text, w)))
         yield row("onnxruntime, dense rows", _rate(_onnxruntime(model, X)), "-", "-")
         yield ""
         seconds, megabytes = table_figures(directory, TABLE_ROWS)
@@ -136,6 +139,21 @@ def _liblinear(directory: Path, text: Path) -> float | None:
     before = os.times().children_user
     subprocess.run([program, "-q", text, directory / "linear.model", directory / "labels"], check=True)
     return os.times().children_user - before
+
+
+def _libsvm(directory: Path, text: Path, w: np.ndarray) -> float | None:
+    """Seconds of LIBSVM for all rows, of which so many are predicted as take little time."""
+    program = which("svm-predict")
+    if program is None:
+        return None
+    few, model = directory / "few.svm", directory / "libsvm.model"
+    with text.open() as lines:
+        few.write_text("".join(islice(lines, _FEW_ROWS)))
+    head = "svm_type c_svc\nkernel_type linear\nnr_class 2\ntotal_sv 1\nrho 0\nlabel 1 -1\nnr_sv 1 0\nSV\n1 "
+    model.write_text(head + " ".join(f"{k}:{value:.17g}" for k, value in enumerate(w.tolist(), 1)) + "\n")
+    before = os.times().children_user
+    subprocess.run([program, "-q", few, model, directory / "labels"], check=True)
+    return (os.times().children_user - before) * ROWS / _FEW_ROWS
 
 
 def _onnxruntime(model: Model, X: sparse.csr_matrix) -> float | None:
