@@ -83,6 +83,19 @@ class PredictionOnce(JobOnce):
         return prediction_view(context.settings, context.store.prediction(prediction_id))
 
 
+class RegistrationOnce(JobOnce):
+    """Makes the version of a name that a request asks for, or finds that which the same request has made before."""
+
+    path = "/v1/models/"
+
+    def shown(self, context: AppContext, reference: str) -> dict[str, Any]:
+        """The version that `NAME:VERSION` stands for."""
+        found = context.store.resolve(reference)
+        versions = context.store.registered_model(str(found.name))["versions"]
+        (version,) = (each for each in versions if each["version"] == found.version)
+        return {"name": found.name, **{name: version[name] for name in ("version", "model_id", "created_at")}}
+
+
 def key_of(header: str) -> str:
     """The key in the header. Raises ServiceError idempotency_key_invalid."""
     if not _KEY.fullmatch(header):
@@ -135,5 +148,10 @@ def _prediction_once(context: Context, request: Request, key: KeyHeader = None) 
     return PredictionOnce(context, request, key)
 
 
+def _registration_once(context: Context, request: Request, key: KeyHeader = None) -> RegistrationOnce:
+    return RegistrationOnce(context, request, key)
+
+
 Once = Annotated[JobOnce, Depends(_job_once)]
 OncePredicted = Annotated[PredictionOnce, Depends(_prediction_once)]
+OnceRegistered = Annotated[RegistrationOnce, Depends(_registration_once)]

@@ -12,8 +12,10 @@ from streamsvm.api.answers.registry import Alias, RegisteredModel, RegisteredMod
 from streamsvm.api.context import AppContext, Context
 from streamsvm.api.requests.bodies import AliasRequest, RegistrationRequest, body_of
 from streamsvm.api.requests.body import JsonObject, only_field
+from streamsvm.api.requests.repeated import REPLAYED, OnceRegistered
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.loaded import load_predictor, loaded_predictor
+from streamsvm.service.records.keys import RequestKey
 from streamsvm.storage.errors import StorageError
 
 router = APIRouter(prefix="/v1", tags=["registered models"])
@@ -27,12 +29,19 @@ _ALIAS_ANSWER = answers(Alias, headers_={"ETag": "of the alias, for `If-Match`"}
     status_code=201,
     operation_id="registerModel",
     openapi_extra=body_of(RegistrationRequest),
-    responses=answers(RegisteredVersion, 201, "The version"),
+    responses=answers(RegisteredVersion, 201, "The version", headers_=REPLAYED),
 )
-def register_model(context: Context, model_id: str, fields: JsonObject) -> dict[str, Any]:
+def register_model(
+    context: Context, model_id: str, fields: JsonObject, response: Response, once: OnceRegistered
+) -> dict[str, Any]:
     """Make a model the next version of a name. A model that has the name already keeps its version."""
     name = only_field(fields, "name", str)
-    return context.store.register_model(name, context.store.resolve(model_id).model_id)
+
+    def register(key: RequestKey | None) -> str:
+        made = context.store.register_model(name, context.store.resolve(model_id).model_id, key)
+        return f"{made['name']}:{made['version']}"
+
+    return once.answer(response, fields, register)
 
 
 @router.get("/registered-models", operation_id="listRegisteredModels", responses=answers(RegisteredModels))

@@ -10,6 +10,15 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from streamsvm.service.errors import ServiceError, unknown
+from streamsvm.service.records.alias_moves import (
+    ALIAS_MOVE,
+    ALIASES,
+    ALL_ALIASES,
+    check_move,
+    check_no_alias,
+    note_move,
+)
+from streamsvm.service.records.keys import RequestKey
 from streamsvm.service.records.predictions import check_unpredicted
 from streamsvm.service.records.stamps import now
 from streamsvm.service.records.table import Records
@@ -22,21 +31,7 @@ _MOST_VERSIONS = 10**9
 _MOST_MOVES = 100  # of an alias, in a description
 
 _OF_VERSION = "SELECT * FROM versions WHERE name = ? AND version = ifnull(?, version) ORDER BY version DESC LIMIT 1"
-# The newest move of an alias.
-_ALIAS_MOVE = (
-    "SELECT alias, version, id AS move, moved_at, moved_by FROM alias_moves WHERE name = ? AND alias = ? "
-    "ORDER BY id DESC LIMIT 1"
-)
-_OF_ALIAS = f"SELECT * FROM versions WHERE name = ? AND version = (SELECT version FROM ({_ALIAS_MOVE}))"
-# Where each alias points: its newest move, unless that has deleted it.
-_ALIASES = (
-    "SELECT alias, version, moved_at, moved_by FROM alias_moves WHERE version IS NOT NULL AND id IN "
-    "(SELECT max(id) FROM alias_moves WHERE name = ? GROUP BY alias) ORDER BY alias"
-)
-_ALL_ALIASES = (
-    "SELECT name, alias, version, moved_at, moved_by FROM alias_moves WHERE version IS NOT NULL AND id IN "
-    "(SELECT max(id) FROM alias_moves GROUP BY name, alias) ORDER BY alias"
-)
+_OF_ALIAS = f"SELECT * FROM versions WHERE name = ? AND version = (SELECT version FROM ({ALIAS_MOVE}))"
 
 
 class Reference(NamedTuple):
@@ -73,7 +68,7 @@ class ModelRecords(Records):
         with self._renaming() as connection:
             check_unpredicted(connection, model_id)
             for row in connection.execute("SELECT * FROM versions WHERE model_id = ?", (model_id,)).fetchall():
-                _check_no_alias(connection, row["name"], row["version"])
+                check_no_alias(connection, row["name"], row["version"])
             connection.execute("DELETE FROM versions WHERE model_id = ?", (model_id,))
             if not connection.execute("DELETE FROM models WHERE id = ?", (model_id,)).rowcount:
                 raise ServiceError("unknown_model", "there is no such model")
@@ -100,9 +95,10 @@ class ModelRecords(Records):
         names = [row["name"] for row in self._all("SELECT name FROM registered")] if version is None else []
         raise unknown("unknown_model", message, name, names)
 
-    def register_model(self, name: str, model_id: str) -> dict[str, Any]:
+    def register_model(self, name: str, model_id: str, key: RequestKey | None = None) -> dict[str, Any]:
         """Make a model the next version of a name; returns the version, an older one if the model has the name already.
 
+        key  of the request that asks for it
         Raises `model_name_invalid`, `unknown_model`.
         """
         if not re.fullmatch(MODEL_NAME, name, re.ASCII) or is_id(name):
@@ -114,7 +110,10 @@ class ModelRecords(Records):
         with self._renaming() as connection:
             if not connection.execute("SELECT 1 FROM models WHERE id = ?", (model_id,)).fetchone():
                 raise ServiceError("unknown_model", "there is no such model")
-            return add_version(connection, name, model_id)
+            registered = add_version(connection, name, model_id)
+            if key is not None:
+                key.note(connection, f"{name}:{registered['version']}")
+            return registered
 
     def registered_models(self) -> list[dict[str, Any]]:
         """All registered models by name: name, created_at, latest_version (None: all are deleted), and aliases."""
@@ -123,7 +122,7 @@ class ModelRecords(Records):
             "AS latest_version FROM registered ORDER BY name"
         )
         aliases: dict[str, list[dict[str, Any]]] = {}
-        for alias in self._all(_ALL_ALIASES):
+        for alias in self._all(ALL_ALIASES):
             aliases.setdefault(alias.pop("name"), []).append(alias)
         return [{**each, "aliases": aliases.get(each["name"], [])} for each in named]
 
@@ -151,7 +150,7 @@ class ModelRecords(Records):
             "SELECT alias, version, moved_at, moved_by FROM alias_moves WHERE name = ? ORDER BY id DESC LIMIT ?",
             name, _MOST_MOVES,
         )  # fmt: skip
-        return {**registered, "versions": versions, "aliases": self._all(_ALIASES, name), "moves": moves}
+        return {**registered, "versions": versions, "aliases": self._all(ALIASES, name), "moves": moves}
 
     def delete_registered_model(self, name: str) -> None:
         """Forget a name with its versions and aliases; the models stay. Raises `unknown_model_name`."""
@@ -166,7 +165,7 @@ class ModelRecords(Records):
         with self._renaming() as connection:
             if not _version(connection, name, version):
                 raise ServiceError("unknown_model", f"model {name} has no version {version}")
-            _check_no_alias(connection, name, version)
+            check_no_alias(connection, name, version)
             connection.execute("DELETE FROM versions WHERE name = ? AND version = ?", (name, version))
 
     def alias(self, name: str, alias: str) -> dict[str, Any]:
@@ -174,7 +173,7 @@ class ModelRecords(Records):
 
         Raises `unknown_alias`.
         """
-        rows = self._all(_ALIAS_MOVE, name, alias)
+        rows = self._all(ALIAS_MOVE, name, alias)
         if not rows or rows[0]["version"] is None:
             raise ServiceError("unknown_alias", f"model {name} has no alias {alias}")
         return rows[0]
@@ -192,19 +191,19 @@ class ModelRecords(Records):
                 "alias_invalid", "that is no alias", "An alias begins with a letter; 64 letters, digits, ., - and _."
             )
         with self._renaming() as connection:
-            _check_move(connection, name, alias, expected)
+            check_move(connection, name, alias, expected)
             if not _version(connection, name, version):
                 raise ServiceError("unknown_model", f"model {name} has no version {version}")
-            _note_move(connection, name, alias, version, moved_by)
+            note_move(connection, name, alias, version, moved_by)
             # Read before it is committed: afterwards somebody else may have moved it on.
-            return dict(connection.execute(_ALIAS_MOVE, (name, alias)).fetchone())
+            return dict(connection.execute(ALIAS_MOVE, (name, alias)).fetchone())
 
     def delete_alias(self, name: str, alias: str, deleted_by: str, expected: int | None = None) -> None:
         """Delete an alias; `expected` as in `move_alias`. Raises `unknown_alias`, `alias_moved`."""
         with self._renaming() as connection:
-            if not _check_move(connection, name, alias, expected):
+            if not check_move(connection, name, alias, expected):
                 raise ServiceError("unknown_alias", f"model {name} has no alias {alias}")
-            _note_move(connection, name, alias, None, deleted_by)
+            note_move(connection, name, alias, None, deleted_by)
 
 
 def add_version(connection: sqlite3.Connection, name: str, model_id: str) -> dict[str, Any]:
@@ -224,27 +223,3 @@ def _version(connection: sqlite3.Connection, name: str, version: int) -> sqlite3
     if version > _MOST_VERSIONS:  # SQLite takes no number beyond 64 bits
         return None
     return connection.execute("SELECT * FROM versions WHERE name = ? AND version = ?", (name, version)).fetchone()
-
-
-def _check_no_alias(connection: sqlite3.Connection, name: str, version: int) -> None:
-    for row in connection.execute(_ALIASES, (name,)).fetchall():
-        if row["version"] == version:
-            message = f"alias {row['alias']} points at version {version} of {name}"
-            raise ServiceError("model_in_use", message, "Move the alias to another version, or delete it.")
-
-
-def _check_move(connection: sqlite3.Connection, name: str, alias: str, expected: int | None) -> int:
-    """Return the newest move of an alias, 0 if there is no alias. Raises `alias_moved` if another move is expected."""
-    newest = "SELECT id, version FROM alias_moves WHERE name = ? AND alias = ? ORDER BY id DESC LIMIT 1"
-    row = connection.execute(newest, (name, alias)).fetchone()
-    move = row["id"] if row and row["version"] is not None else 0
-    if expected is not None and expected != move:
-        raise ServiceError("alias_moved", f"alias {alias} has been moved", "Look at where it points now.")
-    return move
-
-
-def _note_move(connection: sqlite3.Connection, name: str, alias: str, version: int | None, moved_by: str) -> None:
-    connection.execute(
-        "INSERT INTO alias_moves (name, alias, version, moved_at, moved_by) VALUES (?, ?, ?, ?, ?)",
-        (name, alias, version, now(), moved_by),
-    )

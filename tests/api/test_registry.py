@@ -38,6 +38,25 @@ def churn(filled):
     return filled
 
 
+def test_a_registration_that_is_sent_again_gets_its_first_answer(filled, monkeypatch):
+    def register(key: str, name: str = "churn", model: str = filled.model) -> httpx.Response:
+        path = f"/v1/models/{model}/register"
+        return filled.request("POST", path, json={"name": name}, headers={"Idempotency-Key": key})
+
+    first = register("a")
+    assert (first.status_code, first.json()["version"], first.headers["location"]) == (201, 1, "/v1/models/churn:1")
+    assert "idempotent-replayed" not in first.headers
+    named(filled, "churn", filled.half)
+    again = register("a")
+    assert (again.status_code, again.json(), again.headers["idempotent-replayed"]) == (201, first.json(), "true")
+    check_problem(register("a", "other"), "idempotency_key_reused", 422)
+    check_problem(register("a", model=filled.half), "idempotency_key_reused", 422)
+    monkeypatch.setattr(type(filled.store), "keep_answer", lambda *_: None)  # the service dies before it answers
+    unanswered = register("b", model=filled.texts)
+    again = register("b", model=filled.texts)
+    assert again.json() == unanswered.json() and again.json()["version"] == 3
+
+
 def moved(service: Service, version: int, **headers: str) -> httpx.Response:
     return service.request("PUT", CHAMPION, json={"version": version}, headers=headers)
 
