@@ -1,5 +1,6 @@
 """The errors that users see: a stable code, a message, a hint. api/errors.py translates them to HTTP."""
 
+import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -64,11 +65,12 @@ class ModelFormatError(Exception):
 
 @contextmanager
 def needing_space() -> Iterator[None]:
-    """Raise the OSError of a full disk as ServiceError out_of_space."""
+    """Raise the OSError of a full disk, or SQLite's, as ServiceError out_of_space."""
     try:
         yield
-    except OSError as error:
-        if error.errno not in NO_ROOM:
+    except (OSError, sqlite3.OperationalError) as error:
+        is_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+        if not is_full and getattr(error, "errno", None) not in NO_ROOM:
             raise
         raise ServiceError("out_of_space", "the disk is full", ROOM_HINT) from error
 

@@ -14,7 +14,7 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.service.datasets.ingesting import failure, ingest_command, ingest_failed
 from streamsvm.service.datasets.pipe import PipeWriter
 from streamsvm.service.datasets.quota import CHECK_EVERY
-from streamsvm.service.errors import ServiceError
+from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.service.processes.awaited import AwaitedProcess, fork_awaited, undisturbed
 from streamsvm.service.records.store import Store
 from streamsvm.service.records.unrecorded import mark, remove, unmark
@@ -56,12 +56,13 @@ class Upload:
         Raises ServiceError for what was wrong with the input, and what `chunks` raises.
         """
         try:
-            await self._start(options)
-            while (chunk := await self._next(chunks)) is not None and await self._feed(chunk):
-                if self._received - self._checked >= CHECK_EVERY:
-                    self._checked = self._received
-                    await asyncio.to_thread(self.check_quota)
-            await self._finish()
+            with needing_space():
+                await self._start(options)
+                while (chunk := await self._next(chunks)) is not None and await self._feed(chunk):
+                    if self._received - self._checked >= CHECK_EVERY:
+                        self._checked = self._received
+                        await asyncio.to_thread(self.check_quota)
+                await self._finish()
         except BaseException:
             await undisturbed(self._abandon())
             raise

@@ -1,5 +1,6 @@
 """Uploads go on after a lost connection from the byte that the service names, and make the dataset of an uncut one."""
 
+import errno
 import gzip
 import io
 import json
@@ -7,6 +8,7 @@ import os
 import random
 import re
 import shutil
+import sqlite3
 import subprocess
 import time
 from contextlib import closing
@@ -17,8 +19,9 @@ import pytest
 
 from streamsvm.api.requests import resumable
 from streamsvm.reader.errors import InputError
-from streamsvm.service.datasets import parts
+from streamsvm.service.datasets import parts, uploads
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.records.store import Store
 from streamsvm.service.remote.client import Client
 from streamsvm.service.remote.connection import Connection
 from streamsvm.storage.blocks.manifest import read_manifest
@@ -266,6 +269,24 @@ def test_a_fault_in_a_later_part_is_told_and_nothing_is_left(service, upload):
     assert nothing_is_left(service)
     # Whoever did not get that answer is told it again.
     assert upload.head().status == 422 and json.loads(upload.patch(0, b"").body)["at"] == problem["at"]
+
+
+@pytest.mark.parametrize("full", ["disk", "store"])
+def test_a_disk_that_is_full_when_an_upload_begins_or_ends_is_told(service, upload, monkeypatch, caplog, full):
+    """It was logged as an error that nobody foresaw."""
+
+    def fail(*_):
+        if full == "disk":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise error
+
+    monkeypatch.setattr(*((uploads, "mark") if full == "disk" else (Store, "set_dataset_ready")), fail)
+    answer = upload.begin(ROWS, complete="?1")
+    assert (answer.status, answer.code) == (507, "out_of_space")
+    assert not [record for record in caplog.records if "nobody foresaw" in record.message]
+    wait_for(lambda: nothing_is_left(service))
 
 
 def test_the_client_tells_the_fault_of_a_file_whose_answer_was_lost(service, server):
