@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,8 @@ from streamsvm.service.remote.sending import CHUNK_BYTES, FileUpload
 URL_VARIABLE, TOKEN_VARIABLE = "STREAMSVM_URL", "STREAMSVM_TOKEN"
 DEFAULT_URL = "http://localhost:8000"
 _TIMEOUT_SECONDS = 120
+# The other end of a silent connection is gone if it has answered none of six questions in a minute.
+_ALIVE = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 10, socket.TCP_KEEPCNT: 6}
 _RETRY_SECONDS = 0.25  # before the second try; doubled before each further one
 _TOO_MANY = 429
 _MOST_WAIT_SECONDS = 120.0
@@ -104,7 +107,7 @@ class Connection:
 
     def _send(self, method: str, path: str, chunks: Iterable[bytes], headers: dict[str, str]) -> Any:
         headers = {"Transfer-Encoding": "chunked", **headers}
-        with self._faults_told(), self._response(method, path, iter(chunks), headers) as response:
+        with self._faults_told(), self._response(method, path, iter(chunks), headers, takes_long=True) as response:
             return json.loads(response.read())
 
     @contextmanager
@@ -119,7 +122,7 @@ class Connection:
 
     def download(self, path: str, target: IO[bytes]) -> None:
         """Write the answer of a GET request to a file."""
-        with self._response("GET", path) as response:
+        with self._response("GET", path, takes_long=True) as response:
             while chunk := response.read(CHUNK_BYTES):
                 target.write(chunk)
 
@@ -137,10 +140,19 @@ class Connection:
 
     @contextmanager
     def _response(
-        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: dict[str, str] | None = None,
+        takes_long: bool = False,
     ) -> Iterator[http.client.HTTPResponse]:
+        """The answer to a request; takes_long: the service may work for minutes before it answers."""
         connection = _KINDS[self._parts.scheme](self._parts.netloc, timeout=_TIMEOUT_SECONDS)
         try:
+            if takes_long:
+                connection.connect()
+                _wait_while_alive(connection.sock)
             # A service that stops reading the body answers why.
             with suppress(BrokenPipeError, ConnectionResetError):
                 path = self._parts.path.rstrip("/") + path
@@ -163,6 +175,14 @@ def suppress_unanswered() -> Iterator[None]:
     except ServiceError as error:
         if error.code != "no_service":
             raise
+
+
+def _wait_while_alive(connection: socket.socket) -> None:
+    """Let a connection be silent for as long as its other end is there, which the kernel asks now and then."""
+    connection.settimeout(None)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in _ALIVE.items():
+        connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 def _problem(response: http.client.HTTPResponse) -> ServiceError:
