@@ -11,7 +11,6 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-import boto3
 import httpx
 
 from tests.end_to_end.service import wait_for
@@ -58,6 +57,8 @@ class S3:
             return body.read()
 
     def _client(self, service: str) -> Any:
+        import boto3  # noqa: PLC0415 - the environment of MLflow's tests has none, and the same conftest
+
         return boto3.client(service, endpoint_url=self.url, region_name="us-east-1",
                             aws_access_key_id=KEY, aws_secret_access_key=SECRET)  # fmt: skip
 

@@ -1,8 +1,10 @@
 """What the Makefile's targets install: to run, the packages for that and no more; each target in the same .venv."""
 
 import os
+import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -91,3 +93,21 @@ def test_the_targets_are_those_of_the_classifiers():
     prefix = "Programming Language :: Python :: "
     assert versions == {each.removeprefix(prefix) for each in project["classifiers"] if each.startswith(prefix)}
     assert project["requires-python"] == ">=3.11"
+
+
+def test_tests_of_mlflow_need_nothing_that_their_group_lacks():
+    """Their environment is none of the one that all other tests have."""
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    others = {re.split(r"[\[><]", name)[0] for name in groups["test"]} - {
+        re.split("[><]", name)[0] for name in groups["mlflow"]
+    }
+    blocked = {"boto3", "botocore", "s3fs", *(name.replace("-", "_") for name in others)} - {
+        "pandas",
+        "pydantic",
+    }  # MLflow's
+    program = (
+        f"import sys; sys.modules.update(dict.fromkeys({sorted(blocked)}))\n"
+        "import tests.conftest, tests.service.tracking.test_tracker"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
