@@ -71,7 +71,7 @@ class References:
     def _begin(self) -> None:
         if self._reading is None or self._reading.done():
             self._reading = asyncio.ensure_future(self._read())
-            self._reading.add_done_callback(lambda _: self._give_up())
+            self._reading.add_done_callback(self._give_up)
 
     async def _read(self) -> None:
         """Answer what is asked until nothing is."""
@@ -109,8 +109,9 @@ class References:
         else:
             self._seen = seen
 
-    def _give_up(self) -> None:
-        """Answer nobody any more: the event loop ends."""
-        asked, self._asked = self._asked, {}
-        for answer in asked.values():
-            answer.cancel()
+    def _give_up(self, reading: asyncio.Task) -> None:
+        """Answer nobody any more if the event loop ends; else who asks now may wait for the next read already."""
+        if reading.cancelled():
+            asked, self._asked = self._asked, {}
+            for answer in asked.values():
+                answer.cancel()

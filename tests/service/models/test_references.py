@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from itertools import count
 from threading import Event
 
 import pytest
@@ -135,6 +136,25 @@ def test_an_error_that_nobody_foresaw_reaches_all_who_ask_and_does_not_stay(stor
         patch.setattr(store, "change", fail)
         assert [type(each) for each in asyncio.run(ask())] == 3 * [PermissionError]
     assert find(references) == "mdl_1"
+
+
+def test_who_asks_when_a_read_has_just_ended_is_answered_by_the_next(store, monkeypatch):
+    """Clients come at any moment of the event loop, while names change all the time."""
+    marks = count()
+    monkeypatch.setattr(store.names, "mark", lambda: next(marks))
+    monkeypatch.setattr(store, "change", lambda: (next(marks),))
+    references = References(store, clock=lambda: 0.0)
+
+    async def ask(pauses: int) -> None:
+        for _ in range(50):
+            assert (await references.find("churn@champion")).model_id == "mdl_1"
+            for _ in range(pauses):
+                await asyncio.sleep(0)
+
+    async def all_ask() -> None:
+        await asyncio.gather(*map(ask, range(20)))
+
+    asyncio.run(all_ask())
 
 
 def test_who_asks_after_a_move_gets_no_look_up_that_began_before(store, other):
