@@ -53,7 +53,7 @@ def show_home(
         older=jobs[-1]["id"] if jobs and has_more else None,
         before=before,
         registered=context.store.registered_models(),
-        models=[_model(context, record) for record in context.store.models()[:_MOST_SHOWN]],
+        models=[_named(context, _model(context, record)) for record in context.store.models()[:_MOST_SHOWN]],
         form=job_form(),
         kernel_solvers=KERNEL_SOLVERS,
         readers=READERS,
@@ -134,6 +134,12 @@ def _dataset(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
     except (StorageError, ServiceError) as error:
         # A dataset that is damaged, or gone by now, does not hide the others.
         return {**dataset_view(record, None), "fault": error.message}
+
+
+def _named(context: AppContext, model: dict[str, Any]) -> dict[str, Any]:
+    """A model with the names that it is registered by, such as churn:3."""
+    names = context.store.names_of_model(model["id"])
+    return {**model, "names": [f"{each['name']}:{each['version']}" for each in names]}
 
 
 def _model(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:

@@ -252,7 +252,7 @@ def test_a_job_of_several_lanes_shows_each_and_its_models(service):
     # A model has a C of its own.
     for model, C in zip(ids, ("0.1", "1"), strict=True):
         (row,) = re.findall(rf'<a class="id" href="/models/{model}".*?</tr>', home, re.DOTALL)
-        assert re.search(rf'<td class="number">{C}\s', row)
+        assert re.search(rf'<td class="number minor">{C}\s', row)
         assert "format=npz" in row and "format=liblinear" not in row
 
 
@@ -301,7 +301,7 @@ def test_labels_cannot_leave_the_names_of_lanes(service):
 def test_of_many_values_of_C_the_range_is_listed(service):
     dataset = service.add_dataset("data")
     service.store.add_job(dataset, {"dataset": "data", "C": [10.0**k for k in range(-3, 4)]}, 10)
-    assert '<td class="number">7: 0.001 to 1,000' in service.request("GET", "/").text
+    assert '<td class="number minor">7: 0.001 to 1,000' in service.request("GET", "/").text
 
 
 def test_a_job_goes_on_only_from_a_checkpoint_and_says_what_it_continues(service):

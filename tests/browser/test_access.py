@@ -22,6 +22,8 @@ SWEPT["sweeps"] = [
 ]
 GAP = "M+ \N{MINUS SIGN} M\N{MINUS SIGN}"
 MAIL = "kind,a,b\n" + "".join(f"{('ham', 'spam')[k % 2]},{k % 3},{'x' if k == 7 else k}\n" for k in range(60))
+KINDS = ("back.", "buffer_overflow.", "ftp_write.", "guess_passwd.")
+ATTACKS = "kind,a\n" + "".join(f"{kind},{k}\n" for k, kind in enumerate(KINDS))
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +36,14 @@ def served(tmp_path_factory):
     filled = Filled(service.data_dir)
     dataset_id = filled.add_dataset("data", *random_problem(300, 4, 2))
     filled.request("PUT", "/v1/datasets/mail?format=csv&label_column=kind&on_bad_row=skip", content=MAIL)
+    fault = {
+        "code": "source_empty",
+        "detail": "no file matches s3://lake/day=*/*.csv",
+        "hint": "check it",
+        "at": {},
+    }
+    filled.store.fail_dataset(filled.store.add_dataset("nothing"), fault)
+    filled.request("PUT", "/v1/datasets/connections-of-a-week?format=csv&label_column=kind", content=ATTACKS)
     jobs = {
         "one": add_job(filled, dataset_id, [SWEPT], 1),
         "two": add_job(filled, dataset_id, [line(1, 0.75, 0), line(2, 0.125, 0)], 1),
@@ -112,6 +122,17 @@ def test_axe_finds_nothing_serious_and_no_page_is_wider_than_the_screen(served, 
             if each["impact"] in ("serious", "critical")
         ]
         assert wrong == [], name
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_lists_fit_their_cards(served, open_page, width):
+    """The buttons at the ends of rows are seen without scrolling."""
+    page = open_page(served.url, viewport={"width": width, "height": 900})
+    for name in ("home", "queue", "predictions"):
+        page.goto(served.url + served.pages[name])
+        page.locator(".scroll table").first.wait_for()
+        wide = "all => all.filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.id)"
+        assert page.locator(".scroll").evaluate_all(wide) == [], name
 
 
 def test_axe_would_find_something(served, open_page):

@@ -17,7 +17,8 @@ function duration(seconds) {
 }
 
 function size(bytes) {
-  const unit = Math.min(4, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
+  let unit = Math.min(4, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
+  if (unit < 4 && bytes / 1024 ** unit >= 1023.95) unit += 1; // which would be written as 1024.0
   return `${(bytes / 1024 ** unit).toFixed(unit ? 1 : 0)} ${["B", "KiB", "MiB", "GiB", "TiB"][unit]}`;
 }
 
