@@ -83,6 +83,8 @@ def test_a_job_is_a_run_with_its_curve_and_a_model_that_predicts(client, tmp_pat
     job = client.submit("table", C=2.0, probability="sigmoid", folds=3, labels={"team": "a"}).wait()
     run = logged(job)
     assert run.info.status == "FINISHED" and run.info.run_name == job.id
+    told = wait_for(lambda: client.job(job.id).view["transitions"][-1].get("tracking"))
+    assert (told["state"], told["run_id"]) == ("logged", run.info.run_id)
     assert run.data.params["C"] == "2.0" and run.data.params["probability"] == "sigmoid"
     assert run.data.tags["label.team"] == "a" and run.data.tags["streamsvm.dataset"] == "table"
     points = mlflow.MlflowClient().get_metric_history(run.info.run_id, "relative_gap_bound")
