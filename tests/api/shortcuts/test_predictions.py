@@ -76,7 +76,7 @@ def test_features_that_the_model_does_not_have_are_told(closed, routed, model):
         ("/v1/models/{}/predict", b'{"rows": []}', {}, "no_rows"),
         ("/v1/models/{}/predict", b"1 x\n", {"Content-Type": "text/libsvm"}, "bad_pair"),
         ("/v1/models/{}/predict", b"1", {"Content-Type": "image/png"}, "unknown_format"),
-        ("/v1/models/{}/predict", b"1", {"Content-Type": "multipart/form-data"}, "unknown_format"),
+        ("/v1/models/{}/predict", b"1", {"Content-Type": "multipart/form-data"}, "multipart"),
         ("/v2/models/{}/infer", b'{"inputs": 1}', {}, "bad_tensor"),
         ("/v2/models/{}/infer", TENSORS, {"Inference-Header-Content-Length": "9999"}, "bad_tensor"),
         ("/v2/models/{}/infer", TENSORS, {"Content-Encoding": "gzip"}, "unknown_format"),
