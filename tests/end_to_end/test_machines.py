@@ -7,7 +7,9 @@ import time
 import httpx
 import numpy as np
 import pytest
+from scipy import sparse
 
+from tests.contracts.problems import libsvm_text
 from tests.end_to_end.machines import again, begun, cancel_all, goes_on, leaves_nothing, processes, serving, stop
 from tests.end_to_end.service import PLAIN
 from tests.ray_nodes import Nodes
@@ -57,6 +59,24 @@ def test_a_job_on_two_machines_has_the_optimum_and_the_certificate(service, prob
     assert len({each["node"] for each in machines}) == 2
     assert all(each["sent_bytes"] > 0 for each in machines)
     assert all(line["dual_objective"] <= certificate["primal_objective"] for line in history)
+
+
+def test_machines_take_newton_steps_together(service):
+    """Columns differ in scale: rounds would be thousands."""
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((2000, 8)) * 10.0 ** np.linspace(0, 4, 8)).astype(np.float32)
+    y = np.where(X @ (1.0 / X.std(axis=0)) + 2.0 * rng.standard_normal(2000) > 0, 1.0, -1.0)
+    first, second = (libsvm_text(sparse.csr_matrix(X[some]), y[some]) for some in (slice(1000), slice(1000, 2000)))
+    service.upload("table", first)
+    assert httpx.post(f"{service.url}/v1/datasets/table/blocks", content=second, **PLAIN).status_code == 201
+    wanted = {"dataset": "table", "bias": 1.0, "relative_gap": 1e-5}
+    job, one = (service.wait_until_ended(service.submit(machines=machines, **wanted)) for machines in (2, None))
+    assert job["result"]["stop_reason"] == one["result"]["stop_reason"] == "relative_gap"
+    steps = [step for line in service.get(f"/v1/jobs/{job['id']}/history")["passes"] for step in line.get("newton", ())]
+    assert len(steps) == job["result"]["newton_steps"] > 0
+    certificates = [each["result"]["certificate"] for each in (job, one)]
+    assert certificates[0]["w_error"] < 1e-9
+    assert certificates[0]["primal_objective"] == pytest.approx(certificates[1]["primal_objective"], rel=2e-5)
 
 
 def test_folds_and_probabilities_on_two_machines_are_those_of_one(service):
