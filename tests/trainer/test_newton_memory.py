@@ -91,7 +91,7 @@ def test_no_more_is_held_than_planned(rows, features, density, n_tasks):
 
 def test_a_system_has_no_more_equations_than_it_may():
     store = InMemory(600, 20_000, 0.002)
-    found = steps(store, 1, most=100)()
+    found = steps(store, 3, most=100)()
     with pytest.raises(TooLarge):
         to_the_end(found)
 
