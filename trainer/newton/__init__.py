@@ -19,7 +19,8 @@ infinite.
 alpha is in its box at every moment. P(w) bounds the optimum from above, and D(alpha), with v = sum_i alpha_i y_i x_i,
 from below. A step takes two scans: one adds up v and the system, the next computes <d, x_i> of all rows. Scans read
 rows in the order in which they lie, and add up in the same order whatever the number of threads: so the result is the
-same to the byte.
+same to the byte. Between scans, tasks are worked on side by side, each by one thread: the line searches, and small
+systems.
 
   choice.py         whether Newton steps or more sweeps would end training sooner
   memory.py         how many bytes Newton steps would hold

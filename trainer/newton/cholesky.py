@@ -8,6 +8,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from streamsvm.storage.errors import ValuesOverflow
 from streamsvm.storage.rows.csr import Array
 
+SMALL = 1000  # equations: several threads factor such matrices, one each; it takes no time to speak of
 _FIRST_RIDGE, _MORE_RIDGE, _LARGEST_RIDGE = 1e-12, 100.0, 1.0
 _FLOP = 1e-9  # seconds, on a slow core that is shared with others
 _LEAST_PIVOT = 1e-13  # of the scaled matrix: below it the solution is made of rounding
@@ -26,8 +27,7 @@ def solve_positive(matrix: Array, right: Array, go_on: GoOn = no_matter) -> Arra
     Rows and columns are scaled to a diagonal of ones: features may differ by many orders of magnitude. If the matrix is
     singular up to rounding, as with equal columns, a ridge is added, an ever larger one if need be.
 
-    go_on  is called before each factorisation with the seconds that it may take, in which this process does nothing
-           else, not even in other threads; may raise, to end it here
+    go_on  is called before each factorisation with the seconds that it may take; may raise, to end it here
     """
     scale = 1.0 / np.sqrt(np.diag(matrix))
     matrix *= scale
@@ -42,11 +42,24 @@ def solve_positive(matrix: Array, right: Array, go_on: GoOn = no_matter) -> Arra
         go_on(seconds)
     if factor is None:
         raise ValuesOverflow("the system of a Newton step")
-    solution, _ = dpotrs(factor, scale * right, lower=1)
+    # LAPACK takes a matrix column by column without a copy.
+    lies = (factor.T, 0) if factor.flags.c_contiguous else (factor, 1)
+    solution, _ = dpotrs(lies[0], scale * right, lower=lies[1])
     return np.asarray(scale * solution)
 
 
 def _factor(matrix: Array) -> Array | None:
-    """The lower Cholesky factor; None if there is none to be trusted."""
-    factor, column = dpotrf(matrix, lower=1, clean=0)
-    return factor if column == 0 and np.diag(factor).min() ** 2 >= _LEAST_PIVOT else None
+    """The lower Cholesky factor; None if there is none to be trusted.
+
+    A small one by numpy, which takes room for a copy and lets other threads work meanwhile; scipy does neither.
+    """
+    if len(matrix) <= SMALL:
+        try:
+            factor = np.linalg.cholesky(matrix)
+        except np.linalg.LinAlgError:
+            return None
+    else:
+        factor, column = dpotrf(matrix, lower=1, clean=0)
+        if column:
+            return None
+    return factor if np.diag(factor).min() ** 2 >= _LEAST_PIVOT else None

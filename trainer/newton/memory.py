@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from streamsvm.storage.rows.axis import width_for
+from streamsvm.trainer.newton.cholesky import SMALL
 from streamsvm.trainer.newton.rows import row_bytes
 from streamsvm.trainer.newton.scans import SUMS
 from streamsvm.trainer.newton.system import BATCH_BYTES, LARGEST, sums_of
@@ -11,6 +12,7 @@ _NUMBER = 8
 _VALUE_BYTES = 12  # of a value in a sparse row: float64, and its feature
 _VECTORS = SUMS + 7  # as long as w, of each task: sums of a scan, w, v, the best w, the centre's, gradient, direction
 _SQUARES = 20  # bytes of a pair of rows: of the matrix, and of its factor or of products that are to be entered
+_SMALL_SQUARES = 16  # of each small matrix that is being factored: of a copy, and of the factor
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,13 @@ def equations_within(size: int, shape: Shape) -> int:
 
 
 def _system_bytes(shape: Shape, equations: int) -> int:
-    """All tasks have their system at the same time, and one of them is being solved."""
+    """All tasks have their system at the same time, and one of them is being solved, or several small ones."""
+    at_once = min(shape.threads, SUMS, shape.n_tasks)
+    # Of one of them the factor is counted already.
+    small = (_SMALL_SQUARES * at_once - _NUMBER) * min(equations, SMALL) ** 2
     values = equations * shape.row_values * (shape.n_tasks + 1)
-    of_rows = _SQUARES * equations**2 + int(_VALUE_BYTES * values)
+    of_rows = _SQUARES * equations**2 + small + int(_VALUE_BYTES * values)
     if equations < shape.n_features:
         return of_rows
     matrix = _NUMBER * shape.n_features**2
-    return max(of_rows, matrix * (shape.n_tasks * sums_of(shape.n_features) + 1))
+    return max(of_rows, matrix * (shape.n_tasks * sums_of(shape.n_features) + 1) + small)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from streamsvm.trainer.newton.task_rows import TaskRows
 from streamsvm.trainer.problem.losses import make_loss
 from streamsvm.trainer.problem.objective import add_to_w, dots_of
 from streamsvm.trainer.problem.tasks import Tasks
+
+_Asked = TypeVar("_Asked")
+_Answer = TypeVar("_Answer")
 
 
 class OwnRows:
@@ -32,13 +36,19 @@ class OwnRows:
     def answer(self, request: Request) -> Reply:
         if request.begins:
             self._begin(request.begins)
-        for number, sigma in request.centres.items():
-            self._each[number].stand_at_alpha(sigma)
+        self._side_by_side(request.centres, TaskRows.stand_at_alpha)
         v, systems = self._sums(request.sums) if request.sums else (None, {})
         if request.products:
             self._products(request.products)
-        looks = {number: self._each[number].answer(look) for number, look in request.looks.items()}
+        looks = self._side_by_side(request.looks, TaskRows.answer)
         return Reply({number: self._each[number].largest_C for number in request.begins}, v, systems, looks)
+
+    def _side_by_side(
+        self, asked: Mapping[int, _Asked], answer: Callable[[TaskRows, _Asked], _Answer]
+    ) -> dict[int, _Answer]:
+        """The answers of tasks; several threads find them, each those of some tasks."""
+        answers = self._scans.side_by_side(lambda each: answer(self._each[each[0]], each[1]), list(asked.items()))
+        return dict(zip(asked, answers, strict=True))
 
     def _begin(self, numbers: tuple[int, ...]) -> None:
         labels = RowLabels(len(self._alpha))

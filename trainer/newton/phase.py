@@ -93,7 +93,7 @@ class NewtonPhase:
             rows = OwnRows(self._settings.tasks, scans, alpha, len(w))
             steps = NewtonSteps(
                 self._settings.tasks, rows, w, numbers, near_by(self._targets), most, self._left,
-                partial(go_on, self._shared),
+                partial(go_on, self._shared), scans.side_by_side,
             )  # fmt: skip
             while steps.active and not is_late():
                 taking_part = steps.taking_part()

@@ -1,13 +1,14 @@
 """The phase of Newton steps: all tasks of a job side by side, over all rows, wherever these are."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.newton.cholesky import GoOn, no_matter
+from streamsvm.trainer.newton.cholesky import SMALL, GoOn, no_matter
 from streamsvm.trainer.newton.requests import Figures, Reply, Request, Rows, SumOf
 from streamsvm.trainer.newton.system import LARGEST, kind_of
 from streamsvm.trainer.newton.task import IsNear, Left, TaskSteps
@@ -17,6 +18,7 @@ from streamsvm.trainer.updates.convergence import StoppingTargets
 from streamsvm.trainer.updates.model_weights import ModelWeights
 from streamsvm.trainer.updates.progress import TaskStep
 
+SideBySide = Callable[[Callable[[Any], Any], Sequence[Any]], object]
 _NEARER = 0.9  # of the targets asked for: the certificate adds up in another order, and may come out a little higher
 
 
@@ -29,6 +31,11 @@ def near_by(targets: StoppingTargets) -> IsNear:
     return is_near
 
 
+def one_by_one(make: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+    """Return what `make` makes of each item."""
+    return [make(item) for item in items]
+
+
 class NewtonSteps:
     """`step` until all tasks are done or stuck.
 
@@ -37,6 +44,7 @@ class NewtonSteps:
     most     equations that a system may have
     left     where tasks go on that have been left on their way; others begin at w
     go_on    is called now and then while systems are solved, see `trainer.newton.system.System.solve`
+    side_by_side  calls a function for each item of a list, perhaps by several threads: small systems are solved so
     scans    that have been made; requests: that have been answered
     """
 
@@ -50,8 +58,10 @@ class NewtonSteps:
         most: int = LARGEST,
         left: Mapping[int, Left] = MappingProxyType({}),
         go_on: GoOn = no_matter,
+        side_by_side: SideBySide = one_by_one,
     ) -> None:
         self._rows, self._most, self._all_w, self._go_on = rows, most, w, go_on
+        self._side_by_side = side_by_side
         self.scans = self.requests = 0
         loss = make_loss(tasks.loss, tasks.epsilon)
         self._may_iterate = loss.is_smooth
@@ -105,10 +115,16 @@ class NewtonSteps:
             for number, task in active.items()
         }
         reply = self._ask(Request(sums=sums))
+        equations = max((min(n_features, task.found.free) for task in active.values()), default=0)
+        each = self._side_by_side if equations <= SMALL else one_by_one
+        each(partial(self._take_sums, reply), list(enumerate(active)))
+
+    def _take_sums(self, reply: Reply, place: tuple[int, int]) -> None:
+        """Have a task go on with its sums; `place`: its column in v, and its number."""
+        column, number = place
         assert reply.v is not None
-        for column, (number, task) in enumerate(active.items()):
-            solve = partial(reply.systems[number].solve, go_on=self._go_on)
-            task.take_sums(np.ascontiguousarray(reply.v[:, column]), solve)
+        solve = partial(reply.systems[number].solve, go_on=self._go_on)
+        self.each[number].take_sums(np.ascontiguousarray(reply.v[:, column]), solve)
 
     def _products(self) -> None:
         """Have rows multiplied, and ask for what follows until no task has another question."""

@@ -1,9 +1,9 @@
 """Scans: all rows of a store once, in the order in which they lie, looked at by several threads."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, wait
+from typing import Protocol, TypeVar, cast
 
 from streamsvm.storage.features.visits import Visited
 from streamsvm.storage.rows.segment import Segment
@@ -13,6 +13,8 @@ from streamsvm.trainer.sweeps.sweep import ALONE, Threads
 _SHARED_BYTES = 1 << 23  # of rows: for fewer, threads wait longer than they work
 SUMS = 4  # sums that a scan keeps apart and then adds up in a fixed order: more threads than these are of no use
 
+_Item = TypeVar("_Item")
+_Made = TypeVar("_Made")
 Look = Callable[[int, Segment], None]  # (which of the SUMS to add to, rows)
 
 
@@ -73,6 +75,24 @@ class Scans:
         seen = sum(map(len, self._looked_at(look, n_sums)))
         if seen != self._n_rows:
             raise Interrupted
+
+    def side_by_side(self, make: Callable[[_Item], _Made], items: Sequence[_Item]) -> list[_Made]:
+        """Return what `make` makes of each item; as many threads as scan call it, when all have ended.
+
+        Raises an error of `make`.
+        """
+        most = min(self._threads.count, SUMS, len(items))
+        if self._threads.pool is None or most <= 1:
+            return [make(item) for item in items]
+        parts = [
+            self._threads.pool.submit(lambda part: [make(item) for item in part], items[number::most])
+            for number in range(most)
+        ]
+        wait(parts)
+        made: list[_Made | None] = [None] * len(items)
+        for number, part in enumerate(parts):
+            made[number::most] = part.result()
+        return cast(list[_Made], made)
 
     def _looked_at(self, look: Look, n_sums: int) -> Iterator[Segment]:
         segments = enumerate(self._going(self._store.in_order()))

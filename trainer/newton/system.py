@@ -17,7 +17,6 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse
 import scipy.sparse.linalg
-from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dtpttr, dtrttp
 
 from streamsvm.storage.rows.cache_plan import PAGE
@@ -37,8 +36,6 @@ _DENSE_PAYS = 12.0  # products that BLAS makes in the time of one product of two
 _LEFT, _MOST_ITERATIONS = 1e-2, 1000
 _ITERATED_BYTES = 20 * LARGEST**2  # of B: the largest dense system takes as many (trainer.newton.memory)
 _VALUE_BYTES, _COPIES = 12, 3  # of a value of B: float64 and int32; B of one system exists so often more
-
-
 _PRODUCT_ROWS, _PRODUCT_SECONDS = 256, 10.0  # of B B' made at once; the seconds that these take at most
 _MOMENT_SECONDS, _ITERATION_SECONDS = 0.2, 10.0  # between two looks at whether to go on; an iteration at most
 
@@ -133,7 +130,7 @@ class OfFeatures:
             some = slice(begin, begin + step)
             dense = np.zeros((len(picked[some]), self._n_features))
             spread_out(picked[some], np.sqrt(h[some]), rows.indptr, rows.indices, rows.values, dense)
-            dsyrk(1.0, dense.T, beta=1.0, c=matrix, lower=1, overwrite_c=1)
+            matrix += dense.T @ dense  # by numpy, which lets other threads work meanwhile; scipy's dsyrk does not
 
     def merge(self, other: "OfFeatures") -> None:
         matrix = self._gathered()

@@ -110,8 +110,11 @@ def begin(
         sign = rows.y if rows.loss in MARGIN else 1.0
         w[:, number] = rows.X.astype(float).T @ (sign * alpha[:, number])
     numbers = list(range(len(tasks.each))) if numbers is None else numbers
-    own = OwnRows(tasks, Scans(rows, n, UNMAPPED, threads, going), alpha, len(w))
-    return Found(alpha, w, NewtonSteps(tasks, own, w, numbers, is_near, left=left or {}, go_on=go_on))
+    scans = Scans(rows, n, UNMAPPED, threads, going)
+    own = OwnRows(tasks, scans, alpha, len(w))
+    apart = scans.side_by_side
+    steps = NewtonSteps(tasks, own, w, numbers, is_near, left=left or {}, go_on=go_on, side_by_side=apart)
+    return Found(alpha, w, steps)
 
 
 def solve(rows, tasks, relative_gap=1e-6, threads=1, after_step=lambda found: None, alpha=None) -> Found:

@@ -1,17 +1,20 @@
 """Newton steps over random problems, degenerate ones among them, end within bounds and at the reference's optimum."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
+from streamsvm.storage.features.visits import UNMAPPED
 from streamsvm.trainer.newton import system
 from streamsvm.trainer.newton.rows import RowLabels
-from streamsvm.trainer.newton.scans import Interrupted
+from streamsvm.trainer.newton.scans import Interrupted, Scans
 from streamsvm.trainer.problem.losses import LOSSES
 from streamsvm.trainer.problem.tasks import Task, Tasks
+from streamsvm.trainer.sweeps.sweep import Threads
 from tests.reference.newton import MARGIN, bracket, dual, is_in_box, primal, w_of
 from tests.trainer.newton.kit import Rows, begin, solve
 
@@ -95,6 +98,36 @@ def test_any_number_of_threads_makes_the_same_bytes(given_problem):
     each = [solve(rows, tasks, GAP, threads) for threads in (1, 2, 4)]
     assert len({(found.alpha.tobytes(), found.w.tobytes(), found.steps.scans) for found in each}) == 1
     assert rows.reads == sum(found.steps.scans for found in each)
+
+
+@pytest.mark.parametrize("d", [6, 200], ids=["of features", "of rows"])
+def test_tasks_side_by_side_make_the_same_bytes(d):
+    """Several threads answer for some tasks each, and solve their systems."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, d))
+    y = np.where(X[:, 0] + rng.standard_normal(150) > 0, 1.0, -1.0)
+    tasks = Tasks("hinge", tuple(Task(0, None, C, C) for C in (0.01, 0.1, 1.0, 10.0, 100.0)))
+    each = [solve(Rows(X, y, "hinge"), tasks, GAP, threads) for threads in (1, 2, 3, 8)]
+    assert all(task.is_done for task in each[0].steps.each.values())
+    assert len({(found.alpha.tobytes(), found.w.tobytes(), found.steps.scans) for found in each}) == 1
+
+
+def test_an_error_of_one_task_is_raised_when_all_have_ended():
+    ended = []
+
+    def make(number):
+        if number == 0:
+            raise Interrupted
+        ended.append(number)
+        return -number
+
+    with ThreadPoolExecutor(2) as pool:
+        scans = Scans(Rows(np.eye(2), np.ones(2), "hinge"), 2, UNMAPPED, Threads(2, pool), iter)
+        assert scans.side_by_side(make, [3, 1, 2]) == [-3, -1, -2]
+        ended.clear()
+        with pytest.raises(Interrupted):
+            scans.side_by_side(make, [0, 1, 2, 3])
+        assert {1, 3} <= set(ended)
 
 
 def test_columns_that_rows_may_have_are_collected_by_one_thread(monkeypatch):
