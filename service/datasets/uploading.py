@@ -18,7 +18,8 @@ class Uploads:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._under_way: dict[str, tuple[str, Upload, asyncio.Task[None]]] = {}
+        # By upload: the next one into a dataset may begin before the task of the one before has quite ended.
+        self._under_way: dict[Upload, tuple[str, Upload, asyncio.Task[None]]] = {}
         self._too_slow = WeakSet[Upload]()
 
     async def run(
@@ -32,8 +33,8 @@ class Uploads:
             await self._make_room(refusal, owner)
         upload = begin()
         task = asyncio.ensure_future(upload.read(options, chunks))
-        self._under_way[upload.dataset_id] = owner, upload, task
-        task.add_done_callback(lambda _: self._under_way.pop(upload.dataset_id))
+        self._under_way[upload] = owner, upload, task
+        task.add_done_callback(lambda _: self._under_way.pop(upload))
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError:
@@ -45,10 +46,10 @@ class Uploads:
 
     async def give_up(self, dataset_id: str) -> bool:
         """End the upload into this dataset and remove all of it; returns whether there was one."""
-        if dataset_id not in self._under_way:
-            return False
-        await _ended(self._under_way[dataset_id][2])
-        return True
+        tasks = [task for _, upload, task in self._under_way.values() if upload.dataset_id == dataset_id]
+        for task in tasks:
+            await _ended(task)
+        return bool(tasks)
 
     def _refusal(self, owner: str) -> ServiceError | None:
         owners = [each for each, *_ in self._under_way.values()]
