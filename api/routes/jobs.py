@@ -25,7 +25,7 @@ from streamsvm.service.jobs.lanes.warm_start import check_warm_start
 from streamsvm.service.jobs.plan.following import plan_following
 from streamsvm.service.jobs.plan.forecast import estimate
 from streamsvm.service.jobs.plan.plan import plan_job
-from streamsvm.service.jobs.progress.feed import Event
+from streamsvm.service.jobs.progress.events import Event
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.jobs.progress.views import history, history_csv, job_view
 from streamsvm.service.notifications.notifier import check_notify
@@ -207,13 +207,17 @@ async def watch_job(
     return _EventStream(_stream(context.feed.events(job_id, after)), headers=_HEADERS)
 
 
-async def _stream(events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
-    async for event in events:
-        yield _encoded(event)
+async def _stream(events: AsyncIterator[tuple[Event, ...]]) -> AsyncIterator[bytes]:
+    async for some in events:
+        yield _encoded(some)
 
 
-@lru_cache(1024)
-def _encoded(event: Event) -> bytes:
+@lru_cache(256)
+def _encoded(events: tuple[Event, ...]) -> bytes:
+    return b"".join(map(_encoded_event, events))
+
+
+def _encoded_event(event: Event) -> bytes:
     if event.kind == "ping":
         return KEEPALIVE_COMMENT
     number = None if event.number is None else str(event.number)

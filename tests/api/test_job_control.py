@@ -9,6 +9,7 @@ import time
 import httpx
 import pytest
 
+from streamsvm.service.jobs.progress.events import read_part
 from streamsvm.storage.run.slowdowns import bits_of, told
 from streamsvm.trainer.updates.convergence import CONVERGED
 from tests.api.app import CERTIFICATE, Service, check_problem
@@ -125,6 +126,23 @@ def test_events_tell_the_whole_story_and_end(service, ended):
     for k, event in enumerate(told[:-1]):
         rest = service.request("GET", f"/v1/jobs/{ended}/events", headers={"Last-Event-ID": event["id"]})
         assert events(rest.text) == told[k + 1 :]
+
+
+def test_many_who_watch_a_long_history_share_its_parts(service, ended):
+    passes = [{"pass": k, "gap": 1 / k, "dual_objective": float(k)} for k in range(1, 5001)]
+    (service.settings.jobs / ended / "history.ndjson").write_text("".join(json.dumps(each) + "\n" for each in passes))
+    read_part.cache_clear()
+
+    async def all_answers() -> list[str]:
+        transport = httpx.ASGITransport(service.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            answers = await asyncio.gather(*(client.get(f"/v1/jobs/{ended}/events") for _ in range(20)))
+        return [answer.text for answer in answers]
+
+    first, *others = asyncio.run(all_answers())
+    assert [event["data"] for event in events(first) if event["event"] == "pass"] == passes
+    assert all(other == first for other in others)
+    assert read_part.cache_info().misses <= 10
 
 
 @pytest.mark.parametrize("number", ["spam", "-1", "1.5", "²", ""])

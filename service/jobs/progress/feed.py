@@ -1,19 +1,16 @@
-"""Feeds the changes of jobs to all who watch: each job is read at most ten times a second, however many watch it.
-
-Changes are numbered events, so that a client that has seen one can go on after it.
-"""
+"""Feeds the changes of jobs to all who watch: each job is read at most ten times a second, however many watch it."""
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
+from streamsvm.service.jobs.progress.events import Event, Part, Place, begun_last, read_part, to_json
 from streamsvm.service.jobs.progress.states import TRANSITIONS
-from streamsvm.service.jobs.progress.views import history, job_view, recent_history, sequence_number
+from streamsvm.service.jobs.progress.views import history_bytes, history_file, job_view
 from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
 
@@ -23,42 +20,19 @@ _CHANGE_SECONDS = 10.0
 _TICKS_A_PING = 30
 _MOST_KEPT = 256
 
-
-@dataclass(frozen=True)
-class Event:
-    """`kind` is state, pass, progress, end or ping; those with a number are told once, in its order."""
-
-    kind: str
-    data: str
-    number: int | None = None
-
-
-def news(transitions: list[dict[str, Any]], passes: list[dict[str, Any]], after: int) -> list[Event]:
-    """Changes of state, and passes of the attempt begun last, that are numbered beyond `after`, in order."""
-    begun = max((k for k, step in enumerate(transitions, start=1) if step["state"] == "running"), default=0)
-    states = [Event("state", to_json(step), sequence_number(k, 0)) for k, step in enumerate(transitions, start=1)]
-    finished = [Event("pass", to_json(record), sequence_number(begun, record["pass"])) for record in passes]
-    return [event for event in (*states[:begun], *finished, *states[begun:]) if (event.number or 0) > after]
-
-
-def to_json(value: Any) -> str:
-    """Without blanks, as all other answers are."""
-    return json.dumps(value, separators=(",", ":"))
-
-
 _PING = Event("ping", "")  # so that nobody takes a silent connection for a dead one
 
 
 @dataclass(frozen=True)
 class _Look:
-    """A job at a time: as recorded, as shown, as JSON, its last passes, and whether these are of that attempt."""
+    """A job at a time: as recorded, as shown, as JSON, and how long its history is."""
 
     change: tuple[int, ...]
     at: float
     record: dict[str, Any]
     view: dict[str, Any]
     text: str
-    passes: list[dict[str, Any]]
+    history_bytes: int
 
     @cached_property
     def encoded(self) -> bytes:
@@ -117,21 +91,21 @@ class JobFeed:
                 await asyncio.wait_for(change, left)
         return await self.text(job_id)
 
-    async def events(self, job_id: str, after: int) -> AsyncIterator[Event]:
-        """Events after the one of number `after` (0: all), past ones first, until the job has ended."""
-        silent_ticks = 0
+    async def events(self, job_id: str, after: int) -> AsyncIterator[tuple[Event, ...]]:
+        """Events after the one of number `after` (0: all), past ones first, some at a time, until the job ends."""
+        silent_ticks, place = 0, Place(after)
         while True:
             look = await self._look(job_id)
-            for event in self._news(look, after):
-                yield event
-                after = event.number or after
+            async for events in self._news(look, place):
+                if events:
+                    yield events
             if look.has_ended:
-                yield look.end
+                yield (look.end,)
                 return
             if look.view["progress"]:
-                yield look.progress
+                yield (look.progress,)
             elif (silent_ticks := silent_ticks + 1) % _TICKS_A_PING == 0:
-                yield _PING
+                yield (_PING,)
             await asyncio.sleep(_PROGRESS_SECONDS)
 
     async def _change(self, job_id: str, after: int) -> None:
@@ -145,15 +119,28 @@ class JobFeed:
         look = await self._look(job_id)
         return not (self._is_closing or look.view["seq"] > after or look.has_ended)
 
-    def _news(self, look: _Look, after: int) -> list[Event]:
-        if look.is_between_runs:
-            return news(look.view["transitions"], [], after)
-        found = news(look.view["transitions"], look.passes, after)
-        told = [event for event in found if event.kind == "pass"]
-        # Every one of the last passes is new: there may be more.
-        if told and len(told) == len(look.passes):
-            found = news(look.view["transitions"], history(self._settings, look.view["id"]), after)
-        return found
+    async def _news(self, look: _Look, place: Place) -> AsyncIterator[tuple[Event, ...]]:
+        """What a client at this place has not been told; passes follow the beginning of their attempt."""
+        transitions = look.view["transitions"]
+        place.begin(begun_last(transitions))
+        yield place.states(transitions, place.begun)
+        if place.begun and not look.is_between_runs:
+            async for part in self._parts(look, place):
+                yield place.unseen(part.events)
+        yield place.states(transitions, len(transitions))
+
+    async def _parts(self, look: _Look, place: Place) -> AsyncIterator[Part]:
+        """The history from the place on, in parts that all clients share: it may be long, and clients many."""
+        path, end = history_file(self._settings, look.view["id"]), look.history_bytes
+        place.offset = min(place.offset, end)
+        while place.offset < end:
+            key = path, place.begun, place.offset, end
+            part = await self._shared(key, partial(asyncio.to_thread, read_part, *key))
+            if part.end == place.offset:
+                return
+            place.offset = part.end
+            yield part
+            await asyncio.sleep(0)  # other clients are served between two parts
 
     async def _look(self, job_id: str) -> _Look:
         look = self._looks.get(job_id)
@@ -167,7 +154,7 @@ class JobFeed:
         before = self._looks.get(job_id)
         record = before.record if before and before.change == change else self._store.job(job_id)
         view = job_view(self._settings, record)
-        look = _Look(change, at, record, view, to_json(view), recent_history(self._settings, job_id))
+        look = _Look(change, at, record, view, to_json(view), history_bytes(self._settings, job_id))
         if len(self._looks) >= _MOST_KEPT:
             self._looks.clear()
         self._looks[job_id] = look

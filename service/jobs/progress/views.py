@@ -58,7 +58,7 @@ def _view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
             control = read_control(run)
             shown["phase"] = _phase(control)
             shown["progress"] = _live_progress(settings, record, run, control)
-            passes = max((each["pass"] for each in recent_history(settings, record["id"])), default=0)
+            passes = max((each["pass"] for each in last_passes(history_file(settings, record["id"]))), default=0)
             missed = _missed_checkpoints(control)
             distances = json.loads((run / RUN_FILE).read_bytes()).get("distances")
     shown["seq"] = sequence_number(len(record["transitions"]), passes)
@@ -93,17 +93,24 @@ def _lines(each: dict[str, Any]) -> list[dict[str, Any]]:
 
 def history(settings: Settings, job_id: str) -> list[dict[str, Any]]:
     """The passes of a job, a dictionary each."""
-    return read_history(_history_file(settings, job_id))
+    return read_history(history_file(settings, job_id))
 
 
-def recent_history(settings: Settings, job_id: str) -> list[dict[str, Any]]:
-    """The last few passes: cheap to ask for again and again."""
-    return last_passes(_history_file(settings, job_id))
+def history_file(settings: Settings, job_id: str) -> Path:
+    """The file that has a line for each pass of a job."""
+    return settings.jobs / job_id / HISTORY
+
+
+def history_bytes(settings: Settings, job_id: str) -> int:
+    """How long the history of a job is; 0 before it has one."""
+    with contextlib.suppress(FileNotFoundError):
+        return history_file(settings, job_id).stat().st_size
+    return 0
 
 
 def _live_progress(settings: Settings, record: dict[str, Any], run: Path, control: Control) -> dict[str, Any]:
     dataset = settings.datasets / record["dataset_id"]
-    passes, spec = last_passes(_history_file(settings, record["id"])), read_spec(record["spec"])
+    passes, spec = last_passes(history_file(settings, record["id"])), read_spec(record["spec"])
     return progress(control, read_lane(run), spec, _blocks(run, dataset), passes)
 
 
@@ -118,10 +125,6 @@ def _blocks(run: Path, dataset: Path) -> int | None:
 @functools.lru_cache(256)
 def _manifest(dataset: Path, _changed: int) -> Manifest:
     return read_manifest(dataset)
-
-
-def _history_file(settings: Settings, job_id: str) -> Path:
-    return settings.jobs / job_id / HISTORY
 
 
 def _warnings(record: dict[str, Any]) -> list[dict[str, str]]:
