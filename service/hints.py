@@ -38,6 +38,7 @@ HINTS = {
     "process_stalled": "The end of the log says more.",
     "request_under_way": "Send it again in a while: the answer is stored.",
     "scope_missing": "Use a token with the scope that is needed: streamsvm token new NAME --scope SCOPE makes one.",
+    "too_slow": "Send it again, faster, or less of it at once.",
     "unavailable": "Try again in a while.",
     "unknown_alias": "The model's page, GET /v1/registered-models/NAME and streamsvm model names list its aliases.",
     "unknown_dataset": "streamsvm data ls and GET /v1/datasets list the datasets.",

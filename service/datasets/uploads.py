@@ -177,7 +177,7 @@ class MoreRows(Upload):
 
 def too_slow() -> ServiceError:
     """The error of an upload that was ended for another one because it came too slowly."""
-    return ServiceError("too_slow", "the upload came too slowly, and another one waited", "Send it again, faster.")
+    return ServiceError("too_slow", "the upload came too slowly, and another one waited")
 
 
 def given_up(why: str = "Its dataset was deleted meanwhile.") -> ServiceError:

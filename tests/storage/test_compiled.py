@@ -29,7 +29,13 @@ class Tree:
 
     def __init__(self, directory):
         self.directory = directory
-        for name in ("machine/__init__.py", "machine/compiled.py", "machine/kernel_sources.py", "rows/csr.py"):
+        for name in (
+            "machine/__init__.py",
+            "machine/compile_time.py",
+            "machine/compiled.py",
+            "machine/kernel_sources.py",
+            "rows/csr.py",
+        ):
             (self.storage / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / "storage" / name, self.storage / name)
         shutil.copy(ROOT / "storage" / "__init__.py", self.storage)

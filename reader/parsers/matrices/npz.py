@@ -26,10 +26,6 @@ from streamsvm.reader.parsers.spool import Scratch, size_of, spooled
 from streamsvm.storage.files.arrays import read_header
 from streamsvm.storage.rows.csr import Array, Rows
 
-_HOW = (
-    "write a matrix X of scipy.sparse.csr_matrix and labels y by "
-    "numpy.savez('train.npz', data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, y=y)"
-)
 _ROWS_AT_ONCE = 1 << 16
 _VALUES_AT_ONCE = 1 << 20
 _FAULTS = (ValueError, zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImplementedError, RuntimeError)
@@ -48,7 +44,7 @@ class StoredArray:
             self._file: IO[bytes] = archive.open(info)
             self.shape, in_columns, self.dtype = read_header(self._file)
         except (*_FAULTS, KeyError) as error:
-            raise bad_npz(f"there is no array {name} that can be read", _HOW) from error
+            raise bad_npz(f"there is no array {name} that can be read") from error
         # Sizes are checked before anything is allocated.
         stated = self._file.tell() + self.dtype.itemsize * math.prod(self.shape)
         if self.dtype.hasobject or in_columns or len(self.shape) > 1 or stated != info.file_size:

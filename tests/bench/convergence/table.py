@@ -38,6 +38,7 @@ PARTS = tuple(filter(None, os.environ.get("PROBLEM", "").split(","))) or (
     "a9a",
     "mushrooms",
     "skin_nonskin",
+    "equal_columns",
 )
 MOST_SECONDS, PEER_SECONDS = 120.0, float(os.environ.get("LIMIT", "60"))
 
