@@ -11,7 +11,7 @@ the lines of a range are the bytes [border(start), border(stop)). Each line is i
 
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import closing
 from itertools import chain, islice
 from typing import NamedTuple
@@ -20,6 +20,7 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.sources.files import SourceFile
 from streamsvm.reader.sources.pieces import check_unchanged, read_bytes
 from streamsvm.reader.sources.stripes import Stripe
+from streamsvm.storage.machine.pools import pool_of
 
 PIECE_BYTES = 8 << 20
 THREADS = 4
@@ -137,15 +138,11 @@ def _fetch(span: _Span) -> bytes:
 
 def _fetched(spans: Iterable[_Span], threads: int) -> Generator[bytes, None, None]:
     """Yield the bytes of the spans, in their order."""
-    with ThreadPoolExecutor(threads, "fetch") as pool:
+    with pool_of(threads, "fetch") as pool:
         under_way: deque[Future[bytes]] = deque()
-        try:
-            for span in spans:
-                under_way.append(pool.submit(_fetch, span))
-                if len(under_way) > threads:
-                    yield under_way.popleft().result()
-            while under_way:
+        for span in spans:
+            under_way.append(pool.submit(_fetch, span))
+            if len(under_way) > threads:
                 yield under_way.popleft().result()
-        finally:
-            for future in under_way:
-                future.cancel()
+        while under_way:
+            yield under_way.popleft().result()

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Executor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +13,7 @@ from streamsvm.reader.parsers.libsvm.fault import WEIGHTED
 from streamsvm.reader.parsers.libsvm.lines import LineReader, bad_byte
 from streamsvm.reader.parsers.rejected import Rejected
 from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
+from streamsvm.storage.machine.pools import pool_of
 from streamsvm.storage.rows.csr import Rows
 
 # Matches one comment at a time: a pattern for all comments before the first row would take memory for each of them.
@@ -116,7 +117,7 @@ class LibsvmParser:
         InputError at the first fault of the text; the rows shortly before it may be missing.
         """
         window = self._window
-        with ThreadPoolExecutor(len(self._readers)) as pool:
+        with pool_of(len(self._readers)) as pool:
             for _ in window.fill(chunks):
                 yield from self._read_lines(pool)
         if window.ends_in_return:

@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import cache, partial
 from itertools import pairwise
 from queue import SimpleQueue
@@ -27,6 +27,7 @@ from streamsvm.reader.parsers.text.labels import (
 )
 from streamsvm.reader.parsers.text.options import grams_of, input_of
 from streamsvm.storage.blocks.feature_words import FeatureWords
+from streamsvm.storage.machine.pools import pool_of
 from streamsvm.storage.rows.csr import Array, Rows
 
 PlacedFault = tuple[int, str, str]  # place, code, message
@@ -178,7 +179,7 @@ class HashedText:
             yield from self._hash(0, data, begin, end, is_ascii)
             return
         pending: deque[Future[list[tuple[int, Hashed]]]] = deque()
-        with ThreadPoolExecutor(self._threads) as pool:
+        with pool_of(self._threads) as pool:
             for first, last in pieces:
                 if len(pending) > self._threads:
                     yield from pending.popleft().result()
