@@ -13,8 +13,7 @@ HINTS = {
     "bad_index": "a feature index is written with digits only",
     "bad_label": "every line starts with a finite number, the label",
     "bad_ngram_range": "write two numbers, such as 1,2: the least and the most words of an n-gram",
-    "bad_npz": "write a matrix X of scipy.sparse.csr_matrix and labels y by "
-    "numpy.savez('train.npz', data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, y=y)",
+    "bad_npz": "write data, indices, indptr and shape of a CSR matrix of scipy, and the labels as y, by numpy.savez",
     "bad_number": "write plain decimal numbers, such as -1.5 or 2e-3",
     "bad_orc": "write the file again, and compare checksums after the transfer",
     "bad_pair": "after the label come index:value pairs, without blanks around the colon",

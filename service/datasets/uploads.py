@@ -138,11 +138,19 @@ class Upload:
 class NewDataset(Upload):
     """An upload that makes a new dataset."""
 
+    _marking: asyncio.Future[None] | None = None
+
     async def _start(self, options: InputOptions) -> None:
         # If the service dies now, the child may still complete a dataset that no client was told of: the mark has it
         # removed at the next start.
-        await asyncio.to_thread(mark, self._directory)
+        self._marking = asyncio.ensure_future(asyncio.to_thread(mark, self._directory))
+        await asyncio.shield(self._marking)
         await super()._start(options)
+
+    async def _abandon(self) -> None:
+        if self._marking is not None:  # a thread that is cancelled goes on: it would leave the mark behind
+            await asyncio.wait([self._marking])
+        await super()._abandon()
 
     async def _check_whole(self) -> None:
         await asyncio.to_thread(self.check_quota)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def pool_of(threads: int, name: str = "") -> Iterator[ThreadPoolExecutor]:
-    """A pool whose end cancels the tasks that have not begun, and waits for none.
+    """A pool that cancels the tasks that have not begun, and waits for none, if the block is left by an exception.
 
     The garbage collector closes an iterator that was dropped, in any thread. If that thread holds a lock of the module
     threading, because it begins just now, joining the pool's threads would wait for that lock for ever.
@@ -15,5 +15,7 @@ def pool_of(threads: int, name: str = "") -> Iterator[ThreadPoolExecutor]:
     pool = ThreadPoolExecutor(threads, name)
     try:
         yield pool
-    finally:
+    except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    pool.shutdown()
