@@ -179,7 +179,7 @@ def _on_validation_error(_request: Request, error: Any) -> JSONResponse:
 
 
 def _hint_of_parameter(fault: Any) -> str:
-    """What a parameter of the query may be, by the description of the option or by the values that it takes."""
+    """Say what a parameter of the query may be, by the description of the option or by the values that it takes."""
     if expected := re.findall(r"'([\w.-]+)'", str(fault.get("ctx", {}).get("expected", ""))):
         return f"{meant(str(fault['input']), expected)}Give one of these values."
     name = str(fault["loc"][-1])

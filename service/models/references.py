@@ -18,7 +18,7 @@ Answer = Reference | Exception
 
 
 class _Seen(NamedTuple):
-    """What the records said at a moment; `mark` and `change` are of the moment before."""
+    """References as the records had them at a moment; `mark` and `change` are of the moment before."""
 
     mark: int | None
     change: tuple[int, ...]

@@ -76,7 +76,7 @@ def prepare_real(directory: Path, name: str) -> Prepared:
 
 
 def prepare_rows(directory: Path, X: sparse.csr_matrix, y: np.ndarray) -> Prepared:
-    """The same of rows with labels -1 and +1."""
+    """Write down rows with labels -1 and +1, as text and as arrays."""
     directory.mkdir()
     write_libsvm(directory / "text.svm", X, y)
     return _with_arrays(directory)

@@ -12,7 +12,7 @@ _AS_BEFORE = "write plain decimal numbers: this column had numbers before"
 
 
 def number_hint(field: bytes, kind: str, column: str, is_new: bool) -> str:
-    """What to do about a field that is no number.
+    """Say what to do about a field that is no number.
 
     kind    "field", "label" or "weight"
     column  its name or number, as an option names it

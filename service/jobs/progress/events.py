@@ -83,6 +83,6 @@ class Place:
             self.begun, self.offset = begun, 0
 
     def unseen(self, events: tuple[Event, ...]) -> tuple[Event, ...]:
-        """Those that it had not seen when it came."""
+        """Leave out the events that it had seen when it came."""
         are_new = all((event.number or 0) > self._after for event in events)
         return events if are_new else tuple(event for event in events if (event.number or 0) > self._after)

@@ -120,7 +120,7 @@ class JobFeed:
         return not (self._is_closing or look.view["seq"] > after or look.has_ended)
 
     async def _news(self, look: _Look, place: Place) -> AsyncIterator[tuple[Event, ...]]:
-        """What a client at this place has not been told; passes follow the beginning of their attempt."""
+        """Yield the events that a client at this place lacks; passes follow the beginning of their attempt."""
         transitions = look.view["transitions"]
         place.begin(begun_last(transitions))
         yield place.states(transitions, place.begun)

@@ -18,7 +18,7 @@ def passes(*numbers: int) -> list[dict]:
 
 @pytest.fixture
 def news(tmp_path):
-    """What a client at a place is told of a job with these changes of state and this history, part by part."""
+    """Tell a client at a place of a job with these changes of state and this history, part by part."""
 
     def told(transitions, history, place):
         path = tmp_path / f"history-{len(list(tmp_path.iterdir()))}"
