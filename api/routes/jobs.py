@@ -212,7 +212,7 @@ async def _stream(events: AsyncIterator[tuple[Event, ...]]) -> AsyncIterator[byt
         yield _encoded(some)
 
 
-@lru_cache(256)
+@lru_cache(64)  # each may have a long line, of many lanes
 def _encoded(events: tuple[Event, ...]) -> bytes:
     return b"".join(map(_encoded_event, events))
 

@@ -1,4 +1,4 @@
-"""What one row costs: predictions over HTTP from 1, 50 and 200 clients, beside servers of one file around a model.
+"""Measures one row: predictions over HTTP from 1, 50 and 200 clients, beside servers of one file around a model.
 
 The files have FastAPI, and scikit-learn or onnxruntime.
 """

@@ -23,7 +23,7 @@ def problem():
 
 
 def repeated(X, y, weight):
-    """As many rows as their weight says, in another order."""
+    """Repeat each row as often as its weight says, in another order."""
     order = np.random.default_rng(1).permutation(np.repeat(np.arange(len(y)), weight))
     return X[order], y[order]
 

@@ -32,7 +32,7 @@ def number_hint(field: bytes, kind: str, column: str, is_new: bool) -> str:
 
 
 def type_hint(column: str, is_new: bool, is_date: bool, is_words: bool) -> str:
-    """What to do about a feature's column of a type that has no numbers; for column and is_new see `number_hint`."""
+    """Say what to do about a column whose type has no numbers; for column and is_new see `number_hint`."""
     if not is_new:
         return _AS_BEFORE
     if is_date:
