@@ -118,9 +118,8 @@ def test_a_verdict_follows_from_its_cases():
     assert "**In part**. Holds: a (2 times). Does not hold: b (0.5 times). Undecided: c (-)." in text
 
 
-def test_a_run_is_given_up_after_ten_times_the_seconds_of_the_fastest(monkeypatch):
-    monkeypatch.setattr(runs, "LIMIT", 60.0)
-    assert [runs.patience(seconds) for seconds in ([], [2.0, 3.0], [0.001], [100.0])] == [60.0, 20.0, 1.0, 60.0]
+def test_a_run_is_given_up_after_ten_times_the_seconds_of_the_fastest():
+    assert [runs.patience(seconds, 60.0) for seconds in ([], [2.0, 3.0], [0.001], [100.0])] == [60.0, 20.0, 1.0, 60.0]
 
 
 def test_two_single_runs_that_are_nearly_alike_decide_nothing():
@@ -155,6 +154,19 @@ def test_a_run_is_made_once_at_a_clean_commit_and_each_time_otherwise(monkeypatc
         monkeypatch.setattr(runs, "commit", lambda measured=measured: measured)
         assert runs.kept("bench", ("a", 1.0), lambda: made.append(1) or {"seconds": 2.0}) == {"seconds": 2.0}
     assert len(made) == 4
+
+
+def test_an_experiment_says_how_long_it_takes_also_if_its_runs_were_kept_from_before(monkeypatch, tmp_path):
+    now = iter([0.0, 0.0, 600.0, 600.0, 600.0, 601.0])
+    monkeypatch.setattr(runs, "TREE", tmp_path)
+    monkeypatch.setattr(runs, "commit", lambda: "abc")
+    monkeypatch.setattr(runs.time, "perf_counter", lambda: next(now))
+
+    def experiment():
+        yield str(runs.kept("bench", (), lambda: 1))
+
+    expected = ["1", "It took 10 minutes."]
+    assert [list(runs.timed(experiment)()) for _ in range(2)] == [expected, expected]
 
 
 def test_raw_frames_are_read_as_compressed_ones_are():

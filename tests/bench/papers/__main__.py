@@ -25,17 +25,18 @@ from tests.bench.papers import (
     streamsvm,
     streamsvm_clock,
 )
+from tests.bench.papers.runs import timed
 
 PAPERS: Benches = {
-    "avsf": avsf.run,
-    "bm": {"methods": bm.run, "design": bm_design.run, "memory": bm_memory.run},
-    "bsca": {"merging": bsca.run, "budget": bsca_budget.run, "stop": bsca_stop.run},
-    "ocas": {"iterations": ocas.run, "time": ocas_time.run},
+    "avsf": timed(avsf.run),
+    "bm": {"methods": timed(bm.run), "design": timed(bm_design.run), "memory": timed(bm_memory.run)},
+    "bsca": {"merging": timed(bsca.run), "budget": timed(bsca_budget.run), "stop": timed(bsca_stop.run)},
+    "ocas": {"iterations": timed(ocas.run), "time": timed(ocas_time.run)},
     "streamsvm": {
-        "updates": streamsvm.run,
-        "clock": streamsvm_clock.clock,
-        "cache": streamsvm_clock.cache,
-        "averaging": averaging.run,
+        "updates": timed(streamsvm.run),
+        "clock": timed(streamsvm_clock.clock),
+        "cache": timed(streamsvm_clock.cache),
+        "averaging": timed(averaging.run),
     },
 }
 

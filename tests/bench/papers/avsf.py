@@ -32,7 +32,7 @@ from tests.bench.papers.avsf_runs import (
 )  # fmt: skip
 from tests.bench.papers.figures import STYLES, one_legend, save
 from tests.bench.papers.resident import Rows, as_cached, passes
-from tests.bench.papers.runs import LIMIT, TIMES, seeds
+from tests.bench.papers.runs import TIMES, limit, seeds
 from tests.bench.papers.verdict import Case, verdict
 from tests.bench.report import cell, header, prose, row
 
@@ -42,6 +42,8 @@ CLAIM = (
     "AVSF takes fewer steps than LIBLINEAR where C is large (up to 30 times on news20, C = 1000), and less time for a "
     "whole grid of C."
 )
+
+LIMIT = limit("avsf")
 _LABELS = {"dcd": "dcd with shrinking", "accumulators": "AVSF, accumulators", "paper": "AVSF, algorithm 4"}
 
 

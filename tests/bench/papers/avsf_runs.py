@@ -13,7 +13,7 @@ from scipy import sparse
 from tests.bench.papers.data import skin
 from tests.bench.papers.resident import Ended, Rows
 from tests.bench.papers.resident import run as train
-from tests.bench.papers.runs import SEEDS, kept, patience
+from tests.bench.papers.runs import SEEDS, kept, limit, patience
 from tests.bench.report import cell
 from tests.reference.avsf import avsf
 from tests.reference.data import available, load, load_binary
@@ -104,7 +104,7 @@ class Measured:
         if before is not None and not before.converged:
             return before
         done = [self.found[tolerance, C, other] for other in WAYS if (tolerance, C, other) in self.found]
-        most_seconds = patience(runs.seconds for runs in done if runs.converged)
+        most_seconds = patience((runs.seconds for runs in done if runs.converged), limit("avsf"))
         run = self.printed if way == TRANSCRIBED else self._trainer(way)
         if tolerance == TOLERANCES[0] and COSTS[0] == C:
             run(1.0, 1.0, 0.0, 0)  # compiles

@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from tests.bench.papers.data import Data, cache_for, read_in
 from tests.bench.papers.figures import draw, one_legend, save
-from tests.bench.papers.runs import LIMIT, is_wanted
+from tests.bench.papers.runs import is_wanted, limit
 from tests.bench.papers.trace import (
     FEWEST_PASSES,
     Optimum,
@@ -52,6 +52,7 @@ CLAIM = (
     "a point), and subgradient steps a block (P-B) are not."
 )
 
+LIMIT = limit("bm")
 Traces = dict[str, list[Point]]
 
 

@@ -18,11 +18,12 @@ from tests.bench.papers.bm import BLOCKS, CS, METHODS, Traces, line, way_of
 from tests.bench.papers.compression import compression
 from tests.bench.papers.data import Data, cache_for, read_in, sorted_by_class
 from tests.bench.papers.figures import draw, one_legend, save
-from tests.bench.papers.runs import LIMIT, NOISE, is_more, is_wanted, kept
+from tests.bench.papers.runs import NOISE, is_more, is_wanted, kept, limit
 from tests.bench.papers.trace import Optimum, Point, optimum_of, reference, trace_kept, warm_up
 from tests.bench.papers.verdict import Case, verdict
 from tests.bench.report import cell, header, prose, row
 
+LIMIT = limit("bm-design")
 NAMES = ("imdb", "mnist8")
 MORE_BLOCKS = (4, 40, 400)
 PASSES = 10

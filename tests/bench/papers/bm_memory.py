@@ -19,7 +19,7 @@ from tests.bench.commands import train_command, train_words
 from tests.bench.contenders import C
 from tests.bench.generate import generate, parse_size
 from tests.bench.papers.figures import STYLES, save
-from tests.bench.papers.runs import LIMIT, kept
+from tests.bench.papers.runs import kept, limit
 from tests.bench.papers.verdict import Case, verdict
 from tests.bench.prepared import size_limit
 from tests.bench.reading import PROGRAM, program_words
@@ -28,6 +28,7 @@ from tests.bench.small_memory import within
 from tests.contracts.problems import libsvm_text, random_problem, smallest_cache
 from tests.end_to_end.cgroup import reason_unusable
 
+LIMIT = limit("bm-memory")
 SIZES = ("200MB", "500MB", "1GB", "2GB", "5GB", "10GB")  # of text, those up to SIZE
 MEMORY, CACHE = 512 << 20, 48 << 20
 RELATIVE_GAP = 1e-2

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from streamsvm.storage.blocks.manifest import read_manifest
 from tests.bench import jobs
 from tests.bench.papers.figures import one_legend, save
-from tests.bench.papers.runs import LIMIT
+from tests.bench.papers.runs import limit
 from tests.bench.papers.verdict import Case, verdict
 from tests.bench.report import cell, header, prose, row
 from tests.contracts.problems import random_problem
@@ -39,6 +39,8 @@ BOUNDS = "the optimum is between both bounds at every pass."
 THREADS = (
     f"several cores make a pass faster (the paper: 4.5 times with 8; here: {WORTH_WHILE:g} times with {MORE_THREADS})."
 )
+
+LIMIT = limit("ocas")
 SCANS = {"ocas": 2, "cpa": 1}  # an iteration
 
 

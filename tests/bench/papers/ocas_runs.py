@@ -15,13 +15,14 @@ from sklearn.metrics import roc_auc_score
 from streamsvm.storage.blocks.dataset import Dataset
 from tests.bench import jobs
 from tests.bench.papers.data import Data, Rows, real_rows
-from tests.bench.papers.runs import LIMIT, kept
+from tests.bench.papers.runs import kept, limit
 from tests.bench.papers.trace import Optimum, reference, weights
 from tests.bench.peers.measure import measure
 from tests.bench.prepared import Prepared
 from tests.contracts.problems import random_problem
 from tests.contracts.solver import solving
 
+LIMIT = limit("ocas-time")
 Curve = list[tuple[float, float]]  # (seconds, objective)
 
 OURS = {"OCAS here": "ocas", "CPA here": "cpa"}

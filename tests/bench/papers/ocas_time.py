@@ -30,11 +30,12 @@ from tests.bench.papers.ocas_runs import (
     of_sizes,
     warm_up,
 )
-from tests.bench.papers.runs import LIMIT, is_wanted
+from tests.bench.papers.runs import is_wanted, limit
 from tests.bench.papers.verdict import Case, verdict
 from tests.bench.prepared import prepare_rows
 from tests.bench.report import cell, header, prose, row
 
+LIMIT = limit("ocas-time")
 SETS = ("a9a", "imdb", "mnist8", "skin", "celegans")
 CS = (0.01, 1.0, 100.0)
 LEVELS = (1e-1, 1e-2, 1e-3)

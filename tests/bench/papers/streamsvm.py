@@ -15,7 +15,7 @@ from pathlib import Path
 from tests.bench.features import splice
 from tests.bench.papers.data import read_in
 from tests.bench.papers.figures import save
-from tests.bench.papers.runs import LIMIT, is_wanted
+from tests.bench.papers.runs import is_wanted, limit
 from tests.bench.papers.streamsvm_figures import difference_figure, time_figure
 from tests.bench.papers.streamsvm_runs import (
     BM,
@@ -35,6 +35,7 @@ from tests.bench.papers.trace import FEWEST_PASSES, after, seconds_to, updates_t
 from tests.bench.papers.verdict import Case, verdict
 from tests.bench.report import cell, header, prose, row
 
+LIMIT = limit("streamsvm")
 NAMES = ("a9a", "imdb", "mnist8", "skin", "generated")
 NEARER = f"after {FEWEST_PASSES} passes it is as near the optimum as both SBM and BM with the same cache, or nearer."
 NEVER_BEHIND = "`streamsvm` is never behind SBM at equal updates after the second pass (ours, not the paper's)."

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from tests.bench import throttle
 from tests.bench.papers.figures import STYLES, one_legend, save
-from tests.bench.papers.runs import LIMIT, NOISE, TIMES, is_wanted, patience
+from tests.bench.papers.runs import NOISE, TIMES, is_wanted, limit, patience
 from tests.bench.papers.streamsvm_jobs import (
     BM,
     CONTENDERS,
@@ -38,6 +38,7 @@ from tests.bench.papers.verdict import Case, verdict
 from tests.bench.report import cell, header, prose, row
 from tests.end_to_end import cgroup
 
+LIMIT = limit("streamsvm-clock")
 # Sets, and the values of C; the first has disks of all SPEEDS, at C = 1.
 SETS = {"generated": CS, "imdb": (1e-2, 1.0, 1e2), "celegans": (1e-2, 1.0, 1e2)}
 CACHE = 0.05  # of the data
@@ -105,7 +106,7 @@ def _problems(name: str) -> Iterator[Problem]:
 def _runs(data: Text, C: float, speed: int | None) -> Runs:
     found: Runs = {}
     for name in CONTENDERS:
-        most = patience(seconds_of_ended(found.values()))
+        most = patience(seconds_of_ended(found.values()), LIMIT)
         found[name] = run(data, name, C, CACHE, most, speed, MEMORY)
     return found
 
@@ -139,7 +140,7 @@ def cache() -> Iterator[str]:
 def _by_share(data: Text, name: str) -> dict[float, Run]:
     found: dict[float, Run] = {}
     for share in SHARES:
-        found[share] = run(data, name, 1.0, share, patience(seconds_of_ended(found.values())))
+        found[share] = run(data, name, 1.0, share, patience(seconds_of_ended(found.values()), LIMIT))
     return found
 
 

@@ -21,7 +21,7 @@ from streamsvm.storage.run.state import open_state
 from tests.bench import commands, jobs
 from tests.bench.generate import generate
 from tests.bench.papers.data import Rows, accuracy, generated_test, real_rows
-from tests.bench.papers.runs import LIMIT, kept
+from tests.bench.papers.runs import kept, limit
 from tests.bench.papers.trace import weights
 from tests.bench.prepared import size_limit
 from tests.bench.throttle import Throttle, forget_pages
@@ -29,6 +29,7 @@ from tests.contracts.problems import random_problem
 from tests.end_to_end.cgroup import MemoryGroup
 from tests.reference.data import write_libsvm
 
+LIMIT = limit("streamsvm-clock")
 RELATIVE_GAP = 1e-4
 MEMORY = 512 << 20  # of a job whose cache is a small part: the page cache has no room for the rows it writes to disk
 PRINTED, OURS, ON_DISK = "StreamSVM as printed", "streamsvm, two loops", "streamsvm, rows on disk"

@@ -9,9 +9,10 @@ from itertools import pairwise
 
 from tests.bench import jobs
 from tests.bench.papers.data import Data
-from tests.bench.papers.runs import LIMIT
+from tests.bench.papers.runs import limit
 from tests.bench.papers.trace import Optimum, Point, optimum_of, reference, trace_kept
 
+LIMIT = limit("streamsvm")
 CS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)  # the paper's
 PASSES = 10
 REFERENCE_SECONDS = 60.0
