@@ -9,6 +9,7 @@ from tests.bench import papers
 from tests.bench.command import chosen
 from tests.bench.commit import has_history, is_ancestor
 from tests.bench.papers.__main__ import PAPERS
+from tests.bench.papers.summary import claims, minutes, summed_up
 
 RESULTS = (Path(papers.__file__).with_name("RESULTS.md")).read_text()
 SECTIONS = dict(re.findall(r"(?ms)^## (.+?)\n(.*?)(?=^## |\Z)", RESULTS))
@@ -43,3 +44,24 @@ def test_results_of_other_trees_are_refused():
 def test_every_figure_belongs_to_a_section():
     shown = set(re.findall(r"\(figures/(.+?)\.png\)", RESULTS))
     assert shown == {path.stem for path in FIGURES.glob("*.png")}
+
+
+def test_the_head_sums_up_the_claims_of_all_sections():
+    assert summed_up(RESULTS) == RESULTS
+    assert {name for name, _, _ in claims(RESULTS)} <= set(SECTIONS)
+
+
+def test_a_claim_and_its_verdict_are_found_however_their_lines_are_broken():
+    page = "# Page\n\n## bm methods\n\n**Claim**: one two\nthree.\n\n**In part**. Holds: a (1).\n\n**Claim**: four.\n\n**Undecided**. a\n\n## x\n"
+    assert claims(page) == [("bm methods", "one two three", "In part"), ("bm methods", "four", "Undecided")]
+    once = summed_up(page)
+    assert "| bm methods | four | Undecided |\n\n## bm methods" in once and summed_up(once) == once
+
+
+def test_all_experiments_take_less_than_six_hours_and_those_of_a_paper_less_than_ninety_minutes():
+    taken = minutes(RESULTS)
+    papers_minutes: dict[str, int] = {}
+    for name, each in taken.items():
+        papers_minutes[name.split()[0]] = papers_minutes.get(name.split()[0], 0) + each
+    assert sum(taken.values()) < 6 * 60
+    assert all(each < 90 for each in papers_minutes.values())

@@ -26,6 +26,7 @@ from tests.bench.papers import (
     streamsvm_clock,
 )
 from tests.bench.papers.runs import timed
+from tests.bench.papers.summary import summed_up
 
 PAPERS: Benches = {
     "avsf": timed(avsf.run),
@@ -40,5 +41,9 @@ PAPERS: Benches = {
     },
 }
 
+RESULTS = Path(__file__).with_name("RESULTS.md")
+
 if __name__ == "__main__":
-    sys.exit(main("tests.bench.papers", (__doc__ or "").split("\n")[0], PAPERS, Path(__file__).with_name("RESULTS.md")))
+    ended = main("tests.bench.papers", (__doc__ or "").split("\n")[0], PAPERS, RESULTS)
+    RESULTS.write_text(summed_up(RESULTS.read_text()))
+    sys.exit(ended)

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from tests.bench.report import prose
 
 
+UNDECIDED, ALL, SOME, NONE = WORDS = ("Undecided", "Reproduced", "In part", "Not reproduced")
+
+
 @dataclass(frozen=True)
 class Case:
     """A line of a table: where it is measured, whether the claim holds there (None: undecided), and its figures."""
@@ -24,8 +27,8 @@ def word(cases: Sequence[Case]) -> str:
     """The verdict in a word or two."""
     decided = [case.holds for case in cases if case.holds is not None]
     if not decided:
-        return "Undecided"
-    return "Reproduced" if all(decided) else "In part" if any(decided) else "Not reproduced"
+        return UNDECIDED
+    return ALL if all(decided) else SOME if any(decided) else NONE
 
 
 def verdict(claim: str, cases: Sequence[Case], advice: str = "") -> Iterator[str]:
