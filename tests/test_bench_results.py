@@ -52,7 +52,8 @@ def test_the_head_sums_up_the_claims_of_all_sections():
 
 
 def test_a_claim_and_its_verdict_are_found_however_their_lines_are_broken():
-    page = "# Page\n\n## bm methods\n\n**Claim**: one two\nthree.\n\n**In part**. Holds: a (1).\n\n**Claim**: four.\n\n**Undecided**. a\n\n## x\n"
+    first = "**Claim**: one two\nthree.\n\n**In part**. Holds: a (1)."
+    page = f"# Page\n\n## bm methods\n\n{first}\n\n**Claim**: four.\n\n**Undecided**. a\n\n## x\n"
     assert claims(page) == [("bm methods", "one two three", "In part"), ("bm methods", "four", "Undecided")]
     once = summed_up(page)
     assert "| bm methods | four | Undecided |\n\n## bm methods" in once and summed_up(once) == once

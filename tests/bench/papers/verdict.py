@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from tests.bench.report import prose
 
-
 UNDECIDED, ALL, SOME, NONE = WORDS = ("Undecided", "Reproduced", "In part", "Not reproduced")
 
 
