@@ -20,7 +20,7 @@ from tests.bench.papers.streamsvm_clock import NEAR, _ahead, _few_passes, _soone
 from tests.bench.papers.streamsvm_jobs import BM, SBM, Run, doubt
 from tests.bench.papers.streamsvm_runs import lags
 from tests.bench.papers.trace import Optimum, Point, after, optimum_of, reference, trace, updates_to
-from tests.bench.papers.verdict import Case, verdict, word
+from tests.bench.papers.verdict import Case, Part, agreed, grouped, verdict, word
 from tests.contracts.problems import random_problem
 from tests.reference.dcd import dcd
 
@@ -116,6 +116,19 @@ def test_a_verdict_follows_from_its_cases():
     ]  # fmt: skip
     text = " ".join(verdict("it is faster", [yes, no, open_]))
     assert "**In part**. Holds: a (2 times). Does not hold: b (0.5 times). Undecided: c (-)." in text
+
+
+def test_cases_of_a_set_that_have_the_same_outcome_are_one_case_with_the_figures_of_the_worst():
+    outcomes = {"1": True, "2": True, "3": True, "4": False, "5": True, "6": None}
+    parts = [Part("a, C =", at, holds, float(at), f"{at} off") for at, holds in outcomes.items()]
+    assert list(map(str, grouped([*parts, Part("b, C =", "1", False, 1.0, "1 off")]))) == [
+        "a, C = 1 to 3, 5 (at worst, at 5: 5 off)", "a, C = 4 (4 off)", "a, C = 6 (6 off)", "b, C = 1 (1 off)",
+    ]  # fmt: skip
+
+
+def test_seeds_decide_only_if_all_say_the_same():
+    outcomes = [True, True], [False], [True, False], [True, None], [None]
+    assert [agreed(some) for some in outcomes] == [True, False, None, None, None]
 
 
 def test_a_run_is_given_up_after_ten_times_the_seconds_of_the_fastest():

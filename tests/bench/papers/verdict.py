@@ -22,6 +22,51 @@ class Case:
         return f"{self.where} ({self.figures})"
 
 
+@dataclass(frozen=True)
+class Part:
+    """A case of many on the same set: `at` what value, and how far from holding (`off`, more is worse)."""
+
+    group: str
+    at: str
+    holds: bool | None
+    off: float
+    figures: str
+
+
+def grouped(parts: Iterable[Part]) -> list[Case]:
+    """A case for all parts of a group that have the same outcome, with the figures of the worst of them."""
+    order: dict[str, list[Part]] = {}
+    for part in parts:
+        order.setdefault(part.group, []).append(part)
+    cases = []
+    for group, some in order.items():
+        for holds in (True, False, None):
+            places = [place for place, part in enumerate(some) if part.holds is holds]
+            if places:
+                worst = max((some[place] for place in places), key=lambda part: part.off)
+                figures = worst.figures if len(places) == 1 else f"at worst, at {worst.at}: {worst.figures}"
+                cases.append(Case(f"{group} {_in_words([part.at for part in some], places)}", holds, figures))
+    return cases
+
+
+def _in_words(values: Sequence[str], places: Iterable[int]) -> str:
+    """Values at these places; three or more in a row as the first to the last."""
+    rows: list[list[str]] = []
+    last = None
+    for place in places:
+        if last is None or place != last + 1:
+            rows.append([])
+        rows[-1].append(values[place])
+        last = place
+    return ", ".join(f"{row[0]} to {row[-1]}" if len(row) > 2 else ", ".join(row) for row in rows)
+
+
+def agreed(outcomes: Iterable[bool | None]) -> bool | None:
+    """What all seeds say; None: they differ, or one of them is undecided."""
+    found = set(outcomes)
+    return found.pop() if len(found) == 1 else None
+
+
 def word(cases: Sequence[Case]) -> str:
     """The verdict in a word or two."""
     decided = [case.holds for case in cases if case.holds is not None]
