@@ -1,13 +1,20 @@
 """What is said of epochs of kernel machines, and that they are those of a job."""
 
+import math
+from dataclasses import replace
+
 import pytest
 
 from tests.bench import jobs
 from tests.bench.machines.data import Problem
-from tests.bench.papers import bsca
-from tests.bench.papers.bsca import ADAPTIVE, LEVELS, LOOKUP, WAYS, Measured, acf_saves, verdicts
+from tests.bench.papers import bsca_budget, bsca_stop, bsca_ways
+from tests.bench.papers.bsca import verdicts
+from tests.bench.papers.bsca_budget import LOOKED_AT, SOLVERS
+from tests.bench.papers.bsca_cases import is_less, is_less_accurate, joined
 from tests.bench.papers.bsca_runs import Epoch, at, cost_to, epochs, level_of, saving
 from tests.bench.papers.bsca_stop import end_of
+from tests.bench.papers.bsca_ways import ADAPTIVE, LEVELS, LOOKUP, WAYS, Measured, acf_saves
+from tests.bench.papers.verdict import Case
 from tests.contracts.problems import random_problem
 
 
@@ -67,32 +74,126 @@ def measured(golden_seconds, lookup_seconds, adaptive):
     return Measured(small_problem("a set"), runs)
 
 
+def verdicts_of(*measured):
+    """Pairs of the claim and what is said of it, the line breaks taken out."""
+    return [" ".join(part.split()) for part in "\n".join(verdicts(measured)).split("**Claim**: ")[1:]]
+
+
 def test_savings_are_held_against_those_of_the_paper():
     half = run(*range(1000, 1000 - 20 * LEVELS[-1], -20), seconds=1.0)
     one = measured(2.0, 1.0, half)
     assert one.saved("seconds", LOOKUP) == pytest.approx(0.5)
     assert acf_saves(one, LEVELS[-1], "visits") == pytest.approx(1 - 8 / 15)
-    lookup, both, acf = verdicts([one])
-    assert lookup.startswith("**Lookup reproduced**")
-    assert "92% of merging and 50% of the whole" in lookup
-    assert both.startswith("**Lookup with 59 candidates reproduced**: it saved 50% of the whole")
-    assert "0.00% of accuracy" in both
-    assert acf.startswith("**ACF reproduced**")
-    assert "73% of those of golden section search" in acf
-    assert "on none of them" in acf
+    lookup, both, acf = verdicts_of(one)
+    assert all("**Reproduced**. Holds: most of" in each for each in (lookup, both, acf))
+    assert "a set (50% of the whole, 92% of merging, which then takes 10%; accuracy +0.00 points)" in lookup
+    assert "most of the whole (50%, a set)" in both
+    assert "most of the whole (73%, a set)" in acf
+    assert "clearly sooner on a set, clearly later, or never, on none" in acf
 
 
 def test_what_is_not_reproduced_is_not_said_to_be():
     never = run(*[1000.0] * LEVELS[-1])
-    one = measured(1.1, 1.0, never)
+    one = measured(1.0, 1.0, never)
     assert acf_saves(one, LEVELS[-1], "seconds") is None
-    lookup, both, acf = verdicts([one])
-    assert all("reproduced in part" in sentence for sentence in (lookup, both, acf))
-    assert "on a set" in acf
+    lookup, both, acf = verdicts_of(one)
+    assert "Does not hold: most of the whole (0%, a set). Undecided: a set (0% of the whole" in lookup
+    assert "**Not reproduced**" in both
+    assert "**Not reproduced**" in acf
+    assert "clearly later, or never, on a set" in acf
+
+
+def test_what_differs_by_less_than_the_seeds_is_undecided():
+    assert is_less([1.0, 2.0, 3.0], [5.0, 5.1, 5.2])
+    assert is_less([1.0, 2.0, 3.0], [2.5, 2.6, 2.7]) is None
+    assert is_less([5.0, 5.1, 5.2], [1.0, 2.0, 3.0]) is False
+    assert is_less([0.00011] * 3, [0.00014] * 3, 1e-4) is None
+    assert is_less([0.5] * 3, [0.5] * 3) is None
+
+
+def test_single_runs_that_differ_by_less_than_the_noise_are_undecided():
+    assert is_less([1.0], [1.09]) is None
+    assert is_less([1.0], [1.11])
+
+
+def test_a_few_errors_more_or_less_are_undecided():
+    assert is_less_accurate([0.9980] * 3, [0.9983] * 3, 3000) is None
+    assert is_less_accurate([0.9980] * 3, [0.9995] * 3, 3000)
+    assert is_less_accurate([0.9980] * 3, [0.9995] * 3, 3000, allowed=0.01) is None
+
+
+def test_a_run_that_never_gets_there_is_the_slower_one():
+    assert is_less([1.0, 2.0, 3.0], [math.inf, math.inf, 1.0])
+    assert is_less([1.0, 2.0, math.inf], [math.inf] * 3) is None
+    assert is_less([math.inf] * 3, [math.inf] * 3) is None
+
+
+def test_settings_of_a_set_with_the_same_verdict_are_one_case():
+    cases = [("a", Case("200", True, "1 s")), ("a", Case("500", True, "2 s")), ("b", Case("200", True, "3 s"))]
+    assert [str(case) for case in joined(cases)] == ["a (200: 1 s, 500: 2 s)", "b (200: 3 s)"]
+    cases[1] = ("a", Case("500", None, "2 s"))
+    assert [case.holds for case in joined(cases)] == [True, None, True]
+
+
+def accurate(*accuracies, objective=10.0, seconds=1.0):
+    """A run that has these accuracies in the epochs that are looked at."""
+    values = dict(zip(LOOKED_AT, accuracies, strict=True))
+    return [
+        replace(epoch, accuracy=values.get(epoch.passes), primal=epoch.primal if epoch.passes in values else None)
+        for epoch in run(*[objective + 30.0 - number for number in range(30)], seconds=seconds)
+    ]
+
+
+def test_the_swing_is_of_the_last_epochs_and_must_be_seen_in_the_table():
+    calm, restless = [0.5] * 7 + [0.9] * 6, [0.9] * 12 + [0.80]
+    alike = [0.5] * 7 + [0.9] * 5 + [0.90008]
+    settings = {("calm", 200): (calm, restless), ("alike", 200): (calm, alike)}
+    found = {
+        (name, budget, solver): [accurate(*each)] * 3
+        for (name, budget), both in settings.items()
+        for solver, each in zip(SOLVERS, both, strict=True)
+    }
+    text = " ".join(" ".join(bsca_budget.verdicts(found, {"calm": 10_000, "alike": 10_000})).split())
+    assert "Holds: calm (200: 0.00% against 10.00%). Undecided: alike (200: 0.00% against 0.01%)" in text
+    assert "Holds: calm (200: 90.00% against 80.00%). Undecided: alike (200: 90.00% against 90.01%)" in text
+    assert "`bsca` is clearly the more accurate on calm, `bsgd` on none" in text
+
+
+def stopping(spreads, changes, accuracy=0.8):
+    """A run of EPOCHS epochs; the last spread and change go on."""
+    epochs_ = run(*[1.0] * bsca_stop.EPOCHS)
+    return [
+        replace(
+            epoch,
+            spread=spreads[min(place, len(spreads) - 1)],
+            change=changes[min(place, len(changes) - 1)],
+            accuracy=0.8 if place == len(epochs_) - 1 else accuracy,
+        )
+        for place, epoch in enumerate(epochs_)
+    ]
+
+
+def test_a_run_ends_in_time_by_its_rule_or_the_verdict_says_how_many_do_not():
+    ends, never = stopping([3.0, 2.0, 1.0], [1.0, 1.0, 0.0]), stopping([3.0, 2.0] * 50, [1.0])
+    early = stopping([3.0, 2.0, 1.0], [1.0, 1.0, 0.0], accuracy=0.7)
+    found = {("a", bsca_stop.UNIFORM): [ends] * 3, ("b", bsca_stop.UNIFORM): [ends, never, ends]}
+    found |= {("a", bsca_stop.ACCUMULATORS): [never] * 3, ("b", bsca_stop.ACCUMULATORS): [early] * 3}
+    text = " ".join(" ".join(bsca_stop.verdicts(found)).split())
+    assert "Holds: uniform (a: after 4 4 4 epochs, 0.00% lost)" in text
+    assert "(a: not within 100 epochs, b: after 4 4 4 epochs, 10.00% lost)" in text
+    assert "Undecided: uniform (b: after 4 4 epochs, 0.00% lost, 1 of 3 runs did not end)" in text
+    assert "`tolerance: 0.01` ended 5 of 6 runs" in text
+
+
+def test_epochs_are_looked_at_where_a_rule_ends_a_run_and_not_again():
+    spreads = [3.0, 2.0, 1.0, 1.0, 1.0, 1.0]
+    changes = [math.inf, 1.0, 1.0, 1.0, 0.0, 0.0]
+    seen = [at_ for at_ in range(1, 7) if bsca_stop._judged(at_, spreads[:at_], changes[:at_])]
+    assert seen == [4, 5]
 
 
 def test_the_levels_are_of_epochs_that_are_run():
-    assert max(LEVELS) <= bsca.EPOCHS
+    assert max(LEVELS) <= bsca_ways.EPOCHS
 
 
 def test_the_stop_rule_counts_epochs_in_a_row():

@@ -12,7 +12,7 @@ from statistics import median
 import numpy as np
 
 from streamsvm.storage.models.kernel_machine import squared_norm
-from tests.bench import curve, jobs
+from tests.bench import jobs
 from tests.bench.machines.data import Problem
 from tests.bench.machines.machine import Machine, machine_of
 from tests.bench.papers.runs import kept
@@ -21,6 +21,8 @@ from tests.contracts.solver import solving
 
 BUDGET = 500
 _CACHE = 1 << 30  # holds any of the sets
+# Whether P and accuracy are wanted after a pass, by its number and the `spread` and `change` of all passes so far.
+Judged = Callable[[int, Sequence[float], Sequence[float]], bool]
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class Epoch:
     dual             sum alpha - |f|^2 / 2, no bound where vectors were merged; None alike
     accuracy         share of the rows held out that are told right; None alike
     free, bounded    share of rows with 0 < alpha < C, and mean alpha / C
+    change           what the program's own rule of ending compares with a tolerance: the larger of the last two
+                     |S_r - S_(r-1)|, S of rounds that visit each row
     """
 
     passes: int
@@ -48,6 +52,7 @@ class Epoch:
     accuracy: float | None
     free: float
     bounded: float
+    change: float = math.inf
 
     @property
     def merging_share(self) -> float:
@@ -65,10 +70,10 @@ def epochs(
     dataset: Path,
     passes: int,
     seed: int,
-    is_judged: Callable[[int, Sequence[float]], bool],
+    is_judged: Judged,
     **way: object,
 ) -> list[Epoch]:
-    """A run of so many passes; P and accuracy of those that `is_judged`, told the pass and S of all so far, picks."""
+    """A run of so many passes; P and accuracy of those that `is_judged` picks."""
     found: list[Epoch] = []
     seconds = 0.0
     given = {"C": own.C, "gamma": own.gamma, "budget": BUDGET, "seed": seed, "threads": 1, "tolerance": None}
@@ -80,16 +85,18 @@ def epochs(
                 progress = next(session.passes)
                 seconds += time.process_time() - began
                 merging_seconds = seconds * progress.merging_seconds / progress.visiting_seconds
+                change = progress.spread_change
                 spread = math.log(max(progress.largest_gradient - progress.smallest_gradient, 1e-300))
                 judged = (None, None, None)
-                if is_judged(progress.pass_, [*(epoch.spread for epoch in found), spread]):
+                spreads, changes = [epoch.spread for epoch in found], [epoch.change for epoch in found]
+                if is_judged(progress.pass_, [*spreads, spread], [*changes, change]):
                     judged = _judged(own, machine_of(run, dataset), session.alpha)
                 alpha = session.alpha / own.C
                 found.append(
                     Epoch(
                         progress.pass_, progress.updates / len(own.y), seconds, merging_seconds, progress.merges,
                         progress.weight_degradation, spread, *judged,
-                        float(np.mean((alpha > 0) & (alpha < 1))), float(np.mean(alpha)),
+                        float(np.mean((alpha > 0) & (alpha < 1))), float(np.mean(alpha)), change,
                     )
                 )  # fmt: skip
     return found
@@ -108,9 +115,9 @@ def _judged(own: Problem, machine: Machine, alpha: np.ndarray) -> tuple[float, f
     return primal, float(alpha.sum()) - half_squared_norm, machine.accuracy(own.X_test, own.y_test)
 
 
-def at(passes: Collection[int]) -> Callable[[int, Sequence[float]], bool]:
+def at(passes: Collection[int]) -> Judged:
     """Picks these passes."""
-    return lambda pass_, _spreads: pass_ in passes
+    return lambda pass_, _spreads, _changes: pass_ in passes
 
 
 def warm_up(directory: Path, ways: Sequence[dict[str, object]]) -> None:
@@ -145,12 +152,16 @@ def cost_to(run: Sequence[Epoch], level: float, what: str) -> float | None:
 
 def saving(uniform: Sequence[Sequence[Epoch]], adaptive: Sequence[Sequence[Epoch]], level: float, what: str):
     """1 - adaptive / uniform of the median cost to this P; None: one of them did not get there in most runs."""
-    costs = [curve.median_or_none([cost_to(run, level, what) for run in runs]) for runs in (uniform, adaptive)]
-    if costs[0] is None or costs[1] is None:
-        return None
-    return 1 - costs[1] / costs[0]
+    ours, theirs = (median(costs_to(runs, level, what)) for runs in (adaptive, uniform))
+    return None if math.inf in (ours, theirs) else 1 - ours / theirs
+
+
+def costs_to(runs: Sequence[Sequence[Epoch]], level: float, what: str) -> list[float]:
+    """A cost a seed, inf where P never was `level`."""
+    costs = [cost_to(run, level, what) for run in runs]
+    return [math.inf if cost is None else cost for cost in costs]
 
 
 def level_of(uniform: Sequence[Sequence[Epoch]], passes: int) -> float:
-    """P of the uniform runs after so many epochs, their median."""
-    return median(next(epoch.primal for epoch in run if epoch.passes == passes) for run in uniform)  # type: ignore[type-var]
+    """The largest P of the uniform runs after so many epochs: all of them get there."""
+    return max(next(epoch.primal for epoch in run if epoch.passes == passes) for run in uniform)  # type: ignore[type-var,return-value]
