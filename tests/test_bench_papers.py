@@ -12,8 +12,6 @@ from tests.bench.papers.acceptors import DEGREE, weighted_degree
 from tests.bench.papers.avsf_runs import Runs, ratio
 from tests.bench.papers.bm_design import STANDARD, ratio_at_equal_updates
 from tests.bench.papers.data import Data, cache_for
-from tests.bench.papers.ocas_runs import Problem
-from tests.bench.papers.ocas_time import _grid
 from tests.bench.papers.raw_codec import encode
 from tests.bench.papers.resident import Ended
 from tests.bench.papers.streamsvm_clock import NEAR, _ahead, _few_passes, _sooner
@@ -203,17 +201,3 @@ def test_rows_of_strings_have_the_weighted_degree_kernel():
 
     wanted = np.array([[kernel(one, other) for other in codes] for one in codes])
     np.testing.assert_allclose((X @ X.T).toarray(), wanted / wanted[0, 0], rtol=1e-12)
-
-
-def problem(C, ocas, liblinear, doubt=1e-9, area=0.5):
-    """Solvers that come from 2 to the optimum, 1, after so many seconds."""
-    curves = {name: [(0.1, 2.0), (seconds, 1.0)] for name, seconds in (("OCAS here", ocas), ("LIBLINEAR", liblinear))}
-    return Problem("small", C, Optimum(1.0, doubt), {"CPA here": [], "libocas": [], "SGD": [], **curves}, area)
-
-
-def test_a_grid_of_C_is_as_long_as_its_parts_and_unknown_where_the_optimum_is():
-    short = list(_grid([problem(1.0, 2.0, 3.0, area=0.9), problem(10.0, 1.0, 0.5, area=0.8)]))
-    assert "| small | 3 | - | - | 3.5 | - | 1 | 0.9000 |" in short
-    assert any("**Reproduced**. Holds: small (3 s against LIBLINEAR 3.5)." in line for line in short)
-    unknown = list(_grid([problem(1.0, 2.0, 3.0), problem(10.0, 1.0, 0.5, doubt=0.1)]))
-    assert any(line.startswith("**Undecided**") for line in unknown)

@@ -91,6 +91,12 @@ def test_a_peer_in_its_own_process(name, data):
     assert all(point.spent.core_seconds > 0 for point in found.points)
 
 
+def test_a_peer_runs_with_fields_of_the_caller(data):
+    first, other = (measure("SGDClassifier", data, 1.0, enough=0.0, seed=seed, epochs=2).points for seed in (0, 1))
+    assert len(first) == len(other) == 2
+    assert first[0].objective != other[0].objective
+
+
 @pytest.mark.parametrize("name", ["liblinear-multicore, 2 threads", "Snap ML, 1 thread"])
 def test_the_problem_is_the_same_to_the_last_digits(name, data):
     """A factor of C, a bias or features in the wrong place would end elsewhere."""

@@ -18,16 +18,20 @@ MOST_SECONDS = 60
 _LINE = re.compile(r"^\s*(\d+): tim=([\d.]+), Q_P=([\d.e+]+)")
 
 
-def run(data: Prepared, C: float) -> Iterator[Trial | None]:
-    """One run down to a relative gap of 1e-4 or MOST_SECONDS, reading included. The objective is the one it prints."""
+def run(data: Prepared, C: float, solver_seconds: float | None = None) -> Iterator[Trial | None]:
+    """One run down to a relative gap of 1e-4 or MOST_SECONDS, reading included. The objective is the one it prints.
+
+    solver_seconds  its solver's own limit, instead of MOST_SECONDS for all
+    """
     if shutil.which(PROGRAM) is None:
         raise ImportError(f"no program {PROGRAM}")
     with tempfile.TemporaryDirectory(prefix="ocas-") as directory:
         text = Path(directory) / "text"
         write_readable(data.text, text)
         # A line at a time, so that those before it is ended are not lost.
-        command = ["stdbuf", "-oL", PROGRAM, "-c", f"{C!r}", "-b", "0", "-r", "1e-4", text, Path(directory) / "model"]
-        trials = list(read_trials(_printed(command).splitlines()))
+        ends = ["-r", "1e-4", *(["-t", f"{solver_seconds:g}"] if solver_seconds else [])]
+        command = ["stdbuf", "-oL", PROGRAM, "-c", f"{C!r}", "-b", "0", *ends, text, Path(directory) / "model"]
+        trials = list(read_trials(_printed(command, None if solver_seconds else MOST_SECONDS).splitlines()))
     if not trials:
         raise ImportError(f"no step within {MOST_SECONDS} s, reading included")
     yield None
@@ -40,10 +44,10 @@ def write_readable(source: Path, target: Path) -> None:
         out.writelines(line if b":" in line else line.rstrip() + b" 1:0\n" for line in lines)
 
 
-def _printed(command: Sequence[str | Path]) -> str:
-    """What the command prints within MOST_SECONDS."""
+def _printed(command: Sequence[str | Path], most_seconds: float | None) -> str:
+    """What the command prints within so many seconds."""
     try:
-        return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=MOST_SECONDS).stdout
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=most_seconds).stdout
     except subprocess.TimeoutExpired as ended:
         return bytes(ended.stdout or b"").decode()
 
