@@ -1,16 +1,22 @@
 """What the papers' experiments say about curves, and that a trace is a run as it is."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from streamsvm.storage.files import codec
 from tests.bench import jobs
 from tests.bench.papers import runs
 from tests.bench.papers.acceptors import DEGREE, weighted_degree
 from tests.bench.papers.avsf_runs import Runs, ratio
-from tests.bench.papers.bm_design import STANDARD, ratio_at_equal_updates
+from tests.bench.papers.bm_design import COSTS, NAMES_OF
+from tests.bench.papers.bm_design import Measured as Design
+from tests.bench.papers.bm_design import growth as growth_with_blocks
+from tests.bench.papers.bm_memory import growth as growth_with_size
+from tests.bench.papers.bm_runs import is_above, ratios
 from tests.bench.papers.data import Data, cache_for
 from tests.bench.papers.raw_codec import encode
 from tests.bench.papers.resident import Ended
@@ -62,9 +68,35 @@ def test_a_reference_is_certified_though_C_is_large(tmp_path):
     assert 0.0 <= 1 - dual / primal <= 1e-6
 
 
-def test_a_design_is_judged_where_the_shorter_of_two_runs_ended():
-    design = {STANDARD: points((1, 1e-1), (4, 1e-2), (9, 1e-3)), "other": points((2, 1e-1), (4, 5e-2))}
-    assert ratio_at_equal_updates(design, "other", OPTIMUM) == pytest.approx(5.0)
+def test_a_design_is_judged_where_the_shorter_of_two_runs_ended_seed_by_seed():
+    standard = [points((1, 1e-1), (4, 1e-2), (9, 1e-3)), points((1, 1e-1), (4, 1e-2))]
+    other = [points((2, 1e-1), (4, 5e-2)), points((1, 1e-1), (16, 4e-3))]
+    assert ratios(other, standard, OPTIMUM, COSTS["updates"]) == pytest.approx([5.0, 2.0])
+
+
+def test_seeds_decide_only_together():
+    assert [is_above(each) for each in ((1.5, 1.2), (0.5, 0.8), (1.5, 0.8), (1.5, 1.05), (1.5,))] == [
+        True, False, None, None, True
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("offs", "holds"),
+    [((1e-3, 2e-3, 4e-3, 8e-3), True), ((1e-3, 2e-3, 2e-3, 4e-3), True), ((1e-3, 2e-3, 1e-3, 8e-3), False)],
+)
+def test_the_number_of_blocks_is_judged_step_by_step(offs, holds):
+    design = {name: [points((1, 1e-1), (4, off))] for name, off in zip(NAMES_OF.values(), offs, strict=True)}
+    assert growth_with_blocks(Design(SimpleNamespace(name="a"), OPTIMUM, design, {}), "updates").holds is holds
+
+
+def test_seconds_a_byte_are_compared_between_sizes_beyond_memory_by_median():
+    def attempts(*seconds):
+        return {"L-D": [{"spent": {"seconds": each}, "outcome": "certified to 1e-3"} for each in seconds]}
+
+    found = {"200MB": attempts(9.0, 9.0, 9.0), "1GB": attempts(19.0, 20.0, 99.0), "5GB": attempts(120.0)}
+    assert growth_with_size(found, "L-D").holds
+    assert growth_with_size({**found, "5GB": attempts(160.0)}, "L-D").holds is False
+    assert growth_with_size({"200MB": found["200MB"], "1GB": found["1GB"]}, "L-D").holds is None
 
 
 def test_a_run_without_a_point_at_a_pass_is_looked_at_before_it():
@@ -93,6 +125,14 @@ def test_a_trace_is_the_very_run_that_two_processes_make(tmp_path):
     ends = {"tolerance": None, "pace": "fixed", "max_passes": 6}
     passes = jobs.train(data.dataset, cache_bytes=cache_bytes, **ends).passes
     assert [passes[point.passes - 1]["dual_objective"] for point in points] == [point.dual for point in points]
+
+
+def test_objectives_are_those_of_the_rows_read_in_where_features_are_far_apart(tmp_path):
+    X, y = random_problem(400)
+    far = sparse.csr_matrix((X.data, X.indices * 50_000, X.indptr), (X.shape[0], X.shape[1] * 50_000))
+    data = Data("far", jobs.ingested(tmp_path / "data", far, y), far, y, None)
+    assert data.manifest.listed
+    assert trace(data, 1.0, data.whole, passes=100, seconds=60.0, solver="dcd")[-1].gap < 1e-2
 
 
 def ended(visits, seconds, converged=True):

@@ -70,10 +70,13 @@ def accuracy(test: Rows, w: np.ndarray) -> float:
     return float(np.mean(np.where(X[:, : len(w)] @ w[: X.shape[1]] > 0, 1, -1) == y))
 
 
-def read_in(directory: Path, name: str) -> Data | None:
-    """The set of this name as a shuffled dataset below `directory`; None: it is not available."""
+def read_in(directory: Path, name: str, text_size: str = "100MB") -> Data | None:
+    """The set of this name as a shuffled dataset below `directory`; None: it is not available.
+
+    text_size  of generated text, unless SIZE of the environment says otherwise
+    """
     if name == "generated":
-        return _generated(directory)
+        return _generated(directory, text_size)
     found = real_rows(name)
     return found and _ingested(directory, name, *found[0], found[1])
 
@@ -120,8 +123,8 @@ def _dataset(path: Path, X, y, options: InputOptions) -> Path:
     return path
 
 
-def _generated(directory: Path) -> Data:
-    size = parse_size(os.environ.get("SIZE", "100MB"))
+def _generated(directory: Path, text_size: str) -> Data:
+    size = parse_size(os.environ.get("SIZE", text_size))
     X, y = prepare_generated(directory / "text", size).load()
     return _ingested(directory, "generated", X.astype(np.float64), y, generated_test(directory))
 

@@ -23,9 +23,9 @@ _LEAST_SECONDS = 1.0
 # Seconds that a run of an experiment may take, chosen so that all experiments take less than six hours on two cores.
 LIMITS = {
     "avsf": 30.0,
-    "bm": 20.0,
-    "bm-design": 20.0,
-    "bm-memory": 120.0,
+    "bm": 60.0,
+    "bm-design": 60.0,
+    "bm-memory": 240.0,
     "ocas": 20.0,
     "ocas-time": 20.0,
     "streamsvm": 60.0,

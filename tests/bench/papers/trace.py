@@ -103,9 +103,13 @@ def trace_kept(name: str, key: tuple[object, ...], *given: Any, **settings: Any)
 
 
 def weights(source: Dataset, w: np.ndarray, n_features: int) -> np.ndarray:
-    """w (width,) of a solver as the columns of the rows are that were read in, at least `n_features` of them."""
-    known = source.in_input_order(w)[source.manifest.index_base :]
-    return np.pad(known, (0, max(0, n_features - len(known))))
+    """w (width,) of a solver as the columns of the rows are that were read in, at least `n_features` of them.
+
+    Where features are far apart, the dataset stores only those that occur.
+    """
+    known = np.zeros(max(n_features + source.manifest.index_base, int(source.numbers.max()) + 1))
+    known[source.numbers] = w
+    return known[source.manifest.index_base :]
 
 
 def warm_up(directory: Path, ways: Iterable[dict[str, object]]) -> None:

@@ -1,0 +1,121 @@
+"""Traces that differ in their seeds alone: their medians and ranges, figures of them, what they decide."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+
+from tests.bench.papers.data import Data
+from tests.bench.papers.figures import STYLES, Measure, draw
+from tests.bench.papers.runs import SEEDS, is_more, kept
+from tests.bench.papers.trace import Optimum, Point, after, optimum_of, reference, seconds_to, trace_kept
+from tests.bench.papers.verdict import agreed
+from tests.bench.report import row, spread
+
+Runs = list[list[Point]]  # one a seed
+_REFERENCE_SECONDS = 60.0
+
+
+def runs_of(experiment: str, key: tuple[object, ...], *given: object, **settings: object) -> Runs:
+    """`trace_kept` of each seed; the data's rows are part of the key, for generated data come in any size."""
+    return [trace_kept(experiment, (*key, seed), *given, **{**settings, "seed": seed}) for seed in range(SEEDS)]
+
+
+def key_of(data: Data) -> tuple[str, int]:
+    """What data a run is on: generated data of one name come in any size."""
+    return data.name, data.manifest.n_rows
+
+
+def optimum(experiment: str, data: Data, C: float, all_runs: Iterable[Runs]) -> Optimum:
+    """The best known of the reference and all these runs."""
+    known = kept(experiment, (*key_of(data), C, "reference"), lambda: reference(data, C, _REFERENCE_SECONDS))
+    return optimum_of((known[0], known[1]), [run for runs in all_runs for run in runs])
+
+
+def line(name: str, runs: Runs, best: Optimum, few: int, near: float) -> str:
+    """A row of a table: after a few passes, and in the end; medians ± half the range of the seeds."""
+    early, late = [after(run, few) for run in runs], [run[-1] for run in runs]
+    return row(
+        name,
+        _spread([best.difference(point) for point in early], ".1e"),
+        _percents(early),
+        _spread([point.updates for point in early], ".0f"),
+        _spread([point.seconds for point in early], ".2f"),
+        _spread([seconds_to(run, best, near) for run in runs], ".2f"),
+        _spread([best.difference(point) for point in late], ".1e"),
+        _percents(late),
+        _spread([point.passes for point in late], ".0f"),
+        _spread([point.updates for point in late], ".0f"),
+        _spread([point.seconds for point in late], ".1f"),
+        _spread([point.read_bytes / 1e6 for point in late], ".0f"),
+    )
+
+
+def columns(few: int, near: float) -> tuple[str, ...]:
+    """Names of what `line` shows, but the first."""
+    return (
+        f"off after {few} passes", "test accuracy", "updates a row", "seconds", f"seconds to {near:.0e}",
+        "off in the end", "test accuracy", "passes", "updates a row", "seconds", "MB read",
+    )  # fmt: skip
+
+
+def _percents(points: Sequence[Point]) -> str:
+    shares = [point.accuracy for point in points if point.accuracy is not None]
+    return _spread(shares, ".2%") if shares else "-"
+
+
+def _spread(numbers: Sequence[float | None], form: str) -> str:
+    """`spread`, without a range that is rounded to 0."""
+    middle, _, half = spread(numbers, form).partition(" ± ")
+    return f"{middle} ± {half}" if half.strip("0.%") else middle
+
+
+def draw_runs(axes: Axes, curves: Mapping[str, Runs], x: Measure, y: Measure) -> None:
+    """The median of the seeds for each name, and their range as a band, on two logarithmic axes."""
+    places = {name: _common(runs, x) for name, runs in curves.items()}
+    values = {name: np.array([_at(run, places[name], x, y) for run in runs]) for name, runs in curves.items()}
+    pairs = {
+        name: list(zip(places[name].tolist(), np.median(values[name], axis=0).tolist(), strict=True)) for name in curves
+    }
+    draw(axes, pairs, _first, _second)  # type: ignore[arg-type]
+    for style, name in zip(STYLES, curves, strict=False):
+        low, high = values[name].min(axis=0), values[name].max(axis=0)
+        axes.fill_between(places[name], low, high, color=style["color"], alpha=0.15, linewidth=0.0)  # type: ignore[arg-type]
+
+
+def _first(pair: tuple[float, float]) -> float:
+    return pair[0]
+
+
+def _second(pair: tuple[float, float]) -> float:
+    return pair[1]
+
+
+def _common(runs: Runs, x: Measure) -> np.ndarray:
+    """Places (k,) of the first run's points that lie between the first and the last point of every run."""
+    low, high = max(x(run[0]) for run in runs), min(x(run[-1]) for run in runs)
+    return np.unique(np.clip([x(point) for point in runs[0]], low, high))
+
+
+def _at(run: Sequence[Point], places: np.ndarray | Sequence[float], x: Measure, y: Measure) -> np.ndarray:
+    """y (k,) at these places, between points in proportion to the logarithms."""
+    known = np.array([[x(point), y(point)] for point in run]).T
+    with np.errstate(divide="ignore"):
+        return np.exp(np.interp(np.log(places), np.log(known[0]), np.log(known[1])))
+
+
+def ratios(ours: Runs, theirs: Runs, best: Optimum, cost: Callable[[Point], float]) -> list[float]:
+    """How much further off each of our runs is than theirs of the same seed, where the cheaper of the two ended."""
+    found = []
+    for pair in zip(ours, theirs, strict=True):
+        place = min(cost(run[-1]) for run in pair)
+        off = [float(_at(run, [place], cost, best.difference)[0]) for run in pair]
+        found.append(off[0] / off[1])
+    return found
+
+
+def is_above(some_ratios: Iterable[float]) -> bool | None:
+    """Whether they are above 1, each by more than runs alike differ; None: not all seeds say so, or the contrary."""
+    return agreed(is_more(ratio) for ratio in some_ratios)
