@@ -133,9 +133,7 @@ def measured(data: Data, prepared: Prepared, C: float) -> Problem:
     return Problem(data.name, C, optimum, curves, next((area for area in areas if area is not None), None))
 
 
-def _run(
-    name: str, data: Data, prepared: Prepared, C: float, optimum: float, most_seconds: float, seed: int
-) -> dict:  # fmt: skip
+def _run(name: str, data: Data, prepared: Prepared, C: float, optimum: float, most_seconds: float, seed: int) -> dict:
     """Until the objective is well below EXACT, or so many seconds are over. An empty curve: it cannot run here."""
     enough = optimum * (1 + EXACT / 10)
     if name in OURS:
@@ -143,8 +141,10 @@ def _run(
         return bounds(data.dataset, C, OURS[name], most_seconds, enough, test)
     peer = {**ACCURATE, **GRADIENTS}[name]
     fields: dict[str, dict[str, float]] = {
-        "libocas": {"solver_seconds": most_seconds}, "SGD": {"seed": seed, "epochs": MOST_EPOCHS}
-    }  # fmt: skip
+        "LIBLINEAR": {"may_end": True},
+        "libocas": {"solver_seconds": most_seconds},
+        "SGD": {"seed": seed, "epochs": MOST_EPOCHS},
+    }
     points = measure(peer, prepared, C, enough, most_seconds, **fields.get(name, {})).points
     return {"curve": [(_processor_seconds(point.spent), point.objective) for point in points]}
 
