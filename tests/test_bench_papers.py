@@ -20,7 +20,8 @@ from tests.bench.papers.bm_runs import is_above, ratios
 from tests.bench.papers.data import Data, cache_for
 from tests.bench.papers.raw_codec import encode
 from tests.bench.papers.resident import Ended
-from tests.bench.papers.streamsvm_clock import NEAR, _ahead, _few_passes, _sooner
+from tests.bench.papers.streamsvm_claims import NEAR, ahead, faster, few_passes, sooner
+from tests.bench.papers.streamsvm_figures import band
 from tests.bench.papers.streamsvm_jobs import BM, SBM, Run, doubt
 from tests.bench.papers.streamsvm_runs import lags
 from tests.bench.papers.trace import Optimum, Point, after, optimum_of, reference, trace, updates_to
@@ -40,7 +41,7 @@ def points(*pairs, dual=0.0):
 
 
 def test_a_lag_is_taken_at_equal_updates_and_only_after_the_second_pass():
-    ours = points((1, 1.0), (2, 1.0), (10, 2e-2), (100, 1e-5), (1e4, 1e-6))
+    ours = points((1, 1.0), (2, 1.0), (10, 2e-2), (100, 1e-5), (1e4, 2e-6))
     theirs = points((1, 1e-1), (100, 1e-3))
     assert lags(ours, theirs, OPTIMUM) == pytest.approx([2.0, 1e-2], rel=1e-3)
 
@@ -184,18 +185,35 @@ def passes(*pairs):
 
 def test_a_job_given_up_in_its_first_pass_is_behind_and_decides_nothing_about_its_passes():
     ours, slow = Run(passes((1, 1e-1), (2, 0.0)), True, 100.0, 100.0), Run([], False, 300.0, 20.0)
-    found = {"ours": ours, SBM: Run(passes((3, 1e-2)), False, 110.0, 99.0), BM: slow}
+    found = {"ours": [ours], SBM: [Run(passes((3, 1e-2)), False, 110.0, 99.0)], BM: [slow]}
     key = "small", 1.0, None
-    assert doubt(found.values()) == 0.0
-    assert (_ahead(key, found, "ours").holds, _ahead(key, found, BM).holds) == (True, False)
-    assert (_sooner(key, found, "ours").holds, _sooner(key, found, BM).holds) == (True, None)
-    assert (_few_passes(key, found, "ours").holds, _few_passes(key, found, BM).holds) == (True, None)
+    assert doubt([ours, slow]) == 0.0
+    assert (ahead(key, found, "ours").holds, ahead(key, found, BM).holds) == (True, False)
+    assert (sooner(key, found, "ours").holds, sooner(key, found, BM).holds) == (True, None)
+    assert (few_passes(key, found, "ours").holds, few_passes(key, found, BM).holds) == (True, None)
 
 
 def test_nothing_is_decided_where_too_little_is_known_of_the_optimum():
-    found = {"ours": Run(passes((1, 0.0)), False, 100.0 * (1 + 2 * NEAR), 100.0), BM: Run([], False, 300.0, 20.0)}
+    ours, slow = Run(passes((1, 0.0)), False, 100.0 * (1 + 2 * NEAR), 100.0), Run([], False, 300.0, 20.0)
+    found = {"ours": [ours], SBM: [slow], BM: [slow]}
     key = "small", 1.0, 100
-    assert (_sooner(key, found, "ours").holds, _few_passes(key, found, "ours").holds) == (None, None)
+    assert [judge(key, found, "ours").holds for judge in (sooner, few_passes, faster)] == [None, None, None]
+
+
+def test_a_claim_about_seconds_is_undecided_where_the_seeds_differ():
+    near, late = (Run(passes((seconds, 0.0)), True, 100.0, 100.0) for seconds in (1, 20))
+    other = Run(passes((15, 0.0)), True, 100.0, 100.0)
+    key = "small", 1.0, None
+    for ours, holds in (([near, near], True), ([near, late], None), ([late, late], False)):
+        found = {"ours": ours, SBM: [other, other], BM: [other, other]}
+        assert [judge(key, found, "ours").holds for judge in (faster, sooner)] == [holds, holds]
+
+
+def test_a_band_reaches_as_far_as_all_its_curves():
+    x, low, middle, high = band([[(1, 1.0), (100, 1e-2)], [(2, 1.0), (50, 1.0)]])
+    assert (x[0], x[-1]) == pytest.approx((2, 50))
+    assert (low[-1], middle[-1], high[-1]) == pytest.approx((1 / 50, 50**-0.5, 1.0))
+    assert np.ravel(band([[(1, 1.0)], [(3, 0.1)]])) == pytest.approx([3, 0.1, 0.1**0.5, 1.0])
 
 
 def test_a_run_is_made_once_at_a_clean_commit_and_each_time_otherwise(monkeypatch, tmp_path):

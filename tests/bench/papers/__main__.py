@@ -23,6 +23,7 @@ from tests.bench.papers import (
     ocas,
     ocas_time,
     streamsvm,
+    streamsvm_cache,
     streamsvm_clock,
 )
 from tests.bench.papers.runs import timed
@@ -36,7 +37,7 @@ PAPERS: Benches = {
     "streamsvm": {
         "updates": timed(streamsvm.run),
         "clock": timed(streamsvm_clock.clock),
-        "cache": timed(streamsvm_clock.cache),
+        "cache": timed(streamsvm_cache.cache),
         "averaging": timed(averaging.run),
     },
 }

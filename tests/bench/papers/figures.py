@@ -34,6 +34,11 @@ def draw(axes: Axes, curves: Mapping[str, Sequence[Point]], x: Measure, y: Measu
             [x(point) for point in points], [y(point) for point in points],
             label=name, linewidth=1.2, markersize=3.5, markevery=0.08 if len(points) > 15 else 1, **style,  # type: ignore[arg-type]
         )  # fmt: skip
+    logarithmic(axes)
+
+
+def logarithmic(axes: Axes) -> None:
+    """Two logarithmic axes with few labels, and a grid."""
     axes.set(xscale="log", yscale="log")
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=6))
     axes.xaxis.set_major_formatter("{x:g}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -19,11 +20,10 @@ from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.run.state import open_state
 from tests.bench import commands, jobs
-from tests.bench.generate import generate
+from tests.bench.generate import generate, parse_size
 from tests.bench.papers.data import Rows, accuracy, generated_test, real_rows
 from tests.bench.papers.runs import kept, limit
 from tests.bench.papers.trace import weights
-from tests.bench.prepared import size_limit
 from tests.bench.throttle import Throttle, forget_pages
 from tests.contracts.problems import random_problem
 from tests.end_to_end.cgroup import MemoryGroup
@@ -31,6 +31,7 @@ from tests.reference.data import write_libsvm
 
 LIMIT = limit("streamsvm-clock")
 RELATIVE_GAP = 1e-4
+SIZE = "600MB"  # of generated text, unless the environment says another
 MEMORY = 512 << 20  # of a job whose cache is a small part: the page cache has no room for the rows it writes to disk
 PRINTED, OURS, ON_DISK = "StreamSVM as printed", "streamsvm, two loops", "streamsvm, rows on disk"
 SBM, BM = "SBM, distance", "BM, L-D"
@@ -43,7 +44,7 @@ CONTENDERS: dict[str, dict[str, object]] = {
     BM: {"solver": "bm", "inner_rounds": None},
 }
 _WORDS = ("elapsed_seconds", "dual_objective", "reader_wait_seconds", "trainer_wait_seconds")
-_UNLIMITED = 1 << 50
+UNLIMITED = 1 << 50
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,11 @@ def off(one: dict[str, Any], best: float) -> float:
     return max(1 - one["dual_objective"] / best, 1e-9)
 
 
+def curve(one: Run, best: float) -> list[tuple[float, float]]:
+    """Seconds, and how far off, after each pass."""
+    return [(each["elapsed_seconds"], off(each, best)) for each in one.passes]
+
+
 def optimum(runs: Iterable[Run]) -> float:
     """The best dual objective of all: no P is below it."""
     return max(dual for run in runs for dual in (run.dual, *(each["dual_objective"] for each in run.passes)))
@@ -125,7 +131,7 @@ def read_text(name: str) -> Iterator[Text | None]:
             jobs.train(small, max_passes=3, **way)
         text, dataset = Path(directory) / "text.svm", Path(directory) / "dataset"
         if name == "generated":
-            generate(text, size_bytes=size_limit())
+            generate(text, size_bytes=parse_size(os.environ.get("SIZE", SIZE)))
             test = generated_test(Path(directory))
         elif found := real_rows(name):
             write_libsvm(text, *found[0])
@@ -139,8 +145,8 @@ def read_text(name: str) -> Iterator[Text | None]:
 
 
 def run(
-    data: Text, name: str, C: float, share: float, most_seconds: float, speed: int | None = None,
-    memory: int = _UNLIMITED,
+    data: Text, name: str, C: float, share: float, seed: int, most_seconds: float, speed: int | None = None,
+    memory: int = UNLIMITED,
 ) -> Run:  # fmt: skip
     """A job of a contender whose cache is a share of the decoded rows, on a disk of so many MB/s (None: as it is).
 
@@ -148,9 +154,10 @@ def run(
     """
     fields = {
         "dataset": "bench", "bias": None, "C": C, "cache_bytes": _cache_bytes(data.manifest, share), "tolerance": None,
-        "relative_gap": RELATIVE_GAP, "max_seconds": most_seconds, "max_passes": 10**6, **CONTENDERS[name],
+        "relative_gap": RELATIVE_GAP, "max_seconds": most_seconds, "max_passes": 10**6, "seed": seed,
+        **CONTENDERS[name],
     }  # fmt: skip
-    key = data.name, C, speed, name, share
+    key = data.name, C, speed, name, share, memory, seed
     return Run(**kept("streamsvm-clock", key, lambda: asdict(_job(data, speed, memory, fields))))
 
 

@@ -1,0 +1,127 @@
+"""The claims of StreamSVM's paper about seconds, each held against the runs of a problem."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from math import inf
+from statistics import median
+
+from tests.bench.papers.runs import NOISE, is_more
+from tests.bench.papers.streamsvm_jobs import BM, CONTENDERS, RELATIVE_GAP, SBM, Run, doubt, off, optimum
+from tests.bench.papers.verdict import Part, agreed
+from tests.bench.report import spread
+
+NEAR = 1e-2
+TIMES_AS_FAST = 10.0
+AHEAD = "StreamSVM is nearer to the optimum than SBM and BM at the end of every pass of theirs, by the clock."
+FASTER = (
+    f"StreamSVM is faster by an order of magnitude (here: within {NEAR:g} of the optimum {TIMES_AS_FAST:g} times as "
+    "fast as the better of SBM and BM)."
+)
+SOONER = f"StreamSVM is within {NEAR:g} of the optimum before BM has finished its first pass."
+FEW_PASSES = f"one or two passes of StreamSVM are enough (here: to be within {NEAR:g} of the optimum)."
+
+Problem = tuple[str, float, int | None]  # the set, C, MB/s
+Runs = dict[str, list[Run]]  # of each contender, one for each seed
+
+
+def everyone(runs: Runs) -> list[Run]:
+    """All runs of a problem."""
+    return list(chain(*runs.values()))
+
+
+def where(key: Problem) -> str:
+    """The problem in words."""
+    name, C, speed = key
+    return f"{name}, C = {C:g}, {f'{speed} MB/s' if speed else 'free disk'}"
+
+
+def ahead(key: Problem, runs: Runs, name: str) -> Part:
+    """Passes of others count until they are as near as ours are when they end, or as is known of the optimum."""
+    best, least = optimum(everyone(runs)), max(RELATIVE_GAP, doubt(everyone(runs)))
+    outcomes: list[bool | None] = []
+    all_behind = all_passes = 0
+    for seed, own in enumerate(runs[name]):
+        passes = [each for other in (SBM, BM) for each in runs[other][seed].passes if off(each, best) > least]
+        behind = sum(_nearest(own, each["elapsed_seconds"], best) > NOISE * off(each, best) for each in passes)
+        outcomes.append(behind == 0 if passes else None)
+        all_behind, all_passes = all_behind + behind, all_passes + len(passes)
+    figures = f"behind at {all_behind} of {all_passes} passes"
+    return _part(key, agreed(outcomes), all_behind / max(1, all_passes), figures)
+
+
+def faster(key: Problem, runs: Runs, name: str) -> Part:
+    """By how much, to within NEAR; others that never were there count with all their seconds."""
+    best = optimum(everyone(runs))
+    outcomes: list[bool | None] = []
+    ratios = []
+    for seed, own in enumerate(runs[name]):
+        others = [runs[other][seed] for other in (SBM, BM)]
+        ours, theirs = own.seconds_to(best, NEAR), [one.seconds_to(best, NEAR) for one in others]
+        known = [seconds for seconds in theirs if seconds is not None]
+        ratio = min(known or [one.seconds for one in others]) / (ours or inf)
+        ratios.append(ratio)
+        is_open = doubt(everyone(runs)) > NEAR or not (known or ratio >= TIMES_AS_FAST)
+        outcomes.append(None if is_open else ratio >= TIMES_AS_FAST)
+    return _part(key, agreed(outcomes), -median(ratios), f"{median(ratios):.2g} times as fast")
+
+
+def sooner(key: Problem, runs: Runs, name: str) -> Part:
+    """Within NEAR before BM's first pass is over."""
+    best, is_known = optimum(everyone(runs)), doubt(everyone(runs)) <= NEAR
+    ours, firsts = [one.seconds_to(best, NEAR) for one in runs[name]], [one.first for one in runs[BM]]
+    ratios = [_ratio(first, own) for own, first in zip(ours, firsts, strict=True)]
+    holds = agreed(None if ratio is None else is_more(ratio) for ratio in ratios) if is_known else None
+    worst = max((1 / ratio if ratio else inf for ratio in ratios if ratio is not None), default=0.0)
+    return _part(key, holds, worst, f"{spread(ours)} s, BM's first pass {spread(firsts)} s")
+
+
+def few_passes(key: Problem, runs: Runs, name: str) -> Part:
+    """Within NEAR after two passes."""
+    best = optimum(everyone(runs))
+    ends = [off(one.passes[:2][-1], best) for one in runs[name] if one.passes]
+    if len(ends) < len(runs[name]) or doubt(everyone(runs)) > NEAR:
+        return _part(key, None, 0.0, "not known")
+    holds = agreed(end <= NEAR for end in ends)
+    return _part(key, holds, median(ends), f"{median(ends):.1e} off after the second pass")
+
+
+def advice(found: Mapping[Problem, Runs]) -> str:
+    """Who was first within NEAR, and in what share of the seconds of the better of SBM and BM each was."""
+    firsts: Counter[str] = Counter()
+    shares: dict[str, list[float]] = {name: [] for name in CONTENDERS if name not in (SBM, BM)}
+    for runs in found.values():
+        best = optimum(everyone(runs))
+        ends = {name: median(_known(one.seconds_to(best, NEAR)) for one in runs[name]) for name in CONTENDERS}
+        first = min(ends, key=lambda name: ends[name])
+        firsts[first] += ends[first] < inf
+        others = min(ends[SBM], ends[BM])
+        for name, own in shares.items():
+            if others < inf:
+                own.append(ends[name] / others)
+    order = ", ".join(f"{name} on {n}" for name, n in firsts.most_common() if n)
+    told = ", ".join(f"{name} {median(own):.2g}" for name, own in shares.items() if own)
+    return (
+        f"first within {NEAR:g} of the optimum, of {len(found)} problems: {order}. Seconds to there over those of the "
+        f"better of SBM and BM, median: {told}."
+    )
+
+
+def _part(key: Problem, holds: bool | None, off: float, figures: str) -> Part:
+    name, C, speed = key
+    return Part(f"{name}, C =", f"{C:g}{f' ({speed} MB/s)' if speed else ''}", holds, off, figures)
+
+
+def _nearest(one: Run, seconds: float, best: float) -> float:
+    so_far: Sequence[float] = [off(each, best) for each in one.passes if each["elapsed_seconds"] <= seconds]
+    return min(so_far, default=inf)
+
+
+def _ratio(one: float | None, other: float | None) -> float | None:
+    return None if one is None and other is None else inf if one is None else 0.0 if other is None else one / other
+
+
+def _known(seconds: float | None) -> float:
+    return inf if seconds is None else seconds
