@@ -60,6 +60,9 @@ def test_ocas_gets_rows_without_features_as_it_can_read_them(tmp_path):
 def test_ocas_prints_its_curve():
     trials = list(read_trials(OCAS_OUTPUT.splitlines()))
     assert [(trial.spent.seconds, trial.w) for trial in trials] == [(0.000532, 32561.0), (0.147972, 11438.867004)]
+    assert [trial.spent.core_seconds for trial in trials] == [None, None]
+    halved = [trial.spent.core_seconds for trial in read_trials(OCAS_OUTPUT.splitlines(), 0.5)]
+    assert halved == [0.000266, 0.073986]
 
 
 def test_a_peer_that_cannot_run_says_why():

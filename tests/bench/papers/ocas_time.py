@@ -60,12 +60,12 @@ def run() -> Iterator[str]:
         f"until F - F* is a share of F*: medians of {seeds()} in turn ± half the range. A seed changes SGD's order of "
         "rows; of the others it repeats the run. A run ends when it is within "
         f"{EXACT / 10:.0e}, or after {LIMIT:g} s, or {TIMES:g} times the seconds of one that was within {EXACT:.0e}, "
-        f"1 s at least. *OCAS here*, *CPA here*: F(w_b). *libocas*: its authors' program `svmocas`, by its own clock. "
-        "*LIBLINEAR*: -s 3 from scratch for each -e, with its own cap of 300 sweeps; its runs count together towards "
-        "the limit. *SGD*: scikit-learn's SGDClassifier "
-        f"at its own step sizes, those of svmsgd2, an objective after each epoch, {MOST_EPOCHS} at most. *area*: under "
-        "the ROC of test rows, of OCAS's last w. celegans: weighted-degree features of 60 bases around acceptor sites, "
-        "a fifth of the rows held out. SVMlight, SVMperf and BMRM are not to be had. A solver that was not within "
+        "1 s at least. *OCAS here*, *CPA here*: F(w_b). *libocas*: its authors' program `svmocas`, seconds of its own "
+        "clock times the share of a core that it had. *LIBLINEAR*: -s 3 from scratch for each -e, with its own cap of "
+        "300 sweeps; its runs count together towards the limit. *SGD*: scikit-learn's SGDClassifier at its own step "
+        f"sizes, those of svmsgd2, an objective after each epoch, {MOST_EPOCHS} at most. *area*: under the ROC of test "
+        "rows, of OCAS's last w. celegans: weighted-degree features of 60 bases around acceptor sites, a fifth of the "
+        "rows held out. SVMlight, SVMperf and BMRM are not to be had. A solver that was not within "
         f"{EXACT:.0e} in the first turn ran in no other, which would be the same again (but SGD, where another was)."
     )
     found: list[Problem] = []
