@@ -63,12 +63,13 @@ class Measured:
 def run() -> Iterator[str]:
     """Lines of Markdown."""
     yield from prose(
-        f"Hinge loss, no bias, {BLOCKS} blocks, of which the cache holds one; a new random split and order of the "
-        f"blocks for each seed, {seeds()}, medians ± half the range. A run is {PASSES} passes, as in the paper, or "
-        f"{LIMIT:g} s. *{IN_MEMORY}*: LIBLINEAR's method with all rows in the cache, to a relative gap of 1e-6; the "
-        "paper has LIBLINEAR itself there. L-D: until M+ - M- is at most 0.1 on the block, 200 rounds at most. Seconds "
-        "are processor time: they count reading and decoding, but neither reading the text in nor waiting for the "
-        "disk. *off*: (P - P*) / P* at w. The sets are smaller than the paper's, which did not fit in its memory."
+        f"Hinge loss, no bias, {BLOCKS} blocks, of which the cache holds one, split at random once; another order of "
+        f"the blocks and of the rows in them for each seed, {seeds()}, medians ± half the range. A run is {PASSES} "
+        f"passes, as in the paper, or {LIMIT:g} s. *{IN_MEMORY}*: LIBLINEAR's method with all rows in the cache, to a "
+        "relative gap of 1e-6; the paper has LIBLINEAR itself there. L-D: until M+ - M- is at most 0.1 on the block, "
+        "200 rounds at most. P-B, P-I: steps of 1 / (lambda (t + 2)), as in the authors' program. Seconds are "
+        "processor time: they count reading and decoding, but neither reading the text in nor waiting for the disk. "
+        "*off*: (P - P*) / P* at w. The sets are smaller than the paper's, which did not fit in its memory."
     )
     measured = []
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:

@@ -36,7 +36,9 @@ SORTED, FIXED = "sorted by class, no split", "fixed order of blocks"
 NAMES_OF = {4: "4 blocks", BLOCKS: STANDARD, 40: "40 blocks", 400: "400 blocks"}
 SPLIT = "blocks of rows at random come nearer to the optimum than blocks of sorted rows."
 PERMUTED = "a new order of the blocks in each pass comes nearer than a fixed one."
-LARGE = "the fewer and larger the blocks, the nearer after as many seconds."
+LARGE = (
+    "the fewer and larger the blocks, the nearer, after as many seconds (the paper) and after as many updates (ours)."
+)
 COSTS: Mapping[str, Callable[[Point], float]] = {
     "updates": lambda point: point.updates,
     "seconds": lambda point: point.seconds,
@@ -72,8 +74,8 @@ def run() -> Iterator[str]:
         "on a disk that nobody slows down. *at equal updates*, *at equal seconds* (of processor time): how much "
         f"further off than {STANDARD}, where the cheaper of the two runs of a seed ended. Undecided: not all seeds "
         f"agree, or differ by less than {NOISE:g} times. The paper compares at equal seconds, on larger sets. Its "
-        "blocks are files; here a block of many collects its rows from all over the dataset: the smaller it is, the "
-        "more is read and decoded for it (MB read), so small blocks cost more seconds here than there."
+        "blocks are files; here a small block is a part of a larger stored piece, which is read and decoded whole for "
+        "it (MB read), so small blocks cost more seconds here than there."
     )
     measured = []
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:

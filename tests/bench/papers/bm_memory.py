@@ -16,6 +16,7 @@ from statistics import median
 from typing import Any
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from tests.bench.commands import train_command, train_words
 from tests.bench.contenders import C
@@ -216,7 +217,10 @@ def _figure(found: Mapping[str, Attempts]) -> str:
         )  # type: ignore[arg-type,type-var]
     axes.axvline(MEMORY / 1e9, color="0.6", linewidth=0.8)
     axes.set(xscale="log", yscale="log", xlabel="text (GB); grey: memory", ylabel="seconds")
-    axes.xaxis.set_major_formatter("{x:g}")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter(NullFormatter())
     axes.grid(color="0.9", linewidth=0.6)
     axes.legend(fontsize=8, frameon=False)
     return save(figure, "bm-memory")

@@ -66,6 +66,6 @@ def _seconds(data: Data, dataset: Path, speed: int, name: str, seed: int) -> flo
 
 
 def _advice(cases: Sequence[Case]) -> str:
-    ends = {True: "saved time", False: "cost time", None: "made no difference"}
+    ends = {True: "saved time", False: "cost time", None: "decided nothing"}
     told = [f"{words} in {sum(case.holds is holds for case in cases)}" for holds, words in ends.items()]
-    return f"datasets are always compressed; of {len(cases)} cases that {', '.join(told)}."
+    return f"datasets are always compressed; in the {len(cases)} cases that {', '.join(told)}."
