@@ -38,7 +38,7 @@ def test_values_of_C_that_end_alike_are_one_case():
         Contest("other", "1", [1.0], {}),
     ]
     assert [(str(case), case.holds) for case in grouped(contests)] == [
-        ("small, C = 0.01, 1 (2 of A's; never, A 1 s)", False),
+        ("small, C = 0.01, 1 (2 times A's; never, A 1 s)", False),
         ("small, C = 100 (1 s, others never)", True),
     ]
     assert winners(contests) == "A on 2, OCAS here on 1 of 3"
@@ -55,7 +55,7 @@ def test_a_grid_of_C_is_as_long_as_its_parts_and_unknown_where_the_optimum_is():
     parts = [problem(1.0, [2.0, 2.5], [3.0, 4.0], area=0.9), problem(10.0, [1.0, 1.0], [0.5, 0.5], area=0.8)]
     short = list(_grid(parts))
     assert "| small | 3.2 ± 0.25 | - | - | 4 ± 0.5 | - | 1 | 0.9000 |" in short
-    assert any("**Undecided**. Undecided: small (0.81 of LIBLINEAR's)." in line for line in short)
+    assert any("**Undecided**. Undecided: small (0.81 times LIBLINEAR's)." in line for line in short)
     unknown = list(_grid([problem(1.0, [2.0], [3.0]), problem(10.0, [1.0], [0.5], doubt=0.1)]))
     assert any(line.startswith("**Undecided**") for line in unknown)
 

@@ -36,7 +36,7 @@ class Contest:
         ours = middle(self.ours)
         if math.isinf(best):
             return "never, nor others" if math.isinf(ours) else f"{ours:.2g} s, others never"
-        return f"never, {name} {best:.2g} s" if math.isinf(ours) else f"{ours / best:.2g} of {name}'s"
+        return f"never, {name} {best:.2g} s" if math.isinf(ours) else f"{ours / best:.2g} times {name}'s"
 
     @property
     def soonest(self) -> str:

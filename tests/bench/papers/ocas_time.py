@@ -28,6 +28,7 @@ from tests.bench.papers.ocas_runs import (
     MOST_EPOCHS,
     NAMES,
     ROWS,
+    SETTINGS,
     TOLERANCE,
     Curve,
     Problem,
@@ -62,8 +63,9 @@ def run() -> Iterator[str]:
         f"{EXACT / 10:.0e}, or after {LIMIT:g} s, or {TIMES:g} times the seconds of one that was within {EXACT:.0e}, "
         "1 s at least. *OCAS here*, *CPA here*: F(w_b). *libocas*: its authors' program `svmocas`, seconds of its own "
         "clock times the share of a core that it had. *LIBLINEAR*: -s 3 from scratch for each -e, with its own cap of "
-        "300 sweeps; its runs count together towards the limit. *SGD*: scikit-learn's SGDClassifier at its own step "
-        f"sizes, those of svmsgd2, an objective after each epoch, {MOST_EPOCHS} at most. *area*: under the ROC of test "
+        f"300 sweeps; its runs take {SETTINGS} times the limit together. *SGD*: scikit-learn's SGDClassifier at "
+        f"its own step sizes, those of svmsgd2, an objective after each epoch, {MOST_EPOCHS} at most. "
+        "*area*: under the ROC of test "
         "rows, of OCAS's last w. celegans: weighted-degree features of 60 bases around acceptor sites, a fifth of the "
         "rows held out. SVMlight, SVMperf and BMRM are not to be had. A solver that was not within "
         f"{EXACT:.0e} in the first turn ran in no other, which would be the same again (but SGD, where another was)."
@@ -223,7 +225,8 @@ def _figure(found: Sequence[Problem]) -> str:
         axes.set_title(problem.title, fontsize=9)
         axes.tick_params(labelsize=7, which="both")
         axes.grid(color="0.9", linewidth=0.6)
-    figure.supxlabel("processor time (s)", fontsize=9)
+    for axes in panels[-len(CS) :]:
+        axes.set_xlabel("processor time (s)", fontsize=9)
     figure.supylabel("(F - F*) / F*", fontsize=9)
     one_legend(figure, panels, 5)
     return save(figure, "ocas-time")
