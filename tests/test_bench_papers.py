@@ -166,8 +166,8 @@ def test_cases_of_a_set_that_have_the_same_outcome_are_one_case_with_the_figures
 
 
 def test_seeds_decide_only_if_all_say_the_same():
-    outcomes = [True, True], [False], [True, False], [True, None], [None]
-    assert [agreed(some) for some in outcomes] == [True, False, None, None, None]
+    outcomes = [True, np.True_], [False], [True, False], [True, None], [None]
+    assert all(agreed(some) is one for some, one in zip(outcomes, (True, False, None, None, None), strict=True))
 
 
 def test_a_run_is_given_up_after_ten_times_the_seconds_of_the_fastest():

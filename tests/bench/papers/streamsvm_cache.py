@@ -85,8 +85,8 @@ def _grows(name: str, by_share: ByShare, best: float) -> Iterator[Part]:
         outcomes = [None if a is None else b is None or a <= NOISE * b for a, b in pairs]
         ours, theirs = ([pair[place] for pair in pairs] for place in (0, 1))
         off = max((a / b for a, b in pairs if a and b), default=0.0)
-        at = f"{more:.3g} against {less:.3g}"
-        yield Part(f"{name}, cache", at, agreed(outcomes), off, f"{spread(ours)} s against {spread(theirs)}")
+        figures = f"{spread(ours)} s, with {less:.3g} {spread(theirs)}"
+        yield Part(f"{name}, cache", f"{more:.3g}", agreed(outcomes), off, figures)
 
 
 def _advice(found: Mapping[str, ByShare], best: float) -> str:

@@ -111,7 +111,7 @@ def advice(found: Mapping[Problem, Runs]) -> str:
 
 def _part(key: Problem, holds: bool | None, off: float, figures: str) -> Part:
     name, C, speed = key
-    return Part(f"{name}, C =", f"{C:g}{f' ({speed} MB/s)' if speed else ''}", holds, off, figures)
+    return Part(f"{name}{f' at {speed} MB/s' if speed else ''}, C =", f"{C:g}", holds, off, figures)
 
 
 def _nearest(one: Run, seconds: float, best: float) -> float:

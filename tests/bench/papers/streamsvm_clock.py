@@ -85,10 +85,11 @@ def clock() -> Iterator[str]:
         "solvers tell after each pass: seconds until (D* - D) / D* is below a level, D* the best dual objective "
         "of all runs, below the optimum by at most *doubt*; the end of the first pass; shares of the time that "
         "reader and trainer waited; *right*: of test rows, those on the right side of the model in the end. "
-        f"{seeds().capitalize()}: medians ± half their range, bands in the figure; one seed where nobody ended, and on "
-        "generated text at C = 0.0001, 0.001 and 1000, where the solutions are those of the next C but for scale. A "
-        f"verdict counts only what is so by more than {NOISE - 1:.0%} with every seed. celegans: weighted-degree "
-        "features of 60 bases around acceptor sites, made beforehand, a fifth of the rows held out."
+        f"{seeds().capitalize()}: medians ± half their range (inf: a seed never came there), bands in the figure; one "
+        "seed where nobody ended, and on generated text at C = 0.0001, 0.001 and 1000, where the solutions are those "
+        f"of the next C but for scale. A verdict counts only what is so by more than {NOISE - 1:.0%} with every seed. "
+        "celegans: weighted-degree features of 60 bases around acceptor sites, made beforehand, a fifth of the rows "
+        "held out."
     )
     with ExitStack() as stack:
         texts: list[Text] = []

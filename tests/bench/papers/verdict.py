@@ -63,7 +63,7 @@ def _in_words(values: Sequence[str], places: Iterable[int]) -> str:
 
 def agreed(outcomes: Iterable[bool | None]) -> bool | None:
     """What all seeds say; None: they differ, or one of them is undecided."""
-    found = set(outcomes)
+    found = {None if outcome is None else bool(outcome) for outcome in outcomes}
     return found.pop() if len(found) == 1 else None
 
 
