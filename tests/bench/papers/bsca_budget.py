@@ -166,7 +166,7 @@ def _speed(found: Found, name: str, budget: int, _held_out: int) -> Case:
 
 def _objective(found: Found, name: str, budget: int, _held_out: int) -> Case:
     ours, theirs = _last(found, name, budget, lambda run: run[-1].primal or 0.0)
-    return Case(str(budget), is_less(ours, theirs), f"{median(ours):.4g} against {median(theirs):.4g}")
+    return Case(str(budget), is_less(ours, theirs), f"{median(ours):.5g} against {median(theirs):.5g}")
 
 
 def _swing(found: Found, name: str, budget: int, held_out: int) -> Case:
