@@ -105,7 +105,7 @@ def advice(found: Mapping[Problem, Runs]) -> str:
     told = ", ".join(f"{name} {median(own):.2g}" for name, own in shares.items() if own)
     return (
         f"first within {NEAR:g} of the optimum, of {len(found)} problems: {order}. Seconds to there over those of the "
-        f"better of SBM and BM, median: {told}."
+        f"better of SBM and BM, median: {told or 'not known'}."
     )
 
 
