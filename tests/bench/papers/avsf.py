@@ -54,6 +54,8 @@ def run() -> Iterator[str]:
         "cap on passes; AVSF is Algorithm 3, visits shared out by accumulators or by Algorithm 4; *transcribed*: "
         f"Algorithms 3 to 5 as a plain program. Steps are gradients computed, those of rows just shrunk included, in "
         f"units of the number of rows, until M+ - M- is at most eps in a sweep over all rows. Means of {seeds()}. "
+        "Of a run whose first seed is given up there is no other seed; *transcribed* has one seed, and none where all "
+        "others are given up. "
         f"> : given up after {LIMIT:g} s, or after {TIMES:g} times the seconds of one that ended; *gap* is the "
         "relative duality gap at the end, the largest of the seeds. Seconds are CPU seconds; ratios are dcd's to "
         "accumulators'. Free rows are those of dcd in the end. news20: classes 1 to 10 against 11 to 20; news20-1: "
@@ -91,6 +93,8 @@ def _table(sets: list[Measured]) -> Iterator[str]:
 
 
 def _cells(runs: Runs, n_rows: int) -> tuple[str, str, str]:
+    if not runs.runs:
+        return "-", "-", "-"
     above = "" if runs.converged else "> "
     return f"{above}{cell(runs.visits / n_rows)}", cell(runs.seconds, ".2g"), f"{runs.relative_gap:.0e}"
 

@@ -58,7 +58,7 @@ SETS: dict[str, Callable[[], Labelled | None]] = {
 
 @dataclass(frozen=True)
 class Runs:
-    """Runs that differ in their seeds; `converged`: all met the tolerance."""
+    """Runs that differ in their seeds, the first alone if that gave up; `converged`: all met the tolerance."""
 
     runs: list[Ended]
 
@@ -104,19 +104,21 @@ class Measured:
         if before is not None and not before.converged:
             return before
         done = [self.found[tolerance, C, other] for other in WAYS if (tolerance, C, other) in self.found]
-        most_seconds = patience((runs.seconds for runs in done if runs.converged), limit("avsf"))
+        # The first seed's seconds, so that it is the same run however many seeds there are.
+        ended = [runs.runs[0].seconds for runs in done if runs.runs[0].converged]
+        if way == TRANSCRIBED and not ended:
+            return Runs([])
+        most_seconds = patience(ended, limit("avsf"))
         run = self.printed if way == TRANSCRIBED else self._trainer(way)
         if tolerance == TOLERANCES[0] and COSTS[0] == C:
             run(1.0, 1.0, 0.0, 0)  # compiles
-        runs = [
-            kept(
-                "avsf",
-                (self.name, tolerance, C, way, seed),
-                lambda seed=seed: asdict(run(C, tolerance, most_seconds, seed)),
-            )
-            for seed in range(SEEDS)
-        ]
-        return Runs([Ended(**one) for one in runs])
+        runs: list[Ended] = []
+        for seed in range(1 if way == TRANSCRIBED else SEEDS):
+            key = self.name, tolerance, C, way, seed
+            runs.append(Ended(**kept("avsf", key, lambda seed=seed: asdict(run(C, tolerance, most_seconds, seed)))))
+            if not runs[0].converged:
+                break
+        return Runs(runs)
 
     def _trainer(self, way: str) -> Train:
         def run(C: float, tolerance: float, most_seconds: float, seed: int) -> Ended:
