@@ -13,7 +13,8 @@ from scipy import sparse
 from tests.bench.papers.data import skin
 from tests.bench.papers.resident import Ended, Rows
 from tests.bench.papers.resident import run as train
-from tests.bench.papers.runs import SEEDS, kept, limit, patience
+from tests.bench.papers.runs import SEEDS, is_more, kept, limit, patience
+from tests.bench.papers.verdict import agreed
 from tests.bench.report import cell
 from tests.reference.avsf import avsf
 from tests.reference.data import available, load, load_binary
@@ -162,9 +163,18 @@ def ratio(theirs: Iterable[Runs], ours: Iterable[Runs], what: str) -> tuple[str,
     ended = [all(one.converged for one in some) for some in (theirs, ours)]
     text = cell(number, ".2g")
     if all(ended):
-        return text, number > 1.0
+        return text, agreed(map(is_more, _by_seed(theirs, ours, what)))
     if not any(ended):
         return "-", None
     if ended[1]:
         return f"> {text}", True if number >= 1.0 else None
     return f"< {text}", False if number <= 1.0 else None
+
+
+def _by_seed(theirs: list[Runs], ours: list[Runs], what: str) -> list[float]:
+    """The ratio of the sums of each seed."""
+    sums = [
+        [sum(getattr(one, what) for one in seed) for seed in zip(*(runs.runs for runs in some), strict=True)]
+        for some in (theirs, ours)
+    ]
+    return [their / our for their, our in zip(*sums, strict=True)]
