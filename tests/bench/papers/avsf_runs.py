@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from statistics import mean
 
@@ -13,7 +13,7 @@ from scipy import sparse
 from tests.bench.papers.data import skin
 from tests.bench.papers.resident import Ended, Rows
 from tests.bench.papers.resident import run as train
-from tests.bench.papers.runs import SEEDS, is_more, kept, limit, patience
+from tests.bench.papers.runs import SEEDS, TIMES, is_more, kept, limit, patience
 from tests.bench.papers.verdict import agreed
 from tests.bench.report import cell
 from tests.reference.avsf import avsf
@@ -29,7 +29,9 @@ WAYS: dict[str, dict[str, str]] = {
     "accumulators": {"solver": "avsf", "schedule": "accumulators"},
     "paper": {"solver": "avsf", "schedule": "paper"},
 }
+ORDER = ("accumulators", "paper", "dcd")  # of running: the likely winner at large C first
 TRANSCRIBED = "transcribed"
+LIMIT = limit("avsf")
 MOST_SWEEPS = 1_000_000
 
 
@@ -94,32 +96,38 @@ class Measured:
     found: dict[tuple[float, float, str], Runs] = field(default_factory=dict)
 
     def measure(self) -> None:
+        for way in (*WAYS, TRANSCRIBED):
+            self._run_of(way)(1.0, 1.0, 0.0, 0)  # compiles
         for tolerance in TOLERANCES:
             for C in COSTS:
-                for way in (*WAYS, TRANSCRIBED):
-                    self.found[tolerance, C, way] = self._seeds(tolerance, C, way)
+                self._measure(tolerance, C)
 
-    def _seeds(self, tolerance: float, C: float, way: str) -> Runs:
-        before = self.found.get((TOLERANCES[0], C, way))
-        # Who gave up before the larger tolerance has not come as far as to differ.
-        if before is not None and not before.converged:
-            return before
-        done = [self.found[tolerance, C, other] for other in WAYS if (tolerance, C, other) in self.found]
-        # The first seed's seconds, so that it is the same run however many seeds there are.
-        ended = [runs.runs[0].seconds for runs in done if runs.runs[0].converged]
-        if way == TRANSCRIBED and not ended:
-            return Runs([])
-        most_seconds = patience(ended, limit("avsf"))
-        run = self.printed if way == TRANSCRIBED else self._trainer(way)
-        if tolerance == TOLERANCES[0] and COSTS[0] == C:
-            run(1.0, 1.0, 0.0, 0)  # compiles
-        runs: list[Ended] = []
-        for seed in range(1 if way == TRANSCRIBED else SEEDS):
-            key = self.name, tolerance, C, way, seed
-            runs.append(Ended(**kept("avsf", key, lambda seed=seed: asdict(run(C, tolerance, most_seconds, seed)))))
-            if not runs[0].converged:
-                break
-        return Runs(runs)
+    def _measure(self, tolerance: float, C: float) -> None:
+        first: dict[str, Ended] = {}
+        for way in ORDER:
+            before = self.found.get((TOLERANCES[0], C, way))
+            if before is not None and not before.converged:
+                first[way] = before.runs[0]  # it has not come as far as to differ
+            else:
+                first[way] = self._kept(tolerance, C, way, 0, patience(_ended(first), LIMIT))
+        enough = TIMES * min(_ended(first), default=0.0)
+        for way, run in first.items():
+            if not run.converged and run.seconds < enough:
+                first[way] = self._kept(tolerance, C, way, 0, enough)
+        for way, run in first.items():
+            others = range(1, SEEDS) if run.converged else ()
+            more = [self._kept(tolerance, C, way, seed, max(enough, LIMIT)) for seed in others]
+            self.found[tolerance, C, way] = Runs([run, *more])
+        printed = [self._kept(tolerance, C, TRANSCRIBED, 0, max(enough, LIMIT))] if _ended(first) else []
+        self.found[tolerance, C, TRANSCRIBED] = Runs(printed)
+
+    def _kept(self, tolerance: float, C: float, way: str, seed: int, most_seconds: float) -> Ended:
+        is_longer = most_seconds > LIMIT
+        key = self.name, tolerance, C, way, seed, is_longer
+        return Ended(**kept("avsf", key, lambda: asdict(self._run_of(way)(C, tolerance, most_seconds, seed))))
+
+    def _run_of(self, way: str) -> Train:
+        return self.printed if way == TRANSCRIBED else self._trainer(way)
 
     def _trainer(self, way: str) -> Train:
         def run(C: float, tolerance: float, most_seconds: float, seed: int) -> Ended:
@@ -143,6 +151,11 @@ def transcription(name: str, data: Labelled) -> Train:
         return Ended(sweep.steps, 0, seconds, sweeps, float("nan"), sweep.is_last)
 
     return run
+
+
+def _ended(runs: Mapping[str, Ended]) -> list[float]:
+    """Seconds of the runs that ended by their rule."""
+    return [run.seconds for run in runs.values() if run.converged]
 
 
 def cost_ratio(theirs: Runs, ours: Runs, what: str) -> tuple[str, bool | None]:
