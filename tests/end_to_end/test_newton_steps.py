@@ -63,15 +63,16 @@ def test_a_job_goes_from_sweeps_to_newton_steps_and_says_so(table, undisturbed):
     assert counts and counts == sorted(counts)
     passes = history(table, job)
     steps = [step for record in passes for step in record.get("newton", ())]
-    assert [sweep["sweep"] for sweep in passes[0]["sweeps"]] == list(range(1, LEAST_SWEEPS + 1))
+    sweeps = [sweep["sweep"] for sweep in passes[0]["sweeps"]]
+    assert sweeps == list(range(1, len(sweeps) + 1)) and len(sweeps) >= LEAST_SWEEPS
     made = {name: job["result"][name] for name in ("sweeps", "newton_steps", "scans")}
-    assert made == {"sweeps": LEAST_SWEEPS, "newton_steps": len(steps), "scans": steps[-1]["scans"]}
+    assert made == {"sweeps": len(sweeps), "newton_steps": len(steps), "scans": steps[-1]["scans"]}
     assert job["progress"]["newton"] == {name: steps[-1][name] for name in ("step", "scans", "system_rows", "sigma")}
     told = events(table, job)
     assert [record for kind, record in told if kind == "pass"] == passes
     assert told[-1][1]["result"]["newton_steps"] == len(steps)
     page = httpx.get(f"{table.url}/jobs/{job['id']}", **PLAIN).text
-    assert f"{LEAST_SWEEPS} sweeps, {len(steps)} Newton steps in {steps[-1]['scans']} scans" in page
+    assert f"{len(sweeps)} sweeps, {len(steps)} Newton steps in {steps[-1]['scans']} scans" in page
 
 
 def test_killed_among_its_newton_steps_it_goes_on_with_them(table, undisturbed):
@@ -93,7 +94,7 @@ def test_killed_among_its_newton_steps_it_goes_on_with_them(table, undisturbed):
     steps = [step for record in passes for step in record["newton"]]
     # The checkpoint it goes on from may be a later one.
     assert steps[0]["step"] > before and all("sweeps" not in record for record in passes)
-    assert ended["result"]["sweeps"] == LEAST_SWEEPS and ended["result"]["newton_steps"] == steps[-1]["step"]
+    assert ended["result"]["sweeps"] >= LEAST_SWEEPS and ended["result"]["newton_steps"] == steps[-1]["step"]
     expected, _ = undisturbed
     found = [each["result"]["certificate"]["primal_objective"] for each in (ended, expected)]
     assert found[0] == pytest.approx(found[1], rel=2e-9)

@@ -10,11 +10,15 @@ from streamsvm.trainer.newton.system import LARGEST, fits_iterated
 from streamsvm.trainer.sweeps.outlook import Outlook
 
 LEAST_SWEEPS = 5  # sweeps, until it is known at which rate gaps fall
+# Gaps need not fall at first, and yet sweeps may end soon (text, a large C). So sweeps are tried for a while: for this
+# share of the seconds that Newton steps would take, which is then what they cost at most where they lead nowhere.
+_TRIED = 0.05
 _ITERATIONS = 300  # of conjugate gradients in a step, measured; some take 30, and with a large C 1000
 _SCANS, _STEPS = 40, 18  # scans and steps of a task, measured; it took 16 to 110 scans to a relative gap of 1e-4
-_SCANNED, _VISITED = 1.0e-9, 2.0e-9  # seconds a value, measured; a scan only multiplies, a visit also adds to w
-_FLOP = 2.5e-10  # seconds, of BLAS and LAPACK on one core
-_MORE_FREE = 1.5  # rows in a system for each row that is free in sweeps
+_SCANNED, _VISITED = 1.0e-9, 4.0e-9  # seconds a value, measured; a scan only multiplies, a visit also adds to w
+_VISIT = 1.0e-7  # seconds a visit takes besides
+_FLOP = 5.0e-11  # seconds, of BLAS and LAPACK on one core, measured with some thousand equations
+_MORE_FREE = 1.5  # rows in the largest system for each row that is free in sweeps; in the others as many
 _NUMBER, _HALF_MATRIX, _SPARSE = 8, 4, 12  # bytes of a number, of an entry of a system, of a value of a row
 _SENT = 2.0e-9  # seconds a byte, from machine to machine, of a fast network
 _STEP_MESSAGES, _ROUND_MESSAGES = 5, 4  # messages that machines wait for; a round has those of a pool
@@ -40,7 +44,8 @@ def is_newton_quicker(sweeps: int, outlook: Outlook, may_iterate: bool = True) -
     can_be_solved = system_size(outlook) <= LARGEST or (may_iterate and _fits_iterated(outlook))
     if sweeps < LEAST_SWEEPS or not can_be_solved:
         return False
-    return _newton_seconds(outlook) < outlook.sweeps_left * _sweep_seconds(outlook)
+    newton, sweep = _newton_seconds(outlook), _sweep_seconds(outlook)
+    return newton < outlook.sweeps_left * sweep and _TRIED * newton <= sweeps * sweep
 
 
 def is_newton_quicker_than_rounds(outlook: Outlook, machines: int) -> bool:
@@ -64,13 +69,14 @@ def _newton_seconds(outlook: Outlook, machines: int = 1) -> float:
     if size > LARGEST:
         iterated = _STEPS * _ITERATIONS * 2 * _free_values(outlook) * _SCANNED
         return len(outlook.rates) * (_SCANS * outlook.n_values * _SCANNED + iterated)
-    added = _MORE_FREE * outlook.n_free * min(size, row_values) ** 2 / machines
-    steps = _STEPS * (size**3 / 3.0 + added) * _FLOP
+    usual = min(size, outlook.n_free)
+    added = outlook.n_free * min(usual, row_values) ** 2 / machines
+    steps = _STEPS * (usual**3 / 3.0 + added) * _FLOP
     return len(outlook.rates) * (_SCANS * outlook.n_values * _SCANNED / machines + steps)
 
 
 def _sweep_seconds(outlook: Outlook) -> float:
-    return len(outlook.rates) * outlook.visits * _row_values(outlook) * _VISITED
+    return len(outlook.rates) * outlook.visits * (_row_values(outlook) * _VISITED + _VISIT)
 
 
 def _system_bytes(outlook: Outlook, machines: int) -> float:
