@@ -15,7 +15,7 @@ from tests.bench import jobs
 from tests.bench.machines.data import PARAMETERS, Problem, problem
 from tests.bench.papers.bsca_cases import is_less, is_less_accurate, joined, listed
 from tests.bench.papers.bsca_runs import Epoch, at, costs_to, epochs_kept, judged, warm_up
-from tests.bench.papers.figures import STYLES, one_legend, save
+from tests.bench.papers.figures import STYLES, few_labels, one_legend, save
 from tests.bench.papers.runs import SEEDS, is_wanted
 from tests.bench.papers.verdict import Case, verdict
 from tests.bench.report import header, prose, row, spread
@@ -203,6 +203,7 @@ def _figure(sets: Sequence[str], found: Found) -> Figure:
         accuracy.set(xlabel="processor time (s)", ylabel="accuracy, held out (%)")
         for axes in (objective, dual, accuracy):
             axes.set(xscale="log")
+            few_labels(axes.xaxis)
             axes.tick_params(labelsize=7, which="both")
             axes.grid(color="0.9", linewidth=0.6)
     one_legend(figure, panels.ravel(), len(BUDGETS) * len(SOLVERS))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
@@ -40,13 +41,18 @@ def draw(axes: Axes, curves: Mapping[str, Sequence[Point]], x: Measure, y: Measu
 def logarithmic(axes: Axes) -> None:
     """Two logarithmic axes with few labels, and a grid."""
     axes.set(xscale="log", yscale="log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=6))
-    axes.xaxis.set_major_formatter("{x:g}")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_minor_formatter(NullFormatter())
+    few_labels(axes.xaxis)
+    axes.yaxis.set_minor_formatter(NullFormatter())
     axes.tick_params(labelsize=7, which="both")
     axes.grid(color="0.9", linewidth=0.6)
     axes.set_axisbelow(True)
+
+
+def few_labels(axis: Axis) -> None:
+    """Plain numbers beside a logarithmic axis, so few that they do not overlap."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=6))
+    axis.set_major_formatter("{x:g}")
+    axis.set_minor_formatter(NullFormatter())
 
 
 def one_legend(figure: Figure, panels: Iterable[Axes], columns: int) -> None:
