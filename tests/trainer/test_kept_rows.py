@@ -14,6 +14,12 @@ from tests.training import train
 SETTINGS = {"on_disk": True, "keeps_rows": True, "pace": "adaptive", "tolerance": None, "relative_gap": 1e-6}
 
 
+@pytest.fixture(autouse=True)
+def sweeps_alone(monkeypatch):
+    """Newton steps have a w of their own on the way; here w is to be that of alpha."""
+    monkeypatch.setattr("streamsvm.trainer.newton.phase.is_newton_quicker", lambda *_: False)
+
+
 @pytest.fixture
 def dataset(tmp_path):
     return make_dataset(tmp_path / "data", *random_problem(1500, noise=0.1))

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tests.bench.papers.data import read_in
-from tests.bench.papers.figures import STYLES, few_labels, one_legend, save
+from tests.bench.papers.figures import STYLES, one_legend, save
 from tests.bench.papers.ocas_cases import Contest, grouped, winners
 from tests.bench.papers.ocas_runs import (
     ACCURATE,
@@ -224,7 +224,6 @@ def _figure(found: Sequence[Problem]) -> str:
             if curves:
                 _draw(axes, name, style, curves, problem.optimum.value)
         axes.set(xscale="log", yscale="log", ylim=(EXACT / 10, 10))
-        few_labels(axes.xaxis)
         axes.set_title(problem.title, fontsize=9)
         axes.tick_params(labelsize=7, which="both")
         axes.grid(color="0.9", linewidth=0.6)
