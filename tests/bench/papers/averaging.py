@@ -17,7 +17,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from tests.bench.papers.data import Data, read_in
-from tests.bench.papers.figures import STYLES, one_legend, save
+from tests.bench.papers.figures import STYLES, draw_seeds, one_legend, save
 from tests.bench.papers.runs import NOISE, SEEDS, is_more, is_wanted, kept, seeds
 from tests.bench.papers.trace import reference
 from tests.bench.papers.verdict import Part, agreed, grouped, verdict
@@ -157,9 +157,7 @@ def _figure(found: dict[str, dict[int, Shards]], whole: dict[str, float]) -> str
         for place, axes in enumerate(column):
             for style, what in zip(STYLES, ("one", "mean"), strict=False):
                 values = np.array([[m[place] for m in getattr(each, what)] for each in shards.values()])
-                axes.plot(list(shards), np.median(values, axis=1), label=f"{what} of the machines", **style)
-                low, high = values.min(axis=1), values.max(axis=1)
-                axes.fill_between(list(shards), low, high, color=style["color"], alpha=0.2, linewidth=0)
+                draw_seeds(axes, list(shards), values.T, f"{what} of the machines", style)
             axes.grid(color="0.9", linewidth=0.6)
             axes.tick_params(labelsize=7, which="both")
         column[1].axhline(whole[name], color="0.5", linestyle=":", label="machine of all data")

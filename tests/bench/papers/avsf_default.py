@@ -1,4 +1,4 @@
-"""What the product's default does with the problems of AVSF's paper that no coordinate descent ends in time."""
+"""The product's default on the problems of AVSF's paper that no coordinate descent ends in time."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from streamsvm.storage.blocks.manifest import read_manifest
 from tests.bench import jobs
 from tests.bench.papers.avsf_runs import COSTS, LIMIT, SETS, TOLERANCES, WAYS, Measured
 from tests.bench.papers.runs import kept
@@ -49,7 +50,7 @@ def _trainer(dataset: Path, name: str) -> Callable[[float, float], tuple[float |
             found = SETS[name]()
             assert found is not None
             jobs.ingested(dataset, *found)
-        whole = 2 * jobs.read_manifest(dataset).decoded_bytes + (64 << 20)
+        whole = 2 * read_manifest(dataset).decoded_bytes + (64 << 20)
         run = jobs.train(dataset, cache_bytes=whole, C=C, tolerance=tolerance, max_seconds=300.0)
         spent = sum(run.phases.values(), Spent(0.0, 0.0))
         return spent.core_seconds, bool(run.results[0]["converged"])

@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from tests.bench.papers.data import Data
-from tests.bench.papers.figures import STYLES, Measure, draw
+from tests.bench.papers.figures import STYLES, Measure, draw_seeds, logarithmic
 from tests.bench.papers.runs import SEEDS, is_more, kept
 from tests.bench.papers.trace import Optimum, Point, after, optimum_of, reference, seconds_to, trace_kept
 from tests.bench.papers.verdict import agreed
@@ -24,7 +24,7 @@ def runs_of(experiment: str, key: tuple[object, ...], *given: object, **settings
 
 
 def key_of(data: Data) -> tuple[str, int]:
-    """What data a run is on: generated data of one name come in any size."""
+    """Name the data of a run: generated data of one name come in any size."""
     return data.name, data.manifest.n_rows
 
 
@@ -74,23 +74,11 @@ def _spread(numbers: Sequence[float | None], form: str) -> str:
 
 def draw_runs(axes: Axes, curves: Mapping[str, Runs], x: Measure, y: Measure) -> None:
     """The median of the seeds for each name, and their range as a band, on two logarithmic axes."""
-    places = {name: _common(runs, x) for name, runs in curves.items()}
-    values = {name: np.array([_at(run, places[name], x, y) for run in runs]) for name, runs in curves.items()}
-    pairs = {
-        name: list(zip(places[name].tolist(), np.median(values[name], axis=0).tolist(), strict=True)) for name in curves
-    }
-    draw(axes, pairs, _first, _second)  # type: ignore[arg-type]
-    for style, name in zip(STYLES, curves, strict=False):
-        low, high = values[name].min(axis=0), values[name].max(axis=0)
-        axes.fill_between(places[name], low, high, color=style["color"], alpha=0.15, linewidth=0.0)  # type: ignore[arg-type]
-
-
-def _first(pair: tuple[float, float]) -> float:
-    return pair[0]
-
-
-def _second(pair: tuple[float, float]) -> float:
-    return pair[1]
+    for style, (name, runs) in zip(STYLES, curves.items(), strict=False):
+        places = _common(runs, x)
+        values = np.array([_at(run, places, x, y) for run in runs])
+        draw_seeds(axes, places, values, name, style, marks=0.08 if len(places) > 15 else 1)
+    logarithmic(axes)
 
 
 def _common(runs: Runs, x: Measure) -> np.ndarray:
@@ -107,7 +95,7 @@ def _at(run: Sequence[Point], places: np.ndarray | Sequence[float], x: Measure, 
 
 
 def ratios(ours: Runs, theirs: Runs, best: Optimum, cost: Callable[[Point], float]) -> list[float]:
-    """How much further off each of our runs is than theirs of the same seed, where the cheaper of the two ended."""
+    """Tell how much further off each of our runs is than theirs of the same seed, where the cheaper one ended."""
     found = []
     for pair in zip(ours, theirs, strict=True):
         place = min(cost(run[-1]) for run in pair)

@@ -22,7 +22,7 @@ from tests.bench.machines.data import PARAMETERS, Problem, problem
 from tests.bench.papers.bsca_cases import is_less, is_less_accurate, listed
 from tests.bench.papers.bsca_runs import BUDGET, at, costs_to, epochs_kept, level_of, warm_up
 from tests.bench.papers.bsca_ways import CURVES, EPOCHS, GOLDEN, LEVELS, LOOKUP, WAYS, Measured, acf_saves
-from tests.bench.papers.figures import STYLES, one_legend, save
+from tests.bench.papers.figures import STYLES, draw_seeds, one_legend, save
 from tests.bench.papers.runs import SEEDS, is_wanted, seeds
 from tests.bench.papers.verdict import Case, verdict
 from tests.bench.report import cell, header, prose, row, spread
@@ -204,10 +204,7 @@ def _figure(measured: Sequence[Measured]) -> Figure:
             visits = np.median([[epoch.visits for epoch in run] for run in runs], axis=0)
             for axes, what, factor in ((objective, "primal", 1.0), (accuracy, "accuracy", 100.0)):
                 values = factor * np.array([[getattr(epoch, what) for epoch in run] for run in runs])
-                axes.plot(visits, np.median(values, axis=0), label=label, linewidth=1.2, markersize=3.5, **style)
-                axes.fill_between(
-                    visits, values.min(axis=0), values.max(axis=0), color=style["color"], alpha=0.15, linewidth=0
-                )
+                draw_seeds(axes, visits, values, label, style)
         objective.set(title=one.data.name, ylabel="P", yscale="log")
         accuracy.set(xlabel="visits a row", ylabel="accuracy, held out (%)")
         for axes in (objective, accuracy):

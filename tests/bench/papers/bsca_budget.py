@@ -15,7 +15,7 @@ from tests.bench import jobs
 from tests.bench.machines.data import PARAMETERS, Problem, problem
 from tests.bench.papers.bsca_cases import is_less, is_less_accurate, joined, listed
 from tests.bench.papers.bsca_runs import Epoch, at, costs_to, epochs_kept, judged, warm_up
-from tests.bench.papers.figures import STYLES, few_labels, one_legend, save
+from tests.bench.papers.figures import STYLES, draw_seeds, few_labels, one_legend, save
 from tests.bench.papers.runs import SEEDS, is_wanted
 from tests.bench.papers.verdict import Case, verdict
 from tests.bench.report import header, prose, row, spread
@@ -214,5 +214,4 @@ def _band(axes: Axes, runs: Runs, y: Callable[[Epoch], float], label: str, style
     """The median of the seeds and their range."""
     values = np.array([[y(epoch) for epoch in run] for run in runs])
     seconds = np.median([[epoch.seconds for epoch in run] for run in runs], axis=0)
-    axes.plot(seconds, np.median(values, axis=0), label=label, linewidth=1.2, markersize=3.5, **style)  # type: ignore[arg-type]
-    axes.fill_between(seconds, values.min(axis=0), values.max(axis=0), color=style["color"], alpha=0.15, linewidth=0)
+    draw_seeds(axes, seconds, values, label, style)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
+from numpy.typing import ArrayLike
 
 from tests.bench.papers.trace import Point
 
@@ -36,6 +38,14 @@ def draw(axes: Axes, curves: Mapping[str, Sequence[Point]], x: Measure, y: Measu
             label=name, linewidth=1.2, markersize=3.5, markevery=0.08 if len(points) > 15 else 1, **style,  # type: ignore[arg-type]
         )  # fmt: skip
     logarithmic(axes)
+
+
+def draw_seeds(
+    axes: Axes, x: ArrayLike, values: np.ndarray, label: str, style: Mapping[str, object], marks: float = 1
+) -> None:
+    """Draw the median of `values` (seeds, k) at x (k,), and their range as a band."""
+    axes.plot(x, np.median(values, axis=0), label=label, linewidth=1.2, markersize=3.5, markevery=marks, **style)  # type: ignore[arg-type]
+    axes.fill_between(x, values.min(axis=0), values.max(axis=0), color=style["color"], alpha=0.15, linewidth=0)  # type: ignore[arg-type]
 
 
 def logarithmic(axes: Axes) -> None:

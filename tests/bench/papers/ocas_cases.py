@@ -1,4 +1,4 @@
-"""Who is sooner, by all repeats, and what a verdict says of it: a case a set, not one a value of C."""
+"""Which solver is sooner, by all repeats, and what a verdict says of it: a case a set, not one a value of C."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Contest:
 
     @property
     def soonest(self) -> str:
-        """Whoever has the least median; "nobody"."""
+        """The solver with the least median; "nobody"."""
         name, best = min(
             ((name, middle(each)) for name, each in {"OCAS here": self.ours, **self.theirs}.items()),
             key=lambda each: each[1],
@@ -89,6 +89,6 @@ def _where(name: str, contests: Sequence[Contest]) -> str:
 
 
 def winners(contests: Sequence[Contest]) -> str:
-    """Who was the soonest on how many."""
+    """Count for each solver how often it was the soonest."""
     count = Counter(contest.soonest for contest in contests if contest.theirs)
     return ", ".join(f"{name} on {times}" for name, times in count.most_common()) + f" of {count.total()}"

@@ -85,13 +85,13 @@ class Measured:
 
     @property
     def speed_ups(self) -> list[float]:
-        """Of a pass of OCAS by MORE_THREADS, a number a repeat."""
+        """Times that MORE_THREADS make a pass of OCAS faster, a number a repeat."""
         pairs = zip(self.found["ocas"], self.threaded, strict=True)
         return [one.pass_seconds / more.pass_seconds for one, more in pairs]
 
     @property
     def milliseconds(self) -> float:
-        """Of a pass of OCAS with one thread."""
+        """Milliseconds of a pass of OCAS with one thread."""
         return 1e3 * median(job.pass_seconds for job in self.found["ocas"])
 
 
@@ -147,14 +147,14 @@ def _train(dataset: Path, C: float, threads: int = 1, **fields: Any) -> dict[str
 
 
 def two_cores() -> float:
-    """How many times as much MORE_THREADS threads do as one in a time: less than that where other work is going on."""
+    """Measure how many times as much MORE_THREADS threads do as one: fewer where other work goes on."""
     with ThreadPoolExecutor(MORE_THREADS) as pool:
         # One that nobody disturbed, against what is usual now.
         return MORE_THREADS * min(_seconds(pool, 1)) / median(_seconds(pool, MORE_THREADS))
 
 
 def _seconds(pool: ThreadPoolExecutor, threads: int) -> list[float]:
-    """Of the same work done by each of so many threads, several times."""
+    """Seconds that so many threads take, each for the same work; several times."""
     times = []
     for _ in range(5):
         began = time.perf_counter()

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tests.bench.papers.data import read_in
-from tests.bench.papers.figures import STYLES, one_legend, save
+from tests.bench.papers.figures import STYLES, draw_seeds, one_legend, save
 from tests.bench.papers.ocas_cases import Contest, grouped, winners
 from tests.bench.papers.ocas_runs import (
     ACCURATE,
@@ -242,5 +242,4 @@ def _draw(axes: Axes, name: str, style: dict[str, object], curves: Sequence[Curv
     order = np.argsort(seconds, kind="stable")
     seconds, off = seconds[order], off[:, order]
     marks = 0.12 if length > 8 else 1
-    axes.plot(seconds, np.median(off, axis=0), label=name, linewidth=1.2, markersize=3, markevery=marks, **style)  # type: ignore[arg-type]
-    axes.fill_between(seconds, off.min(axis=0), off.max(axis=0), color=style["color"], alpha=0.15, linewidth=0)  # type: ignore[arg-type]
+    draw_seeds(axes, seconds, off, name, style, marks)

@@ -104,7 +104,7 @@ def kept(experiment: str, key: tuple[object, ...], run: Callable[[], Any]) -> An
 
 
 def _timed(run: Callable[[], Any]) -> tuple[Any, float]:
-    """What it returns, and the seconds by the clock that it took."""
+    """Make a run; returns its result and its seconds by the clock."""
     began = time.perf_counter()
     result = run()
     seconds = time.perf_counter() - began

@@ -89,7 +89,7 @@ def few_passes(key: Problem, runs: Runs, name: str) -> Part:
 
 
 def advice(found: Mapping[Problem, Runs]) -> str:
-    """Who was first within NEAR, and in what share of the seconds of the better of SBM and BM each was."""
+    """Tell who was first within NEAR, and in what share of the seconds of the better of SBM and BM each was."""
     firsts: Counter[str] = Counter()
     shares: dict[str, list[float]] = {name: [] for name in CONTENDERS if name not in (SBM, BM)}
     for runs in found.values():

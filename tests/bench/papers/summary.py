@@ -1,4 +1,4 @@
-"""What the page of results says at its head: every claim and its verdict, taken from the sections."""
+"""The head of the page of results: every claim and its verdict, taken from the sections."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def claims(results: str) -> list[tuple[str, str, str]]:
 
 
 def minutes(results: str) -> dict[str, int]:
-    """How long each experiment took."""
+    """Minutes that each experiment took."""
     found = {section["name"]: _TIME.findall(section["text"]) for section in _SECTION.finditer(results)}
     return {name: int(times[-1]) for name, times in found.items() if times}
 

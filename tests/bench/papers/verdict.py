@@ -62,7 +62,7 @@ def _in_words(values: Sequence[str], places: Iterable[int]) -> str:
 
 
 def agreed(outcomes: Iterable[bool | None]) -> bool | None:
-    """What all seeds say; None: they differ, or one of them is undecided."""
+    """The outcome that all seeds agree on; None: they differ, or one of them is undecided."""
     found = {None if outcome is None else bool(outcome) for outcome in outcomes}
     return found.pop() if len(found) == 1 else None
 
@@ -87,7 +87,7 @@ def verdict(claim: str, cases: Sequence[Case], advice: str = "") -> Iterator[str
         if some
     ]
     yield from prose(f"**Claim**: {claim}")
-    yield from prose(f"**{word(cases)}**. {'. '.join(part[0].upper() + part[1:] for part in parts)}.")
+    yield from prose(" ".join([f"**{word(cases)}**.", *(f"{part[0].upper()}{part[1:]}." for part in parts)]))
     if advice:
         yield from prose(f"**For a user**: {advice}")
 

@@ -48,7 +48,7 @@ def write_readable(source: Path, target: Path) -> None:
 
 
 def _printed(command: Sequence[str | Path], most_seconds: float | None) -> tuple[str, float]:
-    """What the command prints within so many seconds, and the share of a core that it had."""
+    """Run the command for so many seconds at most; returns what it prints, and the share of a core that it had."""
     watch = Stopwatch(_core_seconds_of_children)
     try:
         printed = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=most_seconds).stdout
@@ -59,13 +59,13 @@ def _printed(command: Sequence[str | Path], most_seconds: float | None) -> tuple
 
 
 def _core_seconds_of_children() -> float:
-    """Of those that have ended."""
+    """Core seconds of the children that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def read_trials(lines: Iterable[str], share: float | None = None) -> Iterator[Trial]:
-    """What it printed, an objective for each of its iterations.
+    """Read what it printed, an objective for each of its iterations.
 
     share  core seconds of a second; None: nobody knows
     """

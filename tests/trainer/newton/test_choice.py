@@ -20,7 +20,7 @@ def changed(**fields):
     return Outlook(**{**TABLE.__dict__, **fields})
 
 
-# Text at a large C: the gap does not fall at first, and yet some sixty sweeps are enough.
+# Text at a large C: the gap does not fall at first, and yet one or two hundred sweeps are enough.
 TEXT = changed(n_features=62_061, n_free=4_000, visits=16_000, n_values=1_300_000, n_rows=16_000, rates=(1.2,))
 
 
