@@ -14,6 +14,7 @@ from types import FrameType
 from streamsvm.api.app import create_app
 from streamsvm.api.server import check_bind, make_server
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.gone import tell_gone_settings
 from streamsvm.service.notifications.notifier import Notifier
 from streamsvm.service.processes.fork_server import fork_server
 from streamsvm.service.processes.health import lock
@@ -41,6 +42,7 @@ def main() -> int:
     settings = Settings.from_environment(options.data_dir, options.host)
     keep_private()
     log_as_json()
+    tell_gone_settings()
     try:
         open_store(settings)
         check_bind(settings)

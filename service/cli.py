@@ -16,6 +16,8 @@ from streamsvm.reader.errors import InputError
 from streamsvm.service.commands import COMMANDS, GROUPS
 from streamsvm.service.commands.spelling import in_dashes, spell_out
 from streamsvm.service.errors import PROCESS_FAILURES, ModelFormatError, ServiceError
+from streamsvm.service.gone import COMMANDS as GONE_COMMANDS
+from streamsvm.service.gone import OPTIONS as GONE_OPTIONS
 from streamsvm.service.processes.fork_server import fork_server
 from streamsvm.service.processes.kernels import are_compiled
 from streamsvm.storage.errors import StorageError
@@ -39,6 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
     if not words:
         print(parser.format_help(), end="", file=sys.stderr)
         return USAGE
+    if words[0] in GONE_COMMANDS:
+        return _complain(f"there is no command {words[0]!r} any more", GONE_COMMANDS[words[0]], USAGE)
     if near := _near(words):
         return _complain(f"there is no command {words[0]!r}", f"Did you mean {near}?", USAGE)
     options, rest = parser.parse_known_args(words)
@@ -89,6 +93,9 @@ def _near(words: list[str]) -> str | None:
 def _not_known(rest: list[str], command: str, parser: argparse.ArgumentParser) -> str:
     """Explain arguments that a command does not have; files are those of a pattern that the shell expanded."""
     message = f"unrecognized arguments: {' '.join(rest)}"
+    told = [GONE_OPTIONS[flag] for word in rest if (flag := word.split("=")[0]) in GONE_OPTIONS]
+    if told:
+        return "\n  ".join([message, *told])
     flags = [*_flags(_commands(parser)[command])]
     near = [flag for word in rest if word.startswith("--") for flag in get_close_matches(word.split("=")[0], flags, 1)]
     if near:

@@ -9,7 +9,7 @@ class Server(Answer):
     """The server's metadata."""
 
     name: str = field("name of the server", example="streamsvm")
-    version: str = field("its version", example="0.2.0")
+    version: str = field("its version", example="0.3.0")
     extensions: list[str] = field("extensions of the protocol that it knows", example=["binary_tensor_data"])
 
 

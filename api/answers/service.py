@@ -21,7 +21,7 @@ class Formats(Answer):
 class Info(Answer):
     """Version, limits and abilities of the service."""
 
-    version: str = field("version of the service", example="0.2.0")
+    version: str = field("version of the service", example="0.3.0")
     limits: dict[str, float] = field("limits, in bytes, seconds or numbers", example={"max_json_bytes": 1048576})
     features: Abilities = field("abilities")
     solvers: list[str] = field("solvers that jobs can take", example=["streamsvm"])

@@ -6,6 +6,8 @@ from typing import Any
 
 from fastapi.routing import APIRoute
 
+from streamsvm.service.gone import gone_route
+
 _LEAST_RATIO = 0.6  # of two segments that may be meant to be the same
 # How curl sends a body by a method; the other methods need no hint.
 _SENDERS = {"PUT": "curl -X PUT, or -T FILE,", "POST": "curl --data-binary @FILE, or --json,"}
@@ -13,6 +15,8 @@ _SENDERS = {"PUT": "curl -X PUT, or -T FILE,", "POST": "curl --data-binary @FILE
 
 def hint_of_route(routes: Iterable[Any], path: str, method: str) -> str:
     """A hint for a path that no route has, or not with this method; "" if no route is near."""
+    if told := gone_route(path):
+        return told
     known = [route for route in routes if isinstance(route, APIRoute) and route.include_in_schema]
     methods = sorted({each for route in known if route.path_regex.match(path) for each in route.methods or ()})
     if methods:

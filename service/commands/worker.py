@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from streamsvm.service.gone import tell_gone_settings
 from streamsvm.service.processes import worker
 from streamsvm.service.settings import Settings
 
@@ -14,4 +15,5 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Train jobs until SIGTERM or Ctrl-C."""
+    tell_gone_settings()
     return worker.main(Settings.from_environment(options.data_dir).data_dir)

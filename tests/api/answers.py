@@ -15,7 +15,7 @@ from streamsvm.api.answers import Responses
 from streamsvm.api.answers.errors import Problem
 from streamsvm.api.answers.predictions import ClassifiedRow, EstimatedRow
 from streamsvm.api.routes import datasets, inference, info, jobs, models, predictions, registry, uploads
-from streamsvm.service.jobs.fields.spec import GONE
+from streamsvm.service.gone import FIELDS as GONE
 
 ROUTES = [
     route

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.containers.base_image import NAME, PYTHON, make_base, pip_mounts
 
-IMAGE = "streamsvm:0.2.0"
+IMAGE = "streamsvm:0.3.0"
 _TOOLS = ("podman", "podman-compose", "runc", "debootstrap", "curl", "git")
 _INIT = (Path("/usr/libexec/podman/catatonit"), Path("/usr/bin/catatonit"))
 # Without it containers do not find each other by name: Ray's nodes would look for their head until the test gives up.

@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.containers,
     pytest.mark.skipif(reason_unusable() is not None, reason=f"no containers: {reason_unusable()}"),
 ]
-NAME, PROJECT = "streamsvm-ray:0.2.0", "streamsvm-ray"
+NAME, PROJECT = "streamsvm-ray:0.3.0", "streamsvm-ray"
 SECONDS = 300  # until a cluster is there
 COPIES = 100  # of the problem, so that each node has blocks
 KERNELS = "cd {}/kernels && find . -name '*.nbc'"

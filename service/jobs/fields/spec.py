@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model, model_validator
 
+from streamsvm.service import gone
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.hints import meant, shown
 from streamsvm.service.jobs.fields.counterparts import COUNTERPARTS
@@ -19,14 +20,6 @@ from streamsvm.storage.options import plain
 from streamsvm.trainer.problem.losses import REGRESSION
 from streamsvm.trainer.solvers import SOLVERS
 
-_PAPER = "streamsvm_paper"
-_RENAMED = {
-    "paper_epsilon": "epsilon_start",
-    "paper_beta": "epsilon_decay",
-    "paper_reset": "epsilon_reset",
-    "paper_gradient": "epsilon_gradient",
-}
-
 # Fields whose default follows from others: a client that sends all defaults must not send these.
 FOLLOWING = ("solver", "kernel", "bias", "select_by", "tolerance", "relative_gap")
 
@@ -38,13 +31,6 @@ _OF_A_CHOICE = 2  # parts of the place of a fault: a field, and which of its typ
 _TRUTHS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 _OF_TRUTH = {name for name, option in FIELDS.items() if option.kind is bool}
 
-# Field -> what to do instead.
-GONE = {
-    "eviction": f'The rule of the paper is a solver of its own: "solver": "{_PAPER}".',
-    **{name: f'It is {renamed} of the solver "{_PAPER}".' for name, renamed in _RENAMED.items()},
-}
-# `selection` is an option of another solver now, with another meaning.
-_DROPPED = {*GONE, "selection"}
 _RANGE_HINTS = {
     "C": "Give a number above 0 and up to 1e12, or a list of at least one of them.",
     "budget": "Give 2 to 100,000 support vectors: two are merged when there is one too many.",
@@ -58,22 +44,23 @@ def migrate(stored: Mapping[str, Any]) -> dict[str, Any]:
         stored = {**stored, "bias": None}  # the default, while it was not 1
     if "relative_gap" not in stored:
         stored = {"tolerance": _TOLERANCE, **stored, "relative_gap": None}
+    fields = {name: value for name, value in stored.items() if name not in gone.FIELDS}
     if "eviction" not in stored:
-        return dict(stored)
-    fields = {name: value for name, value in stored.items() if name not in _DROPPED}
+        return fields
+    fields.pop("selection", None)  # it is an option of another solver now, with another meaning
     # With cutting planes the number of threads decides how sums over rows are rounded: it stays. Elsewhere 1 was the
     # default, and other numbers meant something that this version does not have.
     if stored.get("solver") not in ("cpa", "ocas"):
         fields["threads"] = None
     if stored["eviction"] == "paper":
-        fields |= {"solver": _PAPER, **_as_printed(stored)}
+        fields |= {"solver": gone.PAPER, **_as_printed(stored)}
         # `screening` had no effect on this solver, and this version refuses it there.
         fields.pop("screening", None)
     return fields
 
 
 def _as_printed(stored: Mapping[str, Any]) -> dict[str, Any]:
-    own = {new: stored[old] for old, new in _RENAMED.items() if old in stored}
+    own = {new: stored[old] for old, new in gone.PAPER_FIELDS.items() if old in stored}
     return {name: "pick" if value == "step" else value for name, value in own.items()}
 
 
@@ -179,7 +166,7 @@ def _explain(fault: Any) -> ServiceError:
     kind = fault["type"]
     if kind == "extra_forbidden":
         message = f"there is no field {shown(field)} in a job"
-        return ServiceError("unknown_field", message, GONE.get(field) or _known_fields(field))
+        return ServiceError("unknown_field", message, gone.FIELDS.get(field) or _known_fields(field))
     if kind == "missing":
         return ServiceError("missing_field", f"{field} is missing")
     if kind == "finite_number":

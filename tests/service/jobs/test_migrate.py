@@ -2,7 +2,8 @@
 
 import pytest
 
-from streamsvm.service.jobs.fields.spec import GONE, JobSpec, migrate, parse_spec
+from streamsvm.service.gone import FIELDS as GONE
+from streamsvm.service.jobs.fields.spec import JobSpec, migrate, parse_spec
 
 # What 0.1.0 stored of {"dataset": "d"}.
 STORED = {

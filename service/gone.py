@@ -1,0 +1,41 @@
+"""What earlier versions had and this one has not, each with what to use instead.
+
+Whoever sends a field, a route, a setting, a command or an option of these is answered with the words beside it. Fields
+of stored jobs are passed over. CHANGELOG.md names all of it, by version.
+"""
+
+import os
+import sys
+
+PAPER = "streamsvm_paper"
+PAPER_FIELDS = {
+    "paper_epsilon": "epsilon_start",
+    "paper_beta": "epsilon_decay",
+    "paper_reset": "epsilon_reset",
+    "paper_gradient": "epsilon_gradient",
+}
+
+# Field of a job -> a sentence.
+FIELDS = {
+    "eviction": f'The rule of the paper is a solver of its own: "solver": "{PAPER}".',
+    **{old: f'It is {new} of the solver "{PAPER}".' for old, new in PAPER_FIELDS.items()},
+}
+# The beginning of a path -> a sentence.
+ROUTES: dict[str, str] = {}
+# STREAMSVM_ variable -> a sentence.
+SETTINGS: dict[str, str] = {}
+# Command, or option of a command -> a sentence.
+COMMANDS: dict[str, str] = {}
+OPTIONS: dict[str, str] = {}
+
+
+def gone_route(path: str) -> str:
+    """The sentence for a path that an earlier version answered; "" if none did."""
+    return next((told for start, told in ROUTES.items() if f"{path}/".startswith(f"{start}/")), "")
+
+
+def tell_gone_settings() -> None:
+    """Name on stderr each variable of the environment that means nothing any more."""
+    for name, told in SETTINGS.items():
+        if name in os.environ:
+            print(f"streamsvm: {name} means nothing any more. {told}", file=sys.stderr, flush=True)
