@@ -36,7 +36,7 @@ def lay_out(name: str, service: Service) -> None:
         if kept := os.environ.get("KEEP_DATA_DIRECTORY"):
             _pack(service.data_dir, Path(kept) / _file(version("streamsvm")))
     else:
-        _unpack(DATA / _file(name), service.data_dir)
+        unpack(name, service.data_dir)
 
 
 def _file(name: str) -> str:
@@ -78,7 +78,9 @@ def _pack(directory: Path, path: Path) -> None:
         archive.add(directory, ".")
 
 
-def _unpack(path: Path, directory: Path) -> None:
+def unpack(name: str, directory: Path) -> None:
+    """Unpack what is kept of a version into a directory; skips if it is not here."""
+    path = DATA / _file(name)
     if not path.is_file():
         pytest.skip(f"data directory {path.name} is not available")
     with (
@@ -86,4 +88,4 @@ def _unpack(path: Path, directory: Path) -> None:
         zstandard.ZstdDecompressor().stream_reader(file) as unpacked,
         tarfile.open(fileobj=unpacked, mode="r|") as archive,
     ):
-        archive.extractall(directory, filter="data")
+        archive.extractall(directory, filter="tar")  # a run directory is a link to another disk
