@@ -24,7 +24,7 @@ MOST_LANES = 1000
 _FOLDS_FOR_PROBABILITY = 5
 _VALUES_SHOWN = 10
 _REGRESSION_HINT = "If the labels are numbers to be predicted, choose a loss of regression."
-# Measured, see both sections "C in turn" of tests/bench/HISTORY.md.
+# Measured, see section "C in turn" of tests/bench/HISTORY.md.
 _FEW_BYTES = 64 << 20  # of decoded rows
 _LARGE = 200.0  # C times the mean squared norm of the rows: scaling the features does not change it
 
