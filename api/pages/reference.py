@@ -30,7 +30,7 @@ def show_reference(request: Request) -> HTMLResponse:
                 each for status, said in operation["responses"].items() for each in _kinds(status, said)
             ]
             groups.setdefault(operation["tags"][0], []).append(shown)
-    objects = {name: _object(schemas[name]) for name in sorted(_named_in(document["paths"], schemas))}
+    objects = {name: _object(schemas[name]) for name in sorted(schemas)}
     return page(request, "reference.html", groups=groups, objects=objects)
 
 
@@ -59,23 +59,6 @@ def _kinds(status: str, said: dict[str, Any]) -> list[dict[str, Any]]:
     """The media types of an answer with this status, each with the type of its content; one of them if it has none."""
     kinds = {kind: _type(content["schema"]) for kind, content in said.get("content", {}).items() if "schema" in content}
     return [{"status": status, "kind": kind, "type": type_} for kind, type_ in (kinds or {"": ""}).items()]
-
-
-def _named_in(found: Any, schemas: dict[str, Any]) -> set[str]:
-    """The names of all schemas that a part of the document refers to, directly or by way of others."""
-    names: set[str] = set()
-    waiting = [found]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, list):
-            waiting += part
-        elif isinstance(part, dict):
-            waiting += part.values()
-            name = part["$ref"].rpartition("/")[2] if isinstance(part.get("$ref"), str) else None
-            if name in schemas and name not in names:
-                names.add(name)
-                waiting.append(schemas[name])
-    return names
 
 
 def _object(schema: dict[str, Any]) -> dict[str, Any]:
