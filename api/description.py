@@ -5,17 +5,14 @@ from typing import Any
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
-from streamsvm.api.answers.errors import Problem
-from streamsvm.api.answers.predictions import ClassifiedRow, EstimatedRow
-from streamsvm.api.answers.progress import Pass, PhaseAndProgress
-from streamsvm.api.requests.bodies import MODELS
+from streamsvm.api.answers import BODIES, type_of
 from streamsvm.service.jobs.fields.spec import FOLLOWING, JobSpec
 from streamsvm.service.predictions.spec import PredictionSpec
 
 _REF = "#/components/schemas/{model}"
 # Models that FastAPI does not list, because no answer is one of them as a whole.
-_FURTHER = (Problem, ClassifiedRow, EstimatedRow, Pass, PhaseAndProgress)
-_BODIES = (JobSpec, PredictionSpec, *MODELS)
+_FURTHER = [type_of(name) for name in ("Problem", "ClassifiedRow", "EstimatedRow", "Pass", "PhaseAndProgress")]
+_BODIES = (JobSpec, PredictionSpec, *BODIES, type_of("InferenceRequest"))
 
 ABOUT: dict[str, Any] = {
     "title": "StreamSVM",
@@ -59,7 +56,7 @@ class DescribedApp(FastAPI):
 
 
 def _further_schemas() -> dict[str, Any]:
-    wanted: list[Any] = [(model, "serialization") for model in _FURTHER] + [(model, "validation") for model in _BODIES]
+    wanted: list[Any] = [(each, "serialization") for each in _FURTHER] + [(each, "validation") for each in _BODIES]
     schemas = models_json_schema(wanted, ref_template=_REF)[1]["$defs"]
     schemas[JobSpec.__name__]["examples"] = [{"dataset": "rcv1", "C": 1, "relative_gap": 1e-4}]
     for name in FOLLOWING:

@@ -14,7 +14,6 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException
 
 from streamsvm.api.answers import Responses, ref
-from streamsvm.api.answers.errors import Problem
 from streamsvm.api.pages.render import missing_page
 from streamsvm.api.requests.near_routes import hint_of_route
 from streamsvm.reader.options import OPTIONS
@@ -101,7 +100,7 @@ _log = logging.getLogger("streamsvm.api")
 PROBLEM_RESPONSE: Responses = {
     "default": {
         "description": "A problem (RFC 9457)",
-        "content": {"application/problem+json": {"schema": ref(Problem)}},
+        "content": {"application/problem+json": {"schema": ref("Problem")}},
     }
 }
 

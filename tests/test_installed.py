@@ -60,6 +60,7 @@ def test_nothing_else_is_installed(installed):
     found = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
     assert found == {"streamsvm", "ours.pth"}
     assert {path.name for path in (installed / "streamsvm").iterdir()} >= {*ROOMS, "py.typed"}
+    assert (installed / "streamsvm" / "api" / "answers.txt").exists()
     assert not (installed / "streamsvm" / "api" / "python").exists()
 
 

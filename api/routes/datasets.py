@@ -10,7 +10,6 @@ from pydantic import PositiveInt
 
 from streamsvm.api.access.clients import client_of
 from streamsvm.api.answers import answers
-from streamsvm.api.answers.datasets import Blocks, Dataset, Datasets, DatasetSummary, Sample
 from streamsvm.api.context import AppContext, Context
 from streamsvm.api.requests.body import stream
 from streamsvm.api.requests.leaving import while_connected
@@ -31,8 +30,8 @@ _RAW_BODY = {
 }
 
 _MADE = {
-    **answers(Dataset, 201, "The dataset, whose rows are there"),
-    **answers(DatasetSummary, 202, "The file is being read in, or the rest of the upload must follow"),
+    **answers("Dataset", 201, "The dataset, whose rows are there"),
+    **answers("DatasetSummary", 202, "The file is being read in, or the rest of the upload must follow"),
 }
 
 
@@ -74,7 +73,7 @@ async def put_dataset(
     status_code=201,
     operation_id="appendRows",
     openapi_extra=_RAW_BODY,
-    responses=answers(Dataset, 201, "The dataset, with the rows", REPLAYED),
+    responses=answers("Dataset", 201, "The dataset, with the rows", REPLAYED),
     dependencies=[Depends(refuse_part)],
 )
 async def append_rows(
@@ -84,7 +83,7 @@ async def append_rows(
     return await once.answer(response, name, partial(context.datasets.append, name, options))
 
 
-@router.get("/{name}/blocks", operation_id="listBlocks", responses=answers(Blocks))
+@router.get("/{name}/blocks", operation_id="listBlocks", responses=answers("Blocks"))
 def list_blocks(context: Context, name: str) -> dict[str, Any]:
     """The blocks of a dataset."""
     return {"blocks": [block_view(block) for block in context.datasets.manifest(name)[1].blocks]}
@@ -97,19 +96,19 @@ def remove_block(context: Context, name: str, block: Annotated[int, Path(ge=0)])
     return Response(status_code=204)
 
 
-@router.get("", operation_id="listDatasets", responses=answers(Datasets))
+@router.get("", operation_id="listDatasets", responses=answers("Datasets"))
 def list_datasets(context: Context) -> dict[str, Any]:
     """All datasets, by name."""
     return {"datasets": context.datasets.views()}
 
 
-@router.get("/{name}", operation_id="getDataset", responses=answers(Dataset | DatasetSummary))
+@router.get("/{name}", operation_id="getDataset", responses=answers("Dataset | DatasetSummary"))
 def get_dataset(context: Context, name: str) -> dict[str, Any]:
     """The contents of a dataset."""
     return context.datasets.view(name)
 
 
-@router.get("/{name}/sample", operation_id="sampleDataset", responses=answers(Sample))
+@router.get("/{name}/sample", operation_id="sampleDataset", responses=answers("Sample"))
 def sample_dataset(context: Context, name: str) -> dict[str, Any]:
     """Some rows as they are stored: labels, and strings or features, with their names if the dataset has any."""
     return {"rows": context.datasets.sample(name)}

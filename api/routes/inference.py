@@ -10,10 +10,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from streamsvm.api.answers import Responses, answers
-from streamsvm.api.answers.inference import IndexEntry, Inference, Live, ModelMetadata, ModelReady, Ready, Server
+from streamsvm.api.answers import Responses, answers, body_of, type_of
 from streamsvm.api.context import Context
-from streamsvm.api.requests.bodies import InferenceRequest, body_of
 from streamsvm.api.requests.body import parse_object, whole_body
 from streamsvm.api.requests.leaving import in_thread, turn
 from streamsvm.api.routes.predicting import JSON, find_predictor
@@ -31,26 +29,32 @@ _log = logging.getLogger("streamsvm.api")
 _SEE_LOG = "The service's log says more."
 _BINARY = "application/octet-stream"
 _LENGTH = "Inference-Header-Content-Length"
-_METADATA, _READY = answers(ModelMetadata), answers(ModelReady)
+_METADATA, _READY = answers("ModelMetadata"), answers("ModelReady")
 _BYTES = {"schema": {"type": "string", "format": "binary"}}
-_ANSWER: Responses = {200: {"description": "The outputs", "model": Inference, "content": {JSON: {}, _BINARY: _BYTES}}}
-_INFER: dict[str, Any] = {"response_class": Response, "responses": _ANSWER, "openapi_extra": body_of(InferenceRequest)}
+_ANSWER: Responses = {
+    200: {"description": "The outputs", "model": type_of("Inference"), "content": {JSON: {}, _BINARY: _BYTES}}
+}
+_INFER: dict[str, Any] = {
+    "response_class": Response,
+    "responses": _ANSWER,
+    "openapi_extra": body_of("InferenceRequest"),
+}
 
 
-@router.get("", operation_id="serverMetadata", responses=answers(Server))
+@router.get("", operation_id="serverMetadata", responses=answers("Server"))
 def server_metadata() -> dict[str, Any]:
     """The name and version of the server, and its extensions of the protocol."""
     extensions = ["binary_tensor_data", "model_repository"]
     return {"name": "streamsvm", "version": metadata.version("streamsvm"), "extensions": extensions}
 
 
-@router.get("/health/live", operation_id="serverLive", responses=answers(Live))
+@router.get("/health/live", operation_id="serverLive", responses=answers("Live"))
 async def server_live() -> dict[str, bool]:
     """Answer, which shows that the process runs."""
     return {"live": True}
 
 
-@router.get("/health/ready", operation_id="serverReady", responses=answers(Ready))
+@router.get("/health/ready", operation_id="serverReady", responses=answers("Ready"))
 def server_ready(context: Context, request: Request) -> dict[str, bool]:
     """Check that the records can be read, and that imports and jobs are being worked on; else `unavailable`."""
     try:
@@ -68,7 +72,7 @@ def server_ready(context: Context, request: Request) -> dict[str, bool]:
     return {"ready": True}
 
 
-@router.post("/repository/index", operation_id="repositoryIndex", responses=answers(list[IndexEntry]))
+@router.post("/repository/index", operation_id="repositoryIndex", responses=answers("list[IndexEntry]"))
 def repository_index(context: Context) -> list[dict[str, str]]:
     """All models, as the protocol's extension for repositories lists them: by name and version, and by id."""
     named = context.store.registered_versions()

@@ -8,7 +8,6 @@ from typing import Any
 from fastapi import APIRouter, Request
 
 from streamsvm.api.answers import answers
-from streamsvm.api.answers.service import Info
 from streamsvm.api.context import Context
 from streamsvm.reader.parsers import READERS
 from streamsvm.service.jobs.fields.descriptions import FIELDS
@@ -22,7 +21,7 @@ _EXTRAS = {"parquet": "pyarrow", "onnx": "onnx"}
 _DEADLINES = ("header_seconds", "idle_seconds", "body_seconds")
 
 
-@router.get("/info", operation_id="getInfo", responses=answers(Info))
+@router.get("/info", operation_id="getInfo", responses=answers("Info"))
 async def get_info(context: Context, request: Request) -> dict[str, Any]:
     """Version, limits, features, solvers and formats."""
     settings = {name: value for name, value in asdict(context.settings).items() if value is not None}

@@ -10,12 +10,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
-from streamsvm.api.answers import Responses, answers, stream_of
-from streamsvm.api.answers.estimates import Estimate
-from streamsvm.api.answers.jobs import Job, Jobs, Transition
-from streamsvm.api.answers.progress import History, Pass, PhaseAndProgress
+from streamsvm.api.answers import Responses, answers, body_of, stream_of, type_of
 from streamsvm.api.context import AppContext, Context
-from streamsvm.api.requests.bodies import body_of
 from streamsvm.api.requests.body import JsonObject, OptionalJsonObject
 from streamsvm.api.requests.repeated import REPLAYED, Once
 from streamsvm.service.cluster.cluster_run import check_machines
@@ -36,7 +32,7 @@ from streamsvm.storage.machine.resources import machine_memory
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
-_JOB_BODY = body_of(JobSpec)
+_JOB_BODY = body_of("JobSpec")
 # Without defaults: what a job that is continued is not told stays as it was.
 _CHANGES = {
     name: {key: said for key, said in JobSpec.model_json_schema()["properties"][name].items() if key != "default"}
@@ -50,13 +46,13 @@ _CHANGES_BODY = {
         },
     }
 }
-_ACCEPTED, _AS_IT_IS = answers(Job, 202, "The job"), answers(Job)
-_MADE = answers(Job, 202, "The job", {"Location": "path of the job", **REPLAYED})
-_HISTORY: Responses = {200: {"model": History, "content": {"text/csv": {"schema": {"type": "string"}}}}}
+_ACCEPTED, _AS_IT_IS = answers("Job", 202, "The job"), answers("Job")
+_MADE = answers("Job", 202, "The job", {"Location": "path of the job", **REPLAYED})
+_HISTORY: Responses = {200: {"model": type_of("History"), "content": {"text/csv": {"schema": {"type": "string"}}}}}
 _EVENTS: Responses = {
     200: {
         "description": "Server-sent events, each with an object as its data",
-        "content": stream_of("text/event-stream", Transition, Pass, PhaseAndProgress, Job),
+        "content": stream_of("text/event-stream", "Transition", "Pass", "PhaseAndProgress", "Job"),
     }
 }
 _MOST_WAIT_SECONDS = 60
@@ -88,14 +84,14 @@ def _submit(context: AppContext, fields: dict[str, Any], client: str, key: Reque
     return note_due(context.settings, job_id)
 
 
-@router.post("/estimate", operation_id="estimateJob", openapi_extra=_JOB_BODY, responses=answers(Estimate))
+@router.post("/estimate", operation_id="estimateJob", openapi_extra=_JOB_BODY, responses=answers("Estimate"))
 def estimate_job(context: Context, fields: JsonObject) -> dict[str, Any]:
     """Estimate memory, disk and seconds a pass of a job, without running it."""
     spec = parse_spec(fields)
     return estimate(plan_job(spec, context.datasets.manifest(spec.dataset)[1], memory_bytes=machine_memory()))
 
 
-@router.get("", operation_id="listJobs", responses=answers(Jobs))
+@router.get("", operation_id="listJobs", responses=answers("Jobs"))
 def list_jobs(
     context: Context,
     state: Literal[tuple(TRANSITIONS)] | None = None,  # type: ignore[valid-type]

@@ -11,12 +11,8 @@ from fastapi.responses import FileResponse, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from streamsvm.api.access.clients import client_of
-from streamsvm.api.answers import Responses, answers, headers, stream_of
-from streamsvm.api.answers.evaluations import ClassEvaluation, NumberEvaluation
-from streamsvm.api.answers.models import Model, Models
-from streamsvm.api.answers.predictions import ClassifiedRow, EstimatedRow, Predictions
+from streamsvm.api.answers import Responses, answers, body_of, headers, stream_of, type_of
 from streamsvm.api.context import AppContext, Context
-from streamsvm.api.requests.bodies import PREDICTABLE, EvaluationRequest, body_of
 from streamsvm.api.requests.body import JsonObject, only_field
 from streamsvm.api.requests.leaving import turn, while_connected
 from streamsvm.api.requests.parameters import RowsQuery
@@ -53,24 +49,24 @@ _PREDICTIONS: Responses = {
     200: {
         "description": "The predictions",
         "headers": headers(_ABOUT_ROWS),
-        "model": Predictions,
+        "model": type_of("Predictions"),
         "content": {
             JSON: {},
             **{kind: {"schema": {"type": "string"}} for kind in ANSWERS if kind != JSON},
-            **stream_of(_LINES, ClassifiedRow, EstimatedRow),
+            **stream_of(_LINES, "ClassifiedRow", "EstimatedRow"),
         },
     }
 }
-_EVALUATION = answers(ClassEvaluation | NumberEvaluation)
+_EVALUATION = answers("ClassEvaluation | NumberEvaluation")
 
 
-@router.get("", operation_id="listModels", responses=answers(Models))
+@router.get("", operation_id="listModels", responses=answers("Models"))
 def list_models(context: Context) -> dict[str, Any]:
     """All models, the newest first."""
     return {"models": context.store.models()}
 
 
-@router.get("/{model_id}", operation_id="getModel", responses=answers(Model))
+@router.get("/{model_id}", operation_id="getModel", responses=answers("Model"))
 def get_model(context: Context, model_id: str) -> dict[str, Any]:
     """A model, its certificate, and where it comes from."""
     record = context.store.model(model_id)
@@ -126,7 +122,7 @@ class _OpenFileResponse(FileResponse):
     operation_id="predict",
     response_class=StreamingResponse,
     responses=_PREDICTIONS,
-    openapi_extra=body_of(*PREDICTABLE, files=[*TYPES, OWN_TYPE]),
+    openapi_extra=body_of("RowsToPredict", "DocumentsToPredict", "StringsToPredict", files=[*TYPES, OWN_TYPE]),
 )
 async def predict(
     context: Context,
@@ -149,7 +145,7 @@ async def predict(
 
 
 @router.post(
-    "/{model_id}/evaluate", operation_id="evaluate", openapi_extra=body_of(EvaluationRequest), responses=_EVALUATION
+    "/{model_id}/evaluate", operation_id="evaluate", openapi_extra=body_of("EvaluationRequest"), responses=_EVALUATION
 )
 async def evaluate_model(context: Context, request: Request, model_id: str, fields: JsonObject) -> dict[str, Any]:
     """Evaluate a model on a dataset: accuracy, AUC, confusion, figures of classes and probabilities, the objective."""

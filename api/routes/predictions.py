@@ -8,20 +8,18 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Response
 from fastapi.concurrency import run_in_threadpool
 
-from streamsvm.api.answers import answers, ref
-from streamsvm.api.answers.file_predictions import FilePrediction, FilePredictions
+from streamsvm.api.answers import answers, body_of
 from streamsvm.api.context import AppContext, Context
 from streamsvm.api.requests.body import JsonObject
 from streamsvm.api.requests.repeated import OncePredicted
-from streamsvm.service.predictions.spec import PredictionSpec, parse_prediction
+from streamsvm.service.predictions.spec import parse_prediction
 from streamsvm.service.predictions.submission import prediction_view, submit
 from streamsvm.service.records.keys import RequestKey
 from streamsvm.service.records.predictions import PREDICTION_STATES
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"])
 
-_BODY = {"requestBody": {"required": True, "content": {"application/json": {"schema": ref(PredictionSpec)}}}}
-_ACCEPTED = answers(FilePrediction, 202, "The prediction")
+_BODY, _ACCEPTED = body_of("PredictionSpec"), answers("FilePrediction", 202, "The prediction")
 _MOST_WAIT_SECONDS, _LOOK_SECONDS = 60, 0.1
 
 
@@ -35,7 +33,7 @@ def _submit(context: AppContext, fields: dict[str, Any], key: RequestKey | None)
     return submit(context.store, context.settings, parse_prediction(fields), key)
 
 
-@router.get("", operation_id="listPredictions", responses=answers(FilePredictions))
+@router.get("", operation_id="listPredictions", responses=answers("FilePredictions"))
 def list_predictions(
     context: Context,
     state: Literal[tuple(PREDICTION_STATES)] | None = None,  # type: ignore[valid-type]
@@ -48,7 +46,7 @@ def list_predictions(
     return {"predictions": shown, "next_page_token": shown[-1]["id"] if len(records) > page_size else None}
 
 
-@router.get("/{prediction_id}", operation_id="getPrediction", responses=answers(FilePrediction))
+@router.get("/{prediction_id}", operation_id="getPrediction", responses=answers("FilePrediction"))
 async def get_prediction(
     context: Context, prediction_id: str, wait_seconds: Annotated[float, Query(ge=0, le=_MOST_WAIT_SECONDS)] = 0
 ) -> dict[str, Any]:

@@ -7,10 +7,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Request, Response
 
 from streamsvm.api.access.clients import client_of
-from streamsvm.api.answers import answers
-from streamsvm.api.answers.registry import Alias, RegisteredModel, RegisteredModels, RegisteredVersion
+from streamsvm.api.answers import answers, body_of
 from streamsvm.api.context import AppContext, Context
-from streamsvm.api.requests.bodies import AliasRequest, RegistrationRequest, body_of
 from streamsvm.api.requests.body import JsonObject, only_field
 from streamsvm.api.requests.repeated import REPLAYED, OnceRegistered
 from streamsvm.service.errors import ServiceError
@@ -21,15 +19,15 @@ from streamsvm.storage.errors import StorageError
 router = APIRouter(prefix="/v1", tags=["registered models"])
 
 _ALIAS = "/registered-models/{name}/aliases/{alias}"
-_ALIAS_ANSWER = answers(Alias, headers_={"ETag": "of the alias, for `If-Match`"})
+_ALIAS_ANSWER = answers("Alias", headers_={"ETag": "of the alias, for `If-Match`"})
 
 
 @router.post(
     "/models/{model_id}/register",
     status_code=201,
     operation_id="registerModel",
-    openapi_extra=body_of(RegistrationRequest),
-    responses=answers(RegisteredVersion, 201, "The version", headers_=REPLAYED),
+    openapi_extra=body_of("RegistrationRequest"),
+    responses=answers("RegisteredVersion", 201, "The version", headers_=REPLAYED),
 )
 def register_model(
     context: Context, model_id: str, fields: JsonObject, response: Response, once: OnceRegistered
@@ -44,13 +42,13 @@ def register_model(
     return once.answer(response, fields, register)
 
 
-@router.get("/registered-models", operation_id="listRegisteredModels", responses=answers(RegisteredModels))
+@router.get("/registered-models", operation_id="listRegisteredModels", responses=answers("RegisteredModels"))
 def list_registered_models(context: Context) -> dict[str, Any]:
     """All registered models by name, with the latest version and the aliases of each."""
     return {"registered_models": context.store.registered_models()}
 
 
-@router.get("/registered-models/{name}", operation_id="getRegisteredModel", responses=answers(RegisteredModel))
+@router.get("/registered-models/{name}", operation_id="getRegisteredModel", responses=answers("RegisteredModel"))
 def get_registered_model(context: Context, name: str) -> dict[str, Any]:
     """A registered model: its versions, its aliases, and who moved them."""
     return context.store.registered_model(name)
@@ -76,7 +74,7 @@ def get_alias(context: Context, name: str, alias: str, response: Response) -> di
     return _shown(context.store.alias(name, alias), response)
 
 
-@router.put(_ALIAS, operation_id="moveModelAlias", openapi_extra=body_of(AliasRequest), responses=_ALIAS_ANSWER)
+@router.put(_ALIAS, operation_id="moveModelAlias", openapi_extra=body_of("AliasRequest"), responses=_ALIAS_ANSWER)
 def move_alias(
     context: Context,
     request: Request,

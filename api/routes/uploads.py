@@ -6,7 +6,6 @@ from fastapi import APIRouter, Header, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from streamsvm.api.answers import Responses, answers
-from streamsvm.api.answers.datasets import Dataset
 from streamsvm.api.context import Context
 from streamsvm.api.errors import problem
 from streamsvm.api.requests.resumable import PARTIAL, PartHeaders, limits, state, take
@@ -21,7 +20,7 @@ _HEADERS: dict[str, Any] = {
 }
 _STATE: Responses = {204: {"description": "How much has come.", "headers": _HEADERS}}
 _APPENDED: Responses = {
-    **answers(Dataset, 201, "The upload is complete: the dataset, whose rows are there"),
+    **answers("Dataset", 201, "The upload is complete: the dataset, whose rows are there"),
     204: {"description": "The bytes were taken; others must follow.", "headers": _HEADERS},
 }
 _RAW_BODY = {

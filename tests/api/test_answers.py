@@ -2,9 +2,11 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
+from streamsvm.api import answers
 from streamsvm.api.document import DOCUMENT
 from streamsvm.service.jobs.fields.spec import parse_spec
 from tests.api.answers import route_of
@@ -17,6 +19,8 @@ ANSWERS = {
     for operation in methods.values()
     for status, response in operation["responses"].items()
 }
+# Objects whose fields others have.
+BASES = {"Gaps", "Figures", "Counts", "Objectives", "Attempts", "Evaluated"}
 OPERATIONS = [
     (method.upper(), path, operation["operationId"])
     for path, methods in FOUND["paths"].items()
@@ -31,6 +35,10 @@ def refs(schema):
         own = [schema["$ref"].rpartition("/")[2]] if "$ref" in schema else []
         return own + [name for each in schema.values() for name in refs(each)]
     return [name for each in schema for name in refs(each)] if isinstance(schema, list) else []
+
+
+def meanings(schema):
+    return [field["description"] for field in schema["properties"].values()]
 
 
 @pytest.mark.parametrize("name", ANSWERS)
@@ -51,6 +59,14 @@ def test_models_are_those_of_bodies_and_each_says_what_it_means():
             assert described.get("description"), f"{name}.{field}"
             is_body = name in ("JobSpec", "PredictionSpec")
             assert "default" not in described or is_body, f"{name}.{field}: an answer has no defaults"
+
+
+def test_the_document_has_every_line_of_the_text():
+    described = [text for schema in SCHEMAS.values() for text in (schema["description"], *meanings(schema))]
+    text = Path(answers.__file__).with_suffix(".txt").read_text()
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    missing = [line for line in lines if not line.endswith(tuple(described))]
+    assert len(lines) > 400 and {re.split("[(:]", line)[0] for line in missing} == BASES
 
 
 def test_the_document_says_whose_it_is_and_where():

@@ -1,0 +1,138 @@
+"""Objects of answers, and of bodies in JSON, for the OpenAPI document and the tests; `answers.txt` describes them.
+
+Routes neither check nor write answers with these models.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, create_model
+
+from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.progress.states import PHASES, TRANSITIONS
+from streamsvm.service.models.formats import SUFFIXES
+from streamsvm.service.predictions.spec import PredictionSpec
+from streamsvm.service.records.predictions import PREDICTION_STATES
+from streamsvm.service.records.store import DATASET_STATES
+from streamsvm.storage.run.state import SOLVER_PHASES
+
+Responses = dict[int | str, dict[str, Any]]
+
+_LINE = re.compile(r"^( *)(\w+)(\?|\([\w, ]+\))?: (?:(.+?) -- )?(.+)$", re.MULTILINE)
+_NAME = re.compile(r"[A-Z]\w+")
+
+
+class Answer(BaseModel):
+    """The base of answers. Later versions may add fields: a client ignores those that it does not know."""
+
+
+class Body(BaseModel):
+    """The base of bodies, which have no other fields than these."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+def _field(meaning: str, is_optional: bool) -> Any:
+    # A factory, because a default would stand in the document: a field that is missing has no value.
+    return Field(default_factory=lambda: None, description=meaning) if is_optional else Field(description=meaning)
+
+
+def _such_as(example: str) -> Any:
+    return Annotated[str, Field(examples=[example])]
+
+
+def _read(lines: list[tuple[str, ...]], indent: str = "", owner: str = "") -> dict[str, Any]:
+    """Take lines that are indented so, and those below them, from the end; returns the fields that they describe.
+
+    owner  name of the object that has the fields
+    """
+    fields = {}
+    while lines and lines[-1][0] == indent:
+        _, name, mark, type_, meaning = lines.pop()
+        bases, about, own = "Answer", f"`{name}` of {owner}: {meaning.partition(';')[0]}.", _NAME.search(type_ or name)
+        if not type_:
+            bases, about = mark[1:-1] or bases, meaning
+        elif type_.startswith("list"):
+            about = f"One of {about}"
+        if own and (below := _read(lines, f"{indent}  ", own[0])):
+            parents = tuple(type_of(base) for base in bases.split(", "))
+            _TYPES[own[0]] = create_model(own[0], __base__=parents, __doc__=about, **below)
+        if type_:
+            fields[name] = (type_of(type_), _field(meaning, mark == "?"))
+    return fields
+
+
+def type_of(type_: str) -> Any:
+    """The model of a type of `answers.txt`, such as "Job" or "Dataset | DatasetSummary"."""
+    return eval(type_, _TYPES)
+
+
+_JOB_FIELDS: dict[str, Any] = {
+    name: (known.annotation, _field(known.description or "", name != "dataset"))
+    for name, known in JobSpec.model_fields.items()
+}
+_TYPES: dict[str, Any] = {
+    "Answer": Answer,
+    "Body": Body,
+    "JobFields": create_model(
+        "JobFields",
+        __base__=Answer,
+        __doc__="Fields of a job with their defaults filled in; jobs of earlier versions lack those that came later.",
+        **_JOB_FIELDS,
+    ),
+    "PredictionSpec": PredictionSpec,
+    "DatasetState": Literal[DATASET_STATES],
+    "JobState": Literal[tuple(TRANSITIONS)],
+    "PredictionState": Literal[tuple(PREDICTION_STATES)],
+    "Phase": Literal[PHASES],
+    "SolverPhase": Literal[SOLVER_PHASES],
+    "ModelFormat": Literal[tuple(SUFFIXES)],
+    "Label": float | str,  # of rows: a number, or a text if labels of the data are texts
+    "Value": float | bool | str | None,
+    "Time": _such_as("2026-11-25T09:17:25.382Z"),
+    "JobId": _such_as("job_01M8BJAEG2GZ073NZER7QN7ACC"),
+    "ModelId": _such_as("mdl_01M8BJAJCVF2WHNP7BNYZN1BVC"),
+    "Literal": Literal,
+    "PositiveInt": PositiveInt,
+    "NonNegativeInt": NonNegativeInt,
+}
+_read(_LINE.findall(Path(__file__).with_suffix(".txt").read_text())[::-1])
+BODIES = [each for each in _TYPES.values() if isinstance(each, type) and issubclass(each, Body) and each is not Body]
+
+
+def answers(type_: str, status: int = 200, meaning: str = "", headers_: Mapping[str, str] | None = None) -> Responses:
+    """The `responses` of a route that answers with this status and an object of this type.
+
+    meaning   of the status; "": the framework's words
+    headers_  name -> meaning of the headers that the answer may have
+    """
+    more: dict[str, Any] = {"description": meaning} if meaning else {}
+    return {status: {"model": type_of(type_), **more, **({"headers": headers(headers_)} if headers_ else {})}}
+
+
+def headers(meanings: Mapping[str, str]) -> dict[str, Any]:
+    """The `headers` of a response: name -> meaning."""
+    return {name: {"description": meaning, "schema": {"type": "string"}} for name, meaning in meanings.items()}
+
+
+def ref(*names: str) -> dict[str, Any]:
+    """The schema of an object of one of these types, which the document has to list (`api.description`)."""
+    refs = [{"$ref": f"#/components/schemas/{name}"} for name in names]
+    return refs[0] if len(refs) == 1 else {"anyOf": refs}
+
+
+def stream_of(media_type: str, *names: str) -> dict[str, Any]:
+    """The `content` of a text of this type, whose lines or events have an object of one of these types each."""
+    return {media_type: {"schema": {"type": "string", "contentMediaType": media_type, "contentSchema": ref(*names)}}}
+
+
+def body_of(*names: str, files: Iterable[str] = ()) -> dict[str, Any]:
+    """The `openapi_extra` of a route that takes an object of one of these types, or a file of one of these types."""
+    content = {**{kind: {"schema": _file(kind)} for kind in files}, "application/json": {"schema": ref(*names)}}
+    return {"requestBody": {"required": True, "content": content}}
+
+
+def _file(media_type: str) -> dict[str, str]:
+    return {"type": "string"} if media_type.startswith("text/") else {"type": "string", "format": "binary"}
