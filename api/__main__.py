@@ -24,7 +24,6 @@ from streamsvm.service.records.database import Database
 from streamsvm.service.records.opening import open_store
 from streamsvm.service.records.tokens import NO_TOKENS, Tokens
 from streamsvm.service.settings import Settings
-from streamsvm.service.tracking.tracker import Tracker
 from streamsvm.storage.machine.child import keep_private, leave
 
 _REFUSED = 5
@@ -51,7 +50,6 @@ def main() -> int:
         worker = None if options.no_worker else WorkerKeeper(settings)
         app = create_app(settings, worker)
         notifier = Notifier(settings, app.state.context.store)
-        tracker = Tracker(settings, app.state.context.store)
     except ServiceError as error:
         print(f"streamsvm: {error.message}\n  {error.hint}".rstrip(), file=sys.stderr)
         return _REFUSED
@@ -66,8 +64,6 @@ def main() -> int:
             worker.start()
         if notifier.is_needed:
             notifier.start()
-        if tracker.is_needed:
-            tracker.start()
         print(f"StreamSVM on http://{settings.host}:{options.port}, data in {settings.data_dir}", flush=True)
         if settings.is_loopback:
             print(_access_notice(settings), flush=True)
@@ -79,7 +75,6 @@ def main() -> int:
         pass
     finally:
         notifier.stop()
-        tracker.stop()
         if worker:
             worker.stop()
     return 0

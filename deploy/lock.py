@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCKED = ROOT / "deploy" / "locked"
-EXTRAS = ("parquet", "onnx", "s3", "gcs", "azure", "ray", "mlflow")
+EXTRAS = ("parquet", "onnx", "s3", "gcs", "azure", "ray")
 _COMPILE = ("pip", "compile", "--quiet", "--universal", "--python-version", "3.11", "--generate-hashes")
 _PLAIN = ("--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links")
 

@@ -23,7 +23,10 @@ FIELDS = {
 # The beginning of a path -> a sentence.
 ROUTES: dict[str, str] = {}
 # STREAMSVM_ variable -> a sentence.
-SETTINGS: dict[str, str] = {}
+SETTINGS = dict.fromkeys(
+    ("STREAMSVM_MLFLOW_URI", "STREAMSVM_MLFLOW_EXPERIMENT"),
+    "Follow a job and log it: api/python/examples/follow_to_mlflow.py.",
+)
 # Command, or option of a command -> a sentence.
 COMMANDS: dict[str, str] = {}
 OPTIONS: dict[str, str] = {}

@@ -20,8 +20,6 @@ class Settings:
     import_sources     prefixes of URLs that can be imported, such as s3://bucket/; empty: no URL can
     notify_hosts       hosts whose URLs are called when a job ends, see notifications/destinations.py; empty: none
     notify_secret      signs these calls; None: there are none
-    mlflow_uri         of the MLflow server to which jobs are logged when they have ended; None: nowhere
-    mlflow_experiment  the experiment there
     host               address to listen on; one beyond loopback needs a token
     allowed_hosts      names that clients may use for the service, besides loopback names and `host`
     trusted_proxies    addresses and networks of proxies, whose headers about the client are believed
@@ -55,8 +53,6 @@ class Settings:
     import_sources: tuple[str, ...] = ()
     notify_hosts: tuple[str, ...] = ()
     notify_secret: str | None = field(default=None, repr=False)
-    mlflow_uri: str | None = field(default=None, repr=False)
-    mlflow_experiment: str = "streamsvm"
     host: str = "127.0.0.1"
     allowed_hosts: tuple[str, ...] = ()
     trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
@@ -107,10 +103,6 @@ class Settings:
     @property
     def predictions(self) -> Path:
         return self.data_dir / "predictions"
-
-    @property
-    def tracking(self) -> Path:
-        return self.data_dir / "tracking"
 
     @property
     def database(self) -> Path:

@@ -27,7 +27,6 @@ from streamsvm.service.jobs.progress.views import history, history_csv, job_view
 from streamsvm.service.notifications.notifier import check_notify
 from streamsvm.service.records.keys import RequestKey
 from streamsvm.service.records.unrecorded import remove, unrecording
-from streamsvm.service.tracking.due import note_due
 from streamsvm.storage.machine.resources import machine_memory
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
@@ -80,8 +79,7 @@ def _submit(context: AppContext, fields: dict[str, Any], client: str, key: Reque
         check_machines(plan, context.settings)
         spec = plan.spec
     most = context.settings.max_queued_jobs
-    job_id = context.store.add_job(record["id"], spec.model_dump(), most, key=key, client=client)
-    return note_due(context.settings, job_id)
+    return context.store.add_job(record["id"], spec.model_dump(), most, key=key, client=client)
 
 
 @router.post("/estimate", operation_id="estimateJob", openapi_extra=_JOB_BODY, responses=answers("Estimate"))
@@ -151,8 +149,7 @@ def _resume(context: AppContext, job_id: str, changes: dict[str, Any], client: s
     spec = continued_spec(context.settings.jobs, record, changes)
     check_notify(context.settings, spec.notify)
     most = context.settings.max_queued_jobs
-    added = context.store.add_job(record["dataset_id"], spec.model_dump(), most, job_id, key, client)
-    return note_due(context.settings, added)
+    return context.store.add_job(record["dataset_id"], spec.model_dump(), most, job_id, key, client)
 
 
 @router.delete("/{job_id}", status_code=204, operation_id="deleteJob")

@@ -213,11 +213,6 @@ class JobRecords(KeyRecords):
             self.names.note()
         return state
 
-    def note_tracking(self, job_id: str, told: Mapping[str, Any]) -> None:
-        """Add to the last transition of a job how the log of its run to an MLflow server stands."""
-        with self._database.write() as connection:
-            explain(connection, job_id, {"tracking": told})
-
 
 def _check_room(connection: sqlite3.Connection, max_queued: int, client: str | None) -> None:
     """Check that the queue has room for a job of this client. Raises `queue_full`."""

@@ -145,7 +145,6 @@ def _warnings(record: dict[str, Any]) -> list[dict[str, str]]:
             f"the URL of notify was not told of the end, after {notified['attempts']} calls: {notified['failure']}"
         )
         found.append({"code": "notify_given_up", "message": message})
-    found += _untracked(record)
     if result and not result["converged"]:
         where = _where(result["certificate"], spec)
         message = f"ended by {result['stop_reason']} before it converged: {where}"
@@ -157,16 +156,6 @@ def _warnings(record: dict[str, Any]) -> list[dict[str, str]]:
             hint += ' Or train anew with "pace": "adaptive", which takes Newton steps.'
         found.append({"code": "not_converged", "message": message, "hint": hint})
     return found
-
-
-def _untracked(record: dict[str, Any]) -> list[dict[str, str]]:
-    """A warning if the job could not be logged to MLflow."""
-    told = record["transitions"][-1].get("tracking", {}) if record["transitions"] else {}
-    if "failure" not in told:
-        return []
-    then = f"it is tried again at {told['next_at']}" if told["state"] == "waiting" else "it is not tried again"
-    message = f"attempt {told['attempts']} to log the job to MLflow has failed: {told['failure']}"
-    return [{"code": "not_tracked", "message": message, "hint": f"Look after the MLflow server; {then}."}]
 
 
 def _way_on(limits: list[str]) -> str:
