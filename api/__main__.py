@@ -15,7 +15,6 @@ from streamsvm.api.app import create_app
 from streamsvm.api.server import check_bind, make_server
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.gone import tell_gone_settings
-from streamsvm.service.notifications.notifier import Notifier
 from streamsvm.service.processes.fork_server import fork_server
 from streamsvm.service.processes.health import lock
 from streamsvm.service.processes.keeper import WorkerKeeper
@@ -49,7 +48,6 @@ def main() -> int:
         lock(settings.data_dir, "api")
         worker = None if options.no_worker else WorkerKeeper(settings)
         app = create_app(settings, worker)
-        notifier = Notifier(settings, app.state.context.store)
     except ServiceError as error:
         print(f"streamsvm: {error.message}\n  {error.hint}".rstrip(), file=sys.stderr)
         return _REFUSED
@@ -62,8 +60,6 @@ def main() -> int:
         fork_server()  # of this thread, which lasts as long as the process: forks the worker and all that reads data in
         if worker:
             worker.start()
-        if notifier.is_needed:
-            notifier.start()
         print(f"StreamSVM on http://{settings.host}:{options.port}, data in {settings.data_dir}", flush=True)
         if settings.is_loopback:
             print(_access_notice(settings), flush=True)
@@ -74,7 +70,6 @@ def main() -> int:
     except KeyboardInterrupt:
         pass
     finally:
-        notifier.stop()
         if worker:
             worker.stop()
     return 0

@@ -15,21 +15,27 @@ PAPER_FIELDS = {
     "paper_gradient": "epsilon_gradient",
 }
 
+_CHAT = "Follow a job and tell its end: api/python/examples/follow_to_chat.py."
+_MLFLOW = "Follow a job and log it: api/python/examples/follow_to_mlflow.py."
+
 # Field of a job -> a sentence.
 FIELDS = {
     "eviction": f'The rule of the paper is a solver of its own: "solver": "{PAPER}".',
+    "notify": _CHAT,
     **{old: f'It is {new} of the solver "{PAPER}".' for old, new in PAPER_FIELDS.items()},
 }
 # The beginning of a path -> a sentence.
 ROUTES: dict[str, str] = {}
 # STREAMSVM_ variable -> a sentence.
-SETTINGS = dict.fromkeys(
-    ("STREAMSVM_MLFLOW_URI", "STREAMSVM_MLFLOW_EXPERIMENT"),
-    "Follow a job and log it: api/python/examples/follow_to_mlflow.py.",
-)
+SETTINGS = {
+    "STREAMSVM_NOTIFY_HOSTS": _CHAT,
+    "STREAMSVM_NOTIFY_SECRET": _CHAT,
+    "STREAMSVM_MLFLOW_URI": _MLFLOW,
+    "STREAMSVM_MLFLOW_EXPERIMENT": _MLFLOW,
+}
 # Command, or option of a command -> a sentence.
 COMMANDS: dict[str, str] = {}
-OPTIONS: dict[str, str] = {}
+OPTIONS = {"--notify": _CHAT}
 
 
 def gone_route(path: str) -> str:

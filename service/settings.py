@@ -3,7 +3,7 @@
 import ipaddress
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,6 @@ class Settings:
     export_dir         predictions of files can be written below it; None: nowhere on this machine
     export_destinations  prefixes of URLs that predictions can be written to; empty: to none
     import_sources     prefixes of URLs that can be imported, such as s3://bucket/; empty: no URL can
-    notify_hosts       hosts whose URLs are called when a job ends, see notifications/destinations.py; empty: none
-    notify_secret      signs these calls; None: there are none
     host               address to listen on; one beyond loopback needs a token
     allowed_hosts      names that clients may use for the service, besides loopback names and `host`
     trusted_proxies    addresses and networks of proxies, whose headers about the client are believed
@@ -51,8 +49,6 @@ class Settings:
     export_dir: Path | None = None
     export_destinations: tuple[str, ...] = ()
     import_sources: tuple[str, ...] = ()
-    notify_hosts: tuple[str, ...] = ()
-    notify_secret: str | None = field(default=None, repr=False)
     host: str = "127.0.0.1"
     allowed_hosts: tuple[str, ...] = ()
     trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")

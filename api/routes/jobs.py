@@ -24,7 +24,6 @@ from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.service.jobs.progress.events import Event
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.jobs.progress.views import history, history_csv, job_view
-from streamsvm.service.notifications.notifier import check_notify
 from streamsvm.service.records.keys import RequestKey
 from streamsvm.service.records.unrecorded import remove, unrecording
 from streamsvm.storage.machine.resources import machine_memory
@@ -68,7 +67,6 @@ def submit_job(context: Context, fields: JsonObject, response: Response, once: O
 
 def _submit(context: AppContext, fields: dict[str, Any], client: str, key: RequestKey | None) -> str:
     spec = parse_spec(fields)
-    check_notify(context.settings, spec.notify)
     record = context.store.dataset(spec.dataset)
     if record["state"] == "ingesting":
         plan_following(spec, context.settings.max_features)
@@ -147,7 +145,6 @@ def resume_job(
 def _resume(context: AppContext, job_id: str, changes: dict[str, Any], client: str, key: RequestKey | None) -> str:
     record = context.store.job(job_id)
     spec = continued_spec(context.settings.jobs, record, changes)
-    check_notify(context.settings, spec.notify)
     most = context.settings.max_queued_jobs
     return context.store.add_job(record["dataset_id"], spec.model_dump(), most, job_id, key, client)
 

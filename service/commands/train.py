@@ -69,8 +69,6 @@ def run(options: argparse.Namespace) -> int:
 def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Path, show: Display) -> int:
     if options.model_name is not None:
         raise ServiceError("unknown_model_name", "models have names in a service", "Name the service: --url.")
-    if options.notify is not None:
-        raise ServiceError("notify_disabled", "a service calls URLs when jobs end", "Name the service: --url.")
     if options.warm_start is not None:
         raise ServiceError("unknown_job", "there are no jobs here to start from", "Name their service: --url.")
     if sys.stderr.isatty() and not options.json and not are_compiled():

@@ -3,7 +3,6 @@
 import json
 import sqlite3
 import sys
-import time
 from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
@@ -12,7 +11,6 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.progress.states import REQUESTS, TRANSITIONS, check_transition
 from streamsvm.service.records.keys import KeyRecords, RequestKey
 from streamsvm.service.records.models import add_version
-from streamsvm.service.records.notifications import note_end
 from streamsvm.service.records.stamps import new_id, now
 from streamsvm.service.records.table import JSON_COLUMNS, unpack, unpacked
 from streamsvm.service.records.transitions import NOTHING, explain, move
@@ -109,7 +107,6 @@ class JobRecords(KeyRecords):
             else:
                 move(connection, row, REQUESTS[what])
                 connection.execute("UPDATE jobs SET finished_at = ? WHERE id = ?", (now(), job_id))
-                note_end(connection, job_id, time.time())
 
     def requests(self) -> dict[str, str]:
         """Return the requests to running jobs: the id of each such job, `stop` or `cancel`."""
@@ -207,8 +204,6 @@ class JobRecords(KeyRecords):
             model_name = unpack("spec", row["spec"]).get("model_name")
             if model_name is not None and columns.get("model_id") in models:
                 add_version(connection, model_name, columns["model_id"])
-            if not TRANSITIONS[state]:
-                note_end(connection, job_id, time.time())
         if model_name is not None:
             self.names.note()
         return state

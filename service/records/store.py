@@ -8,14 +8,13 @@ from streamsvm.service.errors import ServiceError, unknown
 from streamsvm.service.records.jobs import JobRecords
 from streamsvm.service.records.keys import forget_unmade
 from streamsvm.service.records.models import ModelRecords
-from streamsvm.service.records.notifications import NotificationRecords
 from streamsvm.service.records.predictions import PredictionRecords, check_dataset_unpredicted
 from streamsvm.service.records.stamps import new_id, now
 
 DATASET_STATES = ("ingesting", "ready", "changing", "failed")
 
 
-class Store(JobRecords, ModelRecords, NotificationRecords, PredictionRecords):
+class Store(JobRecords, ModelRecords, PredictionRecords):
     """The store of a data directory: the records of datasets, besides those of jobs, models and predictions."""
 
     def add_dataset(self, name: str, source: dict[str, Any] | None = None, client: str | None = None) -> str:

@@ -73,6 +73,13 @@ ALTER TABLE predictions ADD COLUMN dataset_id TEXT;
 ALTER TABLE datasets ADD COLUMN client TEXT;
 ALTER TABLE datasets ADD COLUMN bytes INTEGER;
 """,
+    # Nobody is notified any more, and no job logged: the last transition of a job told how that stood.
+    """
+DROP TABLE notifications;
+UPDATE jobs SET transitions = (
+    SELECT json_group_array(json_remove(value, '$.notified', '$.tracking')) FROM json_each(transitions))
+WHERE json_valid(transitions) AND (transitions LIKE '%"notified"%' OR transitions LIKE '%"tracking"%');
+""",
 )
 
 
@@ -141,7 +148,7 @@ def fault_of(connection: sqlite3.Connection, apart: tuple[str, ...]) -> str | No
     own, newest = (_made_by(_MIGRATIONS[:number]) for number in (version, len(_MIGRATIONS)))
     besides = {(table, column) for table, column in _made_by(apart) if (table, "") in found}
     if lacking := sorted((own | besides) - found):
-        return f"it has no {_called(*lacking[0])}"
+        return f"it says that it has version {version}, but has no {_called(*lacking[0])}"
     if beyond := sorted((newest - own) & found):
         return f"it says that it has version {version}, but has the {_called(*beyond[0])} of a later one"
     return None

@@ -178,10 +178,6 @@ class GeneralFields:
         "alone", word="NAME", label="Name of the model", values="name of a model, or null",
         pattern=MODEL_NAME,
     )  # fmt: skip
-    notify: str | None = option(
-        None, "URL that the service calls when the job ends, see [notifications](#notifications); null: none",
-        word="URL", label="URL to call at the end", values="URL, or null", max_length=2048, pattern="^https?://[!-~]+$",
-    )  # fmt: skip
     labels: dict[str, str] = option(
         {},
         f"notes of your own, name -> text; a name has up to {MOST_LABEL_NAME} characters, a text up to {MOST_LABEL}",

@@ -139,12 +139,6 @@ def _warnings(record: dict[str, Any]) -> list[dict[str, str]]:
     result, spec = record["result"], record["spec"]
     if note := order_note(spec.get("C", 1.0)):
         found.append({"code": "C_sorted", "message": note})
-    notified = record["transitions"][-1].get("notified", {}) if record["transitions"] else {}
-    if notified.get("state") == "given_up":
-        message = (
-            f"the URL of notify was not told of the end, after {notified['attempts']} calls: {notified['failure']}"
-        )
-        found.append({"code": "notify_given_up", "message": message})
     if result and not result["converged"]:
         where = _where(result["certificate"], spec)
         message = f"ended by {result['stop_reason']} before it converged: {where}"

@@ -194,7 +194,7 @@ def test_a_directory_in_the_place_of_a_file_of_the_store(directory, ending):
 @pytest.mark.parametrize(
     "change",
     ["DROP TABLE models", "DROP TABLE jobs; CREATE TABLE jobs (x)", "DROP TABLE datasets"]
-    + [f"DROP TABLE {name}" for name in ("predictions", "notifications", "request_keys", "alias_moves")],
+    + [f"DROP TABLE {name}" for name in ("predictions", "request_keys", "alias_moves")],
 )
 def test_a_store_of_other_tables_is_refused(directory, change):
     with closing(sqlite3.connect(directory.store)) as connection:
@@ -220,6 +220,27 @@ def test_a_store_with_the_number_of_another_version_is_damaged(directory, versio
     assert refused(directory) == "store_corrupt"
     with pytest.raises(ServiceError, match=f"version {version}"):
         Service(directory.path)
+
+
+def test_a_store_that_has_notifications_due_opens_and_forgets_them(tmp_path):
+    """Such as 0.2.0 left them; its stores have version 10."""
+    settings = Settings(tmp_path, tmp_path)
+    with closing(sqlite3.connect(settings.database)) as connection:
+        connection.executescript("".join(_MIGRATIONS[:10]))
+        query = "INSERT INTO jobs (id, dataset_id, spec, state, created_at, transitions) VALUES (?, '', '{}', ?, '', ?)"
+        ended = {"state": "succeeded", "lost_seconds": 0.1}
+        told = {"notified": {"state": "waiting"}, "tracking": {"state": "logged"}}
+        steps = [{"state": "queued"}, {**ended, **told}]
+        for number, text in enumerate((json.dumps(steps), '[{"tracking": NaN}]', '[3, "tracking')):
+            connection.execute(query, (f"job_{number}", "succeeded", text))
+        connection.execute("INSERT INTO notifications VALUES ('ntf_1', 'job_1', 'http://h/x', 'h', '{}', 0, 3, 0)")
+        connection.execute("PRAGMA user_version = 10")
+        connection.commit()
+    for _ in range(2):
+        store = open_store(settings)
+        assert store.job("job_0")["transitions"] == [{"state": "queued"}, ended]
+        assert len(store.jobs()) == 3  # damaged records are no hindrance
+        assert store._database.rows("SELECT * FROM sqlite_master WHERE name = 'notifications'") == []
 
 
 def test_a_store_without_a_column_is_damaged(directory):

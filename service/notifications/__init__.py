@@ -1,1 +1,0 @@
-"""Calls the URLs that jobs name in `notify`, when they end."""
