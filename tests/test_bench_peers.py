@@ -13,25 +13,13 @@ from tests.bench.peers.apart import installed
 from tests.bench.peers.arranged import arrange
 from tests.bench.peers.measure import collect, measure
 from tests.bench.peers.ocas import read_trials, write_readable
-from tests.bench.peers.vowpal import read_weights
 from tests.bench.prepared import prepare_generated
 from tests.bench.real_data import is_there, rows_of
 from tests.bench.usage import Spent
 from tests.reference import dcd
 
 # Their libraries are not there for every Python and machine.
-OPTIONAL = [name for name, (module, _) in PEERS.items() if module in ("liblinear_multicore", "snapml", "vowpal")]
-
-VOWPAL_MODEL = """Version 9.11.9
-Min label:-1
-options: --noconstant
-Checksum: 1717712054
-:1
-l1_state 0
-l2_state 0.5
-1:-2 285 1
-4:0.25
-"""
+OPTIONAL = [name for name, (module, _) in PEERS.items() if module in ("liblinear_multicore", "snapml")]
 
 OCAS_OUTPUT = """   0: tim=0.000532, Q_P=32561.000000, Q_D=0.000000, Q_P-Q_D=32561.000000, 1-Q_D/Q_P=1.000000
   49: tim=0.147972, Q_P=11438.867004, Q_D=11326.831815, Q_P-Q_D=112.035188, nza=  32, err=15.03%, qpf=1
@@ -45,10 +33,6 @@ def data(tmp_path_factory):
     """Some hundred rows."""
     directory = tmp_path_factory.mktemp("bench") / "data"
     return prepare_generated(directory, 200_000, features=3000, row_length=30.0)
-
-
-def test_vowpal_wabbits_weights_are_scaled():
-    assert read_weights(VOWPAL_MODEL.splitlines(), 5).tolist() == [-1.0, 0.0, 0.0, 0.125, 0.0]
 
 
 def test_ocas_gets_rows_without_features_as_it_can_read_them(tmp_path):

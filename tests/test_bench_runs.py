@@ -1,4 +1,4 @@
-"""What the benches of memory, of the two loops and of threads say of a run."""
+"""What the benches of memory and of warm starts say of a run."""
 
 import json
 
@@ -8,23 +8,14 @@ from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.service.errors import ServiceError
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.run.state import create_state
-from tests.bench import small_memory, threads, warm_start
+from tests.bench import small_memory, warm_start
 from tests.bench.commands import Ended, launch
-from tests.bench.jobs import Finished
-from tests.bench.two_loops import megabytes_a_second, ratio_sentence
-from tests.bench.usage import CORES, Spent
+from tests.bench.usage import Spent
 from tests.end_to_end.cgroup import MemoryGroup, reason_unusable
 
 _HOARD = "print('begun', flush=True); hoard = bytearray(200 << 20); hoard[::4096] = bytes(len(hoard) // 4096)"
-
-
-def job(converged: bool = True) -> Finished:
-    """Two passes: a second to start, 4 to stream, 2 to sweep on all cores, 1 to certify."""
-    phases = {"start": Spent(1.0, 1.0), "stream": Spent(4.0, 4.0), "sweep": Spent(2.0, 2.0 * CORES)}
-    return Finished([{}, {}], [{"converged": converged}], 0.1, {**phases, "certify": Spent(1.0, 1.0)}, 0)
 
 
 def ended(code: int, **certificate: float) -> Ended:
@@ -58,26 +49,6 @@ def test_what_a_command_holds_is_charged_to_its_group(limit, words):
         assert group.peak > 0.9 * min(limit, 200 << 20)
     finally:
         group.remove()
-
-
-def test_speed_of_the_reader_is_of_all_passes_while_rows_stream():
-    assert megabytes_a_second(job(), 3_000_000) == pytest.approx(1.5)
-
-
-def test_how_much_longer_the_two_loops_take():
-    assert ratio_sentence(Spent(9.0, 4.0), Spent(3.0, 2.0)).startswith("The two loops alone take 3.00x the seconds")
-    assert "2.00x its core seconds" in ratio_sentence(Spent(9.0, 4.0), Spent(3.0, 2.0))
-
-
-def test_a_row_of_threads():
-    cells = threads.line("a9a", "1", 1e-3, [job(), job(), job()]).strip("| ").split(" | ")
-    assert cells == ["a9a", "1", "1e-03", "7", f"{5 + 2 * CORES:.3g}", "2", "100%", "2"]
-
-
-def test_what_is_refused_or_does_not_end_says_so_in_its_row():
-    refused = ServiceError("invalid_field", "threads: not so many")
-    assert "| threads: not so many |" in threads.line("a9a", "null", 1e-3, [refused, refused])
-    assert "| not certified after 120 s |" in threads.line("a9a", "1", 1e-3, [job(), job(converged=False)])
 
 
 def test_a_row_of_warm_starts():

@@ -18,25 +18,20 @@ from pathlib import Path
 
 from tests.bench import (
     acceptance,
-    alias_moves,
     comparison,
     disk,
     growth,
     ingest,
     kernel,
     lanes,
-    long_row,
     one_row,
     pollers,
     predict_files,
-    reader_speed,
     small_memory,
-    threads,
-    two_loops,
     upload,
     warm_start,
 )
-from tests.bench.cluster import optimum, simulated, throttled
+from tests.bench.cluster import optimum, throttled
 from tests.bench.command import Benches, main
 from tests.bench.convergence import table
 from tests.bench.features import curves, splice, strings, tables, text
@@ -62,19 +57,13 @@ BENCHES: Benches = {
     },
     "cluster": {
         **{name: partial(optimum.run, name) for name in optimum.PARTS},
-        "simulated": simulated.run,
         "throttled": throttled.run,
     },
-    "alias-moves": alias_moves.run,
     "one-row": one_row.run,
     "small-memory": small_memory.run,
-    "two-loops": two_loops.run,
-    "threads": threads.run,
     "ingest": ingest.run,
     "kernel": kernel.run,
-    "reader": reader_speed.run,
     "disk": disk.run,
-    "long-row": long_row.run,
     "growth": growth.run,
     "pollers": pollers.run,
     "predict-files": predict_files.run,

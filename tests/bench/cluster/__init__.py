@@ -1,1 +1,1 @@
-"""Several machines: real Ray nodes on this one, and a simulation of many."""
+"""Several machines: real Ray nodes on this one."""
