@@ -10,7 +10,6 @@ from tests.bench.__main__ import BENCHES as ALL_BENCHES
 from tests.bench.command import chosen, write
 from tests.bench.curve import Point, difference, median_or_none, median_spent_to, spent_to
 from tests.bench.disk import bound
-from tests.bench.growth import SIZES, sizes
 from tests.bench.usage import Spent
 
 
@@ -66,12 +65,6 @@ def test_core_seconds_are_interpolated_like_seconds_and_unknown_ones_stay_unknow
     assert spent_to(curve((1.0, 1e-1), (3.0, 1e-5)), 100.0, 1e-3).core_seconds == pytest.approx(4.0)
     points = [Point(Spent(1.0), 110.0, ""), Point(Spent(2.0, 1.0), 100.0, "")]
     assert spent_to(points, 100.0, 1e-2).core_seconds is None
-
-
-def test_growth_goes_as_far_as_the_limit():
-    assert sizes(10**9) == (10**8, 3 * 10**8, 10**9)
-    assert sizes(30_000_000) == (30_000_000,)
-    assert sizes(10**12) == SIZES
 
 
 def test_bound_is_of_the_slower_part():

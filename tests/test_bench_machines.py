@@ -5,15 +5,14 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import SVC
 
+from streamsvm.storage.models.support_vectors import SupportVectors
 from tests.bench import jobs
-from tests.bench.machines import compare, libsvm, memory, speed
+from tests.bench.machines import compare, libsvm, memory
 from tests.bench.machines.bumps import FLIPPED, bumps
 from tests.bench.machines.choose import CS, GAMMAS, best
-from tests.bench.machines.clusters import NON_ZEROS, WIDTH, clusters
 from tests.bench.machines.data import HELD_OUT, PARAMETERS, Problem, parted
-from tests.bench.machines.machine import Machine
+from tests.bench.machines.machine import Machine, rows_of
 from tests.bench.machines.nystroem import fit_within
-from tests.bench.machines.speed import kernel_speeds, kernel_verdict, training_verdict, vectors_of
 from tests.bench.report import spread
 from tests.bench.usage import Spent
 from tests.contracts.problems import random_problem
@@ -36,7 +35,9 @@ def done(small, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def machine(small):
-    return Machine(vectors_of(small.X[:40], GAMMA), small.y[:40] * np.linspace(0.1, C, 40))
+    rows = rows_of(small.X[:40])
+    vectors = SupportVectors(GAMMA, small.X.shape[1], rows.indptr, rows.indices, rows.values)
+    return Machine(vectors, small.y[:40] * np.linspace(0.1, C, 40))
 
 
 def test_a_machine_decides_by_its_kernel_values(small, machine):
@@ -108,15 +109,6 @@ def test_bumps_are_the_same_for_all_seeds_and_no_plane_tells_them_apart():
     assert 1 - FLIPPED > rbf > linear + 0.08
 
 
-def test_clusters_have_rows_of_one_length_and_tell_their_class():
-    (X, y), (X_test, y_test) = clusters(1000), clusters(300, seed=1)
-    assert X.shape == (1000, WIDTH)
-    assert set(np.diff(X.indptr)) == {NON_ZEROS}
-    assert X.has_sorted_indices
-    assert len(np.unique(X[0].indices)) == NON_ZEROS
-    assert SVC(C=4.0, gamma=speed.GAMMA).fit(X, y).score(X_test, y_test) > 0.9
-
-
 def test_rows_held_out_are_not_trained_on(small):
     numbered = np.arange(300.0)
     (X, own), (X_test, held_out) = parted(small.X, numbered)
@@ -158,23 +150,6 @@ def test_a_verdict_is_about_the_accuracy_and_names_what_others_had():
     assert "bsgd by +4.00%, Nystroem by -1.00%" in compare.verdict(found, None)
     found["bsca"] = scores(0.83)
     assert compare.verdict(found, theirs).startswith("**Missed**")
-
-
-def test_kernel_speeds_are_positive_and_judged_by_the_worst_ratio():
-    found = kernel_speeds(200)
-    assert all(len(speeds) == 3 and min(speeds) > 0 for name, speeds in found.items() if name != "LIBSVM")
-    assert "StreamSVM" in found
-    assert kernel_verdict({"StreamSVM": 40.0, "LIBSVM": 4.0, "other": 20.0}).startswith("**Met**: 10 times LIBSVM, 2 t")
-    assert kernel_verdict({"StreamSVM": 40.0, "LIBSVM": 4.0, "other": 21.0}).startswith("**Missed**")
-
-
-def last(visits_a_second, merging):
-    return [{"updates": 10 * visits_a_second, "visiting_seconds": 10.0, "merging_seconds": 10 * merging}] * 3
-
-
-def test_training_is_judged_by_the_share_of_merging_and_by_the_second_thread():
-    assert training_verdict({1: last(100, 0.2), 2: last(170, 0.3)}).count("**Met**") == 2
-    assert training_verdict({1: last(100, 0.3), 2: last(150, 0.3)}).count("**Missed**") == 2
 
 
 @pytest.mark.parametrize(

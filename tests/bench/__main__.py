@@ -17,10 +17,8 @@ from functools import partial
 from pathlib import Path
 
 from tests.bench import (
-    acceptance,
     comparison,
     disk,
-    growth,
     ingest,
     kernel,
     lanes,
@@ -31,15 +29,14 @@ from tests.bench import (
     upload,
     warm_start,
 )
-from tests.bench.cluster import optimum, throttled
+from tests.bench.cluster import optimum
 from tests.bench.command import Benches, main
 from tests.bench.convergence import table
 from tests.bench.features import curves, splice, strings, tables, text
-from tests.bench.machines import compare, speed
+from tests.bench.machines import compare
 from tests.bench.machines import memory as machines_memory
 
 BENCHES: Benches = {
-    "acceptance": acceptance.run,
     "comparison": {name: partial(comparison.run, name) for name in comparison.DATA},
     "convergence": {name: partial(table.run, name) for name in table.PARTS},
     "lanes": {name: partial(lanes.run, name) for name in lanes.PARTS},
@@ -53,18 +50,15 @@ BENCHES: Benches = {
     "machines": {
         **{name: partial(compare.run, name) for name in compare.PARTS},
         "memory": machines_memory.run,
-        "speed": speed.run,
     },
     "cluster": {
         **{name: partial(optimum.run, name) for name in optimum.PARTS},
-        "throttled": throttled.run,
     },
     "one-row": one_row.run,
     "small-memory": small_memory.run,
     "ingest": ingest.run,
     "kernel": kernel.run,
     "disk": disk.run,
-    "growth": growth.run,
     "pollers": pollers.run,
     "predict-files": predict_files.run,
     "upload": upload.run,
