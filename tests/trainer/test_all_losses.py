@@ -5,37 +5,14 @@ import pytest
 
 from streamsvm.reader.certificate.folds import fold_of
 from streamsvm.trainer.problem.losses import REGRESSION
-from tests.contracts.problems import libsvm_text, make_dataset, random_problem, stored_rows
-from tests.contracts.solver import SMALLEST_CACHE, Exact, check_certificate, exact
+from tests.contracts.problems import make_dataset, random_problem, stored_rows
+from tests.contracts.solver import SMALLEST_CACHE, Exact
 from tests.trainer.test_lanes import stored
 from tests.trainer.test_sample_weights import weighted
 from tests.training import train
 
 LOSSES = ("logistic", *REGRESSION)
 EXACTLY = {"tolerance": None, "relative_gap": 5e-7, "max_passes": 5000}
-WAYS = {"two loops": {"updates_per_row": 6}, "on disk": {"on_disk": True, "updates_per_row": 30}}
-
-
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    """Ten times what the cache holds; labels are signs, or the numbers to predict."""
-    X, y = random_problem(1600, 400, 20)
-    assert len(libsvm_text(X, y)) > 10 * 30_000
-    return make_dataset(tmp_path_factory.mktemp("data") / "data", X, y)
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("C", [0.01, 1.0])
-def test_the_optimum_is_that_of_all_rows_in_the_cache(tmp_path, dataset, loss, C):
-    known = train(tmp_path / "all", dataset, 8 << 20, solver="dcd", loss=loss, C=C, **EXACTLY).result["certificate"]
-    problem = exact(dataset, loss=loss, C=C)
-    for name, way in WAYS.items():
-        found = train(tmp_path / name, dataset, SMALLEST_CACHE, loss=loss, C=C, **EXACTLY, **way)
-        assert found.result["stop_reason"] == "relative_gap"
-        check_certificate(found, problem)
-        own = found.result["certificate"]
-        assert own["dual_objective"] == pytest.approx(known["dual_objective"], rel=1e-6), name
-        assert own["primal_objective"] == pytest.approx(known["primal_objective"], rel=1e-6), name
 
 
 @pytest.mark.parametrize("loss", LOSSES)

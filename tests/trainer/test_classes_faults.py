@@ -20,7 +20,7 @@ from tests.trainer.test_resume import DoomedBetweenSweeps, Job
 from tests.trainer.test_sample_weights import weighted
 from tests.training import Turns, solvers_with
 
-N_CLASSES, REFUSALS = 5, 14
+N_CLASSES, REFUSALS = 5, 6
 FOLD = {"folds": 2, "number": 1}
 
 

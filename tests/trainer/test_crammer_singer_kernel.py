@@ -15,7 +15,6 @@ from streamsvm.trainer.problem.losses import crammer_singer
 from streamsvm.trainer.problem.tasks import Table
 from tests.contracts.kernels import notes
 from tests.contracts.problems import random_problem
-from tests.reference import data, liblinear
 from tests.reference.crammer_singer import best_row, bounds_of, dual, gradient, primal
 from tests.reference.dcd import dcd
 
@@ -316,56 +315,9 @@ def test_threads_leave_the_w_of_alpha():
     assert D <= P
 
 
-def random_classes(n=300, d=40, n_classes=4, seed=0):
-    """(X, own), classes that overlap."""
-    X, _ = random_problem(n, d, 8, seed=seed)
-    rng = np.random.default_rng(seed)
-    scores = X @ rng.standard_normal((d, n_classes))
-    return X, np.argmax(scores + rng.normal(0, 0.3, scores.shape), axis=1)
-
-
 @pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
 def test_two_classes_are_the_machine_of_two_classes(C):
     """w_1 = -w_0 = u / 2 there: P is half of that of hinge loss with 2 C."""
     X, y = random_problem(150, 30, 6)
     found = Bench(X, (y > 0).astype(int), [C, C]).solve(1e-7)
     assert found == pytest.approx(dcd(X.astype(float), y, 2 * C, "hinge", tol=1e-8).primal / 2, rel=2e-7)
-
-
-@pytest.mark.parametrize("C", [0.01, 1.0, 30.0])
-@pytest.mark.parametrize("n_classes", [3, 7])
-def test_the_optimum_is_liblinears(C, n_classes):
-    X, own = random_classes(n_classes=n_classes)
-    bench = Bench(X, own, np.full(n_classes, C), lanes=8)
-    found = bench.solve(1e-7)
-    W = liblinear.train_crammer_singer(X, own, C, eps=1e-6)
-    assert found == pytest.approx(primal(W, bench.X, own, bench.row_C), rel=1e-6)
-    assert bench.weights == pytest.approx(W, abs=1e-2 * np.abs(W).max())
-
-
-def test_weights_of_classes_are_liblinears():
-    X, own = random_classes(n_classes=3)
-    weights = [0.2, 1.0, 3.0]
-    bench = Bench(X, own, weights)
-    W = liblinear.train_crammer_singer(X, own, 1.0, eps=1e-6, class_weights=weights)
-    assert bench.solve(1e-7) == pytest.approx(primal(W, bench.X, own, bench.row_C), rel=1e-6)
-
-
-def test_weights_of_rows_are_rows_repeated():
-    X, own = random_classes()
-    count = np.random.default_rng(0).integers(0, 4, len(own))
-    weighted = Bench(X, own, np.ones(4), weight=count)
-    again = np.repeat(np.arange(len(own)), count)
-    repeated = Bench(X[again], own[again], np.ones(4))
-    assert weighted.solve(1e-7) == pytest.approx(repeated.solve(1e-7), rel=1e-6)
-    assert weighted.weights == pytest.approx(repeated.weights, abs=1e-2 * np.abs(repeated.weights).max())
-
-
-@pytest.mark.parametrize(("name", "C", "eps"), [("dna", 0.01, 1e-5), ("dna", 1.0, 1e-7), ("letter", 0.01, 1e-4)])
-def test_real_data_has_liblinears_optimum(name, C, eps):
-    data.require(name)
-    X, y = data.load(name)
-    labels, own = np.unique(y, return_inverse=True)
-    bench = Bench(X, own, np.full(len(labels), C))
-    W = liblinear.train_crammer_singer(bench.X, own, C, eps=eps)
-    assert bench.solve(5e-7) == pytest.approx(primal(W, bench.X, own, bench.row_C), rel=1e-6)

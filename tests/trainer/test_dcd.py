@@ -7,17 +7,12 @@ from liblinear import liblinearutil
 from scipy import sparse
 
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.service.jobs.fields.spec import parse_spec
-from streamsvm.service.jobs.outcome.lane_model import lane_outcome
-from streamsvm.service.jobs.plan.plan import plan_job
-from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.trainer.problem.losses import REGRESSION
 from streamsvm.trainer.problem.objective import half_squares
 from streamsvm.trainer.rows import blocks
 from streamsvm.trainer.sweeps.active import ActiveRows
 from tests.contracts.objectives import PlainObjective
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem
-from tests.contracts.solver import solving
 from tests.reference import data
 from tests.training import train
 
@@ -83,14 +78,6 @@ def check(loss, dataset, run, optimum, **settings):
     return found
 
 
-# With a larger C LIBLINEAR gives up on the first of regression's losses before it is that near.
-@pytest.mark.parametrize(("loss", "C"), [(loss, C) for loss in NUMBERS for C in (1e-3, 0.03)] + [("logistic", 10.0)])
-def test_the_optimum_is_liblinears(loss, C, tmp_path):
-    X, y = problem(loss)
-    dataset = make_dataset(tmp_path / "data", X, y)
-    check(loss, dataset, tmp_path / "run", liblinear_optimum(loss, X, y, C), C=C)
-
-
 @pytest.mark.parametrize("loss", NUMBERS)
 def test_the_optimum_of_a9a_is_liblinears(loss, tmp_path):
     """Regression takes its labels for numbers."""
@@ -130,33 +117,6 @@ def test_few_rounds_are_followed_by_a_scan_of_all_rows(tmp_path, monkeypatch):
     n_rounds, visits = len(found.passes), found.passes[-1]["updates"]
     rounds_of_all = sum(each["rows_unvisited"] == 0 for each in found.passes)
     assert len(scans) <= rounds_of_all + visits / (4 * 500) + np.log2(n_rounds) + 2 < n_rounds
-
-
-@pytest.mark.parametrize("loss", NUMBERS)
-def test_the_dual_objective_rises_to_the_primal_in_every_round(loss, tmp_path):
-    dataset, before = make_dataset(tmp_path / "data", *problem(loss)), 0.0
-    with solving(tmp_path / "run", dataset, 3 << 20, solver="dcd", loss=loss, C=3.0, tolerance=1e-6) as session:
-        objective = PlainObjective(loss, 3.0, 3.0, 0.1)
-        for _ in range(40):
-            progress = next(session.passes)
-            assert before <= progress.dual_objective * (1 + 1e-12) <= progress.primal_bound * (1 + 1e-11)
-            before = progress.dual_objective
-        upper, a = objective.upper[0], np.abs(session.alpha)
-        assert np.all(a <= upper)
-        assert progress.free_rows == np.count_nonzero((a > 0) & (a < upper))
-
-
-def test_a_model_of_regression_predicts_what_it_was_trained_on(tmp_path):
-    X, y = regression_problem()
-    dataset = make_dataset(tmp_path / "data", X, y * 10 + 3)
-    fields = {"solver": "dcd", "loss": "squared_epsilon_insensitive", "C": 1.0, "bias": 1.0}
-    found = train(tmp_path / "run", dataset, 4 << 20, relative_gap=1e-3, max_passes=5000, **fields)
-    assert found.result["converged"]
-    plan = plan_job(parse_spec({"dataset": "d", **fields}), read_manifest(dataset))
-    model = lane_outcome(plan, dataset, tmp_path / "run", [{}])
-    assert model.is_regression
-    errors = X @ model.w + model.intercept - (y * 10 + 3)
-    assert np.mean(errors**2) < 0.1 * np.var(y * 10)
 
 
 def test_shrinking_changes_the_way_and_not_the_end(tmp_path, monkeypatch):

@@ -18,7 +18,6 @@ OTHERS = [
     if not solver.is_dual
 ]
 WAYS = [*PLAIN, *OTHERS, {"solver": "pegasos", "update": "block"}]
-PACES = ["adaptive", "fixed"]
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +40,7 @@ class Late(Turns):
         return self.asked > self.after
 
 
-@pytest.mark.parametrize("pace", PACES)
-@pytest.mark.parametrize("after", [0, 7])
+@pytest.mark.parametrize(("after", "pace"), [(0, "adaptive"), (7, "fixed")])
 @pytest.mark.parametrize("way", WAYS, ids=name_of)
 def test_a_job_ends_where_it_is(tmp_path, dataset, way, after, pace):
     late = type("LateThen", (Late,), {"after": after})

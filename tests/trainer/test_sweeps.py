@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from streamsvm.storage.machine.disk_health import DiskHealth
-from streamsvm.trainer.problem.losses import SVM_LOSSES
 from streamsvm.trainer.rows.disk import DiskRows
 from tests.contracts.problems import a_dataset, make_dataset, random_problem
-from tests.contracts.solver import SMALLEST_CACHE, cache_for, check_certificate, exact, name_of, solving
+from tests.contracts.solver import SMALLEST_CACHE, cache_for, exact, name_of, solving
 from tests.trainer.disks import SMALL, Disk, refuses
 from tests.training import Turns, about_to_begin, open_state_of, solvers_with, train, write_run
 
@@ -23,16 +22,6 @@ dataset = a_dataset(1500, noise=0.1)
 def trained(run, dataset, way, **settings):
     """What came out; `way` and `settings` are a job's."""
     return train(run, dataset, cache_for(way), **{"tolerance": None, "max_passes": 300, **way, **settings})
-
-
-@everywhere
-@pytest.mark.parametrize("C", [0.01, 1.0, 10.0])
-@pytest.mark.parametrize("loss", SVM_LOSSES)
-def test_they_find_the_optimum(tmp_path, dataset, way, loss, C):
-    found = trained(tmp_path / "run", dataset, way, loss=loss, C=C, relative_gap=1e-6, updates_per_row=20)
-    assert found.result["converged"]
-    assert found.passes[-1]["rows_streamed"] == 1500
-    check_certificate(found, exact(dataset, loss=loss, C=C))
 
 
 @everywhere

@@ -16,9 +16,8 @@ from streamsvm.trainer.kernels.threads import acquire, release
 from streamsvm.trainer.problem.losses import LOSSES, SVM_LOSSES
 from tests.contracts.kernels import BOXES, columns, signs, visit
 from tests.contracts.problems import a_dataset, make_dataset
-from tests.contracts.solver import cache_for, check_certificate, exact, name_of, solving
-from tests.reference.dcd import dcd
-from tests.training import Turns, train, without_axis
+from tests.contracts.solver import exact, name_of, solving
+from tests.training import Turns, without_axis
 
 WAYS = [{"on_disk": True}, {"holds_all": True}, {"spill": False}]
 THREADS = [2, 4, 8, 16]
@@ -26,24 +25,6 @@ everywhere = pytest.mark.parametrize("way", WAYS, ids=name_of)
 
 # Rows with much in common: a bias, and few features. What threads add to w meets.
 dataset = a_dataset(1500, 60, 15, noise=0.1)
-
-
-@pytest.fixture(scope="module")
-def best(dataset):
-    problem = exact(dataset, bias=1.0)
-    return dcd(problem.X, problem.y, 1.0, tol=1e-9)
-
-
-@everywhere
-@pytest.mark.parametrize("threads", THREADS)
-def test_the_optimum_is_the_same(tmp_path, dataset, best, way, threads):
-    settings = {"bias": 1.0, "tolerance": None, "relative_gap": 1e-6, "max_passes": 2000, "updates_per_row": 12}
-    found = train(tmp_path / "run", dataset, cache_for(way), threads=threads, **settings, **way)
-    assert found.result["stop_reason"] == "relative_gap"
-    certificate = found.result["certificate"]
-    assert certificate["dual_objective"] == pytest.approx(best.dual, rel=1e-6)
-    assert certificate["w_error"] <= 1e-9
-    check_certificate(found, exact(dataset, bias=1.0))
 
 
 class Checking(Slots):
