@@ -12,7 +12,6 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.service.cluster.dataset.shards import deal
 from streamsvm.service.cluster.rounds.machines import Rules
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.run.rounds import Order
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem
@@ -258,20 +257,6 @@ def test_shards_are_all_blocks_once_and_nearly_even(dataset):
 def test_more_machines_than_blocks_are_refused(dataset):
     with pytest.raises(ServiceError, match="blocks"):
         deal(read_manifest(dataset), 65)
-
-
-@pytest.mark.parametrize(
-    ("fields", "word"),
-    [
-        ({"solver": "dcd"}, "dcd"),
-        ({"multiclass": "crammer_singer"}, "crammer_singer"),
-        ({"pace": "fixed"}, "fixed"),
-        ({"machines": None, "combine": "average"}, "combine"),
-    ],
-)
-def test_what_several_machines_do_not_have_is_refused(fields, word):
-    with pytest.raises(ServiceError, match=word):
-        parse_spec({"dataset": "any", "machines": 2, **fields})
 
 
 @pytest.mark.parametrize(

@@ -77,25 +77,6 @@ def out_of_fold(C, X, y, weight):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_probabilities_are_those_of_a_calibrated_classifier(tmp_path, n_classes):
-    X, y = problem(n_classes)
-    plan = left_by(tmp_path, X, y)
-    found = CrossValidation(plan, tmp_path)
-    for C, cv in zip(VALUES, found.figures, strict=True):
-        theirs = CalibratedClassifierCV(machine(C), method="sigmoid", ensemble=False, cv=split()).fit(X, y)
-        (calibrated,) = theirs.calibrated_classifiers_
-        values = calibrated.estimator.decision_function(X)
-        # Of two classes the first one is the larger label here.
-        mine = probabilities(values, found.sigmoid(C))[:, :: -1 if n_classes == 2 else 1]
-        np.testing.assert_allclose(mine, theirs.predict_proba(X), atol=1e-6)
-        rows = cross_val_predict(machine(C), X, y, cv=split(), method="decision_function")
-        order = slice(None, None, -1 if n_classes == 2 else 1)
-        expected = log_loss(y, probabilities(rows, found.sigmoid(C))[:, order])
-        assert cv["all"]["log_loss"] == pytest.approx(expected, rel=1e-12)
-        assert cv["all"]["accuracy"] == np.mean(cross_val_predict(machine(C), X, y, cv=split()) == y)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
 def test_rows_count_as_much_as_they_weigh(tmp_path, n_classes):
     (X, y), weight = problem(n_classes), weights()
     found = CrossValidation(left_by(tmp_path, X, y, weight), tmp_path)

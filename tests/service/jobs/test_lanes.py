@@ -72,6 +72,11 @@ def test_a_run_without_counts_leaves_out_those_of_the_job(other):
     assert made_in_all([{"run": 0, "made": {"sweeps": 5, "newton_steps": 0, "scans": 0}}, other]) == {}
 
 
+def test_the_area_under_a_curve_is_of_two_classes():
+    assert plan(folds=2, select_by="auc").lanes
+    assert refusal(THREE, folds=2, select_by="auc").code == "select_by_range"
+
+
 def test_a_job_has_converged_when_all_its_lanes_have():
     lanes = [Lane(float(k), float(k), None, 1.0, 1.0, 1.0) for k in range(3)]
     found = job_result(lanes, [reported(0.1), reported(0.3), reported(0.2)])

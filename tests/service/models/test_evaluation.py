@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import sparse
-from sklearn.metrics import confusion_matrix, r2_score, roc_auc_score
+from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.options import InputOptions
@@ -122,23 +122,6 @@ def test_a_dataset_of_one_class_has_no_auc(tmp_path):
 def test_a_model_that_does_not_say_its_problem_has_no_objective(tmp_path):
     dataset = Dataset(make_dataset(tmp_path / "data", *random_problem(50, 20)))
     assert evaluate(Model(np.ones(20), (1.0, -1.0), 1), dataset)["objective"] is None
-
-
-@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
-def test_a_model_of_regression_has_errors_and_no_classes(tmp_path, loss):
-    X, _ = random_problem(400, N_FEATURES)
-    w = np.random.default_rng(3).standard_normal(N_FEATURES)
-    y = np.float32(1000 + X @ w + 0.3 * np.random.default_rng(4).standard_normal(400))
-    about = {"loss": loss, "C": 0.5, "spec": {"epsilon": 0.2}}
-    model = Model(w, (), 1, 500.0, 2.0, about)
-    found = evaluate(model, Dataset(make_dataset(tmp_path / "data", X, y)))
-    residuals = X.astype(float) @ w + 1000 - y
-    assert found["mean_squared_error"] == pytest.approx(np.mean(residuals**2), rel=1e-9)
-    assert found["r_squared"] == pytest.approx(r2_score(y.astype(float), y + residuals), rel=1e-9)
-    excess = np.maximum(0.0, np.abs(residuals) - 0.2)
-    losses = 0.5 * np.sum(excess if loss == "epsilon_insensitive" else excess**2)
-    assert found["objective"] == pytest.approx((w @ w + 2.0**2) / 2 + losses, rel=1e-9)
-    assert not found.keys() & {"accuracy", "auc", "confusion"}
 
 
 def test_targets_that_are_all_one_have_no_r_squared(tmp_path):

@@ -4,11 +4,8 @@ import numpy as np
 import pytest
 from liblinear import liblinearutil
 from sklearn.metrics import (
-    balanced_accuracy_score,
     brier_score_loss,
-    confusion_matrix,
     log_loss,
-    precision_recall_fscore_support,
 )
 
 from streamsvm.reader.certificate.calibration import BINS
@@ -21,7 +18,6 @@ from tests.contracts.problems import make_dataset, random_problem
 
 N_ROWS, N_FEATURES = 500, 60
 LABELS = (5.0, -1.0, 2.0, 7.5)
-PAIRS = ((-1.5, 0.25), (-0.5, -0.1), (-2.0, 0.3), (-1.0, 0.0))
 
 
 def model_of(labels=LABELS, loss="hinge", **changes) -> Model:
@@ -41,23 +37,6 @@ def evaluated(tmp_path, model: Model, X, y) -> tuple[dict, np.ndarray, np.ndarra
     predictor = Predictor(model)
     decision = predictor.decision_values(X.astype(float))
     return found, decision, predictor.probabilities(decision), predictor.labels(decision)
-
-
-def test_counts_are_scikit_learns(tmp_path):
-    X, y = problem()
-    found, _, _, predicted = evaluated(tmp_path, model_of(), X, y)
-    assert found["confusion"]["labels"] == LABELS
-    # Labels as texts: scikit-learn takes labels that are not whole numbers for regression.
-    own, said, names = y.astype(str), predicted.astype(str), np.array(LABELS).astype(str)
-    assert found["confusion"]["rows"] == confusion_matrix(own, said, labels=names).tolist()
-    assert found["accuracy"] == np.mean(predicted == y)
-    assert found["balanced_accuracy"] == pytest.approx(balanced_accuracy_score(own, said), rel=1e-12)
-    precision, recall, f1, rows = precision_recall_fscore_support(own, said, labels=names)
-    for place, shown in enumerate(found["classes"]):
-        assert (shown["label"], shown["rows"]) == (LABELS[place], rows[place])
-        expected = (precision[place], recall[place], f1[place])
-        assert (shown["precision"], shown["recall"], shown["f1"]) == pytest.approx(expected, rel=1e-12)
-    assert "auc" not in found and "log_loss" not in found
 
 
 def test_the_order_of_the_labels_is_the_models(tmp_path):
@@ -101,20 +80,6 @@ def test_the_objective_of_crammer_and_singer_is_least_at_liblinears_optimum(tmp_
     assert best == pytest.approx(np.vdot(w, w) / 2 + 0.5 * margins.max(axis=1).sum(), rel=1e-12)
     for factor in (0.98, 1.02):
         assert evaluate(Model(factor * w, labels, 1, about=about), dataset)["objective"] > best
-
-
-@pytest.mark.parametrize("probability", ["sigmoid", "logistic"])
-def test_probabilities_are_judged_as_scikit_learn_does(tmp_path, probability):
-    X, y = problem()
-    model = model_of(sigmoid=PAIRS) if probability == "sigmoid" else model_of(loss="logistic")
-    found, decision, shares, predicted = evaluated(tmp_path, model, X, y)
-    order = np.argsort(LABELS)
-    own = np.searchsorted(np.array(LABELS)[order], y)
-    assert found["log_loss"] == pytest.approx(log_loss(own, shares[:, order], labels=range(4)), rel=1e-12)
-    brier = brier_score_loss(own, shares[:, order], labels=range(4), scale_by_half=False)
-    assert found["brier_score"] == pytest.approx(brier, rel=1e-12)
-    said = shares[np.arange(N_ROWS), decision.argmax(axis=1)]
-    check_reliability(found["reliability"], said, predicted == y)
 
 
 def test_probabilities_of_two_classes_are_those_of_the_first(tmp_path):

@@ -5,7 +5,6 @@ import argparse
 import numpy as np
 import pytest
 
-from streamsvm.reader.errors import InputError
 from streamsvm.reader.parsers.tables.column_match import named_numbers
 from streamsvm.service.commands.predict import add_arguments, run
 from streamsvm.service.errors import ServiceError
@@ -110,22 +109,6 @@ def test_columns_are_found_by_name(predict, labels, text, said):
     shown = ["1", "-1"] if labels[0] == 1 else list(labels)
     model = Model(np.array([1.0, -1.0]), labels, 1, about=NAMED)
     assert predict(model, "a.npz", rows="rows.csv", text=text.format(*shown)) == (shown, said)
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        ("b\n1\n", "column_missing"),
-        ("b,c\n1,1\n", "column_missing"),
-        ("c,d\n1,1\n", "column_missing"),
-        ("1,2\n", "header_differs"),
-        ("a,a\n1,1\n", "duplicate_column"),
-    ],
-)
-def test_columns_that_are_not_the_models(predict, text, code):
-    with pytest.raises(InputError) as caught:
-        predict(Model(np.array([1.0, -1.0]), (1.0, -1.0), 1, about=NAMED), "a.json", rows="rows.csv", text=text)
-    assert caught.value.code == code and caught.value.hint
 
 
 def test_the_user_says_that_columns_stand_as_in_training(predict):

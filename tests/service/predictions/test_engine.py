@@ -4,8 +4,6 @@ import csv
 import errno
 import gzip
 import json
-import subprocess
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -248,27 +246,6 @@ def test_what_is_stopped_goes_on_with_the_same_bytes(tmp_path, written):
             engines[-1].run(str(tmp_path / "out.parquet"))
         assert (tmp_path / "out.parquet").exists() == (number == 2)
     assert (tmp_path / "out.parquet").read_bytes() == expected and made[-1] == N_ROWS
-
-
-KILLED = """
-import os, sys
-from pathlib import Path
-from tests.service.predictions.test_engine import LINEAR, Engine, Predictor, Request
-request = Request([sys.argv[1]], "parquet", keep=("id",))
-die = lambda seen: seen.rows > int(sys.argv[4]) and os.kill(os.getpid(), 9)
-Engine(Predictor(LINEAR), request, Path(sys.argv[2]), unit_bytes=1 << 12, progress=die).run(sys.argv[3])
-"""
-
-
-def test_what_is_killed_goes_on_with_the_same_bytes(tmp_path, written):
-    expected = run(tmp_path, "whole.parquet", written["csv"], keep=("id",)).read_bytes()
-    out, pieces = tmp_path / "out.parquet", tmp_path / "pieces"
-    done = subprocess.run([sys.executable, "-c", KILLED, written["csv"], pieces, out, "400"], check=False)
-    assert done.returncode == -9 and not out.exists()
-    assert any(pieces.glob("*.piece"))
-    request, seen = Request([str(written["csv"])], "parquet", keep=("id",)), []
-    Engine(Predictor(LINEAR), request, pieces, unit_bytes=SMALL, progress=seen.append).run(str(out))
-    assert out.read_bytes() == expected
 
 
 def test_pieces_of_another_model_are_not_used(tmp_path, written):
