@@ -8,7 +8,7 @@ import pytest
 from streamsvm.service.models.heaviest import with_heaviest
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.models.model_file import Model
-from tests.api.app import Service, check_problem
+from tests.api.app import Service
 
 TEXTS = ["some good words", "", "bad, bad words <b>"]
 DATA = "".join(f"{'ab'[k % 2]}\t{text}\n" for k, text in enumerate(TEXTS)).encode()
@@ -70,57 +70,11 @@ def test_documents_are_predicted(documents, content, kind, query):
     assert (found["rows"], found["unknown_features"]) == (3, 0)
 
 
-def test_rows_that_are_hashed_already(documents):
-    found = predicted(documents, "0 5:1\n0 2000:1\n", "text/libsvm").json()
-    assert [each["decision_value"] for each in found["predictions"]] == [documents.own.w[5], 0.0]
-    assert found["unknown_features"] == 1
-    found = predicted(documents, json.dumps({"rows": [{"5": 2}]}), "application/json").json()
-    assert found["predictions"][0]["decision_value"] == 2 * documents.own.w[5]
-
-
-@pytest.mark.parametrize(
-    ("content", "kind", "code"),
-    [
-        (b"good\nb\xffd\n", "text/plain", "not_text"),
-        (b'{"documents": ["a", 1]}', "application/json", "wrong_type"),
-        (b'{"documents": []}', "application/json", "no_rows"),
-        (b"text,x\nsome,more,again\n", "text/csv", "column_count"),
-        (b"a,b\nsome,more\n", "text/csv", "text_column_missing"),
-        (b"", "text/plain", "no_rows"),
-    ],
-)
-def test_faults_are_problems(documents, content, kind, code):
-    check_problem(predicted(documents, content, kind), code, 422)
-
-
-def test_a_model_of_other_rows_takes_no_documents(documents):
-    url = f"/v1/models/{documents.other}/predict"
-    check_problem(documents.request("POST", url, json={"documents": ["a"]}), "unknown_field", 422)
-    plain = documents.request("POST", url, content=b"0 5:1\n", headers={"Content-Type": "text/plain"})
-    assert plain.json()["rows"] == 1
-
-
 def test_documents_as_tensors(documents):
     tensor = {"name": "documents", "shape": [3], "datatype": "BYTES", "data": TEXTS}
     answer = documents.request("POST", f"/v2/models/{documents.model}/infer", json={"inputs": [tensor]}).json()
     outputs = {output["name"]: output["data"] for output in answer["outputs"]}
     assert outputs["decision_value"] == Predictor(documents.own).document_values(TEXTS).tolist()
-
-
-def test_evaluation_wants_the_same_options(documents):
-    documents.request("PUT", "/v1/datasets/chars?format=text&n_features=1024&analyzer=char", content=DATA)
-    url = f"/v1/models/{documents.model}/evaluate"
-    assert documents.request("POST", url, json={"dataset": "texts"}).json()["rows"] == 3
-    problem = check_problem(documents.request("POST", url, json={"dataset": "chars"}), "input_mismatch", 422)
-    assert "analyzer is char, the model's is word" in problem["detail"]
-
-
-def test_rows_are_added_with_the_options_of_the_dataset(documents):
-    documents.request("PUT", f"/v1/datasets/more?{OPTIONS}", content=DATA)
-    added = documents.request("POST", "/v1/datasets/more/blocks", content=b"b\tnew words\n")
-    assert added.status_code == 201 and added.json()["rows"] == 4, added.text
-    refused = documents.request("POST", "/v1/datasets/more/blocks?analyzer=char", content=b"b\tnew words\n")
-    check_problem(refused, "option_unused", 422)
 
 
 def test_the_model_and_its_page_have_the_heaviest_words(documents):

@@ -1,12 +1,10 @@
 """POST /v1/models/{id}/evaluate: the process's figures, and its faults as problems."""
 
-import numpy as np
 import pytest
 
 from streamsvm.service.models.evaluation.apart import evaluate_apart
 from streamsvm.service.models.evaluation.evaluation import evaluate
 from streamsvm.storage.blocks.dataset import Dataset
-from streamsvm.storage.models.model_file import Model
 from tests.api.app import check_problem, some_model
 from tests.contracts.problems import random_problem
 
@@ -20,21 +18,6 @@ def test_the_figures_are_those_of_the_evaluation(filled):
     assert (found.pop("model_id"), found.pop("dataset")) == (filled.model, "data")
     assert {**found["confusion"], "labels": (1.0, -1.0)} == expected.pop("confusion")
     assert {key: found[key] for key in expected} == expected
-
-
-def test_several_classes_and_their_probabilities_come_through(service):
-    X, _ = random_problem(60, 4, 2)
-    y = np.random.default_rng(0).choice([3.0, 1.0, 2.0], 60)
-    model = Model(np.eye(3, 4), (3.0, 1.0, 2.0), 1, about={"loss": "logistic", "C": 1.0})
-    dataset_id = service.add_dataset("data", X, y)
-    url = f"/v1/models/{service.add_model(dataset_id, model)}/evaluate"
-    found = service.request("POST", url, json={"dataset": "data"}).json()
-    expected = evaluate(model, Dataset(service.settings.datasets / dataset_id))
-    assert found["confusion"]["labels"] == [3.0, 1.0, 2.0]
-    assert {"classes", "balanced_accuracy", "log_loss", "brier_score", "reliability"} <= found.keys()
-    assert {key: found[key] for key in expected.keys() - {"confusion"}} == {
-        key: value for key, value in expected.items() if key != "confusion"
-    }
 
 
 @pytest.mark.parametrize(

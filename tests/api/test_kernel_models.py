@@ -10,7 +10,7 @@ from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.predicting.predictor import Predictor
 from tests.api.app import CERTIFICATE, Service, check_problem
 from tests.contracts.problems import libsvm_text, random_problem
-from tests.machines import kernel, numpys_values, random_machine, vectors_of
+from tests.machines import numpys_values, random_machine
 
 ABOUT = {"loss": "hinge", "C": 0.5, "spec": {"dataset": "data", "C": 0.5, "loss": "hinge"}, "certificate": CERTIFICATE}
 MACHINE = random_machine(30, 40, (1.0, -1.0), about=ABOUT)
@@ -46,12 +46,6 @@ def test_every_format_that_holds_it_is_downloaded(service, name):
     np.testing.assert_allclose(values, numpys_values(MACHINE, X), rtol=1e-12, atol=1e-12)
 
 
-def test_several_classes_are_refused_as_libsvm(service):
-    url = f"/v1/models/{service.several}/file"
-    assert "npz" in check_problem(service.request("GET", f"{url}?format=libsvm"), "not_exportable", 422)["hint"]
-    assert service.request("GET", url).content == service.request("GET", f"{url}?format=npz").content != b""
-
-
 @pytest.mark.parametrize("name", ["machine", "several"])
 def test_rows_are_predicted(service, name):
     model, X = {"machine": MACHINE, "several": SEVERAL}[name], random_problem(60, 50)[0]
@@ -79,16 +73,6 @@ def test_tensors_are_inferred(service, name):
     values = np.reshape(found["decision_value"]["data"], found["decision_value"]["shape"])
     np.testing.assert_allclose(values, numpys_values(model, X), rtol=1e-12, atol=1e-12)
     assert service.request("GET", url).json()["inputs"][0]["shape"] == [-1, 40]
-
-
-def test_it_is_evaluated(service):
-    X, y = random_problem(60, 40)
-    found = service.request("POST", f"/v1/models/{service.machine}/evaluate", json={"dataset": "data"}).json()
-    decision, Z = numpys_values(MACHINE, X), vectors_of(MACHINE)
-    norm = MACHINE.w @ kernel(Z, Z, 0.3) @ MACHINE.w
-    assert found["accuracy"] == np.mean((decision > 0) == (y > 0))
-    objective = norm / 2 + 0.5 * np.maximum(0.0, 1.0 - y * decision).sum()
-    assert found["objective"] == pytest.approx(objective, rel=1e-12)
 
 
 def test_its_page_has_the_formats_that_hold_it(service):

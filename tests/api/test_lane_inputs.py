@@ -67,18 +67,3 @@ def test_values_of_C_that_do_not_ascend_are_sorted_and_that_is_said(service, C):
     assert warning["code"] == "C_sorted" and "0.1, 1, 10" in warning["message"]
     for fine in ([0.1, 1.0, 10.0], 0.1, [3.0]):
         assert service.request("POST", "/v1/jobs", json={"dataset": "d", "C": fine}).json()["warnings"] == []
-
-
-@pytest.mark.parametrize(
-    ("weights", "code"),
-    [(("1", "-1"), "negative_weight"), (("1", "inf"), "value_not_finite"), (("0", "0"), "no_weight")],
-)
-@pytest.mark.parametrize("format_", ["csv", "libsvm"])
-def test_weights_that_are_none(service, weights, code, format_):
-    if format_ == "csv":
-        query, text = "format=csv&weight_column=w", "y,w,x\n" + "".join(f"{k},{w},1\n" for k, w in enumerate(weights))
-    else:
-        query, text = "format=libsvm", "".join(f"{k}:{w} 1:1\n" for k, w in enumerate(weights))
-    found = check_problem(service.request("PUT", f"/v1/datasets/w?{query}", content=text), code, 422)
-    assert found["hint"]
-    check_problem(service.request("GET", "/v1/datasets/w"), "unknown_dataset", 404)

@@ -129,16 +129,6 @@ def test_a_model_of_several_texts_gives_them_with_values_and_probabilities(fille
     assert [item["probability"] for item in answer["predictions"]] == shares.tolist()
 
 
-@pytest.mark.parametrize("name", ["npz", "json", "onnx"])
-def test_a_model_of_several_texts_is_downloaded_but_not_as_liblinear(filled, name):
-    response = filled.request("GET", f"/v1/models/{filled.texts}/file?format={name}")
-    found, model = MODEL_FORMATS[name].read(io.BytesIO(response.content)), model_of_texts()
-    assert found.w.tolist() == model.w.tolist()
-    assert (found.labels, found.w_bias, found.sigmoid) == (model.labels, model.w_bias, model.sigmoid)
-    refused = filled.request("GET", f"/v1/models/{filled.texts}/file?format=liblinear")
-    assert "npz" in check_problem(refused, "not_exportable")["hint"]
-
-
 def test_rows_in_json_are_predicted_as_those_in_text(filled):
     url = f"/v1/models/{filled.model}/predict"
     rows = [{"1": 1, "3": 0.5}, {"9": 1, "4": 3}, {}, {"2": 7}]
@@ -295,22 +285,6 @@ def test_a_body_of_rows_that_is_too_large(tmp_path):
     model = service.add_model(service.add_dataset("data"), some_model())
     for body, code in ((b"1 1:1\n" * 200, "body_too_large"), (gzip.compress(b"1\n" * 999), "decompressed_too_large")):
         check_problem(service.request("POST", f"/v1/models/{model}/predict", content=body), code, 413)
-
-
-@pytest.mark.parametrize(
-    ("body", "code", "at"),
-    [
-        (b"1 1:1\n1 1:x\n", "bad_number", {"line": 2}),
-        (b"1 1:1\n1 2:1 1:1\n", "index_order", {"line": 2}),
-        (b"1 0:1\n", "index_zero", {"line": 1}),
-        (b"", "no_rows", {}),
-        (gzip.compress(TEXT * 100, mtime=0)[:-4], "compressed_truncated", {}),
-    ],
-)
-def test_rows_that_cannot_be_read(filled, body, code, at):
-    found = check_problem(filled.request("POST", f"/v1/models/{filled.model}/predict", content=body), code, 422)
-    assert at.items() <= found["at"].items()
-    assert ("column" in found["at"]) == ("line" in found["at"])
 
 
 @pytest.mark.parametrize(

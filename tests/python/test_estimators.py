@@ -299,16 +299,3 @@ def test_rows_that_stayed_behind_are_missed(problem):
     with pytest.raises(ValueError, match="pickled"):
         back.partial_fit(X, y)
     assert back.fit(X, y).partial_fit(X, y).n_features_in_ == X.shape[1]
-
-
-def test_feature_maps_tell_a_ring_from_what_is_around_it():
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-2.0, 2.0, (400, 2))
-    y = np.where((X**2).sum(axis=1) < 2.0, "in", "out")
-    plane = StreamSVC(C=10.0).fit(X, y)
-    model = StreamSVC(C=10.0, features=["scale", {"pairs": {"squares": True}}]).fit(X, y)
-    assert plane.score(X, y) < 0.8
-    assert model.score(X, y) > 0.97
-    assert (model.n_features_in_, model.coef_.shape[1] > 2) == (2, True)
-    with pytest.raises(ValueError, match="features"):
-        StreamSVC(features=["skale"]).fit(X, y)

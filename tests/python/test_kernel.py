@@ -140,22 +140,3 @@ def test_without_a_kernel_gamma_and_budget_mean_nothing(rows):
     plain = StreamSVC(max_passes=3).fit(X, y)
     other = StreamSVC(max_passes=3, gamma=7.0, budget=3).fit(X, y)
     assert np.array_equal(plain.coef_, other.coef_)
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"kernel": "poly"},
-        {"gamma": "auto"},
-        {"gamma": -1.0},
-        {"budget": 1},
-        {"loss": "squared_hinge"},
-        {"solver": "dcd"},
-        {"relative_gap": 0.1},
-        {"multiclass": "crammer_singer"},
-    ],
-)
-def test_what_there_is_not_is_told(rows, parameters):
-    with pytest.raises(InvalidInput) as caught:
-        StreamSVC(**{**FEW, **parameters}).fit(rows[0], rows[1] > 3.5)
-    assert caught.value.code
