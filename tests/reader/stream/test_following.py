@@ -159,14 +159,6 @@ def test_no_checkpoint_is_of_a_part_of_the_data(tmp_path, follow, monkeypatch):
     assert len(kept) > len({pass_ for pass_, _ in kept}) >= 2
 
 
-def test_a_stop_on_tolerance_is_certified(tmp_path, follow):
-    feed = Feed(tmp_path, pieces(*random_problem(300, noise=0.05)))
-    found = finish(tmp_path / "run", follow(feed, tolerance=1e-2))
-    assert found.result["stop_reason"] == "tolerance"
-    assert found.result["certificate"]["gap"] <= 1e-2
-    check_certificate(found, exact(feed.final, POSITIVE))
-
-
 def test_rows_and_features_come_to_be_known(tmp_path, follow):
     """Steps say how many there are so far; in the end all, counted as in the complete dataset."""
     X, y = random_problem(400, 300)

@@ -15,7 +15,6 @@ from streamsvm.trainer.problem.tasks import Tasks
 from tests.contracts.objectives import plain_segment
 from tests.contracts.problems import a_dataset, make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE, check_certificate, check_pass, exact, solving
-from tests.reference.dcd import dcd
 from tests.training import train
 
 PASSES = 8
@@ -167,18 +166,6 @@ def test_the_optimum_is_the_same(tmp_path, dataset, loss):
     for one, another in itertools.permutations(certificates):
         assert one["dual_objective"] <= another["primal_objective"]
         assert one["dual_objective"] == pytest.approx(another["dual_objective"], rel=2e-6)
-
-
-@pytest.mark.parametrize("loss", SVM_LOSSES)
-def test_the_optimum_is_that_of_the_reference(tmp_path, dataset, loss):
-    settings = {"loss": loss, "screening": 0.0, "tolerance": 1e-4, "C": 3.0}
-    found = train(tmp_path / "run", dataset, SMALLEST_CACHE, max_passes=1000, updates_per_row=6, **settings)
-    assert found.result["stop_reason"] == "tolerance"
-    assert found.result["certificate"]["gap"] <= 1e-4
-    problem = exact(dataset, loss=loss, C=3.0)
-    best = dcd(problem.X, problem.y, 3.0, loss, tol=1e-8)
-    assert found.result["certificate"]["primal_objective"] == pytest.approx(best.primal, rel=1e-4)
-    assert found.result["certificate"]["dual_objective"] == pytest.approx(best.dual, rel=1e-5)
 
 
 @pytest.mark.parametrize("settings", [{"screening": None}, {"solver": "streamsvm_paper"}], ids=str)
