@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import zstandard
 
-from streamsvm.service.models.exports import MODEL_FORMATS
 from tests.contracts.problems import libsvm_text
 from tests.end_to_end.service import Processes, wait_for
 from tests.reference.liblinear import liblinear_predict
@@ -124,18 +123,6 @@ def test_several_labels_of_a_kernel_machine_are_refused_as_libsvm_before_trainin
     assert "LIBSVM" in done.stderr and "-o NAME.npz" in done.stderr and not (tmp_path / "a.model").exists()
 
 
-@pytest.mark.parametrize(
-    ("content", "options"), [(b"1:2 1:1\n-1:1 1:2\n", ()), (b"y,w,a\n1,2,1\n-1,1,2\n", ("--weight-column", "w"))]
-)
-def test_weights_are_not_ignored(run_here, tmp_path, content, options):
-    (tmp_path / "train").write_bytes(content)
-    command = ("train", tmp_path / "train", "--cache", "128KiB", *options, "-o", tmp_path / "a.model")
-    done = run_here(*command, "--solver", "ocas")
-    assert done.returncode == 2
-    assert "weights_not_supported" in done.stderr
-    assert not (tmp_path / "a.model").exists()
-
-
 def test_weights_of_two_are_twice_the_C(run_here, tmp_path, problem):
     """Also of rows that are trained on while they are read."""
     X, y = problem
@@ -181,17 +168,6 @@ def test_a_reader_of_the_output_may_leave_early(processes, model, tmp_path):
     child.stderr.close()
 
 
-def test_a_fixed_pace_makes_the_same_file_twice(processes, file, tmp_path):
-    contents = []
-    for name in ("a.npz", "b.npz"):
-        options = ("--cache", "128KiB", "--pace", "fixed", "--max-passes", 1)
-        assert processes.run("train", file, *options, "-o", tmp_path / name).returncode == 4
-        contents.append((tmp_path / name).read_bytes())
-    assert contents[0] == contents[1]
-    with (tmp_path / "a.npz").open("rb") as opened:
-        assert MODEL_FORMATS["npz"].read(opened).about["spec"]["pace"] == "fixed"
-
-
 def test_json_lines_parse(processes, text, tmp_path):
     output = tmp_path / "m.json"
     options = ("--json", "--bias", 1, "--class-weight", "1=2", "--loss", "squared_hinge", "--relative-gap", 0.1)
@@ -211,20 +187,6 @@ def test_not_converged_is_an_exit_code_and_a_model_all_the_same(processes, file,
     assert done.returncode == 4
     assert "not converged (max_passes)" in done.stderr and "pass 1: M+ - M-" in done.stderr
     assert (tmp_path / "m").read_bytes().startswith(b"solver_type")
-
-
-def test_features_on_a_large_scale_are_named_where_no_newton_steps_make_up_for_it(run_here, tmp_path):
-    rng = np.random.default_rng(0)
-    x = rng.random((300, 2))
-    for factor, pace in ((1e6, "fixed"), (1e6, "adaptive"), (1.0, "fixed")):
-        rows = [f"{int(a + b > 1)},{a!r},{b * factor!r}\n" for a, b in x.tolist()]
-        (tmp_path / "train.csv").write_text("y,a,b\n" + "".join(rows))
-        given = ("--tolerance", "1e-30", "--max-passes", 1, "--pace", pace, "-o", tmp_path / "m")
-        done = run_here("train", tmp_path / "train.csv", *given)
-        assert done.returncode == 4
-        has_to_scale = factor > 1 and pace == "fixed"
-        assert ("scale the features" in done.stderr) == has_to_scale
-        assert ("[scales_differ]" in done.stderr) == has_to_scale
 
 
 @pytest.mark.parametrize("command", ["train", "predict"])

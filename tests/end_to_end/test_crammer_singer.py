@@ -64,18 +64,6 @@ def test_at_every_C_it_is_liblinears(many, rows, tmp_path, pace):
     assert found["objective"] == pytest.approx(certified, rel=1e-9)
 
 
-def test_class_weights_and_a_bias(many, rows):
-    X, y = rows
-    factors = {"0": 3.0, "7": 0.2}
-    ended = many.wait_until_ended(many.submit(dataset="many", C=0.3, class_weight=factors, bias=1.0, **JOINT, **EXACT))
-    X = sparse.hstack([X, np.ones((len(y), 1))]).tocsr()
-    theirs = best(X, y, 0.3, class_weights=[1.0, 3.0, 1.0, 0.2])
-    own = np.searchsorted(CLASSES, y)
-    C = 0.3 * np.array([1.0, 3.0, 1.0, 0.2])[own]
-    expected = np.vdot(theirs, theirs) / 2 + crammer_singer.losses(own, C, X @ theirs.T)
-    assert ended["result"]["certificate"]["primal_objective"] == pytest.approx(expected, rel=1e-6)
-
-
 def test_two_labels(many, problem, tmp_path):
     X, y = problem
     X, y = X[:600], y[:600]
@@ -138,19 +126,16 @@ def test_two_labels_in_folds(many, problem):
 
 
 SPEC = {"dataset": "many", "C": [0.1, 1.0], "pace": "fixed", "tolerance": 1e-4, "cache_bytes": 1 << 17, **JOINT}
+SPEC |= {"folds": 2, "keep": "all"}
 
 
-@pytest.mark.parametrize(
-    ("killed", "fields"),
-    [("streamsvm.trainer.process", {"folds": 2, "keep": "all"}), ("streamsvm.service.processes.worker", {})],
-)
-def test_a_kill_in_the_middle_changes_no_byte(new_service, many, rows, killed, fields):
-    undisturbed = contents(many, many.wait_until_ended(many.submit(**SPEC, **fields)))
+def test_a_kill_in_the_middle_changes_no_byte(new_service, many, rows):
+    undisturbed = contents(many, many.wait_until_ended(many.submit(**SPEC)))
     service = new_service().start()
     service.upload("many", libsvm_text(*rows))
-    job = service.submit(**SPEC, **fields)
+    job = service.submit(**SPEC)
     wait_for(lambda: (p := service.job(job)["progress"]) and p["pass"] >= 3)
-    os.kill(service.processes.one(killed), signal.SIGKILL)
+    os.kill(service.processes.one("streamsvm.trainer.process"), signal.SIGKILL)
     wait_for(lambda: service.job(job)["attempt"] > 1)
     assert contents(service, service.wait_until_ended(job)) == undisturbed
 
@@ -172,29 +157,6 @@ def test_rows_that_a_job_has_kept_serve_the_next(many, rows):
     found = [many.wait_until_ended(many.submit(**spec))["result"]["certificate"] for _ in range(2)]
     theirs = objective(best(X, y, 0.7), X, y, 0.7)
     assert [each["primal_objective"] for each in found] == pytest.approx([theirs, theirs], rel=1e-6)
-
-
-def test_others_are_refused(many):
-    for fields in ({"loss": "squared_hinge"}, {"solver": "dcd"}):
-        answer = httpx.post(f"{many.url}/v1/jobs", json={"dataset": "many", **JOINT, **fields}, **PLAIN)
-        assert (answer.status_code, answer.json()["code"]) == (422, "multiclass_range")
-    answer = httpx.post(f"{many.url}/v1/jobs/estimate", json={"dataset": "many", **JOINT}, **PLAIN)
-    assert answer.status_code == 200 and answer.json()["lanes"] == {"count": 1, "at_once": 1, "groups": 1}
-
-
-@pytest.mark.parametrize("words", [["-s", "4"], ["--multiclass", "crammer_singer"]])
-def test_on_the_command_line(processes, rows, tmp_path, words):
-    X, y = rows
-    done = processes.run(
-        "train", "-", *words, "-B", "-1", "-C", "0.1", "--cache", "128KiB", "--relative-gap", "1e-7", "-e", "none",
-        "--json", "-o", tmp_path / "m", input=libsvm_text(X, y),
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    certificate = json.loads(done.stdout.splitlines()[-1])["result"]["certificate"]
-    theirs = objective(best(X, y, 0.1), X, y, 0.1)
-    assert certificate["primal_objective"] == pytest.approx(theirs, rel=1e-6)
-    labels, values = liblinear_predict(tmp_path / "m", X)
-    assert np.array_equal(labels, np.array(CLASSES)[values.argmax(axis=1)])
 
 
 def test_names_of_labels_and_many_classes(many):

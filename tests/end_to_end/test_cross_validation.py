@@ -11,7 +11,7 @@ from sklearn.svm import LinearSVC
 
 from streamsvm.reader.certificate.folds import fold_of
 from streamsvm.storage.models.probability import fit_sigmoid
-from tests.contracts.problems import libsvm_text, random_problem, stored_rows, weighted_text
+from tests.contracts.problems import libsvm_text, random_problem, stored_rows
 from tests.end_to_end.conftest import weights
 from tests.end_to_end.service import PLAIN
 from tests.reference.dcd import primal_objective
@@ -110,33 +110,6 @@ def test_three_classes_have_probabilities_of_rows_held_out(service, datasets):
     assert sum(row["probability"]) == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_rows_count_as_much_as_they_weigh(service, n_classes):
-    given = np.random.default_rng(9).choice([0.1, 1.0, 5.0], 600)
-    before = set(service.data_dir.glob("datasets/ds_*"))
-    service.upload(f"weighted{n_classes}", weighted_text(*problem(n_classes), given))
-    (directory,) = set(service.data_dir.glob("datasets/ds_*")) - before
-    rows, _ = stored_rows(directory)
-    X, y = sparse.csr_matrix((rows.values, rows.indices - 1, rows.indptr), (len(rows), 80)), rows.label
-    spec = {**SPEC, "folds": FOLDS, "probability": "sigmoid"}
-    ended = service.wait_until_ended(service.submit(dataset=f"weighted{n_classes}", C=0.1, **spec))
-    assert ended["state"] == "succeeded", ended["failure"]
-    (cv,) = ended["result"]["cv"]
-    labels = [1.0] if n_classes == 2 else [0.0, 1.0, 2.0]
-    columns = [out_of_fold(X, y, 0.1, label, rows.weight) for label in labels]
-    fold, values = columns[0][0], np.stack([column for _, column in columns], axis=1)
-    predicted = np.where(values[:, 0] > 0, 1.0, 0.0) if n_classes == 2 else values.argmax(axis=1)
-    for k, found in enumerate(cv["folds"]):
-        own, weight = (y[fold == k], predicted[fold == k]), rows.weight[fold == k]
-        assert found["accuracy"] == pytest.approx(accuracy_score(*own, sample_weight=weight), abs=1e-9)
-        assert found["balanced_accuracy"] == pytest.approx(
-            balanced_accuracy_score(*own, sample_weight=weight), abs=1e-9
-        )
-    document = httpx.get(f"{service.url}/v1/models/{ended['model_id']}/file?format=json", **PLAIN).json()
-    expected = [fit_sigmoid(column, y == label, rows.weight) for column, label in zip(values.T, labels, strict=True)]
-    np.testing.assert_allclose(document["sigmoid"], expected, rtol=1e-3)
-
-
 def test_without_refit_there_is_no_model(service, datasets):
     ended = service.wait_until_ended(service.submit(dataset="two", folds=2, refit=False, cache_bytes=1 << 17))
     assert (ended["state"], ended["model_id"], ended["result"]["models"]) == ("succeeded", None, [])
@@ -155,22 +128,6 @@ def test_the_command_says_how_each_C_did_and_writes_the_best(run_here, tmp_path)
     cv = json.loads(done.stdout.splitlines()[-1])["cv"]
     assert len(cv) == 1 and len(cv[0]["folds"]) == 3
     assert not (tmp_path / "rows.model").exists()
-
-
-@pytest.mark.parametrize(
-    ("fields", "code"),
-    [
-        ({"folds": 1}, "folds_range"),
-        ({"folds": 2, "select_by": "log_loss"}, "select_by_range"),
-        ({"folds": 2, "select_by": "auc", "dataset": "three"}, "select_by_range"),
-        ({"probability": "sigmoid", "refit": False}, "probability_range"),
-        ({"probability": "sigmoid", "loss": "logistic", "solver": "dcd"}, "probability_range"),
-        ({"folds": 100, "C": [1.0 + k for k in range(10)], "dataset": "three"}, "lanes_range"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(service, datasets, fields, code):
-    answer = httpx.post(f"{service.url}/v1/jobs", json={"dataset": "two", **fields}, **PLAIN)
-    assert (answer.status_code, answer.json()["code"]) == (422, code)
 
 
 @pytest.mark.parametrize(

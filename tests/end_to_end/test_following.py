@@ -140,14 +140,6 @@ def test_the_command_trains_though_the_last_row_is_very_long(processes, problem,
     assert primal == pytest.approx(train(X, y, 1.0, eps=1e-3, bias=1.0).primal, rel=1e-3)
 
 
-@pytest.mark.parametrize(("labels", "code"), [((1,), b"single_class"), (range(200), b"too_many_classes")])
-def test_the_command_refuses_classes_that_do_not_suit(processes, tmp_path, labels, code):
-    text = b"".join(b"%d 1:1 2:%d\n" % (labels[k % len(labels)], k % 7) for k in range(300))
-    done = processes.run("train", "-", "--cache", "1MiB", "-o", tmp_path / "m", input=text)
-    assert code in done.stderr and b"Traceback" not in done.stderr and done.returncode == 2
-    assert not (tmp_path / "m").exists()
-
-
 def test_the_command_says_what_is_wrong_with_the_end_of_a_file(processes, problem, tmp_path):
     """Though the reader that follows it ends first."""
     text = libsvm_text(*problem) + b"1 1:x\n"

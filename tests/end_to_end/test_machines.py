@@ -7,9 +7,7 @@ import time
 import httpx
 import numpy as np
 import pytest
-from scipy import sparse
 
-from tests.contracts.problems import libsvm_text
 from tests.end_to_end.machines import again, begun, cancel_all, goes_on, leaves_nothing, processes, serving, stop
 from tests.end_to_end.service import PLAIN
 from tests.ray_nodes import Nodes
@@ -61,40 +59,6 @@ def test_a_job_on_two_machines_has_the_optimum_and_the_certificate(service, prob
     assert all(line["dual_objective"] <= certificate["primal_objective"] for line in history)
 
 
-def test_machines_take_newton_steps_together(service):
-    """Columns differ in scale: rounds would be thousands."""
-    rng = np.random.default_rng(0)
-    X = (rng.standard_normal((2000, 8)) * 10.0 ** np.linspace(0, 4, 8)).astype(np.float32)
-    y = np.where(X @ (1.0 / X.std(axis=0)) + 2.0 * rng.standard_normal(2000) > 0, 1.0, -1.0)
-    first, second = (libsvm_text(sparse.csr_matrix(X[some]), y[some]) for some in (slice(1000), slice(1000, 2000)))
-    service.upload("table", first)
-    assert httpx.post(f"{service.url}/v1/datasets/table/blocks", content=second, **PLAIN).status_code == 201
-    wanted = {"dataset": "table", "bias": 1.0, "relative_gap": 1e-5}
-    job, one = (service.wait_until_ended(service.submit(machines=machines, **wanted)) for machines in (2, None))
-    assert job["result"]["stop_reason"] == one["result"]["stop_reason"] == "relative_gap"
-    steps = [step for line in service.get(f"/v1/jobs/{job['id']}/history")["passes"] for step in line.get("newton", ())]
-    assert len(steps) == job["result"]["newton_steps"] > 0
-    certificates = [each["result"]["certificate"] for each in (job, one)]
-    assert certificates[0]["w_error"] < 1e-9
-    assert certificates[0]["primal_objective"] == pytest.approx(certificates[1]["primal_objective"], rel=2e-5)
-
-
-def test_folds_and_probabilities_on_two_machines_are_those_of_one(service):
-    fields = {"dataset": "data", "relative_gap": 1e-7, "tolerance": None, "max_passes": 1000, "C": [0.1, 1.0]}
-    folds = {"folds": 3, "probability": "sigmoid", "select_by": "auc"}
-    jobs = [service.wait_until_ended(service.submit(**fields, **folds, machines=count)) for count in (2, None)]
-    assert [job["state"] for job in jobs] == ["succeeded"] * 2, jobs[0]["failure"]
-    together, alone = (job["result"] for job in jobs)
-    assert together["selected_C"] == alone["selected_C"]
-    for ours, theirs in zip(together["cv"], alone["cv"], strict=True):
-        assert ours["folds"] == [pytest.approx(each, abs=2e-3) for each in theirs["folds"]]
-    sigmoids = [
-        httpx.get(f"{service.url}/v1/models/{job['model_id']}/file?format=json", **PLAIN).json()["sigmoid"]
-        for job in jobs
-    ]
-    np.testing.assert_allclose(*sigmoids, rtol=1e-3)
-
-
 @pytest.mark.parametrize("C", [1.0, pytest.param([0.1, 1.0, 10.0], marks=pytest.mark.slow)])
 def test_a_job_is_resumed_where_it_ended(service, C):
     fields = {"dataset": "data", "machines": 2, "relative_gap": 1e-6, "tolerance": None, "C": C}
@@ -124,16 +88,6 @@ def test_a_job_begins_with_what_another_one_found(service, before, after):
     gaps = [each["result"]["certificate"]["primal_objective"] for each in (first, job)]
     assert gaps[0] == pytest.approx(gaps[1], rel=2e-5)
     assert {"rows": 3000, "of": 3000} in [step.get("warm_start") for step in job["transitions"]]
-
-
-@pytest.mark.slow
-def test_lanes_on_two_machines(service):
-    values = [0.1, 0.3, 1.0]
-    fields = {"dataset": "data", "relative_gap": 1e-3, "tolerance": None, "max_passes": 1000}
-    job = service.wait_until_ended(service.submit(machines=2, C=values, **fields))
-    assert [lane["C"] for lane in job["result"]["lanes"]] == values
-    assert all(lane["relative_duality_gap"] <= 1e-3 for lane in job["result"]["lanes"])
-    assert len(job["result"]["models"]) == 3
 
 
 @pytest.mark.slow

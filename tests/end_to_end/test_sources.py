@@ -43,24 +43,6 @@ def test_train_on_a_pattern_as_on_the_file(filled, processes: Processes, tmp_pat
     assert (tmp_path / "part-.svm.model").exists()
 
 
-@pytest.mark.parametrize(
-    ("source", "code"),
-    [
-        ("s3://bucket/none", "source_not_found"),
-        ("s3://nobucket/none", "source_not_found"),
-        ("s3://bucket/none*", "source_empty"),
-        ("s3://bucket/day=1", "source_is_folder"),
-        ("http://127.0.0.1/a", "source_scheme"),
-        ("gs://bucket/a", "not_installed"),
-        ("s3://key:hunter2@bucket/a", "source_credentials"),
-    ],
-)
-def test_what_cannot_be_read_is_said(filled, processes: Processes, tmp_path, source, code):
-    done = processes.run("train", source, *QUICK, "-o", tmp_path / "m", text=True)
-    assert done.returncode == 3 and f"[{code}]" in done.stderr
-    assert "Traceback" not in done.stderr and len(done.stderr.splitlines()) <= 4
-
-
 def test_what_is_denied_is_said_without_keys(filled, processes: Processes, tmp_path):
     key, secret = filled.let_in_one()
     processes.environment |= filled.environment(key=key, secret=secret)
