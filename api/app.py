@@ -18,11 +18,11 @@ from streamsvm.api.pages import predictions as prediction_pages
 from streamsvm.api.pages import registry as registered_pages
 from streamsvm.api.requests.log import Requests
 from streamsvm.api.requests.parameters import refuse_unknown
-from streamsvm.api.routes import datasets, inference, info, jobs, metrics, models, predictions, registry, uploads
+from streamsvm.api.routes import datasets, health, info, jobs, metrics, models, predictions, registry, uploads
 from streamsvm.api.routes.metrics import Metrics
 from streamsvm.api.shortcuts import Polls, Shortcut, Shortcuts
 from streamsvm.api.shortcuts.loading import PredictionCode
-from streamsvm.api.shortcuts.predictions import infer_shortcut, predict_shortcut
+from streamsvm.api.shortcuts.predictions import predict_shortcut
 from streamsvm.service.datasets.registry import Datasets
 from streamsvm.service.jobs.progress.feed import JobFeed
 from streamsvm.service.models.references import References
@@ -63,7 +63,7 @@ def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAP
     app.state.soundness = Soundness(settings, store)
     add_error_handlers(app)
     pages = routes, dataset, compare, queue, reference, registered_pages, prediction_pages
-    modules = datasets, uploads, jobs, models, registry, predictions, inference, info, metrics, login, *pages
+    modules = datasets, uploads, jobs, models, registry, predictions, health, info, metrics, login, *pages
     for module in modules:
         app.include_router(module.router)
     app.state.routes = [route for module in modules for route in module.router.routes]
@@ -75,10 +75,8 @@ def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAP
 
 
 def _shortcuts(context: AppContext, state: State) -> list[Shortcut]:
-    shared = context, state.metrics, state.prediction_code
     return [
-        predict_shortcut(_route(models.router, "predict"), *shared),
-        infer_shortcut(_route(inference.router, "modelInfer"), *shared),
+        predict_shortcut(_route(models.router, "predict"), context, state.metrics, state.prediction_code),
         Polls(_route(jobs.router, "getJob"), context.feed),
     ]
 

@@ -12,7 +12,7 @@ from streamsvm.service.predictions.spec import PredictionSpec
 _REF = "#/components/schemas/{model}"
 # Models that FastAPI does not list, because no answer is one of them as a whole.
 _FURTHER = [type_of(name) for name in ("Problem", "ClassifiedRow", "EstimatedRow", "Pass", "PhaseAndProgress")]
-_BODIES = (JobSpec, PredictionSpec, *BODIES, type_of("InferenceRequest"))
+_BODIES = (JobSpec, PredictionSpec, *BODIES)
 
 ABOUT: dict[str, Any] = {
     "title": "StreamSVM",
@@ -34,7 +34,6 @@ ABOUT: dict[str, Any] = {
         {"name": "models", "description": "Models of jobs: their files, predictions and evaluations."},
         {"name": "registered models", "description": "Names of models, their versions, and aliases such as champion."},
         {"name": "predictions", "description": "Predictions of files into files: queued, watched, and resumed."},
-        {"name": "inference", "description": "The Open Inference Protocol v2, for clients of KServe and Triton."},
         {"name": "service", "description": "The service itself: what it can do, and how it is."},
     ],
 }

@@ -127,8 +127,6 @@ def problem(code: str, detail: str, hint: str = "", at: dict[str, Any] | None = 
         "hint": hint or HINTS.get(code, HINTS["bad_request"]),
         "at": at or {},
         "request_id": request_id.get(),
-        # Clients of the Open Inference Protocol read the text from this field.
-        "error": detail,
     }
     if status >= 500:
         _log.error("%s: %s", code, detail)

@@ -25,13 +25,17 @@ FIELDS = {
     **{old: f'It is {new} of the solver "{PAPER}".' for old, new in PAPER_FIELDS.items()},
 }
 # The beginning of a path -> a sentence.
-ROUTES: dict[str, str] = {}
+ROUTES = {
+    "/v2/models": "POST /v1/models/{model_id}/predict predicts rows, GET /v1/models/{model_id} describes the model.",
+    "/v2/repository": "GET /v1/models lists models, GET /v1/registered-models their names and versions.",
+}
 # STREAMSVM_ variable -> a sentence.
 SETTINGS = {
     "STREAMSVM_NOTIFY_HOSTS": _CHAT,
     "STREAMSVM_NOTIFY_SECRET": _CHAT,
     "STREAMSVM_MLFLOW_URI": _MLFLOW,
     "STREAMSVM_MLFLOW_EXPERIMENT": _MLFLOW,
+    "STREAMSVM_MAX_INFER_BYTES": "There are no tensors any more: STREAMSVM_MAX_JSON_BYTES limits rows in JSON.",
 }
 # Command, or option of a command -> a sentence.
 COMMANDS: dict[str, str] = {}

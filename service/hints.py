@@ -11,7 +11,6 @@ HINTS = {
     "bad_content_length": "Send the length of the body in bytes, or no Content-Length and the body in chunks.",
     "bad_index": 'Name a feature by its number: {"rows": [{"3": 1.5}]}.',
     "bad_request": _ROUTES,
-    "bad_tensor": "GET /v2/models/ID, with the model's id, says which inputs it takes.",
     "body_too_large": "Send less at once. Settings of the service, STREAMSVM_MAX_..._BYTES, raise the limit.",
     "cancelled": "Ask for the prediction again.",
     "demo_failed": "The log above says why.",

@@ -23,7 +23,6 @@ class Settings:
     trusted_proxies    addresses and networks of proxies, whose headers about the client are believed
     max_upload_bytes   limit of a dataset's body as sent, and of its text after decompression
     max_predict_bytes  limit of rows to predict as sent, and of their text after decompression
-    max_infer_bytes    limit of a body of tensors, and of the numbers in its answer
     max_answer_bytes   disk for answers that are being made or sent, all together
     max_json_bytes     limit of a body of JSON
     max_features       feature numbers of a dataset are below this
@@ -54,7 +53,6 @@ class Settings:
     trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
     max_upload_bytes: int = 1 << 40
     max_predict_bytes: int = 1 << 36
-    max_infer_bytes: int = 1 << 24
     max_answer_bytes: int = 1 << 34
     max_json_bytes: int = 1 << 20
     max_features: int = 1 << 27

@@ -69,15 +69,6 @@ SCOPES: dict[str, str] = {
     "deleteModelAlias": "submit",
     "deleteModelVersion": "admin",
     "deleteRegisteredModel": "admin",
-    # Open Inference Protocol
-    "serverMetadata": "read",
-    "modelMetadata": "read",
-    "modelReady": "read",
-    "modelInfer": "read",
-    "modelVersionMetadata": "read",
-    "modelVersionReady": "read",
-    "modelVersionInfer": "read",
-    "repositoryIndex": "read",
     # service
     "getInfo": "read",
     "getMetrics": "read",

@@ -74,9 +74,9 @@ class Metrics:
         self._seconds = self._histogram(
             "streamsvm_http_request_duration_seconds", "From head to end", "method", "route", "status"
         )
-        self._rows = Counter("streamsvm_predicted_rows", "Rows predicted", ("interface",), registry=self._registry)
+        self._rows = Counter("streamsvm_predicted_rows", "Rows predicted", registry=self._registry)
         self._prediction_seconds = self._histogram(
-            "streamsvm_prediction_duration_seconds", "From head until all predictions are known", "interface"
+            "streamsvm_prediction_duration_seconds", "From head until all predictions are known"
         )
         self._registry.register(_Records(settings, store))
 
@@ -87,10 +87,10 @@ class Metrics:
         self._requests.labels(method, route, status).inc()
         self._seconds.labels(method, route, status).observe(seconds)
 
-    def observe_prediction(self, interface: str, rows: int, seconds: float) -> None:
-        """Count the rows of an answered request for predictions; interface: v1 or v2."""
-        self._rows.labels(interface).inc(rows)
-        self._prediction_seconds.labels(interface).observe(seconds)
+    def observe_prediction(self, rows: int, seconds: float) -> None:
+        """Count the rows of an answered request for predictions."""
+        self._rows.inc(rows)
+        self._prediction_seconds.observe(seconds)
 
     def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
         return Histogram(name, text, labels, buckets=_BUCKETS, registry=self._registry)

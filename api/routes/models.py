@@ -140,7 +140,7 @@ async def predict(
     """
     begun, (predictor, model) = time.monotonic(), await find_predictor(context, model_id, strict)
     predictions = await predicted(context, request, predictor, options)
-    request.app.state.metrics.observe_prediction("v1", predictions.rows, time.monotonic() - begun)
+    request.app.state.metrics.observe_prediction(predictions.rows, time.monotonic() - begun)
     return prediction_response(request, predictions, model)
 
 

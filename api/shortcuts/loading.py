@@ -5,20 +5,16 @@ event loop, where this would hold up every client, so shortcuts leave prediction
 """
 
 import io
-import json
 import logging
 from collections.abc import Iterator
 from threading import Event
-from typing import Any
 
 import numpy as np
 
-from streamsvm.api.routes.inference import answer_tensors
 from streamsvm.api.routes.predicting import JSON, predicted_rows
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.models.predicting.answers import ANSWERS
 from streamsvm.service.models.predicting.predictor import Predictor
-from streamsvm.service.records.models import Reference
 from streamsvm.service.settings import Settings
 from streamsvm.storage.models.model_file import Model
 
@@ -51,8 +47,6 @@ class PredictionCode:
                 for written in ANSWERS.values():
                     predicted.values.seek(0)
                     b"".join(written(predicted))
-            for predictor, body in _tensors():
-                answer_tensors(Reference(""), predictor, body, None, 1 << 20)
         except Exception:
             _log.exception("predictions have no shortcut: their code could not be loaded")
         else:
@@ -68,25 +62,6 @@ def _rows() -> Iterator[tuple[Predictor, str, bytes]]:
     for predictor in _of_tables():
         yield predictor, JSON, b'{"rows": [{"a": 1.5, "b": 2}]}'
         yield predictor, "", b"a,b\n1.5,2\n"
-
-
-def _tensors() -> Iterator[tuple[Predictor, bytes]]:
-    """A predictor, and the body of a request of the Open Inference Protocol."""
-    for predictor in _linear():
-        yield predictor, _body(X=[[1.5, 2.0]])
-        yield predictor, _body(indptr=[0, 1], indices=[1], values=[1.5])
-    for predictor in _of_tables():
-        yield predictor, _body(a=[1.5], b=["x"] if (predictor.input or {})["categorical"] else [2.0])
-
-
-def _body(**tensors: list[Any]) -> bytes:
-    types = {"i": "INT64", "f": "FP64", "U": "BYTES"}
-    arrays = {name: np.array(values) for name, values in tensors.items()}
-    inputs = [
-        {"name": name, "shape": array.shape, "datatype": types[array.dtype.kind], "data": array.ravel().tolist()}
-        for name, array in arrays.items()
-    ]
-    return json.dumps({"inputs": inputs}).encode()
 
 
 def _linear() -> Iterator[Predictor]:

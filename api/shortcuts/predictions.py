@@ -3,7 +3,6 @@
 import re
 import time
 from collections.abc import Callable, Mapping
-from functools import partial
 from io import BytesIO
 
 from fastapi import Response
@@ -12,7 +11,6 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from streamsvm.api.context import AppContext
-from streamsvm.api.routes.inference import inferred
 from streamsvm.api.routes.metrics import Metrics
 from streamsvm.api.routes.predicting import STORED, TYPES, content_type, predicted_rows, prediction_response
 from streamsvm.api.shortcuts.loading import PredictionCode
@@ -28,38 +26,29 @@ from streamsvm.service.records.models import Reference
 _MOST_BYTES = 1 << 13
 _MOST_ROWS = 1 << 8
 _MOST_VALUES = 1 << 12
-_VALUE_BYTES = 8
 # A row of text ends with a line break, a row of JSON begins with a brace.
 _ROW_ENDS = b"{", b"\n", b"\r"
 _MODEL = r"(?P<model_id>[A-Za-z0-9_.:@-]{1,160})"
-_PATHS = {
-    "v1": re.compile(rf"/v1/models/{_MODEL}/predict"),
-    "v2": re.compile(rf"/v2/models/{_MODEL}/infer"),
-}
+_PATH = re.compile(rf"/v1/models/{_MODEL}/predict")
 
 # Returns the number of rows and the response.
 Predict = Callable[[Request, Reference, Predictor, bytes], tuple[int, Response]]
 
 
 class Predictions:
-    """Answers requests for predictions that have short bodies, with `predict`.
-
-    interface  v1 or v2, for the metrics
-    """
+    """Answers requests for predictions that have short bodies, with `predict`."""
 
     is_logged = True
 
     def __init__(
-        self, route: APIRoute, interface: str, predict: Predict,
-        context: AppContext, metrics: Metrics, code: PredictionCode,
-    ) -> None:  # fmt: skip
+        self, route: APIRoute, predict: Predict, context: AppContext, metrics: Metrics, code: PredictionCode
+    ) -> None:
         self.route = route
-        self._path = _PATHS[interface]
-        self._interface, self._predict = interface, predict
+        self._predict = predict
         self._context, self._metrics, self._code = context, metrics, code
 
     def parameters(self, scope: Scope) -> Mapping[str, str] | None:
-        path = self._path.fullmatch(scope["path"])
+        path = _PATH.fullmatch(scope["path"])
         return path.groupdict() if path and scope["method"] == "POST" and not scope["query_string"] else None
 
     async def answer(self, request: Request, parameters: Mapping[str, str]) -> Response | None:
@@ -70,7 +59,7 @@ class Predictions:
         if predictor is None or not predictor.is_light:
             return None
         rows, response = self._predict(request, model, predictor, await request.body())
-        self._metrics.observe_prediction(self._interface, rows, time.monotonic() - begun)
+        self._metrics.observe_prediction(rows, time.monotonic() - begun)
         return response
 
 
@@ -84,13 +73,7 @@ def predict_shortcut(route: APIRoute, context: AppContext, metrics: Metrics, cod
         predicted = predicted_rows(context.settings, predictor, kind, [body], InputOptions(), BytesIO())
         return predicted.rows, prediction_response(request, predicted, model)
 
-    return Predictions(route, "v1", predict, context, metrics, code)
-
-
-def infer_shortcut(route: APIRoute, context: AppContext, metrics: Metrics, code: PredictionCode) -> Predictions:
-    """Make the shortcut of POST /v2/models/{model_id}/infer."""
-    predict = partial(inferred, most_bytes=_MOST_VALUES * _VALUE_BYTES)
-    return Predictions(route, "v2", predict, context, metrics, code)
+    return Predictions(route, predict, context, metrics, code)
 
 
 def _is_short(request: Request) -> bool:

@@ -126,11 +126,6 @@ class ModelRecords(Records):
             aliases.setdefault(alias.pop("name"), []).append(alias)
         return [{**each, "aliases": aliases.get(each["name"], [])} for each in named]
 
-    def registered_versions(self) -> list[tuple[str, int]]:
-        """Name and version of all registered models."""
-        rows = self._all("SELECT name, version FROM versions ORDER BY name, version")
-        return [(each["name"], each["version"]) for each in rows]
-
     def names_of_model(self, model_id: str) -> list[dict[str, Any]]:
         """Names and versions of a model."""
         return self._all("SELECT name, version FROM versions WHERE model_id = ? ORDER BY name", model_id)

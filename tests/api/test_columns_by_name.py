@@ -1,4 +1,4 @@
-"""Any table asked by any route, of the command, HTTP, /v2 and Python: the right values, or a refusal.
+"""Any table asked by any route, of the command, HTTP and Python: the right values, or a refusal.
 
 TABLES=3000 makes as many, in place of those that fit into continuous integration.
 """
@@ -27,7 +27,7 @@ from tests.api.app import Service
 TABLES = int(os.environ.get("TABLES", "25"))
 POOL = ["a", "b", "income", "x 1", "é", "1", "7", 'q,"r', "y"]
 WORDS = {"red": 0, "blue": 1}
-REFUSED = {"column_missing", "column_count", "header_differs", "header_unclear", "duplicate_column", "bad_tensor"}
+REFUSED = {"column_missing", "column_count", "header_differs", "header_unclear", "duplicate_column"}
 
 
 @dataclass
@@ -141,21 +141,6 @@ def _answered(response: Any) -> tuple[list[float] | str, set[str] | None]:
     )
 
 
-def by_tensors(service: Service, name: str, asked: Asked) -> tuple[list[float] | str, set[str] | None]:
-    assert asked.names is not None
-    tensors = []
-    for place, column in enumerate(asked.names):
-        data = [row[place] for row in asked.rows]
-        kind = "BYTES" if isinstance(data[0], str) else "FP64"
-        tensors.append({"name": column, "shape": [len(data)], "datatype": kind, "data": data})
-    response = service.request("POST", f"/v2/models/{name}/infer", json={"inputs": tensors})
-    body = response.json()
-    if response.status_code != 200:
-        return body["code"], None
-    told = body.get("parameters", {}).get("unknown_column_names", "")
-    return body["outputs"][1]["data"], set(told.split(", ")) - {""}
-
-
 def by_python(model: Model, X: Any) -> tuple[list[float] | str, set[str] | None]:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -190,7 +175,6 @@ def test_every_route_says_the_same(service, tmp_path, seed):
             if is_named:
                 rows = [dict(zip(asked.names, row, strict=True)) for row in asked.rows]
                 found |= {"dictionaries": by_python(model, rows), "json": by_json(service, name, asked)}
-                found["tensors"] = by_tensors(service, name, asked)
         elif not is_named:
             found["matrix"] = by_python(model, np.array(asked.rows, float))
         for route, (said, unknown) in found.items():

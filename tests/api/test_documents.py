@@ -70,13 +70,6 @@ def test_documents_are_predicted(documents, content, kind, query):
     assert (found["rows"], found["unknown_features"]) == (3, 0)
 
 
-def test_documents_as_tensors(documents):
-    tensor = {"name": "documents", "shape": [3], "datatype": "BYTES", "data": TEXTS}
-    answer = documents.request("POST", f"/v2/models/{documents.model}/infer", json={"inputs": [tensor]}).json()
-    outputs = {output["name"]: output["data"] for output in answer["outputs"]}
-    assert outputs["decision_value"] == Predictor(documents.own).document_values(TEXTS).tolist()
-
-
 def test_the_model_and_its_page_have_the_heaviest_words(documents):
     shown = documents.request("GET", f"/v1/models/{documents.model}").json()
     assert shown["heaviest"] == json.loads(json.dumps(documents.own.about["heaviest"]))

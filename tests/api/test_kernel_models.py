@@ -61,20 +61,6 @@ def test_rows_are_predicted(service, name):
     check_problem(strict, "unknown_feature")
 
 
-@pytest.mark.parametrize("name", ["machine", "several"])
-def test_tensors_are_inferred(service, name):
-    model, X = {"machine": MACHINE, "several": SEVERAL}[name], random_problem(60, 40)[0].toarray()
-    tensor = {"name": "X", "shape": [60, 40], "datatype": "FP32", "data": X.ravel().tolist()}
-    url = f"/v2/models/{getattr(service, name)}"
-    found = {
-        each["name"]: each
-        for each in service.request("POST", f"{url}/infer", json={"inputs": [tensor]}).json()["outputs"]
-    }
-    values = np.reshape(found["decision_value"]["data"], found["decision_value"]["shape"])
-    np.testing.assert_allclose(values, numpys_values(model, X), rtol=1e-12, atol=1e-12)
-    assert service.request("GET", url).json()["inputs"][0]["shape"] == [-1, 40]
-
-
 def test_its_page_has_the_formats_that_hold_it(service):
     for name, texts in (("machine", {"libsvm"}), ("several", set())):
         page = service.request("GET", f"/models/{getattr(service, name)}").text

@@ -118,18 +118,13 @@ def test_requests_by_route_and_status(service):
     assert buckets == [3, 3]
 
 
-def test_predictions_of_both_interfaces(service):
+def test_predictions(service):
     model = f"models/{service.add_model(service.add_dataset('data'), some_model())}"
     assert service.request("POST", f"/v1/{model}/predict", content=b"1 1:1\n1 2:1\n").status_code == 200
     assert service.request("POST", f"/v1/{model}/predict", content=b"1 0:1\n").status_code == 422
-    rows = {"indptr": [0, 1, 2, 3], "indices": [1, 1, 1], "values": [1, 2, 3]}
-    tensors = [{"name": name, "shape": [len(data)], "datatype": "INT64", "data": data} for name, data in rows.items()]
-    assert service.request("POST", f"/v2/{model}/infer", json={"inputs": tensors}).status_code == 200
-    metrics, seconds = scrape(service), "streamsvm_prediction_duration_seconds"
-    for interface, n_rows in (("v1", 2), ("v2", 3)):
-        family = "streamsvm_predicted_rows"
-        assert value(metrics, family, f"{family}_total", interface=interface) == n_rows
-        assert value(metrics, seconds, f"{seconds}_count", interface=interface) == 1
+    metrics, seconds, rows = scrape(service), "streamsvm_prediction_duration_seconds", "streamsvm_predicted_rows"
+    assert value(metrics, rows, f"{rows}_total") == 2
+    assert value(metrics, seconds, f"{seconds}_count") == 1
 
 
 def test_names_have_the_prefix_base_units_and_total_on_counters_only(running):

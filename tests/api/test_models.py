@@ -352,7 +352,6 @@ def test_a_model_whose_files_are_gone_says_so_and_hides_no_other(tmp_path, what)
         ("GET", "/v1/models/{}/file", {}),
         ("POST", "/v1/models/{}/predict", rows),
         ("POST", "/v1/models/{}/evaluate", named),
-        ("GET", "/v2/models/{}", {}),
     ):
         found = check_problem(service.request(method, path.format(gone), **body), "corrupt_data", 500)
         assert "missing" in found["detail"] and found["hint"]

@@ -106,7 +106,6 @@ def test_a_reference_may_stand_wherever_an_id_may(churn, reference):
     assert file.content == request("GET", f"/v1/models/{churn.model}/file?format=npz").content
     evaluated = request("POST", f"/v1/models/{reference}/evaluate", json={"dataset": "data"}).json()
     assert evaluated["model_id"] == churn.model and evaluated["rows"]
-    assert request("GET", f"/v2/models/{reference}/ready").json()["ready"] is True
 
 
 def test_a_name_alone_means_its_newest_version(churn):
@@ -219,22 +218,6 @@ def test_a_job_without_a_model_makes_none(filled):
     for fields in ({"model_name": "mdl_x"}, {"model_name": "x", "folds": 2, "refit": False}, {"model_name": ""}):
         answer = filled.request("POST", "/v1/jobs", json={"dataset": "data", **fields})
         check_problem(answer, "wrong_type" if fields["model_name"] == "" else "model_name_range", 422)
-
-
-def test_the_open_inference_protocol_knows_versions(churn):
-    moved(churn, 1)
-    body = {"inputs": [{"name": "X", "shape": [1, 4], "datatype": "FP64", "data": [1, 0, 0, 0]}]}
-    for path, version in (("churn", "2"), ("churn/versions/1", "1"), ("churn@champion", "1"), ("churn:1", "1")):
-        answer = churn.request("POST", f"/v2/models/{path}/infer", json=body).json()
-        assert (answer["model_name"], answer["model_version"]) == ("churn", version)
-    shown = churn.request("GET", "/v2/models/churn").json()
-    assert (shown["name"], shown["versions"]) == ("churn", ["1", "2"])
-    check_problem(churn.request("GET", "/v2/models/churn/versions/3"), "unknown_model", 404)
-    index = churn.request("POST", "/v2/repository/index").json()
-    assert [(each["name"], each["version"], each["state"]) for each in index][:2] == [
-        ("churn", "1", "READY"), ("churn", "2", "READY")
-    ]  # fmt: skip
-    assert {each["name"] for each in index} == {"churn", churn.model, churn.texts, churn.half}
 
 
 def test_every_answer_is_of_one_version_while_the_alias_moves(service):

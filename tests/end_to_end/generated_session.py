@@ -8,7 +8,6 @@ from io import BytesIO
 
 from streamsvm_client import AuthenticatedClient
 from streamsvm_client.api.datasets import get_dataset, list_blocks, put_dataset
-from streamsvm_client.api.inference import model_infer, model_metadata
 from streamsvm_client.api.jobs import estimate_job, get_job, get_job_history, submit_job
 from streamsvm_client.api.models import download_model, evaluate, get_model, list_models, predict
 from streamsvm_client.api.registered_models import get_registered_model, register_model
@@ -20,13 +19,9 @@ from streamsvm_client.models import (
     Estimate,
     EvaluationRequest,
     History,
-    Inference,
-    InferenceRequest,
-    InputTensor,
     Job,
     JobSpec,
     Model,
-    ModelMetadata,
     Models,
     Predictions,
     Problem,
@@ -113,24 +108,12 @@ def use(client: AuthenticatedClient, model_id: str) -> None:
     check(file.payload.read().startswith(b"solver_type"), file)
 
 
-def infer(client: AuthenticatedClient, model_id: str) -> None:
-    """Predict by the Open Inference Protocol."""
-    metadata = model_metadata.sync(model_id, client=client)
-    assert isinstance(metadata, ModelMetadata)
-    check([tensor.name for tensor in metadata.outputs] == ["label", "decision_value"], metadata)
-    tensor = InputTensor("X", "FP64", [1, 3], [0.0, 1.0, 0.5])
-    inferred = model_infer.sync(model_id, client=client, body=InferenceRequest([tensor]))
-    assert isinstance(inferred, Inference)
-    check([output.data for output in inferred.outputs if output.name == "label"] == [[-1.0]], inferred)
-
-
 def main(url: str, token: str) -> None:
     """Go through a session."""
     client = AuthenticatedClient(url, token)
     add_dataset(client)
     model_id = train(client)
     use(client, model_id)
-    infer(client, model_id)
     print("as it should be")
 
 

@@ -1,4 +1,4 @@
-"""What the service does with a model, in one process: describes it, predicts with it, gives it out in every format.
+"""What the service does with a model, in one process: predicts with it, gives it out in every format.
 
 python -m tests.end_to_end.wide_model MODEL_DIRECTORY ROWS
 
@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
-from streamsvm.service.models.predicting.inference import describe
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.models.registry import model_view
 from streamsvm.storage.models.model_file import read_model
@@ -22,7 +21,6 @@ def main(directory: Path, rows: Path) -> None:
     assert model_view({}, read_head(directory))["features"]
     model = read_model(directory)
     predictor = Predictor(model)
-    assert describe("model", predictor)["inputs"]
     assert sum(len(found.labels) for found in predictor.predict_text([rows.read_bytes()]))
     sizes = {}
     for name, format_ in MODEL_FORMATS.items():

@@ -73,7 +73,7 @@ def test_serving(run, service):
     np.testing.assert_allclose(found["probability"].sum(axis=1), 1)
     np.testing.assert_array_equal(found["labels_of_sparse"], found["labels"])
     np.testing.assert_array_equal(found["labels_here"], found["labels"])
-    found["server"].close()
+    assert [row["label"] for row in found["rows"]] == found["labels"].tolist()
 
 
 def test_each_is_run_here_and_named_on_the_page():

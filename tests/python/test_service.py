@@ -204,13 +204,8 @@ def test_decision_values_are_those_of_the_service(client, file, tmp_path):
     job.models[0].download(tmp_path / "model.npz")
     X, _ = random_problem(3000, 400)
     found = streamsvm.load(tmp_path / "model.npz")
-    said = client.json("POST", f"/v2/models/{job.models[0].id}/infer", tensor(np.asarray(X[:5].todense())))
-    values = next(output["data"] for output in said["outputs"] if output["name"] == "decision_value")
-    assert np.allclose(found.decision_function(X[:5]), values)
-
-
-def tensor(X):
-    return {"inputs": [{"name": "X", "datatype": "FP64", "shape": list(X.shape), "data": X.ravel().tolist()}]}
+    said = client.json("POST", f"/v1/models/{job.models[0].id}/predict", {"rows": X[:5].todense().tolist()})
+    assert np.allclose(found.decision_function(X[:5]), [row["decision_value"] for row in said["predictions"]])
 
 
 ROWS = {"n": [1.5, -2.0, None, 0.5], "w": ["red", "blue, dark", "red", "new"], "t": [True, False, True, True]}

@@ -1,15 +1,15 @@
-"""Serving: a service trains a model; Triton's client, which knows nothing of StreamSVM, gets predictions from it."""
+"""Serving: a service trains a model and predicts with it, for a client in Python and for any program over HTTP."""
 
 # %%
-# Start a service first: `streamsvm serve`. `pip install 'tritonclient[http]'` installs the client.
-# The data come with scikit-learn: pictures of digits.
+# Start a service first: `streamsvm serve`. The data come with scikit-learn: pictures of digits.
 
+import json
 import os
 import tempfile
 from pathlib import Path
+from urllib.request import Request, urlopen
 
 import numpy as np
-import tritonclient.http as triton
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_digits
 
@@ -41,38 +41,23 @@ for kind, what in job.watch():
 print(job.state, model.id)
 
 # %%
-# The service speaks the Open Inference Protocol, as Triton and KServe do. A model's id is its name.
-# The client asks what the model takes and what it gives.
+# The service predicts rows that the client sends: a matrix, dense or sparse, a data frame, a file.
 
-server = triton.InferenceServerClient(url.removeprefix("http://"))
-takes = server.get_model_metadata(model.id)
-for end in ("inputs", "outputs"):
-    print(end, ", ".join(f"{tensor['name']} {tensor['datatype']} {tensor['shape']}" for tensor in takes[end]))
-
-
-def tensor(name: str, values: np.ndarray) -> triton.InferInput:
-    """One input, sent as bytes."""
-    made = triton.InferInput(name, values.shape, triton.np_to_triton_dtype(values.dtype))
-    made.set_data_from_numpy(values)
-    return made
-
-
-# %%
-# Dense rows are one tensor, X.
-
-answer = server.infer(model.id, [tensor("X", pictures[is_test])])
-labels, probability = answer.as_numpy("label"), answer.as_numpy("probability")
+labels = model.predict(pictures[is_test])
+labels_of_sparse = model.predict(sparse.csr_matrix(pictures[is_test]))
 accuracy = np.mean(labels == digits[is_test])
-print(f"accuracy {accuracy:.3f}; the first is a {labels[0]:g} with probability {probability[0].max():.2f}")
+print(f"accuracy {accuracy:.3f}")
+print(f"the same labels: {np.array_equal(labels, labels_of_sparse)}")
 
 # %%
-# Sparse rows are three, as in scipy's CSR matrices. Features are numbered as in the file: from 1.
+# Other programs send rows over HTTP: here arrays in JSON. The answer has probabilities, too.
 
-rows = sparse.csr_matrix(pictures[is_test])
-parts = {"indptr": rows.indptr, "indices": rows.indices + 1, "values": rows.data}
-answer = server.infer(model.id, [tensor(name, values) for name, values in parts.items()])
-labels_of_sparse = answer.as_numpy("label")
-print(f"the same labels: {np.array_equal(labels, labels_of_sparse)}")
+body = json.dumps({"rows": pictures[is_test].tolist()}).encode()
+request = Request(f"{url}/v1/models/{model.id}/predict", body, {"Content-Type": "application/json"})
+with urlopen(request) as answer:
+    rows = json.load(answer)["predictions"]
+probability = np.array([row["probability"] for row in rows])
+print(f"the first is a {rows[0]['label']:g} with probability {probability[0].max():.2f}")
 
 # %%
 # The model can be downloaded. Loaded from its file, it predicts the same labels without a service.

@@ -31,7 +31,7 @@ from streamsvm.reader.stream.pieces import RowEncoder, Streamer
 from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.service.models.evaluation.losses import model_losses
 from streamsvm.service.models.predicting.answers import first_names, shown_label
-from streamsvm.service.models.predicting.applied import applied
+from streamsvm.service.models.predicting.applied import Mapped
 from streamsvm.service.models.predicting.input_match import Matched, check_base, match_dataset
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import Manifest
@@ -154,8 +154,8 @@ def _linear(model: Model, numbers: Array) -> Callable[[Segment], Array]:
 
 
 def _mapped(model: Model, numbers: Array) -> Callable[[Segment], Array]:
-    mapped = applied(model)
-    is_string = model.maps is not None and model.maps.shape.strings
+    assert model.maps is not None
+    mapped, is_string = Mapped(model.maps, model.w, model.index_base), model.maps.shape.strings
 
     def values(rows: Segment) -> Array:
         indices = rows.indices if is_string else numbers[rows.indices]

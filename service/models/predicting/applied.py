@@ -49,16 +49,6 @@ class Linear:
             products[:, number] = X @ weights
         return products
 
-    def of_sparse(self, indptr: Array, columns: Array, values: Array) -> Array:
-        """For rows in compressed sparse form, columns (nnz,) int64; those from n_features on are unknown.
-
-        Unknown features are ignored, as LIBLINEAR does.
-        """
-        n_features = self.w.shape[-1]
-        is_known = columns < n_features
-        parts = np.where(is_known, values, 0.0), np.where(is_known, columns, 0), indptr
-        return self.of_columns(sparse.csr_matrix(parts, (len(indptr) - 1, n_features)))
-
 
 class Machine:
     """sum_s beta_s k(z_s, x); the features of the vectors are numbered from `index_base`."""
@@ -66,7 +56,6 @@ class Machine:
     def __init__(self, vectors: SupportVectors, beta: Array, index_base: int) -> None:
         self.w = beta
         self._machine, self._index_base = KernelMachine(vectors, beta), index_base
-        self._n_features = vectors.width - index_base
 
     def of_rows(self, rows: Rows) -> Array:
         """(n_rows,), or (n_rows, n_classes); features numbered as in the input."""
@@ -82,19 +71,6 @@ class Machine:
                 piece.indptr, piece.indices + self._index_base, piece.data
             )
         return decision
-
-    def of_sparse(self, indptr: Array, columns: Array, values: Array) -> Array:
-        """For rows in compressed sparse form, columns (nnz,) int64; those from n_features on are unknown.
-
-        Unknown features count in the distances, as in LIBSVM.
-        """
-        # Unknown features are renumbered: their own numbers may be larger than a matrix can be wide.
-        unknown = columns >= self._n_features
-        others, place = np.unique(columns[unknown], return_inverse=True)
-        renumbered = columns.copy()
-        renumbered[unknown] = self._n_features + place
-        shape = len(indptr) - 1, self._n_features + len(others)
-        return self.of_columns(sparse.csr_matrix((values, renumbered, indptr), shape))
 
 
 class Mapped:

@@ -140,10 +140,6 @@ class Predictor:
         """(n_rows,) or (n_rows, n_classes) for X (n_rows, n_features), dense or sparse; column 0: the first feature."""
         return self._applied.of_columns(X) + self._model.intercept
 
-    def sparse_values(self, indptr: Array, columns: Array, values: Array) -> Array:
-        """Decision values of rows in compressed sparse form; columns (nnz,) int64, unknown from n_features on."""
-        return self._applied.of_sparse(indptr, columns, values) + self._model.intercept
-
     def labels(self, decision_values: Array) -> Array:
         """(n,): the labels for decision values (n,) or (n, n_classes); in regression, the values themselves."""
         if self.is_regression:

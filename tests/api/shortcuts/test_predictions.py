@@ -18,7 +18,6 @@ ROWS = {
     "text/csv": b"2.5,0,-1,0\n0,0,0,1\n",
     "": b"1 1:2.5 3:-1\n-1 4:1\n",
 }
-TENSORS = b'{"id": "7", "inputs": [{"name": "X", "shape": [1, 4], "datatype": "FP64", "data": [2.5, 0, -1, 0]}]}'
 SAME = ("content-type", "rows", "unknown-features", "content-length")
 
 
@@ -56,12 +55,6 @@ def test_predictions_are_the_same_and_the_framework_is_not_asked(closed, routed,
     )
 
 
-def test_tensors_are_the_same(closed, routed, model):
-    path = f"/v2/models/{model}"
-    found = both_ways(closed, routed, f"{path}/infer", f"{path}/versions/1/infer", TENSORS)
-    assert found.json()["id"] == "7"
-
-
 def test_features_that_the_model_does_not_have_are_told(closed, routed, model):
     path = f"/v1/models/{model}/predict"
     found = both_ways(closed, routed, path, f"{path}?strict=false", b'{"rows": [{"9": 1}]}')
@@ -77,9 +70,6 @@ def test_features_that_the_model_does_not_have_are_told(closed, routed, model):
         ("/v1/models/{}/predict", b"1 x\n", {"Content-Type": "text/libsvm"}, "bad_pair"),
         ("/v1/models/{}/predict", b"1", {"Content-Type": "image/png"}, "unknown_format"),
         ("/v1/models/{}/predict", b"1", {"Content-Type": "multipart/form-data"}, "multipart"),
-        ("/v2/models/{}/infer", b'{"inputs": 1}', {}, "bad_tensor"),
-        ("/v2/models/{}/infer", TENSORS, {"Inference-Header-Content-Length": "9999"}, "bad_tensor"),
-        ("/v2/models/{}/infer", TENSORS, {"Content-Encoding": "gzip"}, "unknown_format"),
         ("/v1/models/{}/predict", b"1", {"Authorization": "Bearer ssvm_wrong"}, "token_invalid"),
     ],
 )
@@ -152,7 +142,4 @@ def test_of_many_classes_few_rows_are_many_values(closed, routed, rows):
     model = closed.add_model(closed.add_dataset(f"classes-{rows}"), many)
     load_predictor(closed.settings, model)
     assert send(closed, f"/v1/models/{model}/predict", b"1 1:1\n" * rows, "text/libsvm").headers["rows"] == str(rows)
-    sparse = {"indptr": [0] * (rows + 1), "indices": [], "values": []}
-    tensors = [{"name": k, "shape": [len(v)], "datatype": "INT64", "data": v} for k, v in sparse.items()]
-    assert send(closed, f"/v2/models/{model}/infer", json.dumps({"inputs": tensors}).encode()).status_code == 200
-    assert len(routed) == (0 if rows == 3 else 2)
+    assert len(routed) == (0 if rows == 3 else 1)

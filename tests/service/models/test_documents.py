@@ -14,10 +14,8 @@ from streamsvm.service.cli import main
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.evaluation.evaluation import evaluate
 from streamsvm.service.models.heaviest import MOST_CLASSES, MOST_SHOWN, with_heaviest
-from streamsvm.service.models.predicting.inference import describe, infer
 from streamsvm.service.models.predicting.json_rows import json_documents
 from streamsvm.service.models.predicting.predictor import Predictor
-from streamsvm.service.models.predicting.tensors import read_tensors
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.models.model_file import Model
 
@@ -108,38 +106,6 @@ def test_a_model_of_other_rows_takes_no_documents():
         with pytest.raises(InputError) as caught:
             ask()
         assert caught.value.code == "no_documents"
-
-
-def test_documents_in_tensors():
-    predictor = Predictor(model_of())
-    assert describe("m", predictor)["inputs"][0] == {"name": "documents", "datatype": "BYTES", "shape": [-1]}
-    texts = [text.encode() for text in TEXTS]
-    binary = b"".join(len(text).to_bytes(4, "little") + text for text in texts)
-    tensor = {"name": "documents", "shape": [4], "datatype": "BYTES"}
-    for given, behind in (({"data": TEXTS}, b""), ({"parameters": {"binary_data_size": len(binary)}}, binary)):
-        tensors = read_tensors([{**tensor, **given}], memoryview(behind))
-        assert infer(predictor, tensors)["decision_value"] == pytest.approx(values_of(model_of(), TEXTS))
-
-
-@pytest.mark.parametrize(
-    ("tensor", "binary", "code"),
-    [
-        ({"data": ["a", 1]}, b"", "bad_tensor"),
-        ({"data": [["a", "b"]]}, b"", "bad_tensor"),
-        ({"data": ["a"]}, b"", "bad_tensor"),
-        ({"parameters": {"binary_data_size": 7}}, b"\x01\0\0\0a\x01\0", "bad_tensor"),
-        ({"parameters": {"binary_data_size": 6}}, b"\x01\0\0\0\xff\0", "not_text"),
-        ({"parameters": {"binary_data_size": 7}}, b"\0", "bad_tensor"),
-        ({"data": ["a", "\ud800"]}, b"", "not_text"),
-        ({"data": ["a", "b"], "shape": [1, 2]}, b"", "bad_tensor"),
-        ({"data": ["a", "b"], "name": "X"}, b"", "bad_tensor"),
-    ],
-)
-def test_bad_tensors(tensor, binary, code):
-    with pytest.raises(ServiceError) as caught:
-        given = {"name": "documents", "shape": [2], "datatype": "BYTES", **tensor}
-        infer(Predictor(model_of()), read_tensors([given], memoryview(binary)))
-    assert caught.value.code == code
 
 
 @pytest.mark.parametrize(

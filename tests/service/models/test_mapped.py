@@ -77,9 +77,6 @@ def test_rows_come_as_they_were_uploaded(name, base, n_values):
     np.testing.assert_allclose(found, expected(model, X), atol=1e-9)
     np.testing.assert_allclose(predictor.decision_values(X), found, atol=1e-9)
     np.testing.assert_allclose(predictor.decision_values(sp.csr_matrix(X)), found, atol=1e-9)
-    sparse = sp.csr_matrix(X)
-    columns = predictor.sparse_values(sparse.indptr, sparse.indices.astype(np.int64), sparse.data)
-    np.testing.assert_allclose(columns, found, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", CHAINS)

@@ -187,8 +187,9 @@ def test_of_many_classes_a_batch_is_predicted_in_pieces(n_classes):
 def test_sparse_rows_of_many_classes_copy_no_weights():
     w = np.ones((50, 40_000))
     model = Predictor(Model(w, tuple(map(float, range(50))), 0, None, (0.0,) * 50, {"loss": "hinge"}))
+    rows = sparse.csr_matrix(([1.0, 2.0], [5, 39_999], [0, 2]), (1, 40_000))
     tracemalloc.start()
-    found = model.sparse_values(np.array([0, 2]), np.array([5, 39_999]), np.array([1.0, 2.0]))
+    found = model.decision_values(rows)
     assert tracemalloc.get_traced_memory()[1] < w.nbytes / 4
     tracemalloc.stop()
     assert found.tolist() == [[3.0] * 50]

@@ -9,9 +9,7 @@ from scipy import sparse
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
-from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.predicting.answers import ANSWERS, keep
-from streamsvm.service.models.predicting.inference import describe, infer
 from streamsvm.service.models.predicting.json_rows import json_rows
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.models.decision import predicted_classes
@@ -93,35 +91,3 @@ def test_strict_refuses_unknown_features():
     assert predictor.predict(rows_of(random_matrix(5, 12))).unknown_features == 0
     with pytest.raises(InputError, match="feature 13: its features are 1 to 12"):
         predictor.predict(rows_of(sparse.csr_matrix(np.ones((1, 13), np.float32))))
-
-
-@LABELS
-@pytest.mark.parametrize("base", [0, 1])
-def test_tensors(base, labels):
-    n_values = len(labels) if len(labels) > 2 else 1
-    model = random_machine(labels=labels, base=base, sigmoid=PAIRS[:n_values] if labels else None)
-    predictor, X = Predictor(model), random_matrix(200, 12)
-    expected, name = numpys_values(model, X), "decision_value" if labels else "value"
-    rows = {"indptr": X.indptr, "indices": X.indices + base, "values": X.data}
-    for tensors in (rows, {"X": X.toarray()}, {"X": X.toarray().astype(float)}):
-        found = infer(predictor, tensors)
-        close(found[name], expected)
-        if labels:
-            assert found["label"].tolist() == [labels[place] for place in predicted_classes(expected)]
-            close(found["probability"], predictor.probabilities(expected))
-    assert describe("m", predictor)["inputs"][0]["shape"] == [-1, 12]
-
-
-def test_tensors_of_unknown_features_and_of_one_twice():
-    model = random_machine(base=0)
-    indices = np.array([0, 40, 2**31 - 1, 2**33, 5, 5])
-    values, indptr = np.array([1.0, 2.0, 0.5, 0.25, 1.0, 0.5]), np.array([0, 4, 6])
-    X = np.zeros((2, 43))
-    X[0, [0, 40, 41, 42]], X[1, 5] = (1.0, 2.0, 0.5, 0.25), 1.5
-    found = infer(Predictor(model), {"indptr": indptr, "indices": indices, "values": values})
-    close(found["decision_value"], numpys_values(model, X))
-
-
-def test_tensors_of_another_shape_are_refused():
-    with pytest.raises(ServiceError, match=r"\[n, 12\]"):
-        infer(Predictor(random_machine()), {"X": np.zeros((1, 13))})
