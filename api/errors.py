@@ -17,9 +17,10 @@ from streamsvm.api.answers import Responses, ref
 from streamsvm.api.pages.render import missing_page
 from streamsvm.api.requests.near_routes import hint_of_route
 from streamsvm.reader.options import OPTIONS
+from streamsvm.service import gone
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.hints import HINTS, meant
-from streamsvm.service.models.exports import ModelFormatError
+from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.service.processes.logs import request_id
 from streamsvm.service.records.database import DAMAGED
 from streamsvm.service.records.opening import RESTORE, check_sound, is_blank
@@ -177,7 +178,10 @@ def _on_validation_error(_request: Request, error: Any) -> JSONResponse:
 def _hint_of_parameter(fault: Any) -> str:
     """Say what a parameter of the query may be, by the description of the option or by the values that it takes."""
     if expected := re.findall(r"'([\w.-]+)'", str(fault.get("ctx", {}).get("expected", ""))):
-        return f"{meant(str(fault['input']), expected)}Give one of these values."
+        given = str(fault["input"])
+        if expected == [*MODEL_FORMATS] and given in gone.FORMATS:
+            return gone.FORMATS[given]
+        return f"{meant(given, expected)}Give one of these values."
     name = str(fault["loc"][-1])
     known = OPTIONS.get(name) if fault["loc"][0] == "query" else None
     if known is None:

@@ -37,6 +37,11 @@ SETTINGS = {
     "STREAMSVM_MLFLOW_EXPERIMENT": _MLFLOW,
     "STREAMSVM_MAX_INFER_BYTES": "There are no tensors any more: STREAMSVM_MAX_JSON_BYTES limits rows in JSON.",
 }
+# Format of models -> a sentence.
+FORMATS = {
+    "json": "Take npz, which numpy reads, too. Version 0.2 makes it of a file: "
+    'streamsvm.load("m.json").save("m.npz") in Python.'
+}
 # Command, or option of a command -> a sentence.
 COMMANDS: dict[str, str] = {}
 OPTIONS = {"--notify": _CHAT}

@@ -109,7 +109,7 @@ class Predictions(PathPredictions):
         return self.classes_[values.argmax(axis=1) if values.ndim == 2 else (values > 0).astype(int)]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model, as LIBLINEAR's text (LIBSVM's with a kernel), or, by the name, as .npz, .json or .onnx.
+        """Write the model, as LIBLINEAR's text (LIBSVM's with a kernel), or, by the name, as .npz or .onnx.
 
         The text is what names without an ending, and those in .model and .txt, stand for. InvalidInput for another
         ending, and for a model that the format has no place for.

@@ -27,7 +27,7 @@ _FIGURES = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm evaluate`."""
     parser.usage = "%(prog)s [options] model file"
-    parser.add_argument("model", type=Path, help="LIBLINEAR or LIBSVM text, .npz, .json or .onnx")
+    parser.add_argument("model", type=Path, help="LIBLINEAR or LIBSVM text, .npz or .onnx")
     parser.add_argument("file", type=file_or_url, help="rows with labels, in any format of train; - for standard input")
     parser.add_argument("--json", action="store_true", help="print all figures as one object of JSON")
     add_input_options(parser)

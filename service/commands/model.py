@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     getting = add_action(actions, "get", get)
     getting.add_argument("model", help=_REFERENCE)
-    output = getting.add_argument("-o", "--output", type=Path, help="LIBLINEAR or LIBSVM text, or .npz, .json or .onnx")
+    output = getting.add_argument("-o", "--output", type=Path, help="LIBLINEAR or LIBSVM text, or .npz or .onnx")
     output.complete = shtab.FILE  # type: ignore[attr-defined]
     add_action(actions, "ls", ls)
     showing = add_action(actions, "show", show)

@@ -15,7 +15,7 @@ from streamsvm.service.models.formats import check_ending, format_of, formats_fo
 from streamsvm.trainer.problem.losses import REGRESSION
 
 Labels = Sequence[float | str]
-_BY_ENDING = ("npz", "json", "onnx")
+_BY_ENDING = ("npz", "onnx")
 
 
 def check_output(output: Path, spec: JobSpec, is_here: bool) -> None:
@@ -68,7 +68,7 @@ def left_out(output: Path, plan: JobPlan) -> Iterator[str]:
     if plan.manifest.input is None and plan.manifest.index_base == 0 and format_ == "liblinear":
         yield "features are numbered from 0: add one to the indices of a file before LIBLINEAR's own predict reads it"
     if plan.spec.probability and format_ == "liblinear":
-        yield "LIBLINEAR's text has no place for probabilities: .npz, .json and .onnx have"
+        yield "LIBLINEAR's text has no place for probabilities: .npz and .onnx have"
 
 
 def output_files(output: Path, values: Sequence[float]) -> list[Path]:

@@ -50,7 +50,7 @@ _HEADER = "whether CSV has a line with names of columns (default: auto); no: col
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm predict`."""
-    parser.add_argument("model", type=Path, help="LIBLINEAR or LIBSVM text, .npz, .json or .onnx")
+    parser.add_argument("model", type=Path, help="LIBLINEAR or LIBSVM text, .npz or .onnx")
     parser.add_argument(
         "file",
         nargs="?",

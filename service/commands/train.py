@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "%(prog)s [options] file"  # a mistyped option is told without sixty others
     file = parser.add_argument("file", type=file_or_url, help="LIBSVM text, CSV ..., or a URL; - for standard input")
     output = parser.add_argument(
-        "-o", "--output", type=Path, help="LIBLINEAR text, or .npz, .json or .onnx (default: FILE.model)"
+        "-o", "--output", type=Path, help="LIBLINEAR text, or .npz or .onnx (default: FILE.model)"
     )
     file.complete = output.complete = shtab.FILE  # type: ignore[attr-defined]
     parser.add_argument("--url", help="train on this service: FILE is uploaded, or names one of its datasets")

@@ -4,11 +4,11 @@ import os
 from collections.abc import Collection
 from pathlib import Path, PurePath
 
-from streamsvm.service.errors import ServiceError
+from streamsvm.service.errors import ModelFormatError, ServiceError
+from streamsvm.service.gone import FORMATS
 
 # format -> ending of its files, in the order in which formats are offered. LIBLINEAR and LIBSVM share one.
-SUFFIXES = {"liblinear": ".model", "libsvm": ".model", "npz": ".npz", "json": ".json", "onnx": ".onnx"}
-_HOLDS_MAPS = ("npz", "json")
+SUFFIXES = {"liblinear": ".model", "libsvm": ".model", "npz": ".npz", "onnx": ".onnx"}
 FOLDED = ("scale", "bias")  # maps that other formats hold as part of the weights
 TEXTS = ("liblinear", "libsvm")
 _PROGRAMS = {"liblinear": "LIBLINEAR", "libsvm": "LIBSVM"}
@@ -32,16 +32,23 @@ def check_ending(path: str | os.PathLike[str]) -> None:
     ending = PurePath(path).suffix.lower()
     if ending not in (*_ENDINGS_OF_TEXTS, *SUFFIXES.values()):
         endings = ", ".join(sorted(set(SUFFIXES.values())))
-        raise ServiceError("unknown_format", f"no format of models ends in {ending}", f"Endings are {endings}.")
+        told = f"{FORMATS.get(ending[1:], '')} Endings are {endings}.".strip()
+        raise ServiceError("unknown_format", f"no format of models ends in {ending}", told)
 
 
 def stored_format(path: str | os.PathLike[str]) -> str:
-    """The format of an existing model file: by its ending, or, of a text, by its first bytes."""
+    """The format of an existing model file: by its ending, or, of a text, by its first bytes.
+
+    Raises ModelFormatError for a model in JSON, which earlier versions wrote.
+    """
     format_ = format_of(path)
     if format_ != "liblinear":
         return format_
     with Path(path).open("rb") as file:
-        return "libsvm" if file.read(len(_LIBSVM)) == _LIBSVM else format_
+        head = file.read(len(_LIBSVM))
+    if head.startswith(b"{"):
+        raise ModelFormatError("this is a model in JSON, which this version does not read", FORMATS["json"])
+    return "libsvm" if head == _LIBSVM else format_
 
 
 def is_c_int(label: float) -> bool:
@@ -84,7 +91,7 @@ def refusal(
     bias       value of its constant feature
     n_weights  number of its weights, 0 if it is not known yet
     """
-    if name not in _HOLDS_MAPS and not set(maps) <= set(FOLDED):
+    if name != "npz" and not set(maps) <= set(FOLDED):
         return f"the model has feature maps ({', '.join(maps)}), for which this format has no place"
     if name == "onnx" and n_weights > MOST_ONNX_WEIGHTS:
         return f"an ONNX file holds at most {MOST_ONNX_WEIGHTS} weights, the model has {n_weights}"

@@ -65,5 +65,5 @@ def test_its_page_has_the_formats_that_hold_it(service):
     for name, texts in (("machine", {"libsvm"}), ("several", set())):
         page = service.request("GET", f"/models/{getattr(service, name)}").text
         offered = {format_ for format_ in MODEL_FORMATS if f"file?format={format_}" in page}
-        assert offered == texts | {"npz", "json", "onnx"}
+        assert offered == texts | {"npz", "onnx"}
         assert "30 support vectors" in page

@@ -129,6 +129,11 @@ def test_a_model_of_several_texts_gives_them_with_values_and_probabilities(fille
     assert [item["probability"] for item in answer["predictions"]] == shares.tolist()
 
 
+def test_a_model_in_json_is_refused_with_what_to_take(filled):
+    refused = filled.request("GET", f"/v1/models/{filled.model}/file?format=json")
+    assert check_problem(refused, "wrong_type", 422)["hint"].startswith("Take npz")
+
+
 def test_rows_in_json_are_predicted_as_those_in_text(filled):
     url = f"/v1/models/{filled.model}/predict"
     rows = [{"1": 1, "3": 0.5}, {"9": 1, "4": 3}, {}, {"2": 7}]

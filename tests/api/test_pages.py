@@ -221,10 +221,10 @@ def test_pages_offer_the_download_first_that_the_route_has_by_default(service):
     model = Model(np.ones(2), (1.0, -1.0), 1, about={"loss": "hinge"}, maps=listed)
     write_model(service.settings.models / "mdl_wide", model)
     service.store.finish_job(job, "succeeded", model_id="mdl_wide", result={"lanes": [{"class": 1.0}], "models": []})
-    assert service.request("GET", "/v1/models/mdl_wide").json()["formats"] == ["npz", "liblinear", "json", "onnx"]
+    assert service.request("GET", "/v1/models/mdl_wide").json()["formats"] == ["npz", "liblinear", "onnx"]
     for path in ("/models/mdl_wide", f"/jobs/{job}", "/"):
         names = re.findall(r"/v1/models/mdl_wide/file\?format=(\w+)", service.request("GET", path).text)
-        assert names[:4] == ["npz", "liblinear", "json", "onnx"], path
+        assert names[:3] == ["npz", "liblinear", "onnx"], path
     assert service.request("GET", "/v1/models/mdl_wide/file").headers["content-type"] == "application/zip"
 
 

@@ -90,5 +90,5 @@ def test_query_parameters_a_route_does_not_have_are_refused(filled):
 
 
 def test_a_query_parameter_is_given_once(filled):
-    url = f"/v1/models/{filled.model}/file?format=json&format=npz"
+    url = f"/v1/models/{filled.model}/file?format=onnx&format=npz"
     check_problem(filled.request("GET", url), "duplicate_parameter", 422)

@@ -58,7 +58,7 @@ TURNS = {
     "a map": ("POST", "/v1/jobs", {"json": {"dataset": "magic", "features": ["scaling"]}}, "features_range",
               "Did you mean scale? "),
     "a format of no model": ("GET", "/v1/models/words/file?format=liblinear", {}, "not_exportable",
-                             "these formats hold the model: format=npz, format=json"),
+                             "these formats hold the model: format=npz"),
     "a list of rows": ("POST", "/v1/models/numbers/predict", {"json": [[1, 2]]}, "bad_json",
                        'Send the list as the rows of an object: {"rows": [...]}.'),
     "texts as rows": ("POST", "/v1/models/texts/predict", {"json": {"rows": ["a text"]}}, "unknown_field",

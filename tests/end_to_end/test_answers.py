@@ -152,7 +152,7 @@ def models(session, model_id):
     told = session("POST", f"/v1/models/{of_table}/predict", json=body).json()
     assert told["unknown_columns"] == {"count": 1, "names": ["other"]}
     session("POST", f"/v1/models/{model_id}/predict", content=b"0 1:1\n", headers={"Accept": "text/csv"})
-    session("GET", f"/v1/models/{model_id}/file?format=json")
+    session("GET", f"/v1/models/{model_id}/file?format=npz")
 
 
 def shown(session, model):

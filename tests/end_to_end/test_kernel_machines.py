@@ -92,7 +92,7 @@ def test_names_values_of_C_folds_and_probabilities(service, datasets):
     assert ended["result"]["selected_C"] == 1.0
     assert ended["result"]["cv"][1]["mean"]["accuracy"] > 0.95
     assert len(ended["result"]["lanes"]) == 3 * 2 * 4
-    predictor = Predictor(model_of(service, ended, "json"))
+    predictor = Predictor(model_of(service, ended, "npz"))
     values = predictor.decision_values(X)
     assert np.mean(predictor.labels(values) == y) > 0.95
     assert predictor.probabilities(values).sum(axis=1) == pytest.approx(1.0)

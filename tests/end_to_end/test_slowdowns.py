@@ -77,7 +77,7 @@ def test_the_log_names_them_once(slow):
 def test_training_of_a_file_prints_them_once(processes, tmp_path, text, is_json):
     (tmp_path / "train.svm").write_bytes(text)
     options = ("--pace", "fixed", "--threads", "2", "--cache", "128KiB", "--tolerance", "none", "--max-passes", "3")
-    words = ("train", tmp_path / "train.svm", "-o", tmp_path / "a.json", *options, *(["--json"] if is_json else []))
+    words = ("train", tmp_path / "train.svm", "-o", tmp_path / "a.npz", *options, *(["--json"] if is_json else []))
     processes.environment["STREAMSVM_CACHE_DIR"] = str(tmp_path / "nowhere")
     done = processes.run(*words, text=True)
     if is_json:

@@ -56,11 +56,11 @@ def test_what_is_denied_is_said_without_keys(filled, processes: Processes, tmp_p
 def test_connections_that_break_are_made_again(filled, processes: Processes, tmp_path, text):
     with stores.breaking(filled, after_bytes=1000, times=4) as seen:
         processes.environment["AWS_ENDPOINT_URL"] = seen[0]
-        done = processes.run("train", URL, *QUICK, "-o", tmp_path / "m.json", text=True)
+        done = processes.run("train", URL, *QUICK, "-o", tmp_path / "m.npz", text=True)
         assert done.returncode == 4, done.stderr
         assert len(seen) > 4
-    with (tmp_path / "m.json").open("rb") as file:
-        assert MODEL_FORMATS["json"].read(file).w.any()
+    with (tmp_path / "m.npz").open("rb") as file:
+        assert MODEL_FORMATS["npz"].read(file).w.any()
 
 
 def test_predict_from_a_url(filled, processes: Processes, tmp_path, text):

@@ -76,7 +76,7 @@ def test_a_model_is_described_applied_and_given_out(directory):
     done = run_in("model", LIMIT, "tests.end_to_end.wide_model", str(directory / "model"), str(directory / "rows"))
     assert done.returncode == 0, done
     sizes = json.loads(done.stdout)
-    assert {"npz", "json", "onnx", "liblinear"} <= sizes.keys()
+    assert {"npz", "onnx", "liblinear"} <= sizes.keys()
     assert max(size for name, size in sizes.items() if name != "liblinear") < 64 << 10
 
 

@@ -22,7 +22,7 @@ def fitted(tmp_path_factory):
 
 def test_a_model_of_documents_takes_documents(fitted, tmp_path):
     rows = HashingVectorizer(norm=None, n_features=4096).transform(TEXTS)
-    for name in ("own", "npz", "json"):
+    for name in ("own", "npz"):
         model = fitted
         if name != "own":
             fitted.save(tmp_path / f"model.{name}")

@@ -86,7 +86,7 @@ def test_the_certificate_is_the_objective_alone(fitted, rows):
 def test_copies_predict_the_same(fitted, rows, kind, tmp_path):
     (model, _), X = fitted[kind], rows[0]
     copies = [pickle.loads(pickle.dumps(model))]
-    for suffix in ("npz", "json", "onnx", "model"):
+    for suffix in ("npz", "onnx", "model"):
         path = tmp_path / f"model.{suffix}"
         if suffix == "model" and kind != "two":
             with pytest.raises(InvalidInput, match="npz"):

@@ -174,8 +174,8 @@ def test_one_table_makes_one_model(tmp_path, table, data):
     first = fitted(forms["csv"], table.options)
     for name, form in forms.items():
         model = fitted(form, table.options)
-        model.save(tmp_path / "m.json")
-        saved[name] = (tmp_path / "m.json").read_bytes()
+        model.save(tmp_path / "m.npz")
+        saved[name] = (tmp_path / "m.npz").read_bytes()
         values[name] = first.decision_function(given_as(form)).tobytes()
     assert {name for name in forms if saved[name] != saved["csv"]} == set()
     assert {name for name in forms if values[name] != values["csv"]} == set()
@@ -225,5 +225,5 @@ def test_labels_that_are_booleans_are_those_of_every_form(tmp_path, trained):
     assert [model.score(form, "target") for form in forms.values()] == [1.0] * 3
     assert [model.evaluate(form, "target")["accuracy"] for form in forms.values()] == [1.0] * 3
     if trained == "frame":  # a file has numbers for them
-        model.save(tmp_path / "m.json")
-        assert load(tmp_path / "m.json").evaluate(frame, "target")["accuracy"] == 1.0
+        model.save(tmp_path / "m.npz")
+        assert load(tmp_path / "m.npz").evaluate(frame, "target")["accuracy"] == 1.0

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from streamsvm.service.models.exports import json_text, liblinear_text, libsvm_text, npz, onnx_graph
+from streamsvm.service.models.exports import liblinear_text, libsvm_text, npz, onnx_graph
 from streamsvm.service.models.exports.errors import ModelFormatError
 from streamsvm.service.models.formats import SUFFIXES
 from streamsvm.storage.models.model_file import Model
@@ -35,6 +35,5 @@ MODEL_FORMATS: dict[str, ModelFormat] = {
     ),
     "libsvm": ModelFormat(SUFFIXES["libsvm"], "text/plain; charset=us-ascii", libsvm_text.write, libsvm_text.read),
     "npz": ModelFormat(SUFFIXES["npz"], "application/zip", npz.write, npz.read),
-    "json": ModelFormat(SUFFIXES["json"], "application/json", json_text.write, json_text.read),
     "onnx": ModelFormat(SUFFIXES["onnx"], "application/octet-stream", onnx_graph.write, onnx_graph.read),
 }

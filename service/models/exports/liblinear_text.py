@@ -68,7 +68,7 @@ LOSSES = {
     **REGRESSION,
 }
 HEADER = ("solver_type", "nr_class", "label", "nr_feature", "bias")
-OTHER_FORMATS = "take the model as npz or json"
+OTHER_FORMATS = "take the model as npz"
 
 
 def write(model: Model) -> Iterator[bytes]:
@@ -79,7 +79,7 @@ def write(model: Model) -> Iterator[bytes]:
     """
     if model.vectors is not None:
         raise ModelFormatError(
-            "LIBLINEAR has no kernels", "take the model as npz, json or onnx, of two classes also as libsvm"
+            "LIBLINEAR has no kernels", "take the model as npz or onnx, of two classes also as libsvm"
         )
     model = folded(model, "LIBLINEAR")
     return _stream(_head(checked(model)), model)

@@ -51,7 +51,7 @@ from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, Array
 NEEDED = ("svm_type", "kernel_type", "gamma", "nr_class", "total_sv", "rho", "label", "nr_sv")
 SIGMOID = ("probA", "probB")
 HEADER = {*NEEDED, *SIGMOID, "degree", "coef0", "prob_density_marks"}
-OTHER_FORMATS = "take the model as npz, json or onnx"
+OTHER_FORMATS = "take the model as npz or onnx"
 
 
 def write(model: Model) -> Iterator[bytes]:

@@ -36,7 +36,7 @@ def folded(model: Model, program: str) -> Model:
         if folded_map is None:
             raise ModelFormatError(
                 f"{program} has no feature map {each.name}, and it cannot be folded into the weights",
-                "take the model as npz or json, and predict with streamsvm predict or the service",
+                "take the model as npz, and predict with streamsvm predict or the service",
             )
         w, constant = folded_map[0], constant + folded_map[1]
     bias, w_bias = model.bias, np.asarray(model.w_bias)

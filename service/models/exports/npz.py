@@ -52,7 +52,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from streamsvm.service.models.exports.errors import ModelFormatError, check_intercept, checked, pieces
-from streamsvm.service.models.exports.json_text import parse_object, plain
+from streamsvm.service.models.exports.head import parse_object, plain
 from streamsvm.service.models.exports.mapped import read_maps
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.files.arrays import fill, read_header

@@ -6,7 +6,7 @@
     probabilities    float64 (n, n_classes), if the model has them
 
 Columns are in ascending order of the labels, as in scikit-learn's `classes_` and sklearn-onnx. The graph's metadata
-hold the head of the model as in the format json; it has the labels in the model's own order, in which ties go to the
+hold the `head` of the model; it has the labels in the model's own order, in which ties go to the
 first. The package onnx is needed. Its messages hold a model in one piece: 2 GiB at most, and three times its size of
 memory.
 """
@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from streamsvm.service.models.exports.errors import ModelFormatError, checked
-from streamsvm.service.models.exports.json_text import head_of, parse_object, with_weights
+from streamsvm.service.models.exports.head import head_of, parse_object, with_weights
 from streamsvm.service.models.exports.mapped import columns_of, folded
 from streamsvm.service.models.exports.onnx_nodes import (
     USED,
@@ -45,9 +45,7 @@ def write(model: Model) -> Iterator[bytes]:
     """
     model = folded(model, "ONNX")
     if checked(model).w.size + size_of(model) > MOST_ONNX_WEIGHTS:
-        raise ModelFormatError(
-            f"an ONNX file holds at most {MOST_ONNX_WEIGHTS} weights", "take the model as npz or json"
-        )
+        raise ModelFormatError(f"an ONNX file holds at most {MOST_ONNX_WEIGHTS} weights", "take the model as npz")
     return _stream(_graph(model).SerializeToString(deterministic=True))
 
 
@@ -77,7 +75,7 @@ def read(file: BinaryIO) -> Model:
     model = with_weights(document, w, arrays)
     # Older files have probabilities in the model's own order; still older ones have decision values only.
     if graph not in (_graph(model), _graph(model, outputs_of(model, VALUES, as_before=True)), _graph(model, [])):
-        raise ModelFormatError("the graph is not the one this program writes", "take the model as npz or json")
+        raise ModelFormatError("the graph is not the one this program writes", "take the model as npz")
     return model
 
 

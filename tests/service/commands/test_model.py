@@ -10,8 +10,8 @@ from streamsvm.storage.models.model_file import Model
 
 
 def stored(tmp_path, model: Model) -> str:
-    path = tmp_path / "model.json"
-    path.write_bytes(b"".join(MODEL_FORMATS["json"].write(model)))
+    path = tmp_path / "model.npz"
+    path.write_bytes(b"".join(MODEL_FORMATS["npz"].write(model)))
     return str(path)
 
 

@@ -1,9 +1,8 @@
 """A constant feature among `features` is the same as the field `bias`, also where the blocks renumber features."""
 
-import json
-
 import pytest
 
+from streamsvm import load
 from streamsvm.service.cli import main
 
 WORDS = ("the", "cat", "sat", "on", "a", "mat", "and", "dogs", "ran")
@@ -20,9 +19,9 @@ def test_it_is_the_last_feature(tmp_path, format_):
     (tmp_path / "rows").write_text(TEXTS[format_])
     found = {}
     for name, options in {"map": ["--features", "unit,bias", "--no-bias"], "field": ["--features", "unit"]}.items():
-        asked = ["--format", format_, "--pace", "fixed", *options, "-o", str(tmp_path / "m.json")]
+        asked = ["--format", format_, "--pace", "fixed", *options, "-o", str(tmp_path / "m.npz")]
         assert main(["train", str(tmp_path / "rows"), *asked]) == 0
-        found[name] = json.loads((tmp_path / "m.json").read_text())
-    *weights, last = found["map"]["w"]
-    assert any(weights) and weights == found["field"]["w"] and last == found["field"]["w_bias"]
-    assert main(["predict", str(tmp_path / "m.json"), str(tmp_path / "rows"), "-o", str(tmp_path / "out")]) == 0
+        found[name] = load(tmp_path / "m.npz").model_
+    *weights, last = found["map"].w.tolist()
+    assert any(weights) and weights == found["field"].w.tolist() and last == found["field"].w_bias
+    assert main(["predict", str(tmp_path / "m.npz"), str(tmp_path / "rows"), "-o", str(tmp_path / "out")]) == 0

@@ -1,12 +1,12 @@
 """Models of documents: they take documents, and name their heaviest words."""
 
-import json
 import threading
 
 import numpy as np
 import pytest
 from sklearn.feature_extraction.text import HashingVectorizer
 
+from streamsvm import load
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.options import InputOptions
@@ -204,7 +204,7 @@ def test_words_have_no_weights_where_maps_make_other_features_of_them(tmp_path, 
         "--max-passes",
         "2",
         "-o",
-        str(tmp_path / "m.json"),
+        str(tmp_path / "m.npz"),
     ]
     assert main(["train", str(tmp_path / "rows"), *asked]) == 0
-    assert ("heaviest" in json.loads((tmp_path / "m.json").read_text())["about"]) == (features == "unit")
+    assert ("heaviest" in load(tmp_path / "m.npz").model_.about) == (features == "unit")

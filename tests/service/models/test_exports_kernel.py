@@ -1,7 +1,6 @@
 """Kernel machines in every format that holds them: round trips, damage; numpy and onnxruntime agree."""
 
 import io
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +14,7 @@ from streamsvm.service.models.exports.errors import WEIGHTS_A_PIECE
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.models.model_file import Model
 from tests.machines import PAIRS, machine_of, random_machine, random_matrix
-from tests.service.models.model_files import check_truncations, export, read, read_damaged
+from tests.service.models.model_files import check_truncations, export, read, read_damaged, with_head
 
 FORMATS = sorted(MODEL_FORMATS.keys() - {"liblinear"})
 ALL = sorted(MODEL_FORMATS.keys() - {"liblinear", "libsvm"})
@@ -112,7 +111,7 @@ def test_small_pieces_are_put_together():
 def test_liblinear_names_the_formats_that_hold_it():
     with pytest.raises(ModelFormatError) as caught:
         MODEL_FORMATS["liblinear"].write(random_machine())
-    assert {"libsvm", "npz", "json", "onnx"} <= set(caught.value.hint.replace(",", " ").split())
+    assert {"libsvm", "npz", "onnx"} <= set(caught.value.hint.replace(",", " ").split())
 
 
 GOOD = random_machine().vectors
@@ -185,22 +184,15 @@ def test_damage_raises_one_error_only(name, kind):
         {"gamma": None},
         {"gamma": "0.3"},
         {"gamma": [0.3]},
-        {"indptr": None},
-        {"indptr": []},
-        {"indptr": [0, 1.5, 2, 3]},
-        {"indices": [2**31] * 3},
-        {"indices": [1e300] * 3},
-        {"values": ["1"]},
-        {"values": [1e39, 1.0, 1.0]},
-        {"w": [1.0]},
     ],
 )
-def test_json_with_another_member(changes):
+def test_onnx_with_another_head(changes):
     Z = sparse.csr_matrix(np.float32([[1.0, 0.0, 0.0, 0.0], [0.0, 2.0, 0.0, 0.0], [0.0, 0.0, 0.0, 3.0]]))
-    document = json.loads(export("json", machine_of(Z, [1.0, 2.0, -1.0])))
-    read("json", json.dumps(document).encode())
-    with pytest.raises(ModelFormatError):
-        read("json", json.dumps({**document, **changes}).encode())
+    data = export("onnx", machine_of(Z, [1.0, 2.0, -1.0]))
+    read("onnx", with_head(data))
+    with pytest.raises(ModelFormatError) as caught:
+        read("onnx", with_head(data, **changes))
+    assert "graph" not in caught.value.message
 
 
 @pytest.mark.parametrize("name", ["gamma", "n_features", "indptr", "indices", "values"])

@@ -1,7 +1,6 @@
 """Models of several classes, of texts and with probabilities in every format; LIBLINEAR and onnxruntime agree."""
 
 import io
-import json
 
 import numpy as np
 import onnx
@@ -18,6 +17,7 @@ from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import Rows
 from tests.reference.liblinear import liblinear_predict
+from tests.service.models.model_files import with_head
 
 FORMATS = sorted(MODEL_FORMATS.keys() - {"libsvm"})  # that is of kernel machines
 TEXTS = ("ham", "späm", 'a,"b')
@@ -69,7 +69,7 @@ def test_several_classes_come_back_to_the_bit(name, bias, n_features):
     assert max(map(len, MODEL_FORMATS[name].write(model))) < 1 << 20
 
 
-@pytest.mark.parametrize("name", ["npz", "json", "onnx"])
+@pytest.mark.parametrize("name", ["npz", "onnx"])
 @pytest.mark.parametrize("bias", [None, 2.0])
 def test_texts_and_sigmoids_come_back(name, bias):
     model = make(labels=TEXTS, bias=bias, sigmoid=PAIRS)
@@ -187,8 +187,6 @@ def test_a_model_of_a_thousand_classes_comes_back_through_liblinear():
 def test_every_truncation_is_noticed(name):
     data = export(name, make(3, bias=1.0))
     for length in range(len(data)):
-        if data[length:] == b"\n" and name == "json":
-            continue  # the document is whole without the last line feed
         with pytest.raises(ModelFormatError):
             read(name, data[:length])
 
@@ -200,11 +198,6 @@ def test_every_truncation_is_noticed(name):
         {"version": 3},
         {"labels": ["a", "b"]},
         {"labels": ["a", "b", 3]},
-        {"w": [[1.0], [2.0], []]},
-        {"w": [[1.0], [2.0]]},
-        {"w": [[1.0], [2.0], 3.0]},
-        {"w": [[[1.0]], [[2.0]], [[3.0]]]},
-        {"w": [1.0, 2.0, 3.0]},
         {"w_bias": 1.0},
         {"w_bias": [[1.0], [2.0], [3.0]]},
         {"intercept": [0.0, 0.0, 5.0]},
@@ -213,11 +206,12 @@ def test_every_truncation_is_noticed(name):
         {"sigmoid": "x"},
     ],
 )
-def test_json_with_another_member(changes):
-    document = json.loads(export("json", make(1, TEXTS, 1.0, sigmoid=PAIRS)))
-    read("json", json.dumps(document).encode())
-    with pytest.raises(ModelFormatError):
-        read("json", json.dumps({**document, **changes}).encode())
+def test_onnx_with_another_head(changes):
+    data = export("onnx", make(1, TEXTS, 1.0, sigmoid=PAIRS))
+    read("onnx", with_head(data))
+    with pytest.raises(ModelFormatError) as caught:
+        read("onnx", with_head(data, **changes))
+    assert "graph" not in caught.value.message
 
 
 @pytest.mark.parametrize("labels", [(3.0, 1.0, 2.0), TEXTS, (4.0, -1.0), TEXTS[:2]])

@@ -124,7 +124,7 @@ def far_model(last: int, base: int, n_classes: int) -> Model:
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("base", [0, 1])
-@pytest.mark.parametrize("format_", ["liblinear", "npz", "json", "onnx"])
+@pytest.mark.parametrize("format_", ["liblinear", "npz", "onnx"])
 def test_files_hold_the_weights_that_there_are(format_, base, n_classes):
     last = (1 << 21) + 99 if format_ == "liblinear" else LAST
     model = far_model(last, base, n_classes)

@@ -41,7 +41,7 @@ def values(predictor, data, base="auto"):
     return np.concatenate([each.decision_values for each in found])
 
 
-@pytest.mark.parametrize("name", ["liblinear", "npz", "json", "onnx"])
+@pytest.mark.parametrize("name", ["liblinear", "npz", "onnx"])
 @pytest.mark.parametrize("base", [0, 1])
 def test_a_file_is_read_as_the_one_that_was_trained_on(name, base):
     """The numbering is found even if no row has the first feature."""
@@ -69,7 +69,7 @@ def test_a_file_that_counts_otherwise_is_refused_with_a_hint_that_helps(model, b
     values(predictor, text(ROWS, base), base)
 
 
-@pytest.mark.parametrize("name", ["liblinear", "npz", "json", "onnx"])
+@pytest.mark.parametrize("name", ["liblinear", "npz", "onnx"])
 def test_a_model_of_a_matrix_reads_files_that_count_from_0_or_1(name):
     """A matrix has no numbers: a file that does not show its base is refused, in whatever piece the rows come."""
     model = replace(linear(0), about={"loss": "hinge", "numbered": False})

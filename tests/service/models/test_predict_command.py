@@ -45,7 +45,7 @@ def test_labels_that_the_model_does_not_have_are_told(predict):
 
 def test_texts_with_all_their_numbers(predict):
     model = Model(np.array([[1.0, 0.0], [0.5, -1.0], [0.0, 3.0]]), ("x", "y", "z"), 1, about={"loss": "logistic"})
-    lines, said = predict(model, "a.json", "--decision-values", "--probabilities")
+    lines, said = predict(model, "a.npz", "--decision-values", "--probabilities")
     assert said == ""
     values = np.array([[1.0, 0.5, 0.0], [0.0, -1.0, 3.0]])
     shares = 1 / (1 + np.exp(-values))
@@ -116,7 +116,7 @@ def test_the_user_says_that_columns_stand_as_in_training(predict):
     assert predict(model, "a.npz", "--header=no", rows="rows.csv", text="2,1\n1,3\n") == (["1", "-1"], "")
 
 
-@pytest.mark.parametrize("name", ["a.model", "a", "a.npz", "a.json", "a.onnx"])
+@pytest.mark.parametrize("name", ["a.model", "a", "a.npz", "a.onnx"])
 def test_kernel_machines(predict, name):
     """The first line of a text says whether it is LIBLINEAR's or LIBSVM's."""
     model = random_machine(2, 2, (1.0, -1.0))
@@ -130,7 +130,7 @@ def test_kernel_machines(predict, name):
     ("name", "linear", "kernel"),
     [
         ("a.npz", "npz", "npz"),
-        ("a.JSON", "json", "json"),
+        ("a.ONNX", "onnx", "onnx"),
         ("a.model", "liblinear", "libsvm"),
         ("a", "liblinear", "libsvm"),
     ],
@@ -155,5 +155,5 @@ def test_formats_by_the_names_of_files(name, linear, kernel):
     ],
 )
 def test_formats_that_can_say_a_model(labels, has_kernel, text):
-    assert formats_for(labels, has_kernel) == [*text, "npz", "json", "onnx"]
-    assert formats_for(labels, has_kernel, is_listed=True) == ["npz", *text, "json", "onnx"]
+    assert formats_for(labels, has_kernel) == [*text, "npz", "onnx"]
+    assert formats_for(labels, has_kernel, is_listed=True) == ["npz", *text, "onnx"]

@@ -1,29 +1,18 @@
-"""The format json: one document whose weights come last, so that people can read the head of a large file.
+"""The head of a model: all but its weights and support vectors as a JSON object, which ONNX files have as metadata.
 
     {"format": "streamsvm-linear", "version": 1, "labels": [1.0, -1.0], "index_base": 1, "n_features": 3,
-     "bias": 1.0, "w_bias": 0.25, "intercept": 0.25, "about": {...}, "w": [0.5, 0.0, -2.0]}
+     "bias": 1.0, "w_bias": 0.25, "intercept": 0.25, "about": {...}}
 
-The decision value of a row x is the sum of w[f - index_base] x_f over its features f, plus `intercept`, which is
-`bias` times `w_bias`. A value above 0 means the first label. `bias` is null if the model has no bias. A model of
-regression has no labels: it predicts the decision value.
-
-Version 2 adds: labels may be texts. With more than two classes, `w`, `intercept` and `w_bias` are lists with an entry
-for each class, and the class of the largest decision value is predicted. `sigmoid` is null or has a pair [A, B] for
-each decision value f, whose probability is 1 / (1 + exp(A f + B)). A model that needs none of this has version 1.
-
-Version 3 adds feature maps, to be applied to a row first. "maps" names them with their options. The arrays that they
-were fitted to follow "w", under "PLACE_NAME". "w" has a weight for each feature that the maps make.
-
-A kernel machine has all fields of version 2, with "format" "streamsvm-kernel", "version" 1 and "gamma". "indptr",
-"indices" and "values" follow "w": support vector s has the features indices[indptr[s]:indptr[s + 1]], numbered as in
-the input, with the values at the same places. The decision value of x is the sum of w[s] exp(-gamma |z_s - x|^2) over
-the vectors z_s, plus `intercept`.
+Version 2 adds: labels may be texts, `intercept` and `w_bias` are lists with an entry for each of more than two classes,
+and `sigmoid` is null or has a pair [A, B] for each decision value. A model that needs none of this has version 1.
+Version 3 adds "maps", the names and options of feature maps. A kernel machine has all fields of version 2, with
+"format" "streamsvm-kernel", "version" 1 and "gamma".
 """
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, BinaryIO, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -32,27 +21,16 @@ from streamsvm.service.models.exports.errors import (
     ModelFormatError,
     check_intercept,
     checked,
-    numbers,
-    pieces,
 )
 from streamsvm.service.models.exports.mapped import read_maps
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.models.model_file import Label, Model, tuples
 from streamsvm.storage.models.support_vectors import SupportVectors
-from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, Array
+from streamsvm.storage.rows.csr import Array
 
 FORMAT, KERNEL_FORMAT = "streamsvm-linear", "streamsvm-kernel"
 VERSIONS = {FORMAT: (1, 2, 3), KERNEL_FORMAT: (1,)}
 PLAIN, _SEVERAL = 1, 2
-# name -> type of the arrays of support vectors.
-VECTORS: dict[str, np.dtype[Any]] = {"indptr": INDPTR, "indices": INDEX, "values": VALUE}
-
-
-def write(model: Model) -> Iterator[bytes]:
-    """Yield the document in pieces under 1 MiB; the call raises ModelFormatError if a weight is not finite."""
-    arrays = {} if model.vectors is None else {name: getattr(model.vectors, name) for name in VECTORS}
-    arrays |= model.maps.arrays if model.maps is not None else {}
-    return _stream(head_of(checked(model)), np.atleast_2d(model.w), model.is_multiclass, arrays)
 
 
 def head_of(model: Model) -> str:
@@ -81,29 +59,6 @@ def _version(model: Model) -> int:
     return PLAIN if model.is_plain or model.vectors is not None else _SEVERAL
 
 
-def _stream(head: str, rows: Array, nested: bool, arrays: Mapping[str, Array]) -> Iterator[bytes]:
-    yield head.removesuffix("}").encode() + b', "w": ' + b"[" * nested
-    row_comma = b""
-    for row in rows:
-        yield row_comma
-        yield from _list(row)
-        row_comma = b","
-    yield b"]" * nested
-    for name, array in arrays.items():
-        yield f', "{name}": '.encode()
-        yield from _list(array)
-    yield b"}\n"
-
-
-def _list(array: Array) -> Iterator[bytes]:
-    yield b"["
-    comma = b""
-    for piece in pieces(array):
-        yield comma + numbers(piece)
-        comma = b","
-    yield b"]"
-
-
 def plain(value: Any) -> Any:
     """Convert a value to what JSON can hold; a number that is not finite becomes None."""
     if isinstance(value, float):
@@ -115,20 +70,11 @@ def plain(value: Any) -> Any:
     return value
 
 
-def read(file: BinaryIO) -> Model:
-    """Read a document; ModelFormatError if it is no model, of an unknown version, or incomplete."""
-    document = parse_object(file.read())
-    arrays = None
-    if document.get("format") == KERNEL_FORMAT:
-        arrays = [_array(document, name, dtype) for name, dtype in VECTORS.items()]
-    return with_weights(document, _numbers(document, "w"), arrays)
-
-
 def with_weights(document: dict[str, Any], w: Array, arrays: Sequence[Array] | None = None) -> Model:
     """Make a model from its document and its weights.
 
     w       weights, shaped as Model.w
-    arrays  the arrays named in VECTORS, for a kernel machine
+    arrays  indptr, indices and values of the support vectors of a kernel machine
     Raises ModelFormatError if the document is none of this program, or contradicts the arrays.
     """
     format_ = FORMAT if arrays is None else KERNEL_FORMAT
@@ -168,15 +114,6 @@ def _vectors(document: dict[str, Any], index_base: int, arrays: Sequence[Array])
     if type(n_features) is not int or not 0 <= n_features < MOST_FEATURES:
         raise ModelFormatError('"n_features" is not a number of features')
     return SupportVectors(float(_vector([document.get("gamma")], "gamma")[0]), index_base + n_features, *arrays)
-
-
-def _array(document: dict[str, Any], name: str, dtype: np.dtype[Any]) -> Array:
-    """Read a list as (n,) numbers of this type; integers must be whole numbers in range."""
-    values = _vector(document.get(name), name)
-    if dtype.kind == "i" and not ((values % 1 == 0) & (np.abs(values) <= min(np.iinfo(dtype).max, 2**53))).all():
-        raise ModelFormatError(f'"{name}" is not made of whole numbers')
-    with np.errstate(over="ignore"):  # a value beyond float32 becomes infinite, and `checked` refuses it
-        return values.astype(dtype)
 
 
 def _labels(document: dict[str, Any]) -> tuple[Label, ...]:
