@@ -118,15 +118,14 @@ def _flags(parser: argparse.ArgumentParser) -> Iterator[str]:
 
 
 def _parser(words: list[str]) -> argparse.ArgumentParser:
-    """Make the parser, with the options of the command in `words` only; for `completion`, of every command."""
+    """Make the parser, with the options of the command in `words` only."""
     parser = _Root(prog="streamsvm", description="Linear support vector machines on data larger than memory.")
-    parser.set_defaults(root=parser)
     parser.add_argument("--version", action=_Version, nargs=0)
     kind = argparse.ArgumentParser  # commands must not inherit the help of _Root
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=kind)
     for name, help_ in COMMANDS.items():
         added = commands.add_parser(name, help=help_, description=help_)
-        if words[:1] in ([name], ["completion"]):
+        if words[:1] == [name]:
             _module(name).add_arguments(added)
     return parser
 

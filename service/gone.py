@@ -43,7 +43,7 @@ FORMATS = {
     'streamsvm.load("m.json").save("m.npz") in Python.'
 }
 # Command, or option of a command -> a sentence.
-COMMANDS: dict[str, str] = {}
+COMMANDS = {"completion": "Shells complete the names of files by themselves; streamsvm COMMAND --help lists options."}
 OPTIONS = {"--notify": _CHAT}
 
 

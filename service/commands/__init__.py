@@ -9,7 +9,6 @@ COMMANDS = {
     "train": "Train a model on a file.",
     "predict": "Predict the labels of a file, or numbers, with a model file.",
     "evaluate": "Evaluate a model file on a file whose rows have labels.",
-    "completion": "Print the script that completes commands in a shell.",
     "data": "Datasets of a service: add, ls, rm, verify.",
     "job": "Jobs of a service: ls, show, watch, stop, cancel, resume, rm.",
     "prediction": "Predictions of files by a service: ls, show, cancel, rm.",
@@ -24,7 +23,7 @@ COMMANDS = {
 
 # Groups in which the help shows the commands.
 GROUPS = {
-    "On this machine, without a service": ("demo", "train", "predict", "evaluate", "completion"),
+    "On this machine, without a service": ("demo", "train", "predict", "evaluate"),
     "With a service (--url, or STREAMSVM_URL; `train --url` trains there)": (
         "data",
         "job",

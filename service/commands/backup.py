@@ -4,8 +4,6 @@ import argparse
 from dataclasses import asdict
 from pathlib import Path
 
-import shtab
-
 from streamsvm.service.commands.doctor import DAMAGED, SOUND
 from streamsvm.service.commands.remote import add_local_arguments, print_json
 from streamsvm.service.records.backup import back_up
@@ -14,8 +12,7 @@ from streamsvm.service.settings import Settings
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm backup`."""
-    target = parser.add_argument("target", type=Path, help="the new directory")
-    target.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+    parser.add_argument("target", type=Path, help="the new directory")
     add_local_arguments(parser)
 
 

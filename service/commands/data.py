@@ -4,8 +4,6 @@ import argparse
 import sys
 from typing import Any
 
-import shtab
-
 from streamsvm.reader.options import InputOptions, add_input_options, input_options
 from streamsvm.reader.sources.locations import is_url
 from streamsvm.service.commands.display import counted
@@ -28,8 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     adding.add_argument("name", help="up to 64 of a-z, 0-9, _ and -")
     source = adding.add_mutually_exclusive_group(required=True)
     what = "a file, plain or compressed; - for standard input; or a URL, which the service reads"
-    file = source.add_argument("file", nargs="?", type=file_or_url, help=what)
-    file.complete = shtab.FILE  # type: ignore[attr-defined]
+    source.add_argument("file", nargs="?", type=file_or_url, help=what)
     help_ = "in place of the file: a file of the service's import directory, or a URL"
     source.add_argument("--import", dest="import_", metavar="FILE", help=help_)
     help_ = "how many machines each read and keep a range of a URL's files: a number, or all"

@@ -6,8 +6,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import shtab
-
 from streamsvm.service.commands.display import Picture, TerminalPicture
 from streamsvm.service.demo.data import generated, user_data
 from streamsvm.service.demo.running import running_service
@@ -18,8 +16,7 @@ from streamsvm.service.processes.kernels import compile_kernels, show_bar
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm demo`."""
-    data = parser.add_argument("--data", type=Path, help="LIBSVM text, plain or compressed (default: generate it)")
-    data.complete = shtab.FILE  # type: ignore[attr-defined]
+    parser.add_argument("--data", type=Path, help="LIBSVM text, plain or compressed (default: generate it)")
     parser.add_argument(
         "--size", type=parse_size, default="200MB", help="size of the generated text (default: %(default)s)"
     )

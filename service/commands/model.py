@@ -5,8 +5,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import shtab
-
 from streamsvm.service.commands.remote import add_action, print_json, print_list, print_table
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.formats import SUFFIXES
@@ -21,8 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     getting = add_action(actions, "get", get)
     getting.add_argument("model", help=_REFERENCE)
-    output = getting.add_argument("-o", "--output", type=Path, help="LIBLINEAR or LIBSVM text, or .npz or .onnx")
-    output.complete = shtab.FILE  # type: ignore[attr-defined]
+    getting.add_argument("-o", "--output", type=Path, help="LIBLINEAR or LIBSVM text, or .npz or .onnx")
     add_action(actions, "ls", ls)
     showing = add_action(actions, "show", show)
     showing.add_argument("model", help=f"{_REFERENCE}, or a file")

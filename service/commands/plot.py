@@ -4,8 +4,6 @@ import argparse
 from pathlib import Path
 from urllib.parse import quote
 
-import shtab
-
 from streamsvm.service.commands.remote import add_service_arguments
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.progress.plots import draw
@@ -15,8 +13,7 @@ from streamsvm.service.remote.client import Client
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm plot`."""
     parser.add_argument("job", help="its id, job_...")
-    output = parser.add_argument("-o", "--output", type=Path, default=Path("gap.png"), help="(default: %(default)s)")
-    output.complete = shtab.FILE  # type: ignore[attr-defined]
+    parser.add_argument("-o", "--output", type=Path, default=Path("gap.png"), help="(default: %(default)s)")
     parser.add_argument(
         "--metric", help="the metric to plot of a cross-validation (default: the one by which C was selected)"
     )

@@ -7,8 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import shtab
-
 from streamsvm.reader.options import add_input_options, input_options
 from streamsvm.service.cluster.nodes.connecting import check_ray
 from streamsvm.service.commands.data import upload
@@ -40,11 +38,8 @@ _STOPPING = "stopping after this pass, with the model so far; interrupt again to
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm train`: files, places, every field of a job, how the input is read."""
     parser.usage = "%(prog)s [options] file"  # a mistyped option is told without sixty others
-    file = parser.add_argument("file", type=file_or_url, help="LIBSVM text, CSV ..., or a URL; - for standard input")
-    output = parser.add_argument(
-        "-o", "--output", type=Path, help="LIBLINEAR text, or .npz or .onnx (default: FILE.model)"
-    )
-    file.complete = output.complete = shtab.FILE  # type: ignore[attr-defined]
+    parser.add_argument("file", type=file_or_url, help="LIBSVM text, CSV ..., or a URL; - for standard input")
+    parser.add_argument("-o", "--output", type=Path, help="LIBLINEAR text, or .npz or .onnx (default: FILE.model)")
     parser.add_argument("--url", help="train on this service: FILE is uploaded, or names one of its datasets")
     parser.add_argument("--ray", metavar="ADDRESS", help="Ray cluster of --machines: HOST:PORT, or auto")
     parser.add_argument("--json", action="store_true", help="print each pass and the result as a line of JSON")

@@ -15,7 +15,7 @@ from pyarrow import ipc
 from streamsvm.service.cli import main
 from streamsvm.service.models.exports import MODEL_FORMATS
 from tests.end_to_end.conftest import ENDLESS
-from tests.end_to_end.service import STREAMSVM, Service, wait_for
+from tests.end_to_end.service import Service, wait_for
 
 ENDLESS_OPTIONS = ("--cache", "128KiB", "--tolerance", "none", "--max-passes", "1000000")
 
@@ -209,13 +209,6 @@ def test_no_service(processes):
 @pytest.mark.parametrize("url", ["localhost:8000", "ftp://localhost", "http://"])
 def test_what_is_no_address(processes, url):
     assert processes.run("job", "ls", "--url", url, text=True).returncode == 2
-
-
-def test_bash_takes_its_completions_and_knows_every_command():
-    script = subprocess.run([STREAMSVM, "completion", "bash"], capture_output=True, text=True, check=True).stdout
-    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
-    for word in ("train", "--relative-gap", "watch", "model"):
-        assert word in script
 
 
 def test_a_dataset_is_predicted_there_and_the_prediction_listed_shown_and_forgotten(new_service, tmp_path, text):
