@@ -41,7 +41,7 @@ $(BENCH): $(TEST)
 	touch $@
 
 demo: $(RUN)
-	$(BIN)/streamsvm demo $(if $(DATA),--data '$(DATA)') $(if $(SIZE),--size '$(SIZE)')
+	$(BIN)/streamsvm demo $(if $(SIZE),--size '$(SIZE)')
 
 # Otherwise the first job would wait for them.
 $(KERNELS): $(RUN) $(shell find storage reader trainer service/cluster -name '*.py')

@@ -44,7 +44,11 @@ FORMATS = {
 }
 # Command, or option of a command -> a sentence.
 COMMANDS = {"completion": "Shells complete the names of files by themselves; streamsvm COMMAND --help lists options."}
-OPTIONS = {"--notify": _CHAT}
+OPTIONS = {
+    "--notify": _CHAT,
+    "--data": "streamsvm train FILE trains on a file of yours; the demo generates its own.",
+    "--port": "streamsvm serve has it; the demo runs no service any more.",
+}
 
 
 def gone_route(path: str) -> str:

@@ -59,8 +59,8 @@ def test_what_is_there_stays(tmp_path):
     steps("demo", tmp_path)
     (tmp_path / ".venv").mkdir()
     (tmp_path / ".venv" / ".installed").touch()
-    said = dry_run(tmp_path, "demo", "DATA=my file")
-    assert said.splitlines() == [".venv/bin/streamsvm demo --data 'my file' "]
+    said = dry_run(tmp_path, "demo", "SIZE=3MB")
+    assert said.splitlines() == [".venv/bin/streamsvm demo --size '3MB'"]
 
 
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])

@@ -1,44 +1,181 @@
-"""Try it all on generated text: train out of core, certify, predict."""
+"""Try it all on generated text: train out of core, certify, predict.
+
+The text is like bags of words, the same on every machine. Word r of V is drawn with probability proportional to
+1 / (r + 1) (Zipf). Some words belong to one of the two classes, and rows of the other class mostly avoid them. A row is
+the set of its words, scaled to unit length, so that all its values are equal: `bytes.join` writes them fast.
+"""
 
 import argparse
+import json
+import os
+import signal
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import IO, NamedTuple
 
-from streamsvm.service.commands.display import Picture, TerminalPicture
-from streamsvm.service.demo.data import generated, user_data
-from streamsvm.service.demo.running import running_service
-from streamsvm.service.demo.session import TOLERANCE, Session, compare, say, show_seconds, what_next
-from streamsvm.service.jobs.fields.from_text import parse_size
+import numpy as np
+
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.fields.from_text import format_size, parse_size
 from streamsvm.service.processes.kernels import compile_kernels, show_bar
+from streamsvm.storage.rows.csr import Array
+
+CACHE_SHARE, TOLERANCE, TEST_ROWS = 10, 1e-3, 2000
+FLIPPED = 0.1  # share of the labels that are flipped
+TRAINING, TEST = 0, 1
+_LEAST_CACHE, _VALUE_BYTES = 1 << 17, 8  # a value and the number of its feature, in memory
+_LOOK_SECONDS = 0.1
+
+_WORDS = 1 << 18
+_ROW_WORDS, _ROW_SIGMA = 200.0, 0.6  # words drawn for a row: median, and standard deviation of the logarithm
+_LONGEST = 2000
+_CLASS_WORDS = slice(50, 30_000)  # ranks of words that may belong to a class: neither stop words nor rare ones
+_CLASS_SHARE, _AVOIDANCE = 0.2, 0.6
+_CHUNK_ROWS = 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of `streamsvm demo`."""
-    parser.add_argument("--data", type=Path, help="LIBSVM text, plain or compressed (default: generate it)")
     parser.add_argument(
         "--size", type=parse_size, default="200MB", help="size of the generated text (default: %(default)s)"
     )
-    parser.add_argument("--port", type=int, default=0, help="port of the service (default: a free one)")
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the demo. All processes and files that it makes are removed, however it ends."""
-    seconds = {"kernels": compile_kernels(show_bar(sys.stderr))}
+    kernels, began = compile_kernels(show_bar(sys.stderr)), time.monotonic()
+    _say(f"StreamSVM trains on {format_size(options.size)} of generated text with a tenth of its rows in memory")
     with tempfile.TemporaryDirectory(prefix="streamsvm-demo-") as name:
-        directory, began = Path(name), time.perf_counter()
-        if options.data:
-            say(f"StreamSVM trains on {options.data} with a tenth of it in memory")
-            data = user_data(directory, options.data)
-        else:
-            say(f"StreamSVM trains on {options.size / 1e6:,.0f} MB of generated text with a tenth of it in memory")
-            data = generated(directory, options.size)
-            seconds["generate"] = time.perf_counter() - began
-        with running_service(directory, options.port) as (client, memory):
-            session = Session(client, data, (TerminalPicture if sys.stderr.isatty() else Picture)(TOLERANCE))
-            session.run()
-        compare(session, memory, data)
-        show_seconds({**seconds, **session.seconds})
-    what_next(Path(sys.argv[0]))
+        directory, corpus = Path(name), Corpus()
+        with (directory / "train.svm").open("wb") as file:
+            rows, values = write_text(file, corpus, options.size)
+        (directory / "test.svm").write_bytes(b"".join(corpus.chunk(TEST, number) for number in range(2)))
+        generated = time.monotonic() - began
+        cache = max(_LEAST_CACHE, values * _VALUE_BYTES // CACHE_SHARE)
+        _say(f"{rows:,} rows, {values:,} values: {format_size(values * _VALUE_BYTES)} as numbers")
+        fields = f"-C 1 --tolerance {TOLERANCE:g} --cache {cache} -o demo.npz"
+        trained = streamsvm(f"train train.svm {fields}", directory)
+        _say("  M+ - M- is the spread of the projected gradients, 0 at the optimum, as in LIBLINEAR's -e")
+        _say(f"  peak memory of all processes together: {format_size(trained.peak_bytes)}, most of it Python and its")
+        _say("  libraries; it does not grow with the rows")
+        with np.load(directory / "demo.npz") as model:
+            certificate = json.loads(str(model["about"]))["certificate"]
+        _say("\nThe certificate, computed over all rows at the final weights:")
+        _say(f"  primal objective {certificate['primal_objective']:.6f}, dual {certificate['dual_objective']:.6f}:")
+        gap = certificate["relative_duality_gap"]
+        _say(f"  no model's objective is lower than this one's by more than {gap:.1e} of it")
+        predicted = streamsvm("predict demo.npz test.svm -o labels.txt", directory)
+        _say(f"  on rows that it has not seen; {FLIPPED:.0%} of the labels were flipped at random")
+    _say(f"\nseconds: kernels {kernels:.1f}, generate {generated:.1f}, train and certify {trained.seconds:.1f},")
+    _say(f"  predict {predicted.seconds:.1f}")
+    _say("\nWhat to do next:")
+    _say(f"  {sys.argv[0]} train FILE -o my.model    your own LIBSVM text, CSV, Parquet, Arrow or npz")
+    _say(f"  {sys.argv[0]} serve                     the service, with its pages on http://localhost:8000")
     return 0
+
+
+class Ran(NamedTuple):
+    """How long a command took, and the most bytes that its processes held at a time."""
+
+    seconds: float
+    peak_bytes: int
+
+
+def streamsvm(words: str, directory: Path) -> Ran:
+    """Show and run a command in a directory, where all that is temporary goes. Raises ServiceError demo_failed."""
+    _say(f"\n$ streamsvm {words}")
+    command = [sys.executable, "-m", "streamsvm.service.cli", *words.split()]
+    began, peak = time.monotonic(), 0
+    # In its own session, so that a Ctrl-C reaches the demo only, which then ends the command.
+    environment = {**os.environ, "TMPDIR": str(directory)}
+    process = subprocess.Popen(command, cwd=directory, env=environment, start_new_session=True)
+    try:
+        while process.poll() is None:
+            peak = max(peak, sum(map(_held_bytes, _tree(process.pid))))
+            time.sleep(_LOOK_SECONDS)
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            process.wait()
+    if process.returncode:
+        raise ServiceError("demo_failed", f"streamsvm {words} ended with code {process.returncode}")
+    return Ran(time.monotonic() - began, peak)
+
+
+def _tree(pid: int) -> Iterator[int]:
+    """The process, its children, their children, and so on."""
+    yield pid
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            for child in (task / "children").read_text().split():
+                yield from _tree(int(child))
+
+
+def _held_bytes(pid: int) -> int:
+    """Memory of a process, with its part of what it shares with others (Pss); 0 if it has ended."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) << 10
+    return 0
+
+
+class Corpus:
+    """Words and their classes; the seed decides all of it."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._seed = seed
+        rng = np.random.default_rng(seed)
+        self.classes = np.zeros(_WORDS, np.int8)  # by rank: the class of a word, +1 or -1, or 0
+        drawn = rng.choice((-1, 0, 1), _WORDS, p=(_CLASS_SHARE / 2, 1 - _CLASS_SHARE, _CLASS_SHARE / 2))
+        self.classes[_CLASS_WORDS] = drawn[_CLASS_WORDS]
+        self.features = rng.permutation(_WORDS).astype(np.int64)  # by rank: the number of a word, less 1
+        self._names = [b"%d:" % (feature + 1) for feature in range(_WORDS)]
+
+    def chunk(self, part: int, number: int) -> bytes:
+        """Write _CHUNK_ROWS rows; those of part TRAINING differ from those of TEST."""
+        rng = np.random.default_rng((self._seed, part, number))
+        classes = rng.choice(np.array((-1, 1), np.int8), _CHUNK_ROWS)
+        labels = np.where(rng.random(_CHUNK_ROWS) < FLIPPED, -classes, classes)
+        lengths = np.minimum(rng.lognormal(np.log(_ROW_WORDS), _ROW_SIGMA, _CHUNK_ROWS).astype(np.int64) + 1, _LONGEST)
+        features, ends = self._draw(rng, classes, lengths)
+        lines, begin = [], 0
+        for label, end in zip(labels.tolist(), ends.tolist(), strict=True):
+            value = b"%.6g" % (end - begin) ** -0.5
+            names = map(self._names.__getitem__, features[begin:end])
+            lines.append(b"%+d %b%b\n" % (label, (value + b" ").join(names), value))
+            begin = end
+        return b"".join(lines)
+
+    def _draw(self, rng: np.random.Generator, classes: Array, lengths: Array) -> tuple[list[int], Array]:
+        """Draw rows; returns their features, row by row, ascending and distinct, and where each row ends."""
+        row = np.repeat(np.arange(len(lengths)), lengths)
+        # Word r with probability log((r + 2) / (r + 1)) / log(_WORDS + 1).
+        words = np.minimum(np.exp(rng.random(len(row)) * np.log(_WORDS + 1.0)).astype(np.int64) - 1, _WORDS - 1)
+        of_other_class = self.classes[words] * classes[row] < 0
+        is_used = ~(of_other_class & (rng.random(len(row)) < _AVOIDANCE))
+        # Every row has word 0, which belongs to no class, so that no row is empty.
+        firsts = np.cumsum(lengths) - lengths
+        words[firsts], is_used[firsts] = 0, True
+        places = np.sort(row[is_used] * _WORDS + self.features[words[is_used]])
+        places = places[np.diff(places, prepend=-1) > 0]  # np.unique takes ten times as long
+        return (places % _WORDS).tolist(), np.searchsorted(places, np.arange(1, len(lengths) + 1) * _WORDS)
+
+
+def write_text(file: IO[bytes], corpus: Corpus, size: int) -> tuple[int, int]:
+    """Write at least `size` bytes of rows to train on; returns the numbers of rows and of their values."""
+    chunks = values = 0
+    while file.tell() < size:
+        chunk = corpus.chunk(TRAINING, chunks)
+        file.write(chunk)
+        chunks, values = chunks + 1, values + chunk.count(b":")
+    return chunks * _CHUNK_ROWS, values
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)

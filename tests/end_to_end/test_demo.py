@@ -1,4 +1,4 @@
-"""`streamsvm demo`, as a newcomer runs it: with nothing compiled, on a file, interrupted."""
+"""`streamsvm demo`: its text, what it shows to a newcomer with nothing compiled, and what is left of it."""
 
 import os
 import re
@@ -6,15 +6,18 @@ import signal
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
-import zstandard
 
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
+from streamsvm.service.commands.demo import FLIPPED, TEST, TRAINING, Corpus, streamsvm, write_text
+from streamsvm.service.errors import ServiceError
 from tests.end_to_end.service import STREAMSVM, is_running, wait_for
 
 PATIENCE_SECONDS = 600  # all kernels are compiled
 
-# Imported by every process of Python: writes down which of our kernels are compiled, by module, name and types. What
-# LIBLINEAR's package compiles for itself is its own affair.
+# Imported by every process of Python: writes down which of our kernels are compiled, by module, name and types.
 _LISTENER = """
 import os
 from numba.core import event
@@ -67,33 +70,15 @@ def test_a_first_run_compiles_each_kernel_once_and_shows_it_all(place, tmp_path)
     pids, kernels = zip(*(line.split(" ", 1) for line in compiled.read_text().splitlines()), strict=True)
     assert any("visit_rows" in kernel for kernel in kernels) and any("parse_lines" in kernel for kernel in kernels)
     assert len(set(kernels)) == len(kernels)
-    # Two processes compile ahead. The thread of the service that loads predictions adds the kernels of tables, which
-    # the demo does not use; whatever else came later found all of it.
-    of_tables = {pid for pid, kernel in zip(pids, kernels, strict=True) if ".parsers.tables." in kernel}
-    assert len(set(pids) - of_tables) == 2 and len(of_tables) <= 1
-    assert "█" in said and "sweep 1 to " in said and "tolerance" in said
+    # Two processes compile ahead; whatever came later found all of it.
+    assert len(set(pids)) == 2
+    assert re.search(r"pass \d+: M\+ - M- ", said)
+    (peak,) = re.findall(r"peak memory of all processes together: (\d+\.\d) MiB", said)
+    assert 50 < float(peak) < 600
     assert re.search(r"by more than \d\.\de-\d\d of it", said)
-    assert re.search(r"/predict .*: label -?1\n", said)
-    assert "LIBLINEAR  " in said
+    (accuracy,) = re.findall(r"accuracy (\d+\.\d+)% \(\d+/2000\)", said)
+    assert float(accuracy) > 65
     assert "What to do next:" in said
-    assert not left_in(place)
-
-
-def test_a_file_of_ones_own(place, tmp_path, text):
-    (tmp_path / "own.svm.zst").write_bytes(zstandard.compress(text))
-    with demo(place, "--data", tmp_path / "own.svm.zst") as process:
-        said, _ = process.communicate(timeout=PATIENCE_SECONDS)
-    assert process.returncode == 0, said
-    assert "nothing was held out" in said
-    assert not left_in(place)
-
-
-def test_what_is_no_libsvm_text(place, tmp_path):
-    (tmp_path / "bad.svm").write_text("1 1:1\n-1 what\n")
-    with demo(place, "--data", tmp_path / "bad.svm") as process:
-        said, _ = process.communicate(timeout=PATIENCE_SECONDS)
-    assert process.returncode == 3, said
-    assert "streamsvm: " in said.splitlines()[-1] or "streamsvm: " in said.splitlines()[-2]
     assert not left_in(place)
 
 
@@ -101,11 +86,66 @@ def test_interrupted_it_leaves_nothing(place):
     with demo(place, "--size", "3MB") as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if line.startswith("PUT "):
+            if line.startswith("$ streamsvm train "):
                 break
-        service = int(subprocess.check_output(["pgrep", "-P", str(process.pid)], text=True).split()[0])
+        wait_for(lambda: children(process.pid))
+        (train,) = children(process.pid)
         process.send_signal(signal.SIGINT)
         process.stdout.read()
         assert process.wait(PATIENCE_SECONDS) == 130
-    wait_for(lambda: not is_running(service))
+    wait_for(lambda: not is_running(train))
     assert not left_in(place)
+
+
+def test_a_command_that_fails_ends_it(tmp_path):
+    with pytest.raises(ServiceError) as caught:
+        streamsvm("predict missing.npz missing.svm", tmp_path)
+    assert caught.value.code == "demo_failed" and "code 2" in caught.value.message
+
+
+def children(pid: int) -> list[int]:
+    return list(map(int, subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout.split()))
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return Corpus()
+
+
+def parsed(text: bytes):
+    (rows,) = LibsvmParser("auto", Limits()).parse_chunks([text])
+    return rows
+
+
+@pytest.mark.parametrize("part", [TRAINING, TEST])
+def test_rows_are_what_the_reader_takes(corpus, part):
+    chunk = corpus.chunk(part, 0)
+    rows = parsed(chunk)
+    assert len(rows.indptr) - 1 == chunk.count(b"\n") == 1000
+    assert set(rows.label.tolist()) == {-1.0, 1.0}
+    squares = np.add.reduceat(rows.values.astype(float) ** 2, rows.indptr[:-1])
+    np.testing.assert_allclose(squares, 1.0, rtol=1e-5)
+
+
+def test_the_same_every_time(corpus):
+    first = [corpus.chunk(TRAINING, number) for number in range(2)]
+    assert first == [Corpus().chunk(TRAINING, number) for number in range(2)]
+    assert len({*first, corpus.chunk(TEST, 0), Corpus(1).chunk(TRAINING, 0)}) == 4
+
+
+def test_as_much_as_was_asked_for(corpus, tmp_path):
+    with (tmp_path / "rows").open("wb") as file:
+        rows, values = write_text(file, corpus, 1 << 21)
+    text = (tmp_path / "rows").read_bytes()
+    assert len(text) >= 1 << 21 and text.startswith(corpus.chunk(TRAINING, 0))
+    assert (rows, values) == (text.count(b"\n"), text.count(b":"))
+
+
+def test_words_say_something(corpus):
+    """Votes of the words get more rows right than chance, and not more than there are labels that are not flipped."""
+    rows = parsed(corpus.chunk(TRAINING, 0))
+    says = np.zeros(len(corpus.classes))
+    says[corpus.features] = corpus.classes
+    votes = np.add.reduceat(says[rows.indices - 1], rows.indptr[:-1])
+    right = np.mean(np.sign(votes) == rows.label)
+    assert 0.75 < right <= 1 - FLIPPED + 0.05

@@ -1,1 +1,0 @@
-"""`streamsvm demo`: its data, its service, its session, and LIBLINEAR beside it."""
