@@ -61,8 +61,8 @@ def run(options: argparse.Namespace) -> int:
         fields = f"-C 1 --tolerance {TOLERANCE:g} --cache {cache} -o demo.npz"
         trained = streamsvm(f"train train.svm {fields}", directory)
         _say("  M+ - M- is the spread of the projected gradients, 0 at the optimum, as in LIBLINEAR's -e")
-        _say(f"  peak memory of all processes together: {format_size(trained.peak_bytes)}, most of it Python and its")
-        _say("  libraries; it does not grow with the rows")
+        _say(f"  peak memory of all processes together: {format_size(trained.peak_bytes)}, most of it Python and")
+        _say("  its libraries; rows beyond the cache stay on disk")
         with np.load(directory / "demo.npz") as model:
             certificate = json.loads(str(model["about"]))["certificate"]
         _say("\nThe certificate, computed over all rows at the final weights:")
