@@ -39,7 +39,6 @@ STATUS = {
     "scope_missing": 403,
     "cross_site": 403,
     "import_forbidden": 403,
-    "quota_exceeded": 403,
     "export_forbidden": 403,
     "unknown_prediction": 404,
     "destination_exists": 409,

@@ -35,6 +35,7 @@ SETTINGS = {
     "STREAMSVM_NOTIFY_SECRET": _CHAT,
     "STREAMSVM_MLFLOW_URI": _MLFLOW,
     "STREAMSVM_MLFLOW_EXPERIMENT": _MLFLOW,
+    "STREAMSVM_MAX_CLIENT_BYTES": "Clients share the disk: STREAMSVM_MAX_UPLOAD_BYTES limits each upload.",
     "STREAMSVM_MAX_INFER_BYTES": "There are no tensors any more: STREAMSVM_MAX_JSON_BYTES limits rows in JSON.",
 }
 # Format of models -> a sentence.

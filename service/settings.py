@@ -28,7 +28,6 @@ class Settings:
     max_features       feature numbers of a dataset are below this
     jobs_at_once       jobs that run at a time, if memory has room for them
     max_queued_jobs    jobs that may be queued at a time; one client may have three quarters of them
-    max_client_bytes   bytes of datasets on disk that one client, a token or an address, may have; None: no limit
     max_uploads        uploads at a time; a child process reads each of them in
     upload_wait        seconds for which an upload that can go on waits for its client
     max_connections    open connections; more close first those that have sent no request yet
@@ -58,7 +57,6 @@ class Settings:
     max_features: int = 1 << 27
     jobs_at_once: int = 2
     max_queued_jobs: int = 1000
-    max_client_bytes: int | None = None
     max_uploads: int = 4
     upload_wait: float = 600.0
     max_connections: int = 4096
@@ -124,5 +122,5 @@ def _names(text: str) -> tuple[str, ...]:
 # type of a field -> a function that makes a value of it from the text of a variable.
 _READERS: dict[Any, Callable[[str], Any]] = {
     Path: Path, Path | None: Path, str: str, str | None: str, tuple[str, ...]: _names,
-    int: int, int | None: int, float: float,
+    int: int, float: float,
 }  # fmt: skip

@@ -57,8 +57,7 @@ async def put_dataset(
     """
     if import_ is not None:
         response.status_code = 202
-        client = client_of(request.scope)
-        return await run_in_threadpool(context.datasets.begin_import, name, import_, options, machines, client)
+        return await run_in_threadpool(context.datasets.begin_import, name, import_, options, machines)
     if machines is not None:
         raise ServiceError("machines_range", "machines read what they import", "Give import=s3://..., and no body.")
     if part.is_last is None:

@@ -12,7 +12,6 @@ import stat
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from itertools import count
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -21,7 +20,6 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.reader.sources.locations import check_installed, is_below, is_url, located
 from streamsvm.service.datasets.forgetting import forget
 from streamsvm.service.datasets.ingesting import Ingesting, ingest_failed
-from streamsvm.service.datasets.quota import Quota, stored_bytes
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.processes.background import Background
 from streamsvm.service.records.store import Store
@@ -31,7 +29,6 @@ from streamsvm.storage.blocks.dataset import staged_path
 from streamsvm.storage.errors import NO_ROOM, ROOM_HINT
 
 _POLL_SECONDS = 0.05
-_POLLS_A_CHECK = 40
 _log = logging.getLogger("streamsvm.importer")
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -97,7 +94,6 @@ class Importer:
         self._settings = settings
         self._store = store
         self.background = Background("importer", self._next, pauses)
-        self._quota = Quota(settings, store)
         self._outcome: _Outcome | None = None
 
     def wake(self) -> None:
@@ -122,7 +118,7 @@ class Importer:
         if problem is not None:
             self._store.fail_dataset(dataset_id, problem)
             unmark(directory)
-        elif self._store.set_dataset_ready(dataset_id, stored_bytes(directory)):
+        elif self._store.set_dataset_ready(dataset_id):
             unmark(directory)
         else:
             self._give_up(directory)
@@ -141,13 +137,8 @@ class Importer:
                 ) as ingesting,
             ):
                 # If the dataset is deleted meanwhile, leaving the context ends the child process.
-                for number in count():
-                    if not self._store.dataset_state(dataset_id) or ingesting.is_done():
-                        break
-                    if number % _POLLS_A_CHECK == 0:
-                        self._quota.check(record["client"])
+                while self._store.dataset_state(dataset_id) and not ingesting.is_done():
                     time.sleep(_POLL_SECONDS)
-            self._quota.check(record["client"])
             return None
         except (InputError, ServiceError) as error:
             problem = error.problem()

@@ -18,7 +18,6 @@ from streamsvm.service.cluster.dataset.shards import check_here
 from streamsvm.service.cluster.nodes.connecting import check_ray
 from streamsvm.service.datasets.forgetting import forget, forget_parts, is_gone
 from streamsvm.service.datasets.importing import Importer, check_source, open_import
-from streamsvm.service.datasets.quota import Quota, stored_bytes
 from streamsvm.service.datasets.resuming import ResumableUpload, ResumableUploads
 from streamsvm.service.datasets.sample import sample
 from streamsvm.service.datasets.uploading import Uploads
@@ -53,7 +52,6 @@ class Datasets:
         self._settings = settings
         self._store = store
         self._importer = Importer(settings, store)
-        self._quota = Quota(settings, store)
         self._uploads = Uploads(settings.max_uploads)
         self.resumable = ResumableUploads(settings.upload_wait)
 
@@ -76,7 +74,7 @@ class Datasets:
         directory = self.directory(record["id"])
         if (directory / MANIFEST).exists() and not is_marked(directory):
             # The dataset is complete and its client knows: the store must be an older copy.
-            self._store.later(partial(self._store.set_dataset_ready, record["id"], stored_bytes(directory)))
+            self._store.later(partial(self._store.set_dataset_ready, record["id"]))
             return
         # No client was told that this dataset exists, complete or not.
         self._forget(directory)
@@ -99,7 +97,7 @@ class Datasets:
         chunks: AsyncIterator[bytes],
         begun: Callable[[Upload], None] = lambda _: None,
     ) -> None:
-        """Reserve the name and read chunks in, in a slot of the owner. Raises as `Uploads.run`, quota_exceeded.
+        """Reserve the name and read chunks in, in a slot of the owner. Raises as `Uploads.run`.
 
         An upload of the owner that waits under this name is given up. `begun` is called with the upload once it has
         its slot.
@@ -108,9 +106,7 @@ class Datasets:
         await self.resumable.make_way(name, owner)
 
         def begin() -> NewDataset:
-            self._quota.check_room(owner)
-            upload = NewDataset(self._settings, self._store, self._store.add_dataset(name, client=owner))
-            upload.check_quota = partial(self._quota.check, owner)
+            upload = NewDataset(self._settings, self._store, self._store.add_dataset(name))
             begun(upload)
             return upload
 
@@ -132,11 +128,8 @@ class Datasets:
         """Add the rows in chunks to a dataset that no job uses, in a slot of the owner. Raises as `upload` does."""
 
         def begin() -> MoreRows:
-            client = self.with_rows(name)[0]["client"]
-            self._quota.check_room(client)
-            upload = MoreRows(self._settings, self._store, self._store.begin_change(name)["id"])
-            upload.check_quota = partial(self._quota.check, client)
-            return upload
+            self.with_rows(name)
+            return MoreRows(self._settings, self._store, self._store.begin_change(name)["id"])
 
         await self._uploads.run(owner, begin, options, chunks)
 
@@ -155,18 +148,12 @@ class Datasets:
             self._store.later(partial(end_change, self._store, self.directory(record["id"])))
 
     def begin_import(
-        self,
-        name: str,
-        file: str,
-        options: InputOptions,
-        machines: int | str | None = None,
-        client: str | None = None,
+        self, name: str, file: str, options: InputOptions, machines: int | str | None = None
     ) -> dict[str, Any]:
         """Reserve the name and queue an import; returns the dataset's view.
 
         file      a path below the import directory; or a URL or pattern of files in an object store
         machines  how many machines of the Ray cluster, or "all", each read and keep a range of the object store's files
-        client    who asks for it
         """
         check_name(name)
         source: dict[str, Any] = {"import": file, "options": asdict(options)}
@@ -184,8 +171,7 @@ class Datasets:
         else:
             with open_import(self._settings.import_dir, file) as opened:
                 source["bytes"] = os.fstat(opened.fileno()).st_size
-        self._quota.check_room(client)
-        self._store.add_dataset(name, source, client)
+        self._store.add_dataset(name, source)
         self._importer.wake()
         return self.view(name)
 

@@ -13,7 +13,6 @@ from streamsvm.reader.ingest.append import appending_path, remove_unlisted_block
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.datasets.ingesting import failure, ingest_command, ingest_failed
 from streamsvm.service.datasets.pipe import PipeWriter
-from streamsvm.service.datasets.quota import CHECK_EVERY
 from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.service.processes.awaited import AwaitedProcess, fork_awaited, undisturbed
 from streamsvm.service.records.store import Store
@@ -40,8 +39,6 @@ class Upload:
         self._pipe: PipeWriter | None = None
         self._received, self._waited = 0, 0.0
         self._waits_since: float | None = None
-        self.check_quota: Callable[[], None] = lambda: None  # raises if too much of its client's is on disk
-        self._checked = 0  # bytes that had been received when that was called last
         self.is_silent: Callable[[], bool] = lambda: False  # whether its client has been away for long
 
     def is_late(self) -> bool:
@@ -58,10 +55,9 @@ class Upload:
         try:
             with needing_space():
                 await self._start(options)
-                while (chunk := await self._next(chunks)) is not None and await self._feed(chunk):
-                    if self._received - self._checked >= CHECK_EVERY:
-                        self._checked = self._received
-                        await asyncio.to_thread(self.check_quota)
+                while (chunk := await self._next(chunks)) is not None:
+                    if not await self._feed(chunk):
+                        break
                 await self._finish()
         except BaseException:
             await undisturbed(self._abandon())
@@ -107,11 +103,7 @@ class Upload:
         code, output = await self._child.wait()
         if code != 0:
             raise ServiceError.of(failure(code, output).problem())
-        await self._check_whole()
         self._record()
-
-    async def _check_whole(self) -> None:
-        """Check the quota once all rows are on disk, while the upload can still be given up."""
 
     def _record(self) -> None:
         """Record that the rows are on disk; raises ServiceError if they are no longer wanted."""
@@ -152,11 +144,8 @@ class NewDataset(Upload):
             await asyncio.wait([self._marking])
         await super()._abandon()
 
-    async def _check_whole(self) -> None:
-        await asyncio.to_thread(self.check_quota)
-
     def _record(self) -> None:
-        if not self._store.set_dataset_ready(self.dataset_id, read_manifest(self._directory).stored_bytes):
+        if not self._store.set_dataset_ready(self.dataset_id):
             raise given_up()
         unmark(self._directory)
 
@@ -195,12 +184,11 @@ def given_up(why: str = "Its dataset was deleted meanwhile.") -> ServiceError:
 
 def end_change(store: Store, directory: Path) -> None:
     """Record that the change of the dataset in this directory has ended, whether it took effect or not."""
-    uid = stored_bytes = None
+    uid = None
     # A damaged manifest is reported when the dataset is used.
     with suppress(StorageError):
-        manifest = read_manifest(directory)
-        uid, stored_bytes = manifest.uid, manifest.stored_bytes
-    store.end_change(directory.name, uid, stored_bytes)
+        uid = read_manifest(directory).uid
+    store.end_change(directory.name, uid)
 
 
 def undo_change(directory: Path) -> None:

@@ -17,11 +17,10 @@ DATASET_STATES = ("ingesting", "ready", "changing", "failed")
 class Store(JobRecords, ModelRecords, PredictionRecords):
     """The store of a data directory: the records of datasets, besides those of jobs, models and predictions."""
 
-    def add_dataset(self, name: str, source: dict[str, Any] | None = None, client: str | None = None) -> str:
+    def add_dataset(self, name: str, source: dict[str, Any] | None = None) -> str:
         """Reserve a name for a dataset, which is `ingesting`; returns its id.
 
         source  of an import: file, options and so on; None: it is an upload
-        client  who adds it
         The name of a dataset that has failed is free. Raises `dataset_exists`.
         """
         dataset_id = new_id("ds")
@@ -30,9 +29,8 @@ class Store(JobRecords, ModelRecords, PredictionRecords):
             with self._database.write() as connection:
                 connection.execute("DELETE FROM datasets WHERE name = ? AND state = 'failed'", (name,))
                 connection.execute(
-                    "INSERT INTO datasets (id, name, state, created_at, source, client) "
-                    "VALUES (?, ?, 'ingesting', ?, ?, ?)",
-                    (dataset_id, name, now(), packed, client),
+                    "INSERT INTO datasets (id, name, state, created_at, source) VALUES (?, ?, 'ingesting', ?, ?)",
+                    (dataset_id, name, now(), packed),
                 )
         except sqlite3.IntegrityError:
             raise ServiceError(
@@ -40,14 +38,11 @@ class Store(JobRecords, ModelRecords, PredictionRecords):
             ) from None
         return dataset_id
 
-    def set_dataset_ready(self, dataset_id: str, stored_bytes: int | None = None) -> bool:
-        """Note that a dataset's files are complete; returns False if the dataset has been deleted.
-
-        stored_bytes  of its blocks; None: unknown
-        """
+    def set_dataset_ready(self, dataset_id: str) -> bool:
+        """Note that a dataset's files are complete; returns False if the dataset has been deleted."""
         with self._database.write() as connection:
-            query = "UPDATE datasets SET state = 'ready', bytes = ? WHERE id = ?"
-            return connection.execute(query, (stored_bytes, dataset_id)).rowcount > 0
+            query = "UPDATE datasets SET state = 'ready' WHERE id = ?"
+            return connection.execute(query, (dataset_id,)).rowcount > 0
 
     def fail_dataset(self, dataset_id: str, failure: dict[str, Any]) -> None:
         """Note why a dataset could not be imported; the worker then fails jobs that wait for it."""
@@ -73,10 +68,6 @@ class Store(JobRecords, ModelRecords, PredictionRecords):
         """The state of a dataset, one of DATASET_STATES; None if it has been deleted."""
         rows = self._all("SELECT state FROM datasets WHERE id = ?", dataset_id)
         return rows[0]["state"] if rows else None
-
-    def datasets_of(self, client: str) -> list[dict[str, Any]]:
-        """The records of datasets that a client has added."""
-        return self._all("SELECT * FROM datasets WHERE client = ?", client)
 
     def datasets(self) -> list[dict[str, Any]]:
         """All records of datasets, by name."""
@@ -108,14 +99,13 @@ class Store(JobRecords, ModelRecords, PredictionRecords):
                 raise ServiceError("not_ready", f"dataset {name} is not ready")
         return record
 
-    def end_change(self, dataset_id: str, uid: str | None, stored_bytes: int | None = None) -> None:
+    def end_change(self, dataset_id: str, uid: str | None) -> None:
         """Set a dataset that was `changing` to ready, and forget keys of requests whose rows it did not get.
 
-        uid, stored_bytes  of its contents now; None: they cannot be read
+        uid  of its contents now; None: they cannot be read
         """
         with self._database.write() as connection:
-            query = "UPDATE datasets SET state = 'ready', bytes = ifnull(?, bytes) WHERE id = ?"
-            connection.execute(query, (stored_bytes, dataset_id))
+            connection.execute("UPDATE datasets SET state = 'ready' WHERE id = ?", (dataset_id,))
             if uid is not None:
                 forget_unmade(connection, dataset_id, uid)
 

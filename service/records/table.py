@@ -67,7 +67,7 @@ CREATE TABLE predictions (
     created_at TEXT NOT NULL, started_at TEXT, finished_at TEXT, requested TEXT, result TEXT, failure TEXT);
 CREATE INDEX predictions_by_state ON predictions (state);
 """,
-    # dataset_id: of the dataset whose rows are predicted; client: who added the dataset; bytes: that it takes on disk.
+    # dataset_id: of the dataset whose rows are predicted. Nothing reads client and bytes of datasets any more.
     """
 ALTER TABLE predictions ADD COLUMN dataset_id TEXT;
 ALTER TABLE datasets ADD COLUMN client TEXT;
