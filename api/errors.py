@@ -28,7 +28,6 @@ from streamsvm.storage.errors import NO_ROOM, ROOM_HINT, StorageError
 from streamsvm.storage.options import default_words, plain, without_null
 
 STATUS = {
-    "bad_content_length": 400,
     "bad_json": 400,
     "bad_request": 400,
     "upload_header_missing": 400,

@@ -8,7 +8,6 @@ _ROUTES = "All routes are at /reference, for people, and /openapi.json."
 
 HINTS = {
     "answer_too_large": "Send fewer rows a request.",
-    "bad_content_length": "Send the length of the body in bytes, or no Content-Length and the body in chunks.",
     "bad_index": 'Name a feature by its number: {"rows": [{"3": 1.5}]}.',
     "bad_request": _ROUTES,
     "body_too_large": "Send less at once. Settings of the service, STREAMSVM_MAX_..._BYTES, raise the limit.",

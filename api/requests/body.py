@@ -14,24 +14,20 @@ from streamsvm.service.errors import ServiceError, refuse_other_fields
 
 _ONE = "Send one JSON object in UTF-8"
 _OF_FORMS = "application/x-www-form-urlencoded"  # which curl's -d and --data-binary send
-_MOST_DIGITS = 19
 _HEAD_BYTES = 1 << 16
 
 
 async def stream(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
     """Yield the body as it arrives.
 
-    Raises ServiceError `body_too_large`, `multipart` or `bad_content_length`, before it reads if a header says so.
+    Raises ServiceError `body_too_large` or `multipart`, before it reads if a header says so.
     `request.state.is_joined` says whether this may be a file whose lines curl's -d has joined.
     """
     if request.headers.get("content-type", "").startswith("multipart/"):
         how = "-T" if request.method == "PUT" else "--data-binary @"
         hint = f"Send the file itself: curl {how}{' ' if how == '-T' else ''}FILE URL."
         raise ServiceError("multipart", "this is a form with a file in it", hint)
-    stated = request.headers.get("content-length", "0")
-    if not (stated.isascii() and stated.isdecimal()):
-        raise ServiceError("bad_content_length", "the Content-Length is not a number")
-    if len(stated) > _MOST_DIGITS or int(stated) > most_bytes:
+    if (_stated_bytes(request) or 0) > most_bytes:
         raise too_large(most_bytes)
     received, is_joined = 0, False
     async for chunk in request.stream():
@@ -58,7 +54,8 @@ async def whole_body(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
         yield b"".join(head)
         return
     shares = request.app.state.context.shared.body_bytes
-    async with turn(request, shares, _expected(request, most_bytes)):
+    stated = _stated_bytes(request)
+    async with turn(request, shares, most_bytes if stated is None else stated):
         yield b"".join([*head, *await Hurry(request, shares).rest(chunks)])
 
 
@@ -131,10 +128,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def _expected(request: Request, most_bytes: int) -> int:
-    """Return the body's Content-Length if it states one, else the limit."""
-    stated = request.headers.get("content-length", "") if "transfer-encoding" not in request.headers else ""
-    return min(int(stated), most_bytes) if stated.isdecimal() and len(stated) <= _MOST_DIGITS else most_bytes
+def _stated_bytes(request: Request) -> int | None:
+    """Return the body's Content-Length, which the server has checked; None if the body comes in chunks."""
+    stated = request.headers.get("content-length")
+    return None if stated is None or "transfer-encoding" in request.headers else int(stated)
 
 
 def too_large(most_bytes: int) -> ServiceError:

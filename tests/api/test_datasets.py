@@ -170,16 +170,8 @@ def test_a_body_that_grows_too_large(tmp_path):
     assert nothing_is_left(service)
 
 
-@pytest.mark.parametrize("length", ["spam", "-1", "1.5", "1_0", "²", "0x10"])
-def test_a_content_length_that_is_no_number(service, length):
-    headers = {"Content-Length": length.encode()}
-    response = service.request("PUT", "/v1/datasets/d", content=TEXT, headers=headers)
-    check_problem(response, "bad_content_length", 400)
-    assert nothing_is_left(service)
-
-
-def test_a_content_length_beyond_any_number(service):
-    response = service.request("PUT", "/v1/datasets/d", content=TEXT, headers={"Content-Length": "9" * 5000})
+def test_a_content_length_beyond_any_disk(service):
+    response = service.request("PUT", "/v1/datasets/d", content=TEXT, headers={"Content-Length": "9" * 20})
     check_problem(response, "body_too_large", 413)
 
 
