@@ -12,6 +12,7 @@ from threading import Thread
 from types import FrameType
 
 from streamsvm.api.app import create_app
+from streamsvm.api.requests.deadlines import Deadlines
 from streamsvm.api.server import check_bind, make_server
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.gone import tell_gone_settings
@@ -66,7 +67,7 @@ def main() -> int:
         # The collector would look through all modules again while others are loaded, for a tenth of a second.
         gc.freeze()
         Thread(target=app.state.prediction_code.load, name="load-prediction-code", daemon=True).start()
-        make_server(app, settings, options.port).run()
+        make_server(app, settings, options.port, Deadlines()).run()
     except KeyboardInterrupt:
         pass
     finally:

@@ -8,7 +8,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from streamsvm.api.context import AppContext
-from streamsvm.api.requests.deadlines import Connections
+from streamsvm.api.requests.deadlines import Connections, Deadlines
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.records.database import Database
 from streamsvm.service.records.tokens import Tokens
@@ -28,9 +28,10 @@ def check_bind(settings: Settings) -> None:
         )
 
 
-def make_server(app: FastAPI, settings: Settings, port: int) -> uvicorn.Server:
+def make_server(app: FastAPI, settings: Settings, port: int, deadlines: Deadlines) -> uvicorn.Server:
     """Make a server whose `run` returns after a signal, at the latest `shutdown_seconds` and a little later."""
-    connections = Connections(settings, min(settings.max_connections, _allow_files(settings) - _OTHER_FILES))
+    most = min(settings.max_connections, _allow_files(settings) - _OTHER_FILES)
+    connections = Connections(most, settings.least_bytes_per_second, deadlines)
     config = uvicorn.Config(
         app,
         host=settings.host,
@@ -41,7 +42,7 @@ def make_server(app: FastAPI, settings: Settings, port: int) -> uvicorn.Server:
         access_log=False,
         server_header=False,
         forwarded_allow_ips=list(settings.trusted_proxies),
-        timeout_keep_alive=settings.idle_seconds,
+        timeout_keep_alive=deadlines.idle,
     )
     return _Server(config, app.state.context)
 

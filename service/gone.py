@@ -36,6 +36,9 @@ SETTINGS = {
     "STREAMSVM_MLFLOW_URI": _MLFLOW,
     "STREAMSVM_MLFLOW_EXPERIMENT": _MLFLOW,
     "STREAMSVM_MAX_CLIENT_BYTES": "Clients share the disk: STREAMSVM_MAX_UPLOAD_BYTES limits each upload.",
+    "STREAMSVM_HEADER_SECONDS": "A client has 10 seconds to send the head of a request; a proxy may be stricter.",
+    "STREAMSVM_IDLE_SECONDS": "A connection stays open for 75 seconds between two requests; a proxy may be stricter.",
+    "STREAMSVM_BODY_SECONDS": "A body or an answer may pause for a minute; STREAMSVM_LEAST_BYTES_PER_SECOND stays.",
     "STREAMSVM_MAX_INFER_BYTES": "There are no tensors any more: STREAMSVM_MAX_JSON_BYTES limits rows in JSON.",
 }
 # Format of models -> a sentence.

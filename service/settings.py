@@ -31,10 +31,7 @@ class Settings:
     max_uploads        uploads at a time; a child process reads each of them in
     upload_wait        seconds for which an upload that can go on waits for its client
     max_connections    open connections; more close first those that have sent no request yet
-    header_seconds     in which a client must send the head of a request
-    idle_seconds       for which a connection stays open between two requests
-    body_seconds       for which a client may keep a body or an answer waiting
-    least_bytes_per_second  least rate of a body or an answer after body_seconds
+    least_bytes_per_second  least rate of a body or an answer, after the first minute
     shutdown_seconds   for which running requests may go on when the service ends
     max_crashes        a job fails after so many crashes without a newer checkpoint, or ten times as many in a pass
     stall_seconds      a reader, trainer or prediction that is silent for longer is killed, unless it has announced that
@@ -60,9 +57,6 @@ class Settings:
     max_uploads: int = 4
     upload_wait: float = 600.0
     max_connections: int = 4096
-    header_seconds: float = 10.0
-    idle_seconds: int = 75
-    body_seconds: float = 60.0
     least_bytes_per_second: float = 500.0
     shutdown_seconds: int = 5
     max_crashes: int = 5

@@ -1,9 +1,9 @@
 """Closes connections whose clients make no progress; uvicorn itself waits for them for ever.
 
-A client has `header_seconds` to send the head of a request, from when it connects or begins the next request. Between
-two requests it may be silent for `idle_seconds`; uvicorn enforces that. While it sends a body or takes an answer it has
-a budget of `body_seconds`: waiting spends it, and every `least_bytes_per_second` bytes that move add a second, up to
-the whole budget. If there are more connections than allowed, the one that has waited longest for a request is closed.
+A client has a deadline for the head of a request, from when it connects or begins the next one, and for the time
+between two requests, which uvicorn enforces. While it sends a body or takes an answer it has a budget: waiting spends
+it, and every `least_bytes_per_second` bytes that move add a second, up to the whole budget. If there are more
+connections than allowed, the one that has waited longest for a request is closed.
 
 A client that leaves is noticed even while nothing is read from it, and the work for it ends.
 """
@@ -13,7 +13,7 @@ import select
 import socket
 import time
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -22,7 +22,6 @@ from streamsvm.api.errors import problem
 from streamsvm.api.requests.leaving import PRESENCE, Presence
 from streamsvm.service.processes.logs import request_id
 from streamsvm.service.records.stamps import new_id
-from streamsvm.service.settings import Settings
 
 # Phases of a connection. Each has a deadline, but for answers that the service has yet to make.
 WAITING = "waiting"  # for the head of the first request, or the rest of the head of a later one
@@ -40,8 +39,6 @@ INFORM = "streamsvm.inform"
 # `receive` has not returned, and whether the body ends with them.
 UNREAD = "streamsvm.unread"
 
-Headers = list[tuple[bytes, bytes]]
-
 _LOOKS_A_DEADLINE = 8
 # The client has closed its side, or the connection is broken; the system reports this even while nothing is read.
 _LEFT = select.POLLRDHUP | select.POLLHUP | select.POLLERR
@@ -49,17 +46,22 @@ _LEFT = select.POLLRDHUP | select.POLLHUP | select.POLLERR
 _KEEPALIVE = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEPCNT: 4}
 
 
+class Deadlines(NamedTuple):
+    """Seconds for the head of a request, between two requests, and for bytes of a body or an answer."""
+
+    header: float = 10.0
+    idle: int = 75
+    body: float = 60.0
+
+
 class Connections:
     """All connections of a server; it checks them eight times within the shortest deadline."""
 
-    def __init__(self, settings: Settings, most: int) -> None:
-        self.header_seconds = settings.header_seconds
-        self.body_seconds = settings.body_seconds
-        self.least_rate = settings.least_bytes_per_second
-        self._most = most
+    def __init__(self, most: int, least_rate: float, deadlines: Deadlines) -> None:
+        self._most, self.least_rate, self.deadlines = most, least_rate, deadlines
         self._all: set[TimedProtocol] = set()
         self._waiting: dict[TimedProtocol, None] = {}  # the one that has waited longest is first
-        self._interval = min(self.header_seconds, self.body_seconds) / _LOOKS_A_DEADLINE
+        self._interval = min(deadlines.header, deadlines.body) / _LOOKS_A_DEADLINE
         self._next_look: asyncio.TimerHandle | None = None
 
     def protocol(self, **arguments: Any) -> "TimedProtocol":
@@ -136,7 +138,7 @@ class TimedProtocol(H11Protocol):
         self._taken = 0  # the part of them that had left the transport at the last check
         self._phase_since: tuple[str, object, float] = (WAITING, None, time.monotonic())
         self._looked_at = time.monotonic()
-        self._budget = WaitingBudget(connections.body_seconds, connections.least_rate)
+        self._budget = WaitingBudget(connections.deadlines.body, connections.least_rate)
 
     async def _run(self, scope: Any, receive: Any, send: Any) -> None:
         """Call the application with the client's Presence in its scope, and count the bytes of the answer."""
@@ -193,7 +195,7 @@ class TimedProtocol(H11Protocol):
     def _is_overdue(self, phase: str, now: float) -> bool:
         limits, cycle = self._connections, self.cycle
         if cycle is not self._phase_since[1]:
-            self._budget = WaitingBudget(limits.body_seconds, limits.least_rate)
+            self._budget = WaitingBudget(limits.deadlines.body, limits.least_rate)
         if (phase, cycle) != self._phase_since[:2]:
             self._phase_since = phase, cycle, now
         seconds, self._looked_at = now - self._looked_at, now
@@ -202,7 +204,7 @@ class TimedProtocol(H11Protocol):
         is_ours = phase == ANSWER and left == 0
         self._budget.spend(0.0 if is_ours else seconds, max(0, self._taken - before))
         if phase in (WAITING, REST):
-            return now - self._phase_since[2] > limits.header_seconds
+            return now - self._phase_since[2] > limits.deadlines.header
         return phase != IDLE and not is_ours and self._budget.left < 0
 
     def _phase(self) -> str:
@@ -215,7 +217,7 @@ class TimedProtocol(H11Protocol):
         waits_for_us = self.flow.read_paused or self.cycle.waiting_for_100_continue
         return BODY if self.cycle.more_body and not waits_for_us else ANSWER
 
-    def _inform(self, status: int, headers: Headers) -> None:
+    def _inform(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         """Send an interim response, unless the final one has begun."""
         if self.conn.our_state is h11.SEND_RESPONSE and not self.transport.is_closing():
             interim = h11.InformationalResponse(status_code=status, headers=headers)

@@ -18,7 +18,6 @@ router = APIRouter(prefix="/v1", tags=["service"])
 
 # Optional feature -> the library that it needs.
 _EXTRAS = {"parquet": "pyarrow", "onnx": "onnx"}
-_DEADLINES = ("header_seconds", "idle_seconds", "body_seconds")
 
 
 @router.get("/info", operation_id="getInfo", responses=answers("Info"))
@@ -27,7 +26,7 @@ async def get_info(context: Context, request: Request) -> dict[str, Any]:
     settings = {name: value for name, value in asdict(context.settings).items() if value is not None}
     return {
         "version": version("streamsvm"),
-        "limits": {name: settings[name] for name in settings if name.startswith("max_") or name in _DEADLINES},
+        "limits": {name: settings[name] for name in settings if name.startswith("max_")},
         "features": {
             "tokens": not await request.app.state.access.is_open(),
             **{extra: find_spec(library) is not None for extra, library in _EXTRAS.items()},

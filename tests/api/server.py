@@ -5,6 +5,7 @@ import socket
 import threading
 from contextlib import closing
 
+from streamsvm.api.requests.deadlines import Deadlines
 from streamsvm.api.server import make_server
 from streamsvm.service.processes.fork_server import fork_server
 from tests.api.app import Service
@@ -14,10 +15,10 @@ from tests.end_to_end.service import wait_for
 class RunningServer:
     """A server that runs within `with`."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, **deadlines: int | float) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = self._listener.getsockname()
-        self.server = make_server(service.app, service.settings, self.address[1])
+        self.server = make_server(service.app, service.settings, self.address[1], Deadlines(**deadlines))
         self.thread = threading.Thread(target=self.server.run, args=([self._listener],))
 
     def __enter__(self) -> "RunningServer":

@@ -13,21 +13,19 @@ from tests.api.server import RunningServer, is_closed, read_all, read_answer, re
 from tests.end_to_end.service import wait_for
 
 SECONDS = 0.4
+HASTY = {"header": SECONDS, "body": SECONDS}
 ROWS = b"1 1:1\n-1 2:1\n"
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory):
     directory = tmp_path_factory.mktemp("hasty")
-    return Service(
-        directory, header_seconds=SECONDS, body_seconds=SECONDS, max_connections=20, shutdown_seconds=60,
-        max_upload_bytes=100_000,
-    )  # fmt: skip
+    return Service(directory, max_connections=20, shutdown_seconds=60, max_upload_bytes=100_000)
 
 
 @pytest.fixture(scope="module")
 def server(service):
-    with RunningServer(service) as running:
+    with RunningServer(service, **HASTY) as running:
         yield running
 
 
@@ -66,7 +64,7 @@ def test_a_connection_stays_between_two_requests(client):
 
 
 def test_but_not_for_ever(tmp_path):
-    with RunningServer(Service(tmp_path, idle_seconds=1)) as server, closing(server.connect()) as client:
+    with RunningServer(Service(tmp_path), idle=1) as server, closing(server.connect()) as client:
         client.sendall(request("GET", "/v1/jobs"))
         assert read_answer(client)[0].startswith(b"HTTP/1.1 200 ")
         assert is_closed(client)
@@ -221,9 +219,9 @@ def test_a_request_under_way_is_not_given_up_for_silent_sockets(server, service)
 
 
 def test_an_open_event_stream_outlives_the_deadlines_and_ends_with_the_server(tmp_path):
-    service = Service(tmp_path, header_seconds=SECONDS, body_seconds=SECONDS, shutdown_seconds=600)
+    service = Service(tmp_path, shutdown_seconds=600)
     job = service.store.add_job(service.add_dataset("data"), {"dataset": "data"})
-    with RunningServer(service) as server, closing(server.connect()) as client:
+    with RunningServer(service, **HASTY) as server, closing(server.connect()) as client:
         client.sendall(request("GET", f"/v1/jobs/{job}/events"))
         assert client.recv(4096).startswith(b"HTTP/1.1 200 ")
         client.settimeout(4 * SECONDS)

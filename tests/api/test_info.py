@@ -18,7 +18,6 @@ def test_the_service_says_what_it_is(filled):
     assert "libsvm" in shown["formats"]["datasets"] and set(shown["formats"]["models"]) == set(MODEL_FORMATS)
     assert shown["features"] == {"tokens": False, "parquet": True, "onnx": True}
     assert shown["limits"]["max_json_bytes"] == filled.settings.max_json_bytes == 1 << 20
-    assert shown["limits"]["header_seconds"] == 10.0
 
 
 def put(service, size: int):

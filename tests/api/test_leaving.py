@@ -28,16 +28,17 @@ from tests.end_to_end.service import wait_for
 ROWS = b"1 1:1\n-1 2:1\n"
 LONG = gzip.compress(ROWS * 8_000_000, 1)  # a minute of reading
 CHUNKED = {"Transfer_Encoding": "chunked"}
+WATCHFUL = {"header": 2.0}  # connections are looked at four times a second
 
 
 @pytest.fixture
 def service(tmp_path):
-    return Service(tmp_path, max_uploads=16, header_seconds=2.0, body_seconds=60.0)
+    return Service(tmp_path, max_uploads=16)
 
 
 @pytest.fixture
 def server(service):
-    with RunningServer(service) as running:
+    with RunningServer(service, **WATCHFUL) as running:
         yield running
 
 
@@ -313,11 +314,11 @@ def test_the_end_does_not_wait_for_a_thread_without_borders(tmp_path, monkeypatc
 
 
 def test_what_is_kept_of_a_prediction_goes_with_its_client(tmp_path):
-    service = Service(tmp_path, header_seconds=2.0, body_seconds=60.0)
+    service = Service(tmp_path)
     room = service.app.state.context.room
     model = service.add_model(service.add_dataset("data"), some_model())
     rows = gzip.compress(b"1\n" * 1_000_000)
-    with RunningServer(service) as server:
+    with RunningServer(service, **WATCHFUL) as server:
         with closing(server.connect()) as client:
             client.sendall(request("POST", f"/v1/models/{model}/predict", rows, Content_Type="text/libsvm"))
             assert client.recv(1000).startswith(b"HTTP/1.1 200 ")

@@ -85,13 +85,13 @@ def proxy(directory: Path, service_port: int):
 
 @pytest.mark.skipif(NGINX is None, reason="no nginx")
 def test_nginx_before_a_service(tmp_path, caplog):
-    service = Service(tmp_path / "data", allowed_hosts=(NAME,), header_seconds=2.0)
+    service = Service(tmp_path / "data", allowed_hosts=(NAME,))
     token = service.tokens.new("ada", "submit")
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with ExitStack() as stack:
         stack.enter_context(caplog.at_level("INFO", "streamsvm.api"))
-        server = stack.enter_context(RunningServer(service))
+        server = stack.enter_context(RunningServer(service, header=2.0))
         port = stack.enter_context(proxy(tmp_path, server.address[1]))
 
         def connect() -> socket.socket:
@@ -103,8 +103,10 @@ def test_nginx_before_a_service(tmp_path, caplog):
         client.sendall(request("POST", "/login", f"token={token}".encode(), **form))
         head, _ = read_answer(client)
         assert head.startswith(b"HTTP/1.1 303 ") and b"; Secure" in head
-        fields = [record.fields for record in caplog.records if record.message == "request"]
-        assert (fields[0]["address"], fields[0]["token"]) == ("127.0.0.1", "ada")
+        # The line is written once the answer is sent.
+        wait_for(lambda: caplog.records)
+        fields = caplog.records[0].fields
+        assert (fields["address"], fields["token"]) == ("127.0.0.1", "ada")
         # Who leaves behind the proxy is noticed, too.
         client = connect()
         upload = {"Host": NAME, "Authorization": f"Bearer {token}", "Content_Length": "5000"}
