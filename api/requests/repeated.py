@@ -25,6 +25,14 @@ _KEY = re.compile(r'"?[\x21\x23-\x7e]{1,255}"?')
 # Headers of answers, for the OpenAPI document.
 REPLAYED = {"Idempotent-Replayed": "`true` if this is the first answer again"}
 
+KeyHeader = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="of your choice: the same request with the same key, within a day, gets the first answer again",
+    ),
+]
+
 _lock = Lock()
 _under_way: set[tuple[str, str, str]] = set()  # database, client and key
 
@@ -34,7 +42,7 @@ class JobOnce:
 
     path = "/v1/jobs/"
 
-    def __init__(self, context: AppContext, request: Request, key: str | None) -> None:
+    def __init__(self, context: Context, request: Request, key: KeyHeader = None) -> None:
         self._context, self._path, self._key = context, request.url.path, key
         self.client = client_of(request.scope)
 
@@ -131,27 +139,6 @@ def under_way() -> ServiceError:
     return ServiceError("request_under_way", "a request with this Idempotency-Key has no answer yet")
 
 
-KeyHeader = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        description="of your choice: the same request with the same key, within a day, gets the first answer again",
-    ),
-]
-
-
-def _job_once(context: Context, request: Request, key: KeyHeader = None) -> JobOnce:
-    return JobOnce(context, request, key)
-
-
-def _prediction_once(context: Context, request: Request, key: KeyHeader = None) -> PredictionOnce:
-    return PredictionOnce(context, request, key)
-
-
-def _registration_once(context: Context, request: Request, key: KeyHeader = None) -> RegistrationOnce:
-    return RegistrationOnce(context, request, key)
-
-
-Once = Annotated[JobOnce, Depends(_job_once)]
-OncePredicted = Annotated[PredictionOnce, Depends(_prediction_once)]
-OnceRegistered = Annotated[RegistrationOnce, Depends(_registration_once)]
+Once = Annotated[JobOnce, Depends()]
+OncePredicted = Annotated[PredictionOnce, Depends()]
+OnceRegistered = Annotated[RegistrationOnce, Depends()]

@@ -13,7 +13,7 @@ from fastapi import Depends, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from streamsvm.api.access.clients import client_of
-from streamsvm.api.context import AppContext, Context
+from streamsvm.api.context import Context
 from streamsvm.api.requests.body import stream
 from streamsvm.api.requests.leaving import while_connected
 from streamsvm.api.requests.repeated import KeyHeader, alone, check_same, key_of, under_way
@@ -26,7 +26,7 @@ Add = Callable[[str, AsyncIterator[bytes]], Coroutine[Any, Any, None]]
 class RowsOnce:
     """Adds the rows of a request, or finds that the same request has added them before."""
 
-    def __init__(self, context: AppContext, request: Request, key: str | None) -> None:
+    def __init__(self, context: Context, request: Request, key: KeyHeader = None) -> None:
         self._context, self._request, self._header = context, request, key
         self._client = client_of(request.scope)
 
@@ -80,8 +80,4 @@ class RowsOnce:
         return hashlib.sha256(json.dumps([request.url.path, sorted(request.query_params.multi_items())]).encode())
 
 
-def _rows_once(context: Context, request: Request, key: KeyHeader = None) -> RowsOnce:
-    return RowsOnce(context, request, key)
-
-
-Once = Annotated[RowsOnce, Depends(_rows_once)]
+Once = Annotated[RowsOnce, Depends()]
