@@ -2,9 +2,7 @@
 
 from collections.abc import Iterable
 
-from fastapi import APIRouter, Depends, FastAPI
-from fastapi.routing import APIRoute
-from starlette.datastructures import State
+from fastapi import Depends, FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streamsvm.api.access import login
@@ -16,13 +14,12 @@ from streamsvm.api.errors import PROBLEM_RESPONSE, add_error_handlers, problem
 from streamsvm.api.pages import compare, dataset, queue, reference, routes
 from streamsvm.api.pages import predictions as prediction_pages
 from streamsvm.api.pages import registry as registered_pages
+from streamsvm.api.requests.frequent import FrequentRoutes
 from streamsvm.api.requests.log import Requests
 from streamsvm.api.requests.parameters import refuse_unknown
 from streamsvm.api.routes import datasets, health, info, jobs, metrics, models, predictions, registry, uploads
 from streamsvm.api.routes.metrics import Metrics
-from streamsvm.api.shortcuts import Polls, Shortcut, Shortcuts
-from streamsvm.api.shortcuts.loading import PredictionCode
-from streamsvm.api.shortcuts.predictions import predict_shortcut
+from streamsvm.api.routes.rows import PredictionCode
 from streamsvm.service.datasets.registry import Datasets
 from streamsvm.service.jobs.progress.feed import JobFeed
 from streamsvm.service.models.references import References
@@ -34,6 +31,7 @@ from streamsvm.service.room import Room
 from streamsvm.service.settings import Settings
 
 _LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+_FREQUENT = ("predict", "getJob")
 
 
 def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAPI:
@@ -68,22 +66,11 @@ def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAP
         app.include_router(module.router)
     app.state.routes = [route for module in modules for route in module.router.routes]
     # The middleware added last is called first.
-    app.add_middleware(Shortcuts, shortcuts=_shortcuts(context, app.state), access=app.state.access)
+    frequent = [route for route in app.state.routes if getattr(route, "operation_id", None) in _FREQUENT]
+    app.add_middleware(FrequentRoutes, routes=frequent, handlers=app.exception_handlers)
     app.add_middleware(HostCheck, allowed=(settings.host, *settings.allowed_hosts))
     app.add_middleware(Requests, observe=app.state.metrics.observe, database=settings.database)
     return app
-
-
-def _shortcuts(context: AppContext, state: State) -> list[Shortcut]:
-    return [
-        predict_shortcut(_route(models.router, "predict"), context, state.metrics, state.prediction_code),
-        Polls(_route(jobs.router, "getJob"), context.feed),
-    ]
-
-
-def _route(router: APIRouter, operation_id: str) -> APIRoute:
-    routes = (route for route in router.routes if isinstance(route, APIRoute))
-    return next(route for route in routes if route.operation_id == operation_id)
 
 
 class HostCheck:

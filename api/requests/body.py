@@ -23,18 +23,17 @@ async def stream(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
     Raises ServiceError `body_too_large` or `multipart`, before it reads if a header says so.
     `request.state.is_joined` says whether this may be a file whose lines curl's -d has joined.
     """
-    if request.headers.get("content-type", "").startswith("multipart/"):
+    kind = request.headers.get("content-type", "")
+    if kind.startswith("multipart/"):
         how = "-T" if request.method == "PUT" else "--data-binary @"
         hint = f"Send the file itself: curl {how}{' ' if how == '-T' else ''}FILE URL."
         raise ServiceError("multipart", "this is a form with a file in it", hint)
     if (_stated_bytes(request) or 0) > most_bytes:
         raise too_large(most_bytes)
-    received, is_joined = 0, False
+    received, is_form = 0, kind == _OF_FORMS
     async for chunk in request.stream():
-        if not received:
-            is_joined = request.headers.get("content-type") == _OF_FORMS and not chunk.startswith(b"{")
-        is_joined = is_joined and b"\n" not in chunk
-        request.state.is_joined = is_joined
+        if is_form:
+            is_form = request.state.is_joined = b"\n" not in chunk and (received > 0 or not chunk.startswith(b"{"))
         received += len(chunk)
         if received > most_bytes:
             raise too_large(most_bytes)
@@ -52,11 +51,20 @@ async def whole_body(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
     head, is_whole = await head_of(chunks)
     if is_whole:
         yield b"".join(head)
-        return
+    else:
+        async with large_body(request, head, chunks, most_bytes) as body:
+            yield body
+
+
+@asynccontextmanager
+async def large_body(
+    request: Request, head: list[bytes], rest: AsyncIterator[bytes], most_bytes: int
+) -> AsyncIterator[bytes]:
+    """Provide the whole body as `whole_body` does, of which only `head` has arrived."""
     shares = request.app.state.context.shared.body_bytes
     stated = _stated_bytes(request)
     async with turn(request, shares, most_bytes if stated is None else stated):
-        yield b"".join([*head, *await Hurry(request, shares).rest(chunks)])
+        yield b"".join([*head, *await Hurry(request, shares).rest(rest)])
 
 
 async def head_of(chunks: AsyncIterator[bytes]) -> tuple[list[bytes], bool]:

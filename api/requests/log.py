@@ -12,10 +12,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamsvm.api.access.clients import TOKEN, address_of
 from streamsvm.api.errors import bug
 from streamsvm.api.requests.deadlines import ENDLESS
-from streamsvm.api.shortcuts import UNLOGGED
 from streamsvm.service.processes.logs import request_id
 from streamsvm.service.records.stamps import new_id
 
+# A key of the ASGI scope: the request has no line in the log, and is only counted.
+UNLOGGED = "streamsvm.unlogged"
 # The status, in the log and the metrics, of a request whose client left before the answer.
 GONE = 499
 _NOSNIFF = (b"x-content-type-options", b"nosniff")

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from functools import lru_cache, partial
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
@@ -13,6 +13,7 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from streamsvm.api.answers import Responses, answers, body_of, stream_of, type_of
 from streamsvm.api.context import AppContext, Context
 from streamsvm.api.requests.body import JsonObject, OptionalJsonObject
+from streamsvm.api.requests.log import UNLOGGED
 from streamsvm.api.requests.repeated import REPLAYED, Once
 from streamsvm.service.cluster.cluster_run import check_machines
 from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
@@ -103,6 +104,7 @@ def list_jobs(
 @router.get("/{job_id}", operation_id="getJob", responses=_AS_IT_IS)
 async def get_job(
     context: Context,
+    request: Request,
     job_id: str,
     wait_seconds: Annotated[float, Query(ge=0, le=_MOST_WAIT_SECONDS)] = 0,
     after: Annotated[int, Query(ge=0, lt=1 << 63)] = 0,
@@ -110,6 +112,8 @@ async def get_job(
     """A job, with live progress. `wait_seconds` delays the answer until the job's `seq` exceeds `after`."""
     feed = context.feed
     text = await (feed.wait(job_id, after, wait_seconds) if wait_seconds else feed.text(job_id))
+    if not request.scope["query_string"]:  # a poll: there are many
+        request.scope[UNLOGGED] = True
     return Response(text, media_type="application/json")
 
 

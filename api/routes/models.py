@@ -16,7 +16,8 @@ from streamsvm.api.context import AppContext, Context
 from streamsvm.api.requests.body import JsonObject, only_field
 from streamsvm.api.requests.leaving import turn, while_connected
 from streamsvm.api.requests.parameters import RowsQuery
-from streamsvm.api.routes.predicting import JSON, OWN_TYPE, TYPES, find_predictor, predicted, prediction_response
+from streamsvm.api.routes.predicting import OWN_TYPE, find_predictor, predicted, prediction_response
+from streamsvm.api.routes.rows import DEFAULTS, JSON, TYPES
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.evaluation.apart import evaluate_apart
 from streamsvm.service.models.exports import MODEL_FORMATS
@@ -128,7 +129,7 @@ async def predict(
     context: Context,
     request: Request,
     model_id: str,
-    options: RowsQuery,
+    options: RowsQuery = DEFAULTS,
     strict: bool = False,
 ) -> Response:
     """Labels, decision values and any probabilities for rows of LIBSVM text, CSV, FASTA or JSON, or for documents.

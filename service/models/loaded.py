@@ -1,16 +1,18 @@
 """Keeps the predictors of the most recently used models in memory."""
 
 from concurrent.futures import Future
+from pathlib import Path
 from threading import Lock
 
 from streamsvm.service.models.predicting.predictor import Predictor
-from streamsvm.service.models.registry import load_model
 from streamsvm.service.settings import Settings
+from streamsvm.storage.models.model_file import read_model
 
 _MOST = 4
 _lock = Lock()
-_predictors: dict[tuple[Settings, str], Predictor] = {}  # the least recently used comes first
-_loading: dict[tuple[Settings, str], Future[Predictor]] = {}
+# By the model's directory.
+_predictors: dict[Path, Predictor] = {}  # the least recently used comes first
+_loading: dict[Path, Future[Predictor]] = {}
 
 
 def load_predictor(settings: Settings, model_id: str) -> Predictor:
@@ -21,29 +23,29 @@ def load_predictor(settings: Settings, model_id: str) -> Predictor:
     predictor = loaded_predictor(settings, model_id)
     if predictor is not None:
         return predictor
-    key = settings, model_id
+    directory = settings.models / model_id
     with _lock:
-        if key in _predictors:  # since the look before
-            return _predictors[key]
-        loading, is_first = _loading.get(key), key not in _loading
+        if directory in _predictors:  # since the look before
+            return _predictors[directory]
+        loading, is_first = _loading.get(directory), directory not in _loading
         if loading is None:
-            loading = _loading[key] = Future()
+            loading = _loading[directory] = Future()
     if is_first:
-        _load(key, loading)
+        _load(directory, loading)
     return loading.result()
 
 
-def _load(key: tuple[Settings, str], loading: Future[Predictor]) -> None:
+def _load(directory: Path, loading: Future[Predictor]) -> None:
     try:
-        predictor = Predictor(load_model(*key))
+        predictor = Predictor(read_model(directory))
     except BaseException as error:
         with _lock:
-            del _loading[key]
+            del _loading[directory]
         loading.set_exception(error)
     else:
         with _lock:
-            del _loading[key]
-            _predictors[key] = predictor
+            del _loading[directory]
+            _predictors[directory] = predictor
             while len(_predictors) > _MOST:
                 del _predictors[next(iter(_predictors))]
         loading.set_result(predictor)
@@ -51,10 +53,10 @@ def _load(key: tuple[Settings, str], loading: Future[Predictor]) -> None:
 
 def loaded_predictor(settings: Settings, model_id: str) -> Predictor | None:
     """Return the predictor if it is in memory and the model's files have not been deleted, else None."""
-    key = settings, model_id
+    directory = settings.models / model_id
     with _lock:
-        predictor = _predictors.pop(key, None)
-        if predictor is None or not (settings.models / model_id).exists():
+        predictor = _predictors.pop(directory, None)
+        if predictor is None or not directory.exists():
             return None
-        _predictors[key] = predictor
+        _predictors[directory] = predictor
     return predictor

@@ -73,15 +73,11 @@ class JobFeed:
         """Answer all waiting requests now."""
         self._is_closing = True
 
-    async def text(self, job_id: str) -> str:
-        """The job as JSON, not older than a tenth of a second."""
-        return (await self._look(job_id)).text
-
-    async def encoded(self, job_id: str) -> bytes:
-        """The job as bytes of JSON, encoded once for all readers."""
+    async def text(self, job_id: str) -> bytes:
+        """The job as JSON, not older than a tenth of a second, encoded once for all readers."""
         return (await self._look(job_id)).encoded
 
-    async def wait(self, job_id: str, after: int, seconds: float) -> str:
+    async def wait(self, job_id: str, after: int, seconds: float) -> bytes:
         """The job as JSON once its `seq` is beyond `after`, it has ended, so many seconds are over, or `close`."""
 
         end = time.monotonic() + seconds

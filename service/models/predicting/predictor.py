@@ -125,6 +125,8 @@ class Predictor:
 
     def with_strict(self, strict: bool) -> "Predictor":
         """A predictor of the same model that is strict, or not; they share the weights."""
+        if strict == self._strict:
+            return self
         other = copy.copy(self)
         other._strict = strict
         return other

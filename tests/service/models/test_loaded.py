@@ -17,18 +17,18 @@ CLIENTS = 8
 
 @pytest.fixture
 def reads(monkeypatch):
-    """Ids of the models that are read from disk; none is read before all clients have found it missing."""
+    """Names of directories of models that are read; none is read before all clients have found it missing."""
     found, together = [], Barrier(CLIENTS)
 
-    def read(settings, model_id, read=loaded.load_model):
-        found.append(model_id)
-        return read(settings, model_id)
+    def read(directory, read=loaded.read_model):
+        found.append(directory.name)
+        return read(directory)
 
     def look(settings, model_id):
         together.wait(30)
         return loaded_predictor(settings, model_id)
 
-    monkeypatch.setattr(loaded, "load_model", read)
+    monkeypatch.setattr(loaded, "read_model", read)
     monkeypatch.setattr(loaded, "loaded_predictor", look)
     return found
 

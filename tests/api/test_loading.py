@@ -1,10 +1,10 @@
-"""Shortcuts predict once the code of predictions is loaded; it is loaded whole."""
+"""The event loop predicts once the code of predictions is loaded; it is loaded whole."""
 
 import subprocess
 import sys
 
-from streamsvm.api.shortcuts import loading
-from streamsvm.api.shortcuts.loading import PredictionCode
+from streamsvm.api.routes import rows
+from streamsvm.api.routes.rows import PredictionCode
 from streamsvm.service.models.loaded import load_predictor
 from tests.api.app import Service, some_model
 
@@ -14,9 +14,7 @@ import gc, io, sys
 from pathlib import Path
 from numba.core.dispatcher import Dispatcher
 from streamsvm.api.app import create_app
-from streamsvm.api.routes.predicting import predicted_rows
-from streamsvm.api.shortcuts.loading import PredictionCode
-from streamsvm.reader.options import InputOptions
+from streamsvm.api.routes.rows import DEFAULTS, PredictionCode, predicted_rows
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.settings import Settings
 from tests.api.app import model_of_texts, some_model
@@ -38,7 +36,7 @@ models = [(some_model(), bodies), (model_of_texts(), bodies), (table_model(), ta
 models.append((table_model(categories="hashed", n_features=3), tables))
 for model, rows in models:
     for kind, body in rows:
-        predicted_rows(settings, Predictor(model), kind, [body], InputOptions(), io.BytesIO())
+        predicted_rows(settings, Predictor(model), kind, DEFAULTS, [body], io.BytesIO())
 print(sorted(map(str, loaded() - before)))
 """
 
@@ -48,24 +46,23 @@ def test_predictions_load_nothing_more(tmp_path):
     assert done.stdout == "[]\n", done.stdout + done.stderr
 
 
-def test_until_the_code_is_loaded_a_route_predicts(tmp_path, routed_by):
+def test_until_the_code_is_loaded_a_thread_predicts(tmp_path, in_threads):
     service = Service(tmp_path)
     model = service.add_model(service.add_dataset("data"), some_model())
     load_predictor(service.settings, model)
-    paths = routed_by(service)
     for _ in range(2):
         assert service.request("POST", f"/v1/models/{model}/predict", json={"rows": [{"1": 1}]}).is_success
-    assert len(paths) == 2
+    assert len(in_threads) == 2
     service.app.state.prediction_code.load()
     assert service.request("POST", f"/v1/models/{model}/predict", json={"rows": [{"1": 1}]}).is_success
-    assert len(paths) == 2
+    assert len(in_threads) == 2
 
 
-def test_code_that_cannot_be_loaded_leaves_predictions_to_the_routes_and_says_so(tmp_path, monkeypatch, caplog):
+def test_code_that_cannot_be_loaded_leaves_predictions_to_threads_and_says_so(tmp_path, monkeypatch, caplog):
     def fail():
         raise OSError("no file of numba's")
 
-    monkeypatch.setattr(loading, "_rows", fail)
+    monkeypatch.setattr(rows, "_rows", fail)
     code = PredictionCode(Service(tmp_path).settings)
     code.load()
-    assert not code.is_loaded and "no shortcut" in caplog.text
+    assert not code.is_loaded and "threads predict all rows" in caplog.text
