@@ -27,15 +27,15 @@ _PATIENCE_SECONDS = 900
 _JOB = {"cache_bytes": 1 << 17, "max_passes": 3, "tolerance": 1e-9}
 _VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "streamsvm": (
-        {"threads": 1}, {"pace": "fixed"}, {"screening": None},
+        {"threads": 1}, {"pace": "fixed"}, {"solver_options": {"screening": None}},
         {"features": ["scale", "pairs"]}, {"features": [{"fourier": {"dimension": 16}}, "unit"]},
         {"dataset": "strings", "features": ["weighted_degree"]}, {"dataset": "documents", "features": ["idf"]},
         {"bias": None}, {"dataset": "ones"}, {"dataset": "dense"}, {"cache_bytes": 1 << 24},
     ),
-    "streamsvm_paper": ({"epsilon_decay": "sweep"}, {"dataset": "ones"}),
-    "bm": ({"inner_rounds": None}, {"dataset": "ones"}),
-    "sbm": ({"select": "distance"}, {"select": "violation"}),
-    "pegasos": ({"update": "block"},),
+    "streamsvm_paper": ({"solver_options": {"epsilon_decay": "sweep"}}, {"dataset": "ones"}),
+    "bm": ({"solver_options": {"inner_rounds": None}}, {"dataset": "ones"}),
+    "sbm": tuple({"solver_options": {"select": way}} for way in ("distance", "violation")),
+    "pegasos": ({"solver_options": {"update": "block"}},),
     "cpa": ({"threads": 2},),
     "ocas": ({"threads": 2},),
 }  # fmt: skip

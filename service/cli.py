@@ -45,6 +45,9 @@ def main(arguments: list[str] | None = None) -> int:
         return _complain(f"there is no command {words[0]!r} any more", GONE_COMMANDS[words[0]], USAGE)
     if near := _near(words):
         return _complain(f"there is no command {words[0]!r}", f"Did you mean {near}?", USAGE)
+    # Before it is parsed: the beginning of one that is there would be taken for that one.
+    if told := {GONE_OPTIONS[flag]: flag for word in words if (flag := word.split("=")[0]) in GONE_OPTIONS}:
+        parser.error("\n  ".join([f"unrecognized arguments: {' '.join(told.values())}", *told]))
     options, rest = parser.parse_known_args(words)
     if rest:
         parser.error(_not_known(rest, words[0], parser))
@@ -93,9 +96,6 @@ def _near(words: list[str]) -> str | None:
 def _not_known(rest: list[str], command: str, parser: argparse.ArgumentParser) -> str:
     """Explain arguments that a command does not have; files are those of a pattern that the shell expanded."""
     message = f"unrecognized arguments: {' '.join(rest)}"
-    told = [GONE_OPTIONS[flag] for word in rest if (flag := word.split("=")[0]) in GONE_OPTIONS]
-    if told:
-        return "\n  ".join([message, *told])
     flags = [*_flags(_commands(parser)[command])]
     near = [flag for word in rest if word.startswith("--") for flag in get_close_matches(word.split("=")[0], flags, 1)]
     if near:

@@ -4,6 +4,7 @@ Whoever sends a field, a route, a setting, a command or an option of these is an
 of stored jobs are passed over. CHANGELOG.md names all of it, by version.
 """
 
+import json
 import os
 import sys
 
@@ -18,12 +19,38 @@ PAPER_FIELDS = {
 _CHAT = "Follow a job and tell its end: api/python/examples/follow_to_chat.py."
 _MLFLOW = "Follow a job and log it: api/python/examples/follow_to_mlflow.py."
 
+# Option of solvers, which was a field of all jobs -> its solvers, and a value of it.
+SOLVER_OPTIONS = {
+    "updates_per_row": (f'"streamsvm", "{PAPER}"', 4.0),
+    "screening": ('"streamsvm"', 0.0),
+    "spill": ('"streamsvm"', False),
+    "epsilon_start": (f'"{PAPER}"', 9.0),
+    "epsilon_decay": (f'"{PAPER}"', "sweep"),
+    "epsilon_reset": (f'"{PAPER}"', True),
+    "epsilon_gradient": (f'"{PAPER}"', "projected"),
+    "schedule": ('"avsf"', "paper"),
+    "n_blocks": ('"bm", "sbm", "pegasos", "cpa", "ocas", "bsca", "bsgd"', 8),
+    "permute_blocks": ('"bm", "sbm", "pegasos", "bsca", "bsgd"', False),
+    "inner_rounds": ('"bm", "sbm"', 10),
+    "select": ('"sbm"', "gap"),
+    "cache_share": ('"sbm"', 0.5),
+    "update": ('"pegasos"', "block"),
+    "max_cuts": ('"cpa", "ocas"', 200),
+    "merge": ('"bsca", "bsgd"', "golden"),
+    "candidates": ('"bsca", "bsgd"', 59),
+    "selection": ('"bsca"', "adaptive"),
+}
+
 # Field of a job -> a sentence.
 FIELDS = {
     "eviction": f'The rule of the paper is a solver of its own: "solver": "{PAPER}".',
     "notify": _CHAT,
-    **{old: f'It is {new} of the solver "{PAPER}".' for old, new in PAPER_FIELDS.items()},
+    **{
+        name: f'It is an option of solver {solvers}: "solver_options": {json.dumps({name: value})}.'
+        for name, (solvers, value) in SOLVER_OPTIONS.items()
+    },
 }
+FIELDS |= {old: f"It is {new} now. {FIELDS[new]}" for old, new in PAPER_FIELDS.items()}
 # The beginning of a path -> a sentence.
 ROUTES = {
     "/v2/models": "POST /v1/models/{model_id}/predict predicts rows, GET /v1/models/{model_id} describes the model.",
@@ -52,6 +79,11 @@ OPTIONS = {
     "--notify": _CHAT,
     "--data": "streamsvm train FILE trains on a file of yours; the demo generates its own.",
     "--port": "streamsvm serve has it; the demo runs no service any more.",
+    **{
+        f"--{no}{name.replace('_', '-')}": f"It is --solver-option {name}={shown}."
+        for name, (_, value) in SOLVER_OPTIONS.items()
+        for no, shown in ((("", "true"), ("no-", "false")) if isinstance(value, bool) else (("", value),))
+    },
 }
 
 

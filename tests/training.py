@@ -6,9 +6,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from streamsvm.reader.stream.process import Reader
-from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.fields.spec import JobSpec, own_options
 from streamsvm.service.jobs.plan.lanes import Lane
 from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
 from streamsvm.service.processes.inline_run import Turns
@@ -25,7 +26,7 @@ from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.process import Trainer
 from streamsvm.trainer.rows.disk import DiskRows, MakeDisk
 from streamsvm.trainer.shared_state import SharedState
-from streamsvm.trainer.solvers import SOLVERS, MakeShared, Solver
+from streamsvm.trainer.solvers import OPTIONS, SOLVERS, MakeShared, Solver
 from streamsvm.trainer.solvers.streamsvm import streamsvm
 
 
@@ -82,10 +83,10 @@ SMALL = solvers_with(small_disk)
 def write_run(run: Path, dataset: Path, cache_bytes: int, positive: float | None = None, **settings: object) -> None:
     """Lay out a run directory as the worker does.
 
-    `settings` are a job's fields, C_negative, `checkpoints`, and ways of the contracts: on_disk, rows are kept there at
-    pace "fixed", too, as there are threads, and a pass has as many sweeps as updates_per_row says; holds_all, which is
-    about `cache_bytes`; keeps_rows, also for the next job on the dataset; lanes, all that the fields say, side by side;
-    number, of the lane.
+    `settings` are a job's fields, options of its solver among them, C_negative, `checkpoints`, and ways of the
+    contracts: on_disk, rows are kept there at pace "fixed", too, as there are threads, and a pass has as many sweeps as
+    updates_per_row says; holds_all, which is about `cache_bytes`; keeps_rows, also for the next job on the dataset;
+    lanes, all that the fields say, side by side; number, of the lane.
     """
     settings.pop("holds_all", None)
     checkpoints = settings.pop("checkpoints", None)
@@ -93,6 +94,7 @@ def write_run(run: Path, dataset: Path, cache_bytes: int, positive: float | None
     manifest = Dataset(dataset).manifest
     C_negative = settings.pop("C_negative", None)
     has_lanes, number = settings.pop("lanes", False), settings.pop("number", 0)
+    settings = nested(settings)
     spec = JobSpec(**{"dataset": "test", "bias": None, "pace": "fixed", "cache_bytes": cache_bytes, **settings})
     cache = plan_cache(cache_bytes, manifest.longest_row + (spec.bias is not None))
     labels: tuple[float, ...] = ()
@@ -114,6 +116,12 @@ def write_run(run: Path, dataset: Path, cache_bytes: int, positive: float | None
     if not keeps_rows:
         told["trainer"]["kept_rows"] = None
     (run / RUN_FILE).write_text(json.dumps(told))
+
+
+def nested(fields: Mapping[str, Any]) -> dict:
+    """Fields of a job, with the options of its solver that are among them; those of other solvers are left out."""
+    general = {name: value for name, value in fields.items() if name not in OPTIONS}
+    return {**general, "solver_options": {**own_options(fields), **fields.get("solver_options", {})}}
 
 
 def train(

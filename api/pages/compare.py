@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from streamsvm.api.context import Context
-from streamsvm.api.pages.render import missing_page, page
+from streamsvm.api.pages.render import flat, missing_page, page
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.progress.views import job_view
 
@@ -32,7 +32,7 @@ def compare_jobs(context: Context, request: Request, jobs: Annotated[str, Query(
         request,
         "compare.html",
         jobs=list(zip(_NAMES, shown, strict=False)),
-        fields=differing([job["spec"] for job in shown]),
+        fields=differing([flat(job["spec"]) for job in shown]),
         drawn=[
             {"id": job["id"], "name": name, "certificate": (job["result"] or {}).get("certificate")}
             for name, job in zip(_NAMES, shown, strict=False)

@@ -67,6 +67,12 @@ def _field(value: Any) -> str:
     return _UNKNOWN if _is_unknown(value) else value if isinstance(value, str) else json.dumps(value)
 
 
+def flat(spec: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a job with the options of its solver among them."""
+    general = {name: value for name, value in spec.items() if name != "solver_options"}
+    return general | spec.get("solver_options", {})
+
+
 def _size(size: Any) -> str:
     return _UNKNOWN if _is_unknown(size) else format_size(size)
 
@@ -90,5 +96,5 @@ _ENVIRONMENT = jinja2.Environment(
     lstrip_blocks=True,
 )
 _ENVIRONMENT.filters.update(
-    count=_count, short=_short, size=_size, time=_time, place=_place, label=shown_label, field=_field
+    count=_count, short=_short, size=_size, time=_time, place=_place, label=shown_label, field=_field, flat=flat
 )

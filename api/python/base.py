@@ -29,7 +29,7 @@ from streamsvm.workspace import Fitted, Workspace
 # Parameters that are fields of a job and mean something else there, or are left out at times; all others are passed on.
 _TRANSLATED = {
     "solver", "features", "select_by", "cache_bytes", "memory_bytes", "class_weight", "gamma", "budget", "tolerance",
-    "relative_gap",
+    "relative_gap", "solver_options",
 }  # fmt: skip
 
 
@@ -175,6 +175,7 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
         fields = {name: as_python(getattr(self, name)) for name in passed_on}
         fields |= given_ends(as_python(self.tolerance), as_python(self.relative_gap))
         fields["features"] = list(self.features or ())
+        fields["solver_options"] = dict(self.solver_options or {})
         fields["solver"] = self.solver if self.solver != "auto" else self._solver()
         if self.memory_bytes is not None:
             fields["memory_bytes"] = self.memory_bytes
@@ -184,7 +185,7 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
             raise ValueError("several values of C need cv: in how many folds they are to be compared")
         if self.cv is not None and (isinstance(fields["C"], list) or fields.get("probability")):
             fields |= {"folds": self.cv, "select_by": self.select_by}
-        return {**fields, **(self.solver_options or {})}
+        return fields
 
     @property
     def _ends(self) -> tuple[float | None, float | None]:

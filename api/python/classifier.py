@@ -64,7 +64,7 @@ class StreamSVC(Classification):
     memory_bytes : int or None, default=None
         Most bytes of all that training holds, in place of `cache_bytes`; this interpreter does not count.
     solver_options : dict or None, default=None
-        Options that only some solvers have, by the names that a job has for them.
+        Options of the solver, by the names that a job has for them.
     input_options : dict or None, default=None
         How files are read, by the names of the service: format, index_base, delimiter, normalize ...
     verbose : bool, default=False

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from streamsvm.service.jobs.fields.descriptions import FIELDS, GENERAL
+from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.jobs.fields.from_text import format_size, parse_size
 from streamsvm.service.jobs.fields.texts import default, values
 from streamsvm.storage.options import Option, plain
@@ -31,10 +31,9 @@ _JOINT = "4"  # all classes in one problem, Crammer and Singer's
 
 def add_fields(parser: argparse.ArgumentParser) -> None:
     """An option for each field that a command line has."""
-    some = parser.add_argument_group("options that only some solvers have")
     for field in FIELDS.values():
         if field.flags is not None:
-            _add_field(parser if field.name in GENERAL else some, field)
+            _add_field(parser, field)
     parser.add_argument("--no-bias", dest="bias", action="store_const", const=_NONE, help="--bias none")
     known = ", ".join(LIBLINEAR_LOSSES)
     liblinear = parser.add_argument_group("other options of LIBLINEAR")
@@ -55,7 +54,7 @@ def _add_field(parser: Any, field: Option) -> None:
     if field.kind is not bool:
         choices = (*field.choices, _NONE) if field.is_nullable and field.choices else field.choices
         more = {"type": _reader(field), "choices": choices or None, "metavar": field.word or None}
-    if field.name == "class_weight":
+    if field.name in ("class_weight", "solver_options"):
         more["action"] = _Merge
     parser.add_argument(*flags, dest=field.name, help=_help(field), **more)
 

@@ -10,7 +10,7 @@ from streamsvm.reader.options import OPTIONS
 # Names of the REST interface for commands.
 _ALIASES = {"dataset": "data", "datasets": "data", "jobs": "job", "models": "model", "tokens": "token"}
 # Fields of a job with another name here, and all others that hints name: their descriptions are slow to import.
-_OTHER_FLAGS = {"cache_bytes": "--cache", "memory_bytes": "--memory"}
+_OTHER_FLAGS = {"cache_bytes": "--cache", "memory_bytes": "--memory", "solver_options": "--solver-option"}
 _FIELDS = ("class_weight", "max_passes", "max_seconds", "relative_gap", "warm_start", *_OTHER_FLAGS)
 _WITH_UNDERSCORE = "|".join(name for name in (*OPTIONS, *_FIELDS) if "_" in name)
 _FIELD = re.compile(r'"(\w+)": "(\w+)"')

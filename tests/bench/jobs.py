@@ -6,7 +6,7 @@ import json
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from streamsvm.reader.ingest.run import ingest, read_chunks
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
 from streamsvm.service.jobs.lanes.lane_files import lane_directory
 from streamsvm.service.jobs.lanes.warm_start import begin_lane
 from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
@@ -26,7 +26,7 @@ from streamsvm.storage.blocks.manifest import Manifest, read_manifest
 from streamsvm.storage.errors import CacheTooSmall
 from streamsvm.storage.rows.cache_plan import plan_cache
 from streamsvm.storage.run.state import Control, State
-from streamsvm.trainer.solvers import SOLVERS
+from streamsvm.trainer.solvers import OPTIONS, SOLVERS
 from tests.bench.machines.machine import Machine, machine_of
 from tests.bench.memory import Watch
 from tests.bench.usage import Spent, Stopwatch, core_seconds_below
@@ -101,6 +101,13 @@ def tenth(manifest: Manifest) -> tuple[int, str]:
     return wanted, ""
 
 
+def spec_of(fields: Mapping[str, object]) -> JobSpec:
+    """A job of these fields, which have the options of its solver among them."""
+    own = {name: value for name, value in fields.items() if name in OPTIONS}
+    general = {name: value for name, value in fields.items() if name not in OPTIONS}
+    return parse_spec({"dataset": "bench", "bias": None, **general, "solver_options": own})
+
+
 def train(
     dataset: Path, checkpoints: Path | None = None, begins: Callable[[State], None] | None = None, **fields: object
 ) -> Finished:
@@ -108,14 +115,14 @@ def train(
 
     checkpoints  a directory that has none: they are made there; begins: fills the state, else it is all zero
     """
-    plan = plan_job(parse_spec({"dataset": "bench", "bias": None, **fields}), read_manifest(dataset))
+    plan = plan_job(spec_of(fields), read_manifest(dataset))
     assert len(plan.running) == len(plan.lanes)
     return _run(dataset, plan, checkpoints, begins)
 
 
 def train_all(dataset: Path, **fields: object) -> Finished:
     """The same, with as many groups of lanes as there are, one after the other."""
-    plan = plan_job(parse_spec({"dataset": "bench", "bias": None, **fields}), read_manifest(dataset))
+    plan = plan_job(spec_of(fields), read_manifest(dataset))
     groups = []
     with scratch() as directory:
         for first in plan.firsts:

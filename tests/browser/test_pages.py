@@ -92,19 +92,17 @@ def test_a_job_that_has_ended_goes_on_from_its_page(service, open_page):
     assert service.job(page.url.rsplit("/", 1)[1])["spec"]["relative_gap"] == 1e-12
 
 
-def test_every_solver_has_its_own_fields(service, open_page):
+def test_a_kernel_has_its_own_fields(service, open_page):
     page = open_page(service.url)
     page.click("text=More settings")
-    assert page.is_visible("#submit [name=screening]") and not page.is_visible("#submit [name=schedule]")
-    page.select_option("#submit [name=loss]", "hinge")
-    page.select_option("#submit [name=solver]", "avsf")
-    assert page.is_visible("#submit [name=schedule]") and not page.is_visible("#submit [name=screening]")
-    page.select_option("#submit [name=schedule]", "paper")
+    assert not page.is_visible("#submit [name=budget]")
+    page.select_option("#submit [name=kernel]", "rbf")
+    page.fill("#submit [name=budget]", "30")
     page.fill("#submit [name=tolerance]", "0.5")
     page.click("#submit button")
     page.wait_for_url("**/jobs/job_*")
     spec = service.job(page.url.rsplit("/", 1)[1])["spec"]
-    assert (spec["solver"], spec["schedule"], spec["tolerance"]) == ("avsf", "paper", 0.5)
+    assert (spec["solver"], spec["budget"], spec["tolerance"]) == ("bsca", 30, 0.5)
 
 
 @pytest.mark.parametrize(

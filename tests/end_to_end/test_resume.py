@@ -116,8 +116,9 @@ def test_kills_within_a_pass_do_not_add_up_where_checkpoints_are_made(new_servic
     """More of them than would fail the job, all in its first pass, each as soon as there is a newer checkpoint."""
     service = new_service(max_crashes=2).start()
     service.upload("data", libsvm_text(*(stack([part] * 4) for part, stack in zip(problem, STACKS, strict=True))))
-    spec = {"cache_bytes": 1 << 17, "spill": False, "screening": None, "tolerance": None, "max_passes": 1}
-    job = service.submit(dataset="data", **spec, updates_per_row=300, checkpoint_seconds=0.1)
+    spec = {"cache_bytes": 1 << 17, "tolerance": None, "max_passes": 1, "checkpoint_seconds": 0.1}
+    options = {"spill": False, "screening": None, "updates_per_row": 300}
+    job = service.submit(dataset="data", **spec, solver_options=options)
     directory, number = service.data_dir / "jobs" / job, 0
     for attempt in range(1, 4):
         wait_for(lambda n=attempt: service.job(job)["attempt"] == n)

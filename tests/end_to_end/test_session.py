@@ -78,7 +78,7 @@ def test_two_jobs_run_and_one_waits_and_a_fixed_pace_makes_the_same_model_every_
 
 
 def test_a_running_job_shows_what_it_does_and_its_trainer_never_waits(service):
-    job = service.submit(**{**ENDLESS, "pace": "adaptive", "spill": False, "max_seconds": 5.0})
+    job = service.submit(**{**ENDLESS, "pace": "adaptive", "solver_options": {"spill": False}, "max_seconds": 5.0})
     early = service.wait_for_pass(job, 2)
     late = service.wait_for_pass(job, early["progress"]["pass"] + 2)
     assert (early["state"], early["phase"]) == ("running", "training")

@@ -90,7 +90,7 @@ def test_training_of_a_file_prints_them_once(processes, tmp_path, text, is_json)
 def test_estimators_warn():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 40))
-    made = StreamSVC(tolerance=0.5, solver_options={"pace": "fixed", "threads": 2})
+    made = StreamSVC(tolerance=0.5, pace="fixed", threads=2)
     with pytest.warns(SlowerTraining, match="one trains.*one_thread") as told:
         made.fit(X, X[:, 0] > 0)
     assert len([each for each in told if "one_thread" in str(each.message)]) == 1

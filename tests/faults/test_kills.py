@@ -20,7 +20,9 @@ FAULTS_A_JOB = 20
 COPIES = 3  # of the text: two blocks, so that there are checkpoints within a pass
 FIXED = {**ENDLESS, "max_passes": 15, "checkpoint_seconds": 0.1}
 # To a gap that is far below what two runs may differ by.
-ADAPTIVE = {**FIXED, "pace": "adaptive", "max_passes": 10_000, "relative_gap": 2e-7, "updates_per_row": 8}
+ADAPTIVE = {
+    **FIXED, "pace": "adaptive", "max_passes": 10_000, "relative_gap": 2e-7, "solver_options": {"updates_per_row": 8},
+}  # fmt: skip
 
 
 def objective(job):

@@ -176,7 +176,12 @@ def test_who_has_too_few_passes_is_warned(problem):
 
 @pytest.mark.parametrize(
     ("parameters", "code"),
-    [({"C": -1.0}, "C_range"), ({"solver": "dcd", "solver_options": {"momentum": 1}}, "unknown_field")],
+    [
+        ({"C": -1.0}, "C_range"),
+        ({"solver": "dcd", "solver_options": {"momentum": 1}}, "solver_option"),
+        ({"solver_options": {"pace": "fixed"}}, "solver_option"),
+        ({"solver_options": {"updates_per_row": 0}}, "updates_per_row_range"),
+    ],
 )
 def test_parameters_are_those_of_a_job(problem, parameters, code):
     with pytest.raises(InvalidInput) as caught:

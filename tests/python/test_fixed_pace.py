@@ -31,7 +31,7 @@ WAYS = {
     "dual with maps": {**WHOLE, "solver": "dcd", "features": ["scale", "unit"]},
     "memory": {"memory_bytes": 400 << 20},
     "bsca": {"kernel": "rbf", "budget": 400},
-    "bsca adaptive": {"kernel": "rbf", "budget": 400, "selection": "adaptive"},
+    "bsca adaptive": {"kernel": "rbf", "budget": 400, "solver_options": {"selection": "adaptive"}},
     "bsca in memory": {"kernel": "rbf", "budget": 400, "memory_bytes": 600 << 20},
     "bsgd": {"kernel": "rbf", "solver": "bsgd", "budget": 400},
 }  # fmt: skip
@@ -43,10 +43,7 @@ def found(way, threads):
     X = rng.standard_normal((N_ROWS, way.pop("width", WIDTH))).astype(np.float32)
     scores = X @ rng.standard_normal((X.shape[1], way.pop("classes", 2))) + 3 * rng.standard_normal((N_ROWS, 1))
     is_regression = way.get("loss") in REGRESSION
-    options = {name: way.pop(name) for name in ("selection",) if name in way}
-    made = (StreamSVR if is_regression else StreamSVC)(
-        **way, solver_options={"pace": "fixed", "threads": threads, "max_passes": 4, **options}
-    )
+    made = (StreamSVR if is_regression else StreamSVC)(**way, pace="fixed", threads=threads, max_passes=4)
     made.fit(X, scores[:, 0] if is_regression else scores.argmax(axis=1))
     figures = made.decision_function(X) if hasattr(made, "decision_function") else made.predict(X)
     weights = getattr(made, "coef_", figures)

@@ -165,6 +165,7 @@ def test_options_of_the_printed_rule_are_refused_elsewhere(name):
     value = {"epsilon_start": 9.0, "epsilon_decay": "sweep", "epsilon_reset": True, "epsilon_gradient": "projected"}[
         name
     ]
-    with pytest.raises(ServiceError, match='solver "streamsvm" has no epsilon_'):
-        parse_spec({"dataset": "a", name: value})
-    assert getattr(parse_spec({"dataset": "a", "solver": "streamsvm_paper", name: value}), name) == value
+    with pytest.raises(ServiceError, match='solver "streamsvm" has no option \'epsilon_'):
+        parse_spec({"dataset": "a", "solver_options": {name: value}})
+    spec = parse_spec({"dataset": "a", "solver": "streamsvm_paper", "solver_options": {name: value}})
+    assert getattr(spec.options, name) == value

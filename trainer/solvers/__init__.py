@@ -35,7 +35,7 @@ class Solver:
     train     (settings, source, alpha, w) -> generator; changes alpha (n_rows, width) and w (features, width) in place
     feed      its source: "steps" is trainer.rows.cache.Cursor, "blocks" trainer.rows.blocks.Blocks
     losses    it can minimise
-    options   class of the fields of a job that mean something to it and not to all solvers
+    options   class of the options that mean something to it and not to all solvers
     evicts    which rows leave a full cache first: "score": those with the highest score; "random": those whose score
               is infinite, then any
     is_dual   it trains alpha, and w with it; else w alone, and its Progress has a lower bound of its own

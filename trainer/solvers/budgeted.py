@@ -38,7 +38,7 @@ _STREAM = 8  # of random numbers, apart from those of others with the same seed
 class GradientOptions(OrderedBlockOptions):
     """See `trainer.solvers.options`."""
 
-    budget: int = option(500, "support vectors at most", ge=2, le=100_000)
+    budget: int = 500  # a field of a job, as kernel and gamma are
     merge: Literal["lookup", "golden"] = option(
         "lookup", 'partners are chosen by a table, or by a golden section search each, `"golden"`'
     )

@@ -1,9 +1,11 @@
-"""All fields of a job, each described once: the general ones here, options of solvers beside each solver."""
+"""All fields of a job, each described once; options of solvers are described beside each solver."""
 
-from dataclasses import MISSING, dataclass, replace
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, create_model
+from typing_extensions import TypedDict
 
 from streamsvm.service.jobs.fields import from_text
 from streamsvm.service.jobs.fields.fold_metrics import OF_CLASSES, OF_NUMBERS
@@ -30,6 +32,42 @@ _Count = Annotated[int, Field(ge=1, le=64)]
 _Machines = Annotated[Annotated[_Count, Tag("number")] | Annotated[Literal["all"], Tag("word")], _WORD_OR_NOT]
 _Maps = list[str | dict[str, dict[str, Any]]]
 
+
+def type_of(option: Option) -> Any:
+    """The type of an option as pydantic checks it, with its limits."""
+    kind: Any = Literal[option.choices] if option.choices else option.kind
+    finite = {"allow_inf_nan": False} if option.kind is float else {}
+    limited = Annotated[kind, Field(**option.limits, **finite)]
+    return limited | None if option.is_nullable else limited
+
+
+def form_of(name: str, options: Mapping[str, Option]) -> type[BaseModel]:
+    """A model with a field for each option, which refuses other fields."""
+    fields: dict[str, Any] = {
+        each.name: (
+            type_of(each),
+            Field(... if each.default is MISSING else each.default, description=each.meaning),
+        )
+        for each in options.values()
+    }
+    return create_model(name, __config__=ConfigDict(extra="forbid", frozen=True, strict=True), **fields)
+
+
+if TYPE_CHECKING:
+    SolverOptions = dict[str, Any]
+else:
+    # Which solver has which option, and that it has no others, is checked in spec.py.
+    SolverOptions = TypedDict(
+        "SolverOptions",
+        {
+            name: Annotated[type_of(each), Field(description=f"of solver {', '.join(users(name))}: {each.meaning}")]
+            for name, each in OPTIONS.items()
+        },
+        total=False,
+    )
+    SolverOptions.__doc__ = "Options of single solvers; those of the job's solver may be given."
+    SolverOptions.__pydantic_config__ = ConfigDict(extra="allow", strict=True)
+
 MOST_LABEL_NAME, MOST_LABEL = 100, 256  # characters
 KERNEL_TOLERANCE = 1e-3  # the default where nothing bounds the optimum, so that no gap is known
 _FIRST, _CHOOSING = "first", "choosing"  # parts of the form
@@ -42,6 +80,11 @@ class GeneralFields:
 
     dataset: str = option(MISSING, "name of the dataset to train on", flags=None, part=None)
     solver: Literal[tuple(SOLVERS)] = option("streamsvm", "the algorithm that trains")  # type: ignore[valid-type]
+    solver_options: SolverOptions = option(
+        {}, "options of this job's `solver`; each solver has its own", flags=("--solver-option",),
+        read=from_text.option_and_value, word="NAME=VALUE", part=None,
+        values='object, option -> value: `{"updates_per_row": 4.0}`',
+    )  # fmt: skip
     loss: Literal[LOSSES] = option(  # type: ignore[valid-type]
         "hinge", f"what an error of the model costs; {' and '.join(REGRESSION)} are for regression"
     )
@@ -55,6 +98,7 @@ class GeneralFields:
         needs={"kernel": ("rbf",)}, flags=("-g", "--gamma"), read=from_text.number_or_scale, part=_FIRST,
         values='number above 0, up to 1e12, or `"scale"`',
     )  # fmt: skip
+    budget: int = option(500, "support vectors at most", needs={"kernel": ("rbf",)}, ge=2, le=100_000)
     epsilon: float = option(
         0.1, "residuals up to this size cost nothing", needs={"loss": REGRESSION}, flags=("-p", "--epsilon"), ge=0
     )
@@ -185,14 +229,4 @@ class GeneralFields:
     )  # fmt: skip
 
 
-GENERAL = options_of(GeneralFields)
-FIELDS = GENERAL | {name: replace(option, needs={"solver": users(name)}) for name, option in OPTIONS.items()}
-
-
-def field_of(option: Option) -> Any:
-    """(type, default) of a field, as pydantic's `create_model` takes it."""
-    kind: Any = Literal[option.choices] if option.choices else option.kind
-    finite = {"allow_inf_nan": False} if option.kind is float else {}
-    limited = Annotated[kind, Field(**option.limits, **finite)]
-    default = ... if option.default is MISSING else option.default
-    return limited | None if option.is_nullable else limited, Field(default, description=option.meaning)
+FIELDS = options_of(GeneralFields)

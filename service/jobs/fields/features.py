@@ -5,12 +5,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import ValidationError
 
 from streamsvm.reader.parsers.strings.strings import is_of_strings
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.hints import meant
-from streamsvm.service.jobs.fields.descriptions import field_of
+from streamsvm.service.jobs.fields.descriptions import form_of
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.features import FEATURE_MAPS
@@ -24,14 +24,7 @@ from streamsvm.storage.options import options_of
 _LARGE = 1e4
 Asked = Sequence[str | dict[str, dict[str, Any]]]
 
-_FORMS: dict[str, type[BaseModel]] = {
-    name: create_model(
-        name,
-        __config__=ConfigDict(extra="forbid", strict=True),
-        **{option.name: field_of(option) for option in options_of(kind).values()},
-    )
-    for name, kind in FEATURE_MAPS.items()
-}
+_FORMS = {name: form_of(name, options_of(kind)) for name, kind in FEATURE_MAPS.items()}
 
 
 def named_maps(asked: Asked, bias: float | None = None) -> list[Named]:

@@ -129,7 +129,6 @@ RULES = (
     _on_one_machine('solver "{spec.solver}"', lambda spec: spec.solver != "streamsvm"),
     _on_one_machine("multiclass crammer_singer", lambda spec: spec.is_joint),
     _on_one_machine("pace fixed", lambda spec: spec.pace == "fixed"),
-    *_needing("solver", "solver_option"),
     Rule("labels_range",
          lambda spec: any(len(name) > MOST_LABEL_NAME or len(text) > MOST_LABEL for name, text in spec.labels.items()),
          f"labels: a name has up to {MOST_LABEL_NAME} characters, a text up to {MOST_LABEL}",

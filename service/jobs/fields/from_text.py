@@ -44,6 +44,15 @@ def label_and_number(text: str) -> dict[str, float] | str:
     return {label: float(number)}
 
 
+def option_and_value(text: str) -> dict[str, Any]:
+    """`NAME=VALUE`; a value is written as in JSON, or is `none` or another word."""
+    name, value = text.split("=", 1)
+    try:
+        return {name: json.loads(value)}
+    except ValueError:
+        return {name: None if value == "none" else value}
+
+
 def parse_size(text: str) -> int:
     """Read a number of bytes; K, M, G, T are powers of 1000, Ki, Mi, Gi, Ti of 1024. Raises ValueError."""
     match = _SIZE.fullmatch(text.strip())

@@ -1,24 +1,24 @@
 """A job's fields, checked: as they are submitted, and as this version or one before it has stored them."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model, model_validator
+from pydantic import BaseModel, ValidationError, model_validator
 
 from streamsvm.service import gone
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.hints import meant, shown
 from streamsvm.service.jobs.fields.counterparts import COUNTERPARTS
-from streamsvm.service.jobs.fields.descriptions import FIELDS, KERNEL_TOLERANCE, GeneralFields, field_of
+from streamsvm.service.jobs.fields.descriptions import FIELDS, KERNEL_TOLERANCE, GeneralFields, form_of
 from streamsvm.service.jobs.fields.features import named_maps
 from streamsvm.service.jobs.fields.field_rules import KERNEL_SOLVERS, check_rules
 from streamsvm.service.jobs.fields.fold_metrics import OF_NUMBERS
 from streamsvm.service.jobs.fields.texts import values
-from streamsvm.storage.options import plain
+from streamsvm.storage.options import options_of, plain
 from streamsvm.trainer.problem.losses import REGRESSION
-from streamsvm.trainer.solvers import SOLVERS
+from streamsvm.trainer.solvers import OPTIONS, SOLVERS, users
 
 # Fields whose default follows from others: a client that sends all defaults must not send these.
 FOLLOWING = ("solver", "kernel", "bias", "select_by", "tolerance", "relative_gap")
@@ -29,7 +29,8 @@ _PLAIN = re.compile(r"-?\d{1,15}(\.\d{1,15})?(e-?\d{1,3})?", re.ASCII)
 _OF_A_CHOICE = 2  # parts of the place of a fault: a field, and which of its types was tried
 
 _TRUTHS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
-_OF_TRUTH = {name for name, option in FIELDS.items() if option.kind is bool}
+_KNOWN = FIELDS | OPTIONS
+_OF_TRUTH = {name for name, option in _KNOWN.items() if option.kind is bool}
 
 _RANGE_HINTS = {
     "C": "Give a number above 0 and up to 1e12, or a list of at least one of them.",
@@ -44,19 +45,27 @@ def migrate(stored: Mapping[str, Any]) -> dict[str, Any]:
         stored = {**stored, "bias": None}  # the default, while it was not 1
     if "relative_gap" not in stored:
         stored = {"tolerance": _TOLERANCE, **stored, "relative_gap": None}
+    if "eviction" in stored:
+        stored = _of_the_first(stored)
     fields = {name: value for name, value in stored.items() if name not in gone.FIELDS}
-    if "eviction" not in stored:
-        return fields
-    fields.pop("selection", None)  # it is an option of another solver now, with another meaning
+    return fields if "solver_options" in stored else {**fields, "solver_options": own_options(stored)}
+
+
+def own_options(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a job's solver, from where earlier versions had the options of all: among the fields."""
+    solver = SOLVERS.get(fields.get("solver", FIELDS["solver"].default))
+    return {name: fields[name] for name in options_of(solver.options) if name in fields} if solver else {}
+
+
+def _of_the_first(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Translate what 0.1.0 alone has stored."""
+    # `selection` was something else.
+    fields = {name: value for name, value in stored.items() if name != "selection"}
     # With cutting planes the number of threads decides how sums over rows are rounded: it stays. Elsewhere 1 was the
     # default, and other numbers meant something that this version does not have.
     if stored.get("solver") not in ("cpa", "ocas"):
         fields["threads"] = None
-    if stored["eviction"] == "paper":
-        fields |= {"solver": gone.PAPER, **_as_printed(stored)}
-        # `screening` had no effect on this solver, and this version refuses it there.
-        fields.pop("screening", None)
-    return fields
+    return {**fields, "solver": gone.PAPER, **_as_printed(stored)} if stored["eviction"] == "paper" else fields
 
 
 def _as_printed(stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,11 +78,7 @@ if TYPE_CHECKING:
     class _Fields(GeneralFields, BaseModel): ...
 
 else:
-    _Fields = create_model(
-        "_Fields",
-        __config__=ConfigDict(extra="forbid", frozen=True, strict=True),
-        **{name: field_of(option) for name, option in FIELDS.items()},
-    )
+    _Fields = form_of("_Fields", FIELDS)
 
 
 class JobSpec(_Fields):
@@ -82,7 +87,11 @@ class JobSpec(_Fields):
     @model_validator(mode="before")
     @classmethod
     def _with_its_end(cls, given: Any) -> Any:
-        return {**end_of(given), **bias_of(given), **_with_truths(given)} if isinstance(given, Mapping) else given
+        if not isinstance(given, Mapping):
+            return given
+        if isinstance(own := given.get("solver_options"), Mapping):
+            given = {**given, "solver_options": _with_truths(own)}
+        return {**end_of(given), **bias_of(given), **_with_truths(given)}
 
     @property
     def is_joint(self) -> bool:
@@ -93,7 +102,8 @@ class JobSpec(_Fields):
     def options(self) -> Any:
         """The options of the job's solver, an instance of the solver's own Options."""
         own = SOLVERS[self.solver].options
-        return own(**{option.name: getattr(self, option.name) for option in fields(own)})
+        general = {each.name: getattr(self, each.name) for each in fields(own) if each.name in FIELDS}
+        return own(**general, **self.solver_options)
 
 
 def parse_spec(given: Any) -> JobSpec:
@@ -105,7 +115,7 @@ def parse_spec(given: Any) -> JobSpec:
         # A field that is missing may be there under a mistyped name, which says more.
         first = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
         raise _explain(first) from None
-    spec = _complete(spec)
+    spec = _with_options(_complete(spec))
     named_maps(spec.features)
     check_rules(spec)
     return spec
@@ -114,9 +124,9 @@ def parse_spec(given: Any) -> JobSpec:
 def read_spec(stored: Mapping[str, Any]) -> JobSpec:
     """The job in a record of any version. Raises ServiceError `job_outdated` if this version has no such job."""
     try:
-        return JobSpec.model_validate(migrate(stored))
-    except ValidationError as error:
-        place = error.errors()[0]["loc"]
+        return _with_options(JobSpec.model_validate(migrate(stored)))
+    except (ValidationError, ServiceError) as error:
+        place = error.errors()[0]["loc"] if isinstance(error, ValidationError) else ("solver_options",)
         field = f"its {place[0]}" if place else "its fields together"
         message = f"the job was submitted to another version, and this one cannot take {field}"
         raise ServiceError("job_outdated", message, "Submit it anew.") from None
@@ -159,10 +169,29 @@ def _complete(spec: JobSpec) -> JobSpec:
     return spec.model_copy(update=followed)
 
 
+def _with_options(spec: JobSpec) -> JobSpec:
+    """Fill in the options of the job's solver. ServiceError solver_option for the first that it does not have."""
+    own = options_of(SOLVERS[spec.solver].options)
+    for name in spec.solver_options:
+        if name not in own:
+            message = f'solver "{spec.solver}" has no option {shown(name)}'
+            raise ServiceError("solver_option", message, f"{_place_of(name, own)}It has {', '.join(own) or 'none'}.")
+    usual = {name: option.default for name, option in own.items()}
+    return spec.model_copy(update={"solver_options": usual | spec.solver_options})
+
+
+def _place_of(name: str, own: Iterable[str]) -> str:
+    """Words for an option that the job's solver does not have: whose it is, or which of its own may be meant."""
+    if name in FIELDS:
+        return f"{name} is a field of every job: give it beside solver_options. "
+    return f"{name} is for solver {', '.join(users(name))}. " if name in OPTIONS else meant(name, own)
+
+
 def _explain(fault: Any) -> ServiceError:
     path = [str(part) for part in fault["loc"]]
-    # The first part alone: names inside a field are the user's own.
-    field = path[0] if path else "the body"
+    # Names inside other fields are the user's own.
+    depth = 1 if path[:1] == ["solver_options"] and len(path) > 1 else 0
+    field = path[depth] if path else "the body"
     kind = fault["type"]
     if kind == "extra_forbidden":
         message = f"there is no field {shown(field)} in a job"
@@ -186,7 +215,7 @@ def _unquoted(field: str, fault: Any) -> str:
 
 def _about(field: str) -> str:
     """Return the values that a field may have and its meaning, for a hint."""
-    known = FIELDS.get(field)
+    known = _KNOWN.get(field)
     return f"{field} may be {plain(values(known), 'null')}: {plain(known.meaning, 'null')}." if known else ""
 
 

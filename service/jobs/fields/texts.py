@@ -5,14 +5,14 @@
 
 import json
 import re
-from dataclasses import MISSING
+from dataclasses import MISSING, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from streamsvm.reader.options import OPTIONS as INPUT_OPTIONS
-from streamsvm.service.jobs.fields.descriptions import FIELDS, GENERAL
+from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.storage.options import Option, default_words, plain, without_null
-from streamsvm.trainer.solvers import OPTIONS
+from streamsvm.trainer.solvers import OPTIONS, users
 
 _ROOT = Path(__file__).resolve().parents[3]
 _NUMBERS = {int: "whole number", float: "number", str: "text"}
@@ -76,13 +76,13 @@ def _python(value: Any) -> str:
 
 
 def general_table() -> str:
-    """The table of service/README.md: the fields that every job has."""
-    return _table(GENERAL, "field")
+    """The table of service/README.md: the fields of a job."""
+    return _table(FIELDS, "field")
 
 
 def option_table() -> str:
     """The table of trainer/README.md: the options of solvers."""
-    return _table({name: FIELDS[name] for name in OPTIONS}, "option")
+    return _table({name: replace(each, needs={"solver": users(name)}) for name, each in OPTIONS.items()}, "option")
 
 
 def input_table() -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from streamsvm.service.jobs.fields.kernel_values import warning_of
-from streamsvm.service.jobs.fields.spec import read_spec
+from streamsvm.service.jobs.fields.spec import migrate, read_spec
 from streamsvm.service.jobs.outcome.limits import limits_met
 from streamsvm.service.jobs.plan.forecast import told_last
 from streamsvm.service.jobs.plan.lanes import order_note
@@ -49,7 +49,7 @@ def job_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
 
 def _view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
     shown = {key: record[key] for key in (*_KNOWN, *_FOUND)}
-    shown["phase"] = None
+    shown |= {"spec": migrate(record["spec"]), "phase": None}
     passes, missed, distances = 0, [], (record["result"] or {}).get("machine")
     if record["state"] == "running":
         # The run may end, and its files go, at any moment.

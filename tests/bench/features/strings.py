@@ -75,8 +75,8 @@ def run() -> Iterator[str]:
 
 def _within(dataset: Path) -> tuple[Spent, int, str]:
     fields = {
-        "dataset": "bench", "features": [{"weighted_degree": {"degree": DEGREE}}], "cache_bytes": CACHE, "spill": False,
-        "tolerance": None, "max_passes": PASSES, "C": 0.01,
+        "dataset": "bench", "features": [{"weighted_degree": {"degree": DEGREE}}], "cache_bytes": CACHE,
+        "solver_options": {"spill": False}, "tolerance": None, "max_passes": PASSES, "C": 0.01,
     }  # fmt: skip
     group = MemoryGroup("bench", LIMIT)
     try:

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.service.jobs.progress.progress import read_history
 from streamsvm.storage.blocks.dataset import Dataset
@@ -153,7 +152,7 @@ def run(
     memory  bytes that its processes, their files in memory and the page cache may take together
     """
     fields = {
-        "dataset": "bench", "bias": None, "C": C, "cache_bytes": _cache_bytes(data.manifest, share), "tolerance": None,
+        "C": C, "cache_bytes": _cache_bytes(data.manifest, share), "tolerance": None,
         "relative_gap": RELATIVE_GAP, "max_seconds": most_seconds, "max_passes": 10**6, "seed": seed,
         **CONTENDERS[name],
     }  # fmt: skip
@@ -174,7 +173,7 @@ def _job(data: Text, speed: int | None, memory: int, fields: dict[str, object]) 
         stack.callback(group.remove)
         forget_pages(sorted((dataset / "blocks").iterdir()))
         groups = f"{throttle.path}:{group.path}"
-        words = [groups, str(dataset), str(directory / "run"), str(directory), json.dumps(fields)]
+        words = [groups, str(dataset), str(directory / "run"), str(directory), jobs.spec_of(fields).model_dump_json()]
         command = [sys.executable, "-m", "tests.end_to_end.cgroup", *words]
         result = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
         passes = read_history(directory / "history.ndjson")
@@ -190,6 +189,6 @@ def _right(data: Text, run_directory: Path, fields: dict[str, object]) -> float 
     """Share of test rows on the right side of the model that a run has ended with."""
     if data.test is None:
         return None
-    plan = plan_job(parse_spec(fields), data.manifest)
+    plan = plan_job(jobs.spec_of(fields), data.manifest)
     w = open_state(run_directory, data.manifest.n_rows, plan.width, *plan.axes).w[:, 0]
     return accuracy(data.test, weights(Dataset(data.dataset), w, 0))

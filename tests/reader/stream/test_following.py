@@ -107,7 +107,7 @@ def finish(run, reader, link=Turns) -> Outcome:
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_optimum_is_that_of_the_complete_dataset(tmp_path, follow, loss):
     settings = {"loss": loss, "C": 2.0, "tolerance": None, "relative_gap": 1e-6, "max_passes": 500}
-    settings["updates_per_row"] = 6
+    settings["solver_options"] = {"updates_per_row": 6}
     feed = Feed(tmp_path, pieces(*random_problem(400)))
     found = finish(tmp_path / "run", follow(feed, **settings))
     assert found.result["stop_reason"] == "relative_gap"

@@ -91,7 +91,7 @@ def train(pooled, w, lanes=1, share=1e-9, is_interrupted=lambda: False):
 def test_the_pooled_rows_come_to_their_optimum(tmp_path, alpha, loss, spill):
     C = 0.5
     U, D = np.full(N_ROWS, C if loss == "hinge" else np.inf), 0.0 if loss == "hinge" else 1 / (2 * C)
-    pool, w = pool_of(tmp_path, loss=loss, C=C, spill=spill), Z.T @ alpha
+    pool, w = pool_of(tmp_path, loss=loss, C=C, solver_options={"spill": spill}), Z.T @ alpha
     with pool.open() as pooled:
         assert pooled.updates == 0
         found = in_order(train(filled(pooled, alpha), w))

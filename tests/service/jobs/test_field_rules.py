@@ -40,8 +40,6 @@ BROKEN = [
     {"labels": {"a" * 101: ""}},
     {"memory_bytes": 1 << 30, "cache_bytes": 1 << 20},
     *({name: other_than_default(field)} for name, field in FIELDS.items() if field.needs.keys() & {"kernel", "loss"}),
-    *({"solver": next(solver for solver in ("streamsvm", "dcd") if solver not in field.needs["solver"]),
-       name: other_than_default(field)} for name, field in FIELDS.items() if "solver" in field.needs),
 ]  # fmt: skip
 
 

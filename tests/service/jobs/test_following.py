@@ -15,7 +15,10 @@ from tests.end_to_end.service import wait_for
 from tests.storage.rows import make_rows, random_rows
 from tests.storage.staging import Staging
 
-STEADY = [{}, {"loss": "squared_hinge"}, {"C": 3.0}, {"screening": None}, {"updates_per_row": 1.0}, {"bias": 1.0}]
+STEADY = [
+    {}, {"loss": "squared_hinge"}, {"C": 3.0}, {"solver_options": {"screening": None, "updates_per_row": 1.0}},
+    {"bias": 1.0},
+]  # fmt: skip
 NEEDS_ALL = [
     {"class_weight": {"1": 2.0}},
     {"pace": "fixed"},

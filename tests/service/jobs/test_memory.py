@@ -87,7 +87,7 @@ def test_an_estimate_names_what_it_adds_up():
         ({"multiclass": "crammer_singer"}, "multiclass"),
         ({"machines": 2, "combine": "average"}, "machines"),
         ({"tolerance": None, "relative_gap": None}, "no_target"),
-        ({"spill": False, "cache_bytes": 1 << 20}, "rows_not_at_hand"),
+        ({"solver_options": {"spill": False}, "cache_bytes": 1 << 20}, "rows_not_at_hand"),
         ({"memory_bytes": 400 << 20}, "no_room"),
     ],
     ids=str,
@@ -104,24 +104,26 @@ def test_an_estimate_says_how_large_systems_of_newton_steps_may_be():
     found = estimate(plan_job(spec, manifest(), memory_bytes=1 << 40))["newton"]
     assert (found["is_possible"], found["equations"]) == (True, LARGEST)
     assert "8,000 rows do not rest" in found["message"]
-    on_four = parse_spec({"dataset": "d", "bias": None, "machines": 4, "spill": False, "cache_bytes": 1 << 20})
+    streaming = {"solver_options": {"spill": False}, "cache_bytes": 1 << 20}
+    on_four = parse_spec({"dataset": "d", "bias": None, "machines": 4, **streaming})
     found = estimate(plan_job(on_four, manifest(features=28)))["newton"]
     assert (found["is_possible"], found["equations"]) == (True, 29)
 
 
 def test_more_updates_take_longer():
-    few, many = (parse_spec({"dataset": "d", "updates_per_row": count}) for count in (2, 20))
+    few, many = (parse_spec({"dataset": "d", "solver_options": {"updates_per_row": count}}) for count in (2, 20))
     seconds = [estimate(plan_job(spec, manifest()))["seconds_per_pass"] for spec in (few, many)]
     assert 0 < seconds[0] < seconds[1]
 
 
 def test_cutting_planes_are_counted_and_refused_where_there_is_no_room_for_them():
-    few, many = (parse_spec({"dataset": "d", "bias": None, "solver": "ocas", "max_cuts": cuts}) for cuts in (100, 101))
+    ocas = {"dataset": "d", "bias": None, "solver": "ocas"}
+    few, many = (parse_spec({**ocas, "solver_options": {"max_cuts": cuts}}) for cuts in (100, 101))
     more = memory_of(many, manifest(), 1).solver_bytes - memory_of(few, manifest(), 1).solver_bytes
     assert more == 8 * (100_001 + 102**2 - 101**2)
     shared = memory_of(few, manifest(), 3).solver_bytes - memory_of(few, manifest(), 1).solver_bytes
     assert shared == 8 * 2 * 100_001
-    huge = parse_spec({"dataset": "d", "bias": None, "solver": "ocas", "max_cuts": 10_000})
+    huge = parse_spec({**ocas, "solver_options": {"max_cuts": 10_000}})
     with pytest.raises(ServiceError) as caught:
         plan_job(huge, manifest(features=1 << 27))
     assert caught.value.code == "max_cuts_range"

@@ -1,9 +1,11 @@
-"""Jobs that 0.1.0 has stored, in the fields of this version."""
+"""Jobs that earlier versions have stored, in the fields of this version."""
 
 import pytest
 
 from streamsvm.service.gone import FIELDS as GONE
-from streamsvm.service.jobs.fields.spec import JobSpec, migrate, parse_spec
+from streamsvm.service.gone import SOLVER_OPTIONS
+from streamsvm.service.jobs.fields.spec import JobSpec, migrate, parse_spec, read_spec
+from streamsvm.trainer.solvers import OPTIONS, users
 
 # What 0.1.0 stored of {"dataset": "d"}.
 STORED = {
@@ -31,13 +33,30 @@ def test_the_defaults_of_then_are_those_of_now_but_for_the_end_and_the_bias():
 
 
 def test_what_a_job_chose_is_kept():
-    chosen = {"solver": "sbm", "C": 3.0, "select": "distance", "n_blocks": 4, "labels": {"team": "ads"}, "seed": 7}
-    assert migrated(**chosen) == parse_spec({**ASKED, **chosen})
+    chosen = {"solver": "sbm", "C": 3.0, "labels": {"team": "ads"}, "seed": 7}
+    options = {"select": "distance", "n_blocks": 4}
+    assert migrated(**chosen, **options) == parse_spec({**ASKED, **chosen, "solver_options": options})
+
+
+@pytest.mark.parametrize("name", SOLVER_OPTIONS)
+def test_an_option_that_was_a_field_is_one_of_its_solver(name):
+    """0.2.0 stored the options of all solvers among the fields of every job."""
+    general = {key: each for key, each in parse_spec({"dataset": "d"}).model_dump().items() if key != "solver_options"}
+    stored = {**general, **{key: OPTIONS[key].default for key in SOLVER_OPTIONS}}
+    assert read_spec(stored) == parse_spec({"dataset": "d"})
+    value = SOLVER_OPTIONS[name][1]
+    for solver in users(name):
+        own = {"solver": solver}
+        found = read_spec({**stored, **own, name: value})
+        assert getattr(found.options, name) == value
+        assert found.solver_options.keys() == parse_spec({"dataset": "d", **own}).solver_options.keys()
+        assert f'"{solver}"' in GONE[name]
+    assert len(GONE[name].split(": ")[0].split(",")) == len(users(name))
 
 
 def test_the_rule_of_the_paper_has_become_a_solver():
     found = migrated(eviction="paper", updates_per_row=4.0, screening=0.0)
-    assert found == parse_spec({**ASKED, "solver": "streamsvm_paper", "updates_per_row": 4.0})
+    assert found == parse_spec({**ASKED, "solver": "streamsvm_paper", "solver_options": {"updates_per_row": 4.0}})
 
 
 def test_and_its_options_have_other_names():
@@ -60,7 +79,7 @@ def test_threads_stay_where_they_make_the_run_what_it_is(solver, threads, kept):
     assert migrated(solver=solver, threads=threads).threads == kept
 
 
-@pytest.mark.parametrize("fields", [{}, {"threads": 1}, {"solver": "streamsvm_paper", "epsilon_start": 9.0}])
+@pytest.mark.parametrize("fields", [{}, {"threads": 1}, {"solver": "cpa", "solver_options": {"max_cuts": 9}}])
 def test_a_job_of_this_version_is_left_as_it_is(fields):
     stored = parse_spec({"dataset": "d", **fields}).model_dump()
     assert migrate(stored) == stored

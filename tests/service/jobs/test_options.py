@@ -87,6 +87,17 @@ def test_meanings_name_options_as_they_are_spelled(help_text):
         ("-w1 2 -w0 3", "class_weight", {"1": 2.0, "0": 3.0}),
         ("-C 1,2", "C", [1.0, 2.0]),
         ("-g 0.5 --kernel rbf", "gamma", 0.5),
+        ("--kernel rbf --budget 40", "budget", 40),
+        (
+            "--solver-option spill=no --solver-option screening=none --solver-option updates_per_row=4",
+            "solver_options",
+            {"updates_per_row": 4, "screening": None, "spill": False},
+        ),
+        (
+            "--solver avsf --solver-option schedule=accumulators --solver-option schedule=paper",
+            "solver_options",
+            {"schedule": "paper"},
+        ),
     ],
 )
 def test_values_as_people_write_them(words, field, value):
@@ -99,6 +110,7 @@ def test_values_as_people_write_them(words, field, value):
         ("--threads x", "argument --threads: x: it may be whole number at least 1 up to 1,024, or none"),
         ("--gamma x", "argument -g/--gamma: x: it may be number above 0, up to 1e12, or scale"),
         ("--features [", "argument --features: [ is no JSON"),
+        ("--solver-option spill", 'argument --solver-option: spill: it may be object, option -> value: {"updates_per'),
         ("--keep none", "argument --keep: invalid choice: 'none' (choose from 'selected', 'all')"),
     ],
 )

@@ -27,9 +27,9 @@ def codes(manifest=ROWS, scales=(), **fields):
         (SMALL, False),  # the disk has them
         ({**SMALL, "pace": "fixed"}, True),
         ({**LARGE, "pace": "fixed"}, False),
-        ({**SMALL, "spill": False}, False),  # as asked for
+        ({**SMALL, "solver_options": {"spill": False}}, False),  # as asked for
         ({**SMALL, "solver": "bm"}, True),
-        ({**SMALL, "solver": "bm", "n_blocks": 20}, False),
+        ({**SMALL, "solver": "bm", "solver_options": {"n_blocks": 20}}, False),
         ({**LARGE, "solver": "bm"}, False),
         ({**SMALL, "solver": "cpa"}, True),
         ({**SMALL, "solver": "streamsvm_paper"}, True),

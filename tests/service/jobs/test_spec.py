@@ -10,6 +10,7 @@ from streamsvm.service.jobs.fields.from_text import format_size, parse_size
 from streamsvm.service.jobs.fields.spec import parse_spec, read_spec
 from streamsvm.service.jobs.progress.states import TRANSITIONS, check_transition
 from streamsvm.service.records.stamps import new_id, now
+from streamsvm.storage.options import options_of
 from streamsvm.trainer.solvers import SOLVERS
 
 FAULTS = [
@@ -39,14 +40,14 @@ FAULTS = [
     ({"cache_bytes": "1MiB"}, "wrong_type"),
     ({"memory_bytes": 0}, "memory_bytes_range"),
     ({"memory_bytes": 1 << 30, "cache_bytes": 1 << 20}, "memory_bytes_range"),
-    ({"updates_per_row": 0}, "updates_per_row_range"),
+    ({"solver_options": {"updates_per_row": 0}}, "updates_per_row_range"),
     ({"loss": "huber"}, "loss_range"),
     ({"solver": "magic"}, "solver_range"),
-    ({"solver": "streamsvm_paper", "epsilon_decay": "step"}, "epsilon_decay_range"),
+    ({"solver": "streamsvm_paper", "solver_options": {"epsilon_decay": "step"}}, "epsilon_decay_range"),
     ({"pace": "slow"}, "pace_range"),
-    ({"selection": "adaptive"}, "solver_option"),
-    ({"solver": "bsgd", "selection": "adaptive"}, "solver_option"),
-    ({"solver": "bsca", "selection": "greedy"}, "selection_range"),
+    ({"solver_options": {"selection": "adaptive"}}, "solver_option"),
+    ({"solver": "bsgd", "solver_options": {"selection": "adaptive"}}, "solver_option"),
+    ({"solver": "bsca", "solver_options": {"selection": "greedy"}}, "selection_range"),
     ({"threads": 0}, "threads_range"),
     ({"threads": 1025}, "threads_range"),
     ({"threads": 1.0}, "wrong_type"),
@@ -59,11 +60,11 @@ FAULTS = [
     ({"labels": {"a": "b" * 257}}, "labels_range"),
     ({"class_weight": {str(i): 1 for i in range(1001)}}, "class_weight_range"),
     ({"dataset": 7}, "wrong_type"),
-    ({"n_blocks": 0}, "n_blocks_range"),
-    ({"inner_rounds": 0}, "inner_rounds_range"),
-    ({"n_blocks": 3}, "solver_option"),
-    ({"solver": "bm", "epsilon_start": 9.0}, "solver_option"),
-    ({"solver": "bm", "screening": None}, "solver_option"),
+    ({"solver_options": {"n_blocks": 0}}, "n_blocks_range"),
+    ({"solver_options": {"inner_rounds": 0}}, "inner_rounds_range"),
+    ({"solver_options": {"n_blocks": 3}}, "solver_option"),
+    ({"solver": "bm", "solver_options": {"epsilon_start": 9.0}}, "solver_option"),
+    ({"solver": "bm", "solver_options": {"screening": None}}, "solver_option"),
     ({"kernel": "poly"}, "kernel_range"),
     ({"kernel": "rbf", "solver": "dcd"}, "kernel_solver"),
     ({"kernel": "linear", "solver": "bsca"}, "kernel_solver"),
@@ -76,7 +77,14 @@ FAULTS = [
     ({"kernel": "rbf", "warm_start": "job_" + "0" * 26}, "kernel_solver"),
     ({"kernel": "rbf", "loss": "squared_hinge"}, "solver_loss"),
     ({"kernel": "rbf", "budget": 1}, "budget_range"),
-    ({"kernel": "rbf", "candidates": 0}, "candidates_range"),
+    ({"kernel": "rbf", "solver_options": {"candidates": 0}}, "candidates_range"),
+    ({"solver_options": {"momentum": 0.9}}, "solver_option"),
+    ({"solver_options": {"pace": "fixed"}}, "solver_option"),
+    ({"solver_options": {"screening": float("nan")}}, "not_finite"),
+    ({"solver_options": {"spill": None}}, "wrong_type"),
+    ({"solver_options": None}, "wrong_type"),
+    ({"budget": 100}, "kernel_solver"),
+    ({"spill": False}, "unknown_field"),
     ({"kernel": "rbf", "multiclass": "crammer_singer"}, "multiclass_range"),
     ({"folds": 1}, "folds_range"),
     ({"folds": 2, "select_by": "log_loss"}, "select_by_range"),
@@ -129,6 +137,18 @@ def test_the_dataset_is_all_that_is_needed():
         ({"dataset": "d", "C": "0.1,1"}, "wrong_type", "C may be number above 0, up to 1e12, or a list of them: [0.1,"),
         ({"dataset": "d", "refit": "perhaps"}, "wrong_type", "refit may be true, false: whether"),
         ({"dataset": "d", "class_weight": {"a": "2"}}, "wrong_type", "class_weight may be object, label -> number"),
+        (
+            {"dataset": "d", "solver_options": {"updates_per_row": "4"}},
+            "wrong_type",
+            'Write it without quotes: "updates_per_row": 4. updates_per_row may be number above 0 up to 1,000: ',
+        ),
+        ({"dataset": "d", "solver_options": 4}, "wrong_type", "solver_options may be object, option -> value"),
+        ({"dataset": "d", "solver_options": {"spil": 4}}, "solver_option", "Did you mean spill? It has updates_per_"),
+        (
+            {"dataset": "d", "solver_options": {"pace": "fixed"}},
+            "solver_option",
+            "pace is a field of every job: give it beside solver_options. ",
+        ),
         ({"dataset": 7}, "wrong_type", "dataset may be text: name of the dataset"),
     ],
 )
@@ -140,7 +160,15 @@ def test_what_was_mistyped_is_named(fields, code, hint):
 
 @pytest.mark.parametrize("written", ["yes", "True", 1, True, "no", "FALSE", 0, False])
 def test_a_truth_value_is_written_as_people_write_it(written):
-    assert parse_spec({"dataset": "d", "refit": written}).refit == (str(written).lower() in ("yes", "true", "1"))
+    truth = str(written).lower() in ("yes", "true", "1")
+    spec = parse_spec({"dataset": "d", "refit": written, "solver_options": {"spill": written}})
+    assert spec.refit == spec.solver_options["spill"] == truth
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_job_has_the_options_of_its_solver_and_no_others(solver):
+    spec = parse_spec({"dataset": "d", "solver": solver})
+    assert spec.solver_options == {name: each.default for name, each in options_of(SOLVERS[solver].options).items()}
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def shown(settings, **fields) -> dict:
 
 
 def test_blocks_of_a_pass_are_those_the_reader_was_told(settings):
-    assert shown(settings, solver="bm", n_blocks=7)["progress"]["blocks"] == 7
+    assert shown(settings, solver="bm", solver_options={"n_blocks": 7})["progress"]["blocks"] == 7
 
 
 def test_or_those_of_the_dataset(settings):
