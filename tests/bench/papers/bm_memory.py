@@ -38,8 +38,8 @@ REPEATED = parse_size("1GB")  # the largest that all seeds are run on
 MEMORY, CACHE = 512 << 20, 48 << 20
 RELATIVE_GAP = 1e-2
 WAYS: dict[str, tuple[str, ...]] = {
-    "L-10": ("--solver", "bm", "--inner-rounds", "10"),
-    "L-D": ("--solver", "bm", "--inner-rounds", "none"),
+    "L-10": ("--solver", "bm", "--solver-option", "inner_rounds=10"),
+    "L-D": ("--solver", "bm", "--solver-option", "inner_rounds=none"),
 }
 LIBLINEAR = "LIBLINEAR"
 GROWTH = 1.5  # seconds a byte at the largest size, over those at the smallest beyond memory: proportional, or nearly
