@@ -65,7 +65,6 @@ def test_features_that_the_model_does_not_have_are_told(closed, in_threads, mode
         (b"1 x\n", {"Content-Type": "text/libsvm"}, "bad_pair"),
         (b"1", {"Content-Type": "image/png"}, "unknown_format"),
         (b"1", {"Content-Type": "multipart/form-data"}, "multipart"),
-        (b"1", {"Content-Length": "x"}, "bad_content_length"),
     ],
 )
 def test_faults_are_told(closed, in_threads, model, body, headers, code):
