@@ -45,8 +45,9 @@ def main(arguments: list[str] | None = None) -> int:
         return _complain(f"there is no command {words[0]!r} any more", GONE_COMMANDS[words[0]], USAGE)
     if near := _near(words):
         return _complain(f"there is no command {words[0]!r}", f"Did you mean {near}?", USAGE)
-    # Before it is parsed: the beginning of one that is there would be taken for that one.
-    if told := {GONE_OPTIONS[flag]: flag for word in words if (flag := word.split("=")[0]) in GONE_OPTIONS}:
+    # Before they are parsed: --select would be taken for --select-by. Another command may have one that this lacks.
+    gone = GONE_OPTIONS.keys() - set(_flags(parser))
+    if told := {GONE_OPTIONS[flag]: flag for word in words if (flag := word.split("=")[0]) in gone}:
         parser.error("\n  ".join([f"unrecognized arguments: {' '.join(told.values())}", *told]))
     options, rest = parser.parse_known_args(words)
     if rest:

@@ -43,3 +43,10 @@ def test_an_option_is_refused(option, capsys):
     with pytest.raises(SystemExit):
         main(["train", "a.svm", option, "1"])
     assert gone.OPTIONS[option] in capsys.readouterr().err
+
+
+def test_an_option_that_another_command_has_is_taken_there(capsys):
+    """The demo has no --port any more."""
+    with pytest.raises(SystemExit):
+        main(["serve", "--port", "x"])
+    assert "argument --port: invalid int value: 'x'" in capsys.readouterr().err
