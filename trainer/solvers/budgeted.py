@@ -6,6 +6,9 @@ Vucetic, "Breaking the curse of kernelization" (JMLR 2012). See `trainer.kernels
 
 A pass is an epoch. With vectors merged, f is not the one that alpha makes: D(alpha) - P(f) bounds nothing, and none is
 given. Training ends when the spread of the gradients stays as it is, see `trainer.solvers.spread`.
+
+What differs from the papers: a step is added to the row's own support vector if there is one, where they append
+another; preferences begin at 1, not at random, and change by a rate of 0.2.
 """
 
 import math

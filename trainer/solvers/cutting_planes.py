@@ -2,6 +2,10 @@
 
 Franc, Sonnenburg, "Optimized cutting plane algorithm for support vector machines", ICML 2008. The minimum of the
 reduced problem is a lower bound of the objective, the best w so far an upper one: they are the certificate.
+
+What differs from the paper, which solves the reduced problem whole and keeps all planes: it is solved until its gap is
+a twentieth of that between the bounds; a plane whose weight was 0 for fifty steps is dropped, and of more than
+`max_cuts` the one that was 0 for longest, or two are merged. The best lower bound so far counts.
 """
 
 from collections.abc import Generator, Mapping
