@@ -69,22 +69,20 @@ class InputOptions:
         "null: as many as come", label="Features", ge=1,
     )  # fmt: skip
     label_column: str | None = option(
-        None, "of tables: the column with the labels, by name or number: 1 is the first, -1 the last; else "
-        "`label`, `y`, `target` or `class`, or the first if names are numbers or there are none; null: found out",
+        None, "of tables: the column of labels, by name or number: 1 is the first, -1 the last; else `label`, "
+        "`y`, `target` or `class`, or the first if names are numbers or there are none; null: found out",
         **_COLUMN,
     )  # fmt: skip
     label_type: LabelType = option(
         "auto", "of tables: `number` or `string`; auto: as the first label is", label="Labels are"
     )
     weight_column: str | None = option(
-        None, "of tables: the column with the weights of rows, by name or number; null: none", **_COLUMN
+        None, "of tables: the column of weights, by name or number; null: none", **_COLUMN
     )
-    group_column: str | None = option(
-        None, "of tables: the column with the groups of rows, by name or number; null: none", **_COLUMN
-    )
+    group_column: str | None = option(None, "of tables: the column of groups, by name or number; null: none", **_COLUMN)
     string_column: str | None = option(
-        None, "of tables: the column with strings of bases, by name or number; other columns are passed over; "
-        "null: none", label="Column of strings of bases", **_COLUMN,
+        None, "of tables: the column of strings of bases, by name or number; it alone makes features; null: none",
+        label="Column of strings of bases", **_COLUMN,
     )  # fmt: skip
     columns: str | None = option(
         None, "of tables: columns that make features, by name or number, between commas; null: all others",
@@ -95,16 +93,16 @@ class InputOptions:
         label="Columns left out", **_COLUMNS,
     )  # fmt: skip
     categorical: str | None = option(
-        None, "of tables: columns that hold categories, by name or number, between commas; `all`: all that "
-        "are not numbers; null: none", label="Columns of categories (or all)", **_COLUMNS,
+        None, "of tables: columns of categories, by name or number, between commas; `all`: all that are not "
+        "numbers; null: none", label="Columns of categories (or all)", **_COLUMNS,
     )  # fmt: skip
     categories: Literal["dictionary", "hashed"] = option(
         "dictionary", "`dictionary`: each `column=value` is a feature; `hashed`: it is hashed to one of `n_features`, "
-        "2^20 if not given", label="Categories are",
+        "else of 2^20", label="Categories are",
     )  # fmt: skip
     missing: Literal["error", "zero", "indicator"] = option(
-        "error", "a missing number of tables: is refused (`error`); is 0 (`zero`); is 0, and 1 in an "
-        "indicator feature (`indicator`)", label="Missing values are",
+        "error", "of tables: a missing number is refused; `zero`: it is 0; `indicator`: it is 0, and 1 in an "
+        "indicator feature", label="Missing values are",
     )  # fmt: skip
     delimiter: str | None = option(
         None, "of CSV: a character, or `tab`, `comma`, `semicolon`, `pipe`, `space` (one or more blanks); null: found "
@@ -115,8 +113,8 @@ class InputOptions:
         "point", "of CSV: `comma`: numbers are written as 1,5", label="Numbers have a decimal",
     )  # fmt: skip
     encoding: Literal["utf-8", "windows-1252"] = option(
-        "utf-8", "of CSV: how characters are written; `windows-1252`, also called `latin1` or `cp1252`, is that of "
-        "older programs of Western Europe", label="Characters are written in", read=encoding,
+        "utf-8", "of CSV: how characters are written; `windows-1252` is also called `latin1` or `cp1252`",
+        label="Characters are written in", read=encoding,
     )  # fmt: skip
     header: Literal["auto", "yes", "no"] = option(
         "auto",
@@ -125,18 +123,18 @@ class InputOptions:
         read=yes_or_no,
     )
     normalize: Literal["none", "row_l2"] = option(
-        "none", "`row_l2`: every row is divided by its norm; divide the rows that you predict, too", label="Rows"
+        "none", "`row_l2`: every row is divided by its norm; divide rows that you predict, too", label="Rows"
     )
     on_bad_row: Literal["fail", "skip"] = option(
         "fail", "`skip`: rows that cannot be read are left out; `rejected_rows` counts them, `rejected` shows the "
         "first few", label="Rows that cannot be read",
     )  # fmt: skip
     shuffle: _YesOrNo = option(
-        "yes", "`no`: rows are stored in the order of the input, for experiments; if it is sorted, training is slow",
+        "yes", "`no`: rows stay in the order of the input; if it is sorted, training is slow",
         label="Shuffle rows", read=yes_or_no,
     )  # fmt: skip
     text_column: str | None = option(
-        None, "of tables: the column with documents, by name or number; it alone makes features; null: none",
+        None, "of tables: the column of documents, by name or number; it alone makes features; null: none",
         label="Column of documents", **_COLUMN,
     )  # fmt: skip
     analyzer: Literal["word", "char", "char_wb"] | None = option(
@@ -148,8 +146,8 @@ class InputOptions:
         pattern=r"^\d{1,2},\d{1,2}$",
     )  # fmt: skip
     alternate_sign: _YesOrNo | None = option(
-        None, "of documents: half of the n-grams count -1, so that n-grams of one feature cancel on average; `no`: all "
-        "count 1; null: yes", label="Half of them count -1", read=yes_or_no,
+        None, "of documents: half of the n-grams count -1, so that n-grams of one feature cancel on average; "
+        "null: yes", label="Half of them count -1", read=yes_or_no,
     )  # fmt: skip
     lowercase: _YesOrNo | None = option(
         None, "of documents: `no` reads them as they are; null: yes", label="In lower case", read=yes_or_no
