@@ -76,25 +76,23 @@ class InputOptions:
     label_type: LabelType = option(
         "auto", "of tables: `number` or `string`; auto: as the first label is", label="Labels are"
     )
-    weight_column: str | None = option(
-        None, "of tables: the column of weights, by name or number; null: none", **_COLUMN
-    )
-    group_column: str | None = option(None, "of tables: the column of groups, by name or number; null: none", **_COLUMN)
+    weight_column: str | None = option(None, "of tables: the column of weights; null: none", **_COLUMN)
+    group_column: str | None = option(None, "of tables: the column of groups; null: none", **_COLUMN)
     string_column: str | None = option(
-        None, "of tables: the column of strings of bases, by name or number; it alone makes features; null: none",
+        None, "of tables: the column of strings of bases; it alone makes features; null: none",
         label="Column of strings of bases", **_COLUMN,
     )  # fmt: skip
     columns: str | None = option(
-        None, "of tables: columns that make features, by name or number, between commas; null: all others",
+        None, "of tables: columns that make features, between commas; null: all others",
         label="Columns that make features", **_COLUMNS,
     )  # fmt: skip
     drop_columns: str | None = option(
-        None, "of tables: columns that make no features, by name or number, between commas; null: none",
+        None, "of tables: columns that make no features, between commas; null: none",
         label="Columns left out", **_COLUMNS,
     )  # fmt: skip
     categorical: str | None = option(
-        None, "of tables: columns of categories, by name or number, between commas; `all`: all that are not "
-        "numbers; null: none", label="Columns of categories (or all)", **_COLUMNS,
+        None, "of tables: columns of categories, between commas; `all`: all that are not numbers; null: none",
+        label="Columns of categories (or all)", **_COLUMNS,
     )  # fmt: skip
     categories: Literal["dictionary", "hashed"] = option(
         "dictionary", "`dictionary`: each `column=value` is a feature; `hashed`: it is hashed to one of `n_features`, "
@@ -134,7 +132,7 @@ class InputOptions:
         label="Shuffle rows", read=yes_or_no,
     )  # fmt: skip
     text_column: str | None = option(
-        None, "of tables: the column of documents, by name or number; it alone makes features; null: none",
+        None, "of tables: the column of documents; it alone makes features; null: none",
         label="Column of documents", **_COLUMN,
     )  # fmt: skip
     analyzer: Literal["word", "char", "char_wb"] | None = option(

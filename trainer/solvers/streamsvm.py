@@ -48,9 +48,9 @@ class Options(StreamOptions):
     )
     spill: bool = option(
         True,
-        "keep all rows, decoded, in a file on the dataset's disk, and sweep over them: up to twice the decoded size. "
-        "It grows only while free space is twice its size; all is released when free space falls below its size, or "
-        "when the disk is slow (below 200 MB/s for seconds). Not with `pace` fixed, nor if the cache has room for all",
+        "keep all rows, decoded, in a file on the dataset's disk, of up to twice the decoded size, and sweep over them"
+        ", while free space is twice its size and the disk is not slow (below 200 MB/s for seconds). Not with `pace` "
+        "fixed, nor if the cache has room for all",
     )
 
 

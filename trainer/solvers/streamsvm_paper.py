@@ -50,7 +50,7 @@ class Options(StreamOptions):
     )
     epsilon_reset: bool = option(
         False,
-        "false, as printed: epsilon is made of the gradients of all rows kept so far; true: of those of the last pass",
+        "false, as printed: epsilon is made of the gradients of all rows so far; true: of those of the last pass",
     )
     epsilon_gradient: Literal["plain", "projected"] = option(
         "plain", 'epsilon is made of gradients, as printed (Algorithm 2), or of `"projected"` ones (equation 9)'

@@ -86,12 +86,12 @@ class GeneralFields:
         values='object, option -> value: `{"updates_per_row": 4.0}`',
     )  # fmt: skip
     loss: Literal[LOSSES] = option(  # type: ignore[valid-type]
-        "hinge", f"what an error of the model costs; {' and '.join(REGRESSION)} are for regression"
+        "hinge", "what an error of the model costs; the last two are for regression"
     )
     kernel: Literal["linear", "rbf"] = option(
         "linear",
-        '`"rbf"` trains a kernel machine, k(x, z) = exp(-gamma |x - z|^2), on a budget of support vectors, by solver '
-        "`bsca` unless another one is named", part=_FIRST,
+        '`"rbf"` trains a kernel machine, k(x, z) = exp(-gamma |x - z|^2), by solver `bsca` unless another is named',
+        part=_FIRST,
     )  # fmt: skip
     gamma: _Gamma = option(
         "scale", 'gamma of the kernel; `"scale"`: 1 / (features x variance of all values), as in scikit-learn',
@@ -109,13 +109,13 @@ class GeneralFields:
     )  # fmt: skip
     multiclass: Literal["one_vs_rest", "crammer_singer"] = option(
         "one_vs_rest",
-        'with more than two labels: `"one_vs_rest"` trains a problem for each label against the rest, as LIBLINEAR '
-        'does; `"crammer_singer"` trains one problem of all labels, LIBLINEAR\'s `-s 4`',
+        'with more than two labels: `"one_vs_rest"` trains a problem for each label; `"crammer_singer"` one of all '
+        "labels, LIBLINEAR's `-s 4`",
         part=_CHOOSING, label="More than two labels",
     )  # fmt: skip
     folds: int | None = option(
         None,
-        "number of folds of a cross-validation; each has a model trained on the others; null: no cross-validation",
+        "number of folds of a cross-validation; null: no cross-validation",
         part=_CHOOSING, ge=2, le=100,
     )  # fmt: skip
     refit: bool = option(
@@ -124,7 +124,7 @@ class GeneralFields:
     select_by: Literal[OF_CLASSES + OF_NUMBERS] = option(  # type: ignore[valid-type]
         "accuracy",
         "the `C` that wins has the best mean over the folds of this metric; `auc` is for two classes, `log_loss` for "
-        "models with probabilities, `mse` (the default in regression), `mae` and `r_squared` for regression",
+        "probabilities, the last three for regression, where `mse` is the default",
         needs=_FOLDS, part=_CHOOSING, label="C that wins has the best",
     )  # fmt: skip
     keep: Literal["selected", "all"] = option(
@@ -133,37 +133,36 @@ class GeneralFields:
     )  # fmt: skip
     probability: Literal["sigmoid"] | None = option(
         None,
-        '`"sigmoid"` fits probabilities to decision values by Platt\'s method, on rows held out, in 5 folds unless '
-        "`folds` says otherwise; null: no probabilities", part=_CHOOSING, label="Probabilities",
+        '`"sigmoid"` fits probabilities by Platt\'s method, on rows held out, in 5 folds unless `folds` says otherwise'
+        "; null: no probabilities", part=_CHOOSING, label="Probabilities",
     )  # fmt: skip
     features: _Maps = option(
-        [], "feature maps that rows go through before training, in this order; models carry them. There are "
-        f"{', '.join(FEATURE_MAPS)}", read=from_text.names_or_json, word="MAP,...",
+        [], f"feature maps that rows go through before training, in the order given, of {', '.join(FEATURE_MAPS)}",
+        read=from_text.names_or_json, word="MAP,...",
         label="Feature maps",
         values='list of up to 8 names, or objects of a name and its options: `["scale", {"pairs": {"bits": 18}}]`',
         max_length=8,
     )  # fmt: skip
     bias: float | None = option(
-        1.0, "value of a constant feature, whose weight is regularised like all others (LIBLINEAR's `-B`, which is "
-        "none by default); null: no constant feature, as with a kernel or a `bias` among `features`", ge=-1e9, le=1e9,
+        1.0, "value of a constant feature, whose weight is regularised like all others (LIBLINEAR's `-B`); "
+        "null: no constant feature, as with a kernel or a `bias` among `features`", ge=-1e9, le=1e9,
     )  # fmt: skip
     class_weight: _ClassWeight | None = option(
-        None, "factors of `C` for the rows of labels; `\"balanced\"`: rows / (labels * rows of the label), so that all "
-        "labels weigh alike; null: 1 for every label", read=from_text.label_and_number, word="LABEL=NUMBER", part=None,
+        None, "factors of `C` for the rows of labels; `\"balanced\"`: rows / (labels * rows of the label); "
+        "null: 1 for every label", read=from_text.label_and_number, word="LABEL=NUMBER", part=None,
         values='object, label -> number above 0, up to 1e12: `{"1": 10}`; or `"balanced"`, or null',
     )  # fmt: skip
     tolerance: float | None = option(
         None,
         "training stops when M+ - M-, the largest minus the smallest projected gradient, is at most this (`cpa` and "
-        "`ocas`: when their bounds of P are this near, relative to P(0); with a kernel, where the default is "
-        f"{KERNEL_TOLERANCE:g}: when the logarithm of the spread of the gradients changes by at most this in two "
-        "passes in a row); null: never",
+        f"`ocas`: their bounds, relative to P(0); with a kernel, default {KERNEL_TOLERANCE:g}: the change of the "
+        "logarithm of the gradients' spread); null: never",
         flags=("-e", "--tolerance"), part=_FIRST, label="Tolerance of M\u207a - M\u207b", gt=0,
     )  # fmt: skip
     relative_gap: float | None = option(
         1e-4,
         "training stops when the relative duality gap (P - D) / P is certified to be at most this; null, if only "
-        "`tolerance` is given; if both are numbers, training stops when both hold; null: never",
+        "`tolerance` is given; if both are numbers, both have to hold; null: never",
         part=_FIRST, gt=0,
     )  # fmt: skip
     max_passes: int = option(
@@ -174,7 +173,7 @@ class GeneralFields:
         label="Most seconds", gt=0,
     )  # fmt: skip
     priority: int = option(
-        0, "of the jobs in the queue those of the highest priority begin first, the oldest of them first of all",
+        0, "queued jobs of the highest priority begin first, the oldest of them first of all",
         part=None, ge=-1000, le=1000,
     )  # fmt: skip
     seed: int = option(0, "seed of everything random", ge=0, lt=1 << 63)
@@ -193,9 +192,8 @@ class GeneralFields:
     )
     threads: int | None = option(
         None,
-        "threads that work at once in reader and trainer; null: all cores (that the affinity and the control group "
-        "allow). With `pace` fixed the trainer has one in any case, but for a kernel machine with `cache_bytes`: more "
-        "would change rounding", ge=1, le=1024,
+        "threads that work at once in reader and trainer; null: all cores. With `pace` fixed the trainer has one, but "
+        "for a kernel machine with `cache_bytes`", ge=1, le=1024,
     )  # fmt: skip
     machines: _Machines | None = option(
         None, 'number of machines of a Ray cluster that train, or `"all"`; null: this machine trains alone',
@@ -203,23 +201,23 @@ class GeneralFields:
     )  # fmt: skip
     combine: Literal["line_search", "average"] = option(
         "line_search",
-        '`"line_search"` takes the best common step after each round, to the optimum; `"average"` takes the mean of '
-        "what each machine finds alone, once: quick, and on text far from the optimum, which the certificate tells",
+        '`"line_search"` takes the best common step after each round, to the optimum; `"average"` once the mean of '
+        "what each machine finds alone: quick, and on text far from the optimum",
         needs={"machines": ()}, part=None,
     )  # fmt: skip
     checkpoint_seconds: float = option(
         60.0, "seconds of training that a crash may cost: a checkpoint is made after so many, and at the end of a pass "
-        "(`cpa` and `ocas`: at the end of a pass only)", part=None, gt=0, le=86400,
+        "(`cpa` and `ocas`: only then)", part=None, gt=0, le=86400,
     )  # fmt: skip
     warm_start: str | None = option(
         None,
-        "id of a job that has ended, on the same dataset: training begins with its solution, scaled to this `C`; rows "
-        "may have come and gone since; null: training begins at zero", word="JOB", part=None,
+        "id of a job that has ended, on the same dataset: training begins with its solution; null: training "
+        "begins at zero", word="JOB", part=None,
         values="id of a job, or null", pattern="^job_[0-9A-Z]{26}$",
     )  # fmt: skip
     model_name: str | None = option(
-        None, "name of a registered model: the model of the job becomes its next version; null: the model has an id "
-        "alone", word="NAME", label="Name of the model", values="name of a model, or null",
+        None, "the model of the job becomes the next version of this name; null: the model has an id alone",
+        word="NAME", label="Name of the model", values="name of a model, or null",
         pattern=MODEL_NAME,
     )  # fmt: skip
     labels: dict[str, str] = option(

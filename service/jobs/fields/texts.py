@@ -37,8 +37,7 @@ def values(option: Option) -> str:
     elif option.kind is bool:
         words = "true, false"
     else:
-        edges = [f"{_EDGES[edge]} {_number(limit)}" for edge, limit in option.limits.items()]
-        words = " ".join([_NUMBERS[option.kind], *edges])
+        words = f"{_NUMBERS[option.kind]}{_edges(option.limits)}"
     return f"{words}, or null" if option.is_nullable else words
 
 
@@ -89,6 +88,13 @@ def input_table() -> str:
     """The table of reader/README.md: the options of an input."""
     rows = [[f"`{each.name}`", default_words(each), without_null(each)] for each in INPUT_OPTIONS.values()]
     return _rows(["option", "default", "meaning"], rows)
+
+
+def _edges(limits: dict[str, Any]) -> str:
+    """The limits of a number, after it: ", 1 to 64", or " above 0"."""
+    if limits.keys() == {"ge", "le"}:
+        return f", {_number(limits['ge'])} to {_number(limits['le'])}"
+    return "".join(f" {_EDGES[edge]} {_number(limit)}" for edge, limit in limits.items())
 
 
 def _number(limit: float) -> str:

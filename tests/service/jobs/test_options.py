@@ -107,7 +107,7 @@ def test_values_as_people_write_them(words, field, value):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("--threads x", "argument --threads: x: it may be whole number at least 1 up to 1,024, or none"),
+        ("--threads x", "argument --threads: x: it may be whole number, 1 to 1,024, or none"),
         ("--gamma x", "argument -g/--gamma: x: it may be number above 0, up to 1e12, or scale"),
         ("--features [", "argument --features: [ is no JSON"),
         ("--solver-option spill", 'argument --solver-option: spill: it may be object, option -> value: {"updates_per'),
