@@ -101,7 +101,7 @@ def _divided(reply: Reply, shards: int) -> Reply:
 
 def _looked(looked: Looked, shards: int) -> Looked:
     if isinstance(looked, Slope):
-        return Slope(looked.first / shards, looked.second / shards)
+        return Slope(*(total / shards for total in looked))
     return tuple(_figures(each, shards) for each in looked)
 
 

@@ -2,6 +2,7 @@
 
 _MOST = 60  # evaluations
 _ENOUGH = 1e-10  # the search ends once |slope| is at most this share of |slope at 0|
+_EPSILON = 2.0**-52  # a number is rounded by half of it, at most
 
 
 class LineSearch:
@@ -17,10 +18,13 @@ class LineSearch:
         self._low, self._high = 0.0, float("inf")
         self._enough, self._left = _ENOUGH * abs(slope), _MOST
 
-    def take(self, first: float, second: float) -> None:
-        """First and second derivative at `t`."""
+    def take(self, first: float, second: float, size: float) -> None:
+        """First and second derivative at `t`; `size` is the sum of the absolute values of all terms of the first.
+
+        Where rounding of the terms may be all there is of it, the search ends: it would bisect to the last bit of t.
+        """
         self._left -= 1
-        if abs(first) <= self._enough:
+        if abs(first) <= max(self._enough, _EPSILON * size):
             self.has_ended = True
             return
         t = self.t

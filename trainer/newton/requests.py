@@ -57,14 +57,18 @@ class Figures(NamedTuple):
 
 
 class Slope(NamedTuple):
-    """Sums over all rows: alpha_i change_i and h_i change_i^2, where change is that of m along a step."""
+    """Sums over all rows: alpha_i change_i and h_i change_i^2, where change is that of m along a step.
+
+    size  of (|alpha_i| + h_i |m_i|) |change_i|: `first` is off by so much times the rounding of a number, at most
+    """
 
     first: float
     second: float
+    size: float
 
     def plus(self, other: "Slope") -> "Slope":
         """The slope of both machines' rows."""
-        return Slope(self.first + other.first, self.second + other.second)
+        return Slope(self.first + other.first, self.second + other.second, self.size + other.size)
 
 
 Looked = tuple[Figures, ...] | Slope

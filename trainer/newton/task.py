@@ -22,6 +22,7 @@ _MOST_CHECKS = 8  # checks of v, the w of alpha; after so many the model gets w:
 # v is checked again when |gradient|^2 is this share of what it was, or after so many scans for v if w is near still. It
 # is not if so many have led nowhere: then rounding keeps the two apart, too.
 _CHECK_SHARE, _CHECK_SCANS, _VAIN_SCANS = 0.1, 1, 20
+_ROUNDING = 1e-14  # a D lower by this share of its terms has not fallen: it was rounded another way
 _STEPS_FROM_POINT = 10  # after so many, m is computed anew from w: it has been added up step by step
 
 _LOOKS = {Asks.STEP: LookKind.SLOPE, Asks.CHECK: LookKind.CHECK, Asks.POINT: LookKind.POINT}
@@ -111,7 +112,9 @@ class TaskSteps:
         make_direction: solves the system for a gradient.
         """
         self._v, g = v, self.w - v
-        self.dual = self.found.dual - float(v @ v) / 2.0
+        squared_v = float(v @ v)
+        self.dual = self.found.dual - squared_v / 2.0
+        self._rounding = _ROUNDING * (abs(self.found.dual) + squared_v / 2.0)
         if self.sigma == np.inf and self.dual > self._centre_D:
             self._stand_at_alpha(v)  # as sigma is infinite, alpha does not depend on the centre
         squared = float(g @ g)
@@ -167,7 +170,8 @@ class TaskSteps:
         """Whether w is near enough to the minimum of phi, and alpha a better centre than the last."""
         if self.sigma == np.inf:
             return False
-        return squared <= _INNER_RATIO * self.found.moved / self.sigma and self.dual >= self._centre_D
+        rounding = self._rounding if self._steps_at_centre else 0.0
+        return squared <= _INNER_RATIO * self.found.moved / self.sigma and self.dual >= self._centre_D - rounding
 
     def _move_centre(self) -> None:
         self._stand_at_alpha(self._v)
@@ -195,7 +199,7 @@ class TaskSteps:
             self._stand_at_alpha(self._v)
             self.w, self.primal, self.best, self.is_done = self._v, primal, None, True
             return
-        if self.dual >= self._centre_D:
+        if self.dual >= self._centre_D - self._rounding:
             self._stand_at_alpha(self._v)
         if self._near is None or self.primal < self._near.primal:
             self._near = Best(self.w, self.primal)
@@ -235,10 +239,12 @@ class TaskSteps:
     def _begin_search(self, slope: float) -> None:
         self._search = LineSearch(slope)
         self._slope_of_w, self._squared = float(self.w @ self._vector), float(self._vector @ self._vector)
+        self._size_of_w = float(np.abs(self.w) @ np.abs(self._vector))
         self.look = Look(LookKind.SLOPE, self.sigma, self._search.t)
 
     def _search_on(self, of_rows: Slope) -> None:
         """Go on with the search by the derivatives of phi at w + t vector."""
         search, t = self._search, self._search.t
-        search.take(self._slope_of_w + t * self._squared - of_rows.first, self._squared + of_rows.second)
+        first, second = self._slope_of_w + t * self._squared - of_rows.first, self._squared + of_rows.second
+        search.take(first, second, self._size_of_w + t * self._squared + of_rows.size)
         self.look = Look(LookKind.MOVE if search.has_ended else LookKind.SLOPE, self.sigma, search.t)

@@ -48,13 +48,15 @@ class TaskRows:
         return *before, self._evaluate(look, self._m)
 
     def _slope(self, look: Look) -> Slope:
-        first = second = 0.0
+        first = second = size = 0.0
         for chunk, terms in self._chunks:
             change = self.change[chunk]
-            alpha, h = self._loss.proximal(terms, self._centre[chunk], look.sigma, self._m[chunk] + look.t * change)
+            m = self._m[chunk] + look.t * change
+            alpha, h = self._loss.proximal(terms, self._centre[chunk], look.sigma, m)
             first += float(alpha @ change)
             second += float(h @ (change * change))
-        return Slope(first, second)
+            size += float((np.abs(alpha) + h * np.abs(m)) @ np.abs(change))
+        return Slope(first, second, size)
 
     def _evaluate(self, look: Look, every_m: Array, alpha_of: Array | None = None, at_centre: bool = False) -> Figures:
         """Sums at m (n,) and at an alpha: that of m, that of another m (`alpha_of`), or the centre (`at_centre`)."""

@@ -6,10 +6,10 @@ import pytest
 from streamsvm.trainer.newton.line_search import LineSearch
 
 
-def best_step(slope, at_0):
+def best_step(slope, at_0, size=0.0):
     search = LineSearch(at_0)
     while not search.has_ended:
-        search.take(*slope(search.t))
+        search.take(*slope(search.t), size)
     return search.t
 
 
@@ -67,7 +67,21 @@ def test_a_smooth_slope_with_a_root_far_from_one(root):
     assert best_step(slope, slope(0.0)[0]) == pytest.approx(root, rel=1e-6)
 
 
-def test_it_ends_where_rounding_hides_the_root():
+def test_a_slope_that_is_rounded_is_searched_no_further():
+    asked = []
+
+    def slope(t):
+        asked.append(t)
+        return (np.floor(8.0 * (t - 1.2)) + 0.5) / 8.0, 1.0
+
+    assert best_step(slope, -1.2, size=2.0**48) == pytest.approx(1.2, abs=0.125)
+    assert len(asked) == 2
+    asked.clear()
+    best_step(slope, -1.2)
+    assert len(asked) > 10
+
+
+def test_it_ends_where_the_slope_jumps_over_zero():
     def slope(t):
         return (-1.0 if t <= 1.0 / 3.0 else 1.0), 1e-300
 
