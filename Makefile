@@ -10,11 +10,12 @@ MLFLOW := .venv-mlflow/.installed
 KERNELS := $(VENV)/.kernels
 TEST_KERNELS := $(VENV)/.kernels-test
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+RUN_TESTS := $(BIN)/python -m pytest -m 'not slow and not containers' --reruns 1 -n $(or $(WORKERS),4) --dist loadfile --no-loadscope-reorder
 
 # A thousand processes that tests start would otherwise each compile the sources again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo serve kernels test test-slow test-mlflow test-3.11 test-3.12 test-3.13 test-3.14 containers faults cluster-faults silent audit fuzz-api fuzz-reader bench papers openapi browser libsvm lock check clean
+.PHONY: setup demo serve kernels test test-slow test-mlflow test-3.11 test-3.12 test-3.13 test-3.14 test-processors containers faults cluster-faults silent audit fuzz-api fuzz-reader bench papers openapi browser libsvm lock check clean
 
 # To run streamsvm, and no more.
 setup: $(RUN)
@@ -64,7 +65,19 @@ serve: $(KERNELS)
 # A test that fails is tried once more: one of nine thousand meets a pause of the machine now and then. The summary names
 # those that needed it: each waits for the wrong thing, and is to be mended.
 test: $(TEST) $(TEST_KERNELS)
-	$(BIN)/python -m pytest -m 'not slow and not containers' --reruns 1 -n $(or $(WORKERS),4) --dist loadfile --no-loadscope-reorder
+	$(RUN_TESTS)
+
+# The tests of what computes, as on other processors, which round in another way: with OpenBLAS's kernels for each of
+# these, and with what numba compiles for any (generic). PROCESSOR=Haswell is one of them, ROOMS=tests/trainer a part.
+# SkylakeX needs AVX-512. Zen would be Haswell again: the wheels of numpy and scipy have no kernels of its own.
+PROCESSORS := $(if $(shell grep -m1 avx512f /proc/cpuinfo),SkylakeX) Haswell Prescott generic
+ROOMS := $(addprefix tests/,trainer reader contracts python)
+
+test-processors: $(addprefix test-as-on-,$(or $(PROCESSOR),$(PROCESSORS)))
+
+test-as-on-%: $(TEST) $(TEST_KERNELS)
+	export $(if $(filter generic,$*),NUMBA_CPU_NAME,OPENBLAS_CORETYPE)=$* && \
+	  $(BIN)/python -m streamsvm.service.processes.kernels && $(BIN)/python -m tests.kernels && $(RUN_TESTS) $(ROOMS)
 
 # The tests under another Python, in an environment of its own: .venv-3.13. Without that Python the target says so and fails.
 test-3.11 test-3.12 test-3.13 test-3.14: test-%:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -111,3 +112,78 @@ def test_tests_of_mlflow_need_nothing_that_their_group_lacks():
     )
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_other_processors_are_those_that_numba_and_blas_are_told(tmp_path):
+    steps("setup", tmp_path)
+    said = dry_run(tmp_path, "test-processors", "PROCESSOR=Haswell generic", "ROOMS=tests/trainer")
+    told = [line.split()[1] for line in said.splitlines() if line.startswith("export")]
+    assert told == ["OPENBLAS_CORETYPE=Haswell", "NUMBA_CPU_NAME=generic"]
+    assert said.count("-m tests.kernels && .venv/bin/python -m pytest") == said.count("tests/trainer\n") == 2
+
+
+ROOMS = ["trainer", "reader", "contracts", "python"]
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """A repository with two commits and a `make` that says how it has been called; `commit` changes files."""
+
+    def git(*words):
+        subprocess.check_call(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=tmp_path)
+
+    def commit(*files):
+        for name in files:
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(f"{len(name)} {os.urandom(4).hex()}")
+        git("add", "--all")
+        git("commit", "--quiet", "--message", "files")
+
+    def said(folder=tmp_path):
+        environment = {**os.environ, "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"}
+        return subprocess.check_output([folder / ".ci/processors"], text=True, env=environment)
+
+    git("init", "--quiet", "--initial-branch=main")
+    shutil.copytree(ROOT / ".ci", tmp_path / ".ci")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "make").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "bin" / "make").chmod(0o755)
+    commit("trainer/a", "reader/a", "storage/a", "api/python/a", *(f"tests/{room}/a" for room in ROOMS))
+    commit("README.md")
+    return SimpleNamespace(git=git, commit=commit, said=said, path=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changed", "rooms"),
+    [
+        (["README.md", "api/app"], []),
+        (["trainer/a"], ["trainer", "contracts"]),
+        (["tests/trainer/b", "api/python/a"], ["trainer", "python"]),
+        (["storage/a"], ["contracts"]),
+        (["reader/a"], ["reader"]),
+    ],
+)
+def test_integration_tests_what_has_changed_as_on_another_processor(changed, rooms, repository):
+    repository.commit(*changed)
+    said = repository.said()
+    assert said == repository.said()
+    if not rooms:
+        assert said == "other processors: nothing that computes has changed\n"
+        return
+    processor = re.search(r"test-processors PROCESSOR=(\w+) ", said)[1]
+    assert processor in {"Haswell", "Prescott", "generic"}
+    assert said.endswith(f"ROOMS={' '.join(f'tests/{room}' for room in rooms)}\n")
+
+
+def test_integration_looks_at_all_commits_of_a_branch(repository):
+    repository.git("checkout", "--quiet", "-b", "branch")
+    repository.commit("reader/a")
+    repository.commit("README.md")
+    assert repository.said().endswith("ROOMS=tests/reader\n")
+
+
+def test_integration_takes_all_for_changed_in_a_clone_without_history(repository, tmp_path_factory):
+    clone = tmp_path_factory.mktemp("clone") / "clone"
+    repository.git("clone", "--quiet", "--depth=1", f"file://{repository.path}", str(clone))
+    repository.git("-C", str(clone), "remote", "remove", "origin")
+    assert repository.said(clone).endswith(f"ROOMS={' '.join(f'tests/{room}' for room in ROOMS)}\n")
