@@ -20,7 +20,8 @@ pytestmark = [
 NAME = "svm.example"
 # By the arithmetic of deploy/README.md they have room for a job of 8 million features.
 SIZES = {"STREAMSVM_SHM_SIZE": "128m", "STREAMSVM_WORKER_MEMORY": "640m"}
-TOO_MANY_FEATURES = 60_000_000
+# Of a row. A job trains on their 15 million products: each has its own number, and is in every row.
+FEATURES = 5500
 
 
 @pytest.fixture(scope="module")
@@ -88,9 +89,11 @@ def test_a_job_that_does_not_fit_fails_and_the_service_goes_on(project, engine):
         pytest.skip("no memory control group here")
     assert project.inspect("worker", "{{.HostConfig.Memory}}") == str(640 << 20)
     started = {service: project.inspect(service, "{{.State.StartedAt}}") for service in ("api", "worker")}
-    project.request("PUT", f"/v1/datasets/wide?n_features={TOO_MANY_FEATURES}", content=b"1 1:1\n-1 2:1\n" * 50)
+    rows = [b" ".join([b"%d" % y, *(b"%d:%d" % (k, 2 + y) for k in range(1, FEATURES + 1))]) for y in (-1, 1)]
+    project.request("PUT", "/v1/datasets/wide", content=b"\n".join(4 * rows) + b"\n")
     # The kernel takes file pages back first, and kills the largest process when there are none; that, five times.
-    ended = project.wait_until_ended(project.submit(dataset="wide", cache_bytes=1 << 20), 15 * 60)
+    job = project.submit(dataset="wide", features=[{"pairs": {"bits": 24}}], cache_bytes=4 << 20)
+    ended = project.wait_until_ended(job, 15 * 60)
     assert ended["state"] == "failed" and ended["failure"]["code"] == "crash_loop", ended
     assert {step["reason"] for step in ended["transitions"][1:] if step["state"] == "queued"} == {"process_died"}
     assert "signal 9" in ended["failure"]["message"]
