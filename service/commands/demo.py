@@ -1,9 +1,4 @@
-"""Try it all on generated text: train out of core, certify, predict.
-
-The text is like bags of words, the same on every machine. Word r of V is drawn with probability proportional to
-1 / (r + 1) (Zipf). Some words belong to one of the two classes, and rows of the other class mostly avoid them. A row is
-the set of its words, scaled to unit length, so that all its values are equal: `bytes.join` writes them fast.
-"""
+"""Try it all on generated text: train out of core, certify, predict."""
 
 import argparse
 import json
@@ -126,7 +121,12 @@ def _held_bytes(pid: int) -> int:
 
 
 class Corpus:
-    """Words and their classes; the seed decides all of it."""
+    """Text like bags of words, the same on every machine; the seed decides all of it.
+
+    Word r of V is drawn with probability proportional to 1 / (r + 1) (Zipf). Some words belong to one of the two
+    classes, and rows of the other class mostly avoid them. A row is the set of its words, scaled to unit length, so
+    that all its values are equal: `bytes.join` writes them fast.
+    """
 
     def __init__(self, seed: int = 0) -> None:
         self._seed = seed
