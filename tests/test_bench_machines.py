@@ -7,7 +7,7 @@ from sklearn.svm import SVC
 
 from streamsvm.storage.models.support_vectors import SupportVectors
 from tests.bench import jobs
-from tests.bench.machines import compare, libsvm, memory
+from tests.bench.machines import compare, libsvm
 from tests.bench.machines.bumps import FLIPPED, bumps
 from tests.bench.machines.choose import CS, GAMMAS, best
 from tests.bench.machines.data import HELD_OUT, PARAMETERS, Problem, parted
@@ -150,14 +150,6 @@ def test_a_verdict_is_about_the_accuracy_and_names_what_others_had():
     assert "bsgd by +4.00%, Nystroem by -1.00%" in compare.verdict(found, None)
     found["bsca"] = scores(0.83)
     assert compare.verdict(found, theirs).startswith("**Missed**")
-
-
-@pytest.mark.parametrize(
-    ("code", "kills", "words"),
-    [(0, 0, "trained"), (124, 0, "not done"), (137, 1, "killed by the group"), (1, 0, "failed with exit code 1")],
-)
-def test_how_libsvm_ended_is_said_in_words(code, kills, words):
-    assert memory.outcome(code, kills) == words
 
 
 def test_a_spread_is_a_median_and_half_a_range():

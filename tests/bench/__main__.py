@@ -26,15 +26,13 @@ from tests.bench import (
     pollers,
     predict_files,
     small_memory,
-    upload,
     warm_start,
 )
 from tests.bench.cluster import optimum
 from tests.bench.command import Benches, main
 from tests.bench.convergence import table
-from tests.bench.features import curves, splice, strings, tables, text
+from tests.bench.features import curves, splice, tables, text
 from tests.bench.machines import compare
-from tests.bench.machines import memory as machines_memory
 
 BENCHES: Benches = {
     "comparison": {name: partial(comparison.run, name) for name in comparison.DATA},
@@ -42,14 +40,12 @@ BENCHES: Benches = {
     "lanes": {name: partial(lanes.run, name) for name in lanes.PARTS},
     "features": {
         "splice": splice.run,
-        "strings": strings.run,
         "text": text.run,
         "tables": tables.run,
         **{name: partial(curves.run, name) for name in curves.PARTS},
     },
     "machines": {
         **{name: partial(compare.run, name) for name in compare.PARTS},
-        "memory": machines_memory.run,
     },
     "cluster": {
         **{name: partial(optimum.run, name) for name in optimum.PARTS},
@@ -61,7 +57,6 @@ BENCHES: Benches = {
     "disk": disk.run,
     "pollers": pollers.run,
     "predict-files": predict_files.run,
-    "upload": upload.run,
     "warm-start": warm_start.run,
 }
 
