@@ -18,15 +18,15 @@ class Slowdown(NamedTuple):
 SLOWDOWNS = {
     "disk_full": Slowdown(
         "decoded rows are not kept on disk: that takes twice their size of free space",
-        "Free space on the disk of the data directory, or raise cache_bytes until the cache holds all rows.",
+        "Free space on the disk of the data directory, or raise cache_bytes until all rows fit.",
     ),
     "disk_slow": Slowdown(
         "decoded rows are no longer on disk: it was slower than 200 MB/s for seconds",
-        "Move the data directory to a faster disk, or raise cache_bytes until the cache holds all rows.",
+        "Move the data directory to a faster disk, or raise cache_bytes until all rows fit.",
     ),
     "disk_failed": Slowdown(
-        "decoded rows are no longer on disk: it failed, gave back something else, or takes no files without a name",
-        "Have the disk of the data directory checked, or raise cache_bytes until the cache holds all rows.",
+        "decoded rows are no longer on disk: it failed, or takes no files without a name",
+        "Have the disk of the data directory checked, or raise cache_bytes until all rows fit.",
     ),
     "disk_uncached": Slowdown(
         "decoded rows are read from the disk itself in each sweep: less memory is free than twice their size",
@@ -53,16 +53,16 @@ SLOWDOWNS = {
         "Take the solver streamsvm, or a kernel machine, at pace adaptive; or leave threads out.",
     ),
     "pool_without_room": Slowdown(
-        "rows of several machines, or the longest of them, could not be trained in one place: it has no room for them",
-        "Free space on the disk of the data directory of the machine that the job was sent to.",
+        "there is no room to train rows of several machines, or the longest of them, in one place",
+        "Free space on the disk of the data directory.",
     ),
     "certified_alone": Slowdown(
-        "one thread looks at all rows for a certificate: so many weights are too many for each thread to have a copy",
+        "one thread looks at all rows for a certificate: weights are too many for each thread to have a copy",
         "Ask for fewer features of the maps that make them, or for fewer threads.",
     ),
     "rows_released": Slowdown(
-        "rows that had been kept decoded for this job are read anew: the disk was short of space, and got theirs back",
-        "Free space on the disk of the data directory: at least as much as decoded rows take.",
+        "rows that had been kept decoded for this job are read anew: the disk was short of space",
+        "Free as much space on the disk of the data directory as decoded rows take.",
     ),
     "newton_without_room": Slowdown(
         "Newton steps would have ended training sooner, and there is no memory for them: sweeps go on",
@@ -73,8 +73,8 @@ SLOWDOWNS = {
         "Ask for a larger relative_gap or tolerance, or train on fewer features.",
     ),
     "scales_differ": Slowdown(
-        "features are on scales far apart, and the job takes no Newton steps, or only while few rows do not rest: "
-        "training may go on for long, and a kernel's distances are those of the largest features",
+        "features are on scales far apart, and the job takes few Newton steps, or none: training may go on for long, "
+        "and a kernel's distances are those of the largest features",
         'Ask for "features": ["scale"]; a kernel takes none, scale its rows before.',
     ),
 }
