@@ -31,7 +31,7 @@ from tests.bench import (
 from tests.bench.cluster import optimum
 from tests.bench.command import Benches, main
 from tests.bench.convergence import table
-from tests.bench.features import curves, splice, tables, text
+from tests.bench.features import splice, text
 from tests.bench.machines import compare
 
 BENCHES: Benches = {
@@ -41,8 +41,6 @@ BENCHES: Benches = {
     "features": {
         "splice": splice.run,
         "text": text.run,
-        "tables": tables.run,
-        **{name: partial(curves.run, name) for name in curves.PARTS},
     },
     "machines": {
         **{name: partial(compare.run, name) for name in compare.PARTS},
