@@ -68,7 +68,8 @@ HINTS = {
     "no_header": "begin each record with a line that begins with >",
     "not_a_base": "strings have the letters A, C, G and T, and N and its like where a base is not known",
     "not_installed": "install streamsvm with the extra parquet",
-    "not_json": "write an object a line, in UTF-8; JSON has no NaN: write null",
+    "not_json": "write an object a line, in UTF-8; JSON has no NaN: write null, "
+    r"sed -E 's/: *-?(NaN|Infinity)\b/: null/g' FILE > FILE.jsonl",
     "not_numeric": "write plain decimal numbers, such as -1.5 or 2e-3",
     "not_text": "write text in UTF-8, or set on_bad_text=replace",
     "not_utf8": "write text in UTF-8, or set encoding=windows-1252 if an older program of Western Europe wrote it",
@@ -98,7 +99,7 @@ HINTS = {
     "trailing_data": "remove what stands behind the compressed data",
     "unknown_option": "the README lists the options of an input",
     "unknown_format": "send LIBSVM text, CSV, JSON lines, Parquet, Arrow, ORC, npz or FASTA, plain or compressed with "
-    "gzip, bzip2, xz or zstd",
+    "gzip, bzip2, xz, lzma or zstd",
     "no_weight": "give at least one row a weight above 0",
     "weight_column_missing": "set weight_column to a name, or a number: 1 is the first column, -1 the last",
     "value_not_finite": "leave out missing values, or replace them by a number",

@@ -6,6 +6,8 @@ from streamsvm.reader.errors import InputError
 from streamsvm.storage.machine.resources import memory_limit
 from streamsvm.storage.run.state import FEATURE_BYTES
 
+RATIO_FROM_BYTES = 64 << 20
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -32,3 +34,11 @@ class Limits:
                 "too_many_features",
                 f"a job needs {needed >> 20} MiB for {width} features, this machine has {self.memory_bytes >> 20} MiB",
             )
+
+    def check_size(self, decoded: int, taken: int) -> None:
+        """InputError decompressed_too_large if `taken` bytes may not decode to so many bytes."""
+        if decoded > self.max_bytes:
+            raise InputError("decompressed_too_large", f"the input has more than {self.max_bytes} bytes of text")
+        if decoded > RATIO_FROM_BYTES and decoded > self.max_ratio * taken:
+            what = f"the input decompresses to over {self.max_ratio:g} times its size"
+            raise InputError("decompressed_too_large", what)

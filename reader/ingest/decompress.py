@@ -1,44 +1,33 @@
-"""Decompresses gzip, bzip2, xz or zstd input, or a zip archive of one file, of unknown origin in bounded memory."""
+"""Decompresses gzip, bzip2, xz, lzma or zstd input, or a zip archive, of unknown origin in bounded memory."""
 
 import bz2
 import lzma
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from functools import partial
+from typing import Any
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.ingest.unzip import HEAD_BYTES as ARCHIVE_BYTES
-from streamsvm.reader.ingest.unzip import LOCAL, ZipStream, is_archive
+from streamsvm.reader.ingest.unzip import is_archive, unzipped
 from streamsvm.reader.limits import Limits
+from streamsvm.reader.parsers.sniff import PEEK_BYTES, refuse_unread
 from streamsvm.storage.errors import CorruptData
 from streamsvm.storage.files.zstd_stream import FRAME_MAGIC, ZstdStream, is_frame
 from streamsvm.storage.machine.abandoned_work import check_wanted
 
 PIECE_BYTES = 64 << 10  # given to a decoder at once
 STEP_BYTES = 1 << 20  # taken from a decoder at once
-RATIO_FROM_BYTES = 64 << 20
+HEAD_BYTES = 512  # tell an archive from npz
 MAGIC_BYTES = 6
 XZ_MEMORY_BYTES = 80 << 20  # `xz -9` asks for 65 MiB, and uses as much of it as the text is long
 
 
-class Stream(Protocol):
-    """Decodes one member; the interface of bz2.BZ2Decompressor."""
+class DeflateStream:
+    """zlib's decoder with the interface of bz2.BZ2Decompressor; wbits: 31 for gzip, -15 for data without a header."""
 
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def needs_input(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, max_length: int) -> bytes: ...
-
-
-class GzipStream:
-    """zlib's gzip decoder with the interface of bz2.BZ2Decompressor."""
-
-    def __init__(self) -> None:
-        self._decoder = zlib.decompressobj(wbits=31)
+    def __init__(self, wbits: int) -> None:
+        self._decoder = zlib.decompressobj(wbits)
         self.needs_input = True
 
     @property
@@ -58,28 +47,39 @@ class GzipStream:
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of compression: the first bytes of its members, and the class that decodes one."""
+    """A kind of compression.
+
+    magic   the first bytes of its members
+    stream  makes the decoder of one member, with the interface of bz2.BZ2Decompressor
+    zeros   as many zeros, or a multiple, may follow a member; 0: none
+    """
 
     name: str
     magic: bytes
-    stream: Callable[[], Stream]
+    stream: Callable[[], Any]
+    zeros: int = 0
 
     def starts(self, head: bytes) -> bool:
         return head.startswith(self.magic) or (self.magic == FRAME_MAGIC and is_frame(head))
 
 
+def _lzma(format_: int) -> lzma.LZMADecompressor:
+    return lzma.LZMADecompressor(format_, memlimit=XZ_MEMORY_BYTES)
+
+
+# Its one member has no magic number: usual properties, and a dictionary of a multiple of 64 KiB.
+LZMA = Format("lzma", b"]\0\0", partial(_lzma, lzma.FORMAT_ALONE))
+ZIP = Format("zip", b"PK", partial(DeflateStream, -15))
 FORMATS = (
-    Format("gzip", b"\x1f\x8b", GzipStream),
+    Format("gzip", b"\x1f\x8b", partial(DeflateStream, 31), zeros=1),
     Format("bzip2", b"BZh", bz2.BZ2Decompressor),
-    Format("xz", b"\xfd7zXZ\x00", lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=XZ_MEMORY_BYTES)),
+    Format("xz", b"\xfd7zXZ\x00", partial(_lzma, lzma.FORMAT_XZ), zeros=4),
     Format("zstd", FRAME_MAGIC, ZstdStream),
+    LZMA,
 )
 
 
-ZIP = Format("zip", LOCAL, ZipStream)
-
-
-class _Source:
+class Source:
     """Reads bytes in pieces of at most PIECE_BYTES; pieces can be peeked at and given back."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
@@ -90,6 +90,7 @@ class _Source:
 
     def read(self) -> bytes:
         """The next piece; empty only at the end."""
+        check_wanted()
         if self._returned:
             piece, self._returned = self._returned, b""
             return piece
@@ -107,35 +108,41 @@ class _Source:
 
     def peek(self, count: int) -> bytes:
         """The next `count` bytes, fewer at the end; `read` gives them again."""
-        head = b""
-        while len(head) < count:
-            piece = self.read()
-            if not piece:
-                break
-            head += piece
-        self.give_back(head)
-        return head[:count]
+        pieces, size = list[bytes](), 0
+        while size < count and (piece := self.read()):
+            pieces.append(piece)
+            size += len(piece)
+        self.give_back(b"".join(pieces))
+        return self._returned[:count]
+
+    def take(self, count: int) -> bytes:
+        """The next `count` bytes. InputError compressed_truncated."""
+        data = self.peek(count)
+        if len(data) < count:
+            raise InputError("compressed_truncated", "the input ends inside the compressed data")
+        self._returned = self._returned[count:]
+        return data
 
 
 def decompressed(chunks: Iterable[bytes], limits: Limits) -> Iterator[bytes]:
-    """Yield the input, decompressed once; plain data passes through.
+    """Yield the input, decompressed once; plain data passes through. Every way in comes through here.
 
-    The pieces are not empty and have at most 1 MiB. InputError compressed_truncated, compressed_corrupt, trailing_data
-    or decompressed_too_large.
+    The first piece has PEEK_BYTES, or is all; pieces are not empty and have at most 1 MiB. InputError
+    compressed_truncated, compressed_corrupt, trailing_data, several_files or decompressed_too_large; unknown_format
+    for what no parser reads.
     """
-    source = _Source(chunks)
-    head = source.peek(ARCHIVE_BYTES)
+    source = Source(chunks)
+    head = source.peek(HEAD_BYTES)
     kind = _kind(head)
     if kind is None and head and any(kind.magic.startswith(head) for kind in FORMATS):
         raise InputError("compressed_truncated", "the input ends inside the first bytes of a compressed file")
-    pieces = iter(source.read, b"") if kind is None else _members(source, kind)
+    text = source if kind is None else Source(_members(source, kind))
+    refuse_unread(text.peek(PEEK_BYTES))
     decoded = 0
-    for piece in pieces:
-        check_wanted()
+    for piece in iter(text.read, b""):
         decoded += len(piece)
-        check_size(decoded, source.taken, limits)
-        if piece:
-            yield piece
+        limits.check_size(decoded, source.taken)
+        yield piece
 
 
 def is_compressed(head: bytes) -> bool:
@@ -147,32 +154,32 @@ def _kind(head: bytes) -> Format | None:
     return ZIP if is_archive(head) else next((kind for kind in FORMATS if kind.starts(head)), None)
 
 
-def check_size(decoded: int, taken: int, limits: Limits) -> None:
-    """InputError decompressed_too_large if `taken` bytes decoded to more bytes than the limits allow."""
-    if decoded > limits.max_bytes:
-        raise InputError("decompressed_too_large", f"the input has more than {limits.max_bytes} bytes of text")
-    if decoded > RATIO_FROM_BYTES and decoded > limits.max_ratio * taken:
-        raise InputError(
-            "decompressed_too_large", f"the input decompresses to over {limits.max_ratio:g} times its size"
-        )
-
-
-def _members(source: _Source, kind: Format) -> Iterator[bytes]:
+def _members(source: Source, kind: Format) -> Iterator[bytes]:
     if kind is ZIP:
-        yield from _member(source, ZIP)
-        while source.read():  # the directory behind the one file
-            pass
-    head = source.peek(MAGIC_BYTES)
-    while head:
-        if not kind.starts(head):
-            if kind.magic.startswith(head):
-                raise InputError("compressed_truncated", f"the input ends inside the header of a {kind.name} member")
-            raise InputError("trailing_data", f"other bytes follow the {kind.name} data")
+        yield from unzipped(source, partial(_member, source, ZIP))
+        return
+    while source.peek(1):
         yield from _member(source, kind)
-        head = source.peek(MAGIC_BYTES)
+        _check_behind(source, kind)
 
 
-def _member(source: _Source, kind: Format) -> Iterator[bytes]:
+def _check_behind(source: Source, kind: Format) -> None:
+    """Pass over zeros behind a member. InputError unless another member follows, or nothing."""
+    zeros = 0
+    while kind.zeros and (piece := source.read()):
+        rest = piece.lstrip(b"\0")
+        zeros += len(piece) - len(rest)
+        if rest:
+            source.give_back(rest)
+            break
+    head = source.peek(MAGIC_BYTES)
+    if 0 < len(head) < len(kind.magic) and kind.magic.startswith(head):
+        raise InputError("compressed_truncated", f"the input ends inside the header of a {kind.name} member")
+    if (kind.zeros and zeros % kind.zeros) or (head and (kind is LZMA or not kind.starts(head))):
+        raise InputError("trailing_data", f"other bytes follow the {kind.name} data")
+
+
+def _member(source: Source, kind: Format) -> Iterator[bytes]:
     stream = kind.stream()
     while not stream.eof:
         piece = b""

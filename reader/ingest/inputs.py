@@ -76,11 +76,9 @@ class StreamInput:
 
     def head(self) -> bytes:
         """The first PEEK_BYTES; `text` yields them again."""
-        first: list[bytes] = []
-        while sum(map(len, first)) < PEEK_BYTES and (chunk := next(self._decoded, None)) is not None:
-            first.append(chunk)
-        self._decoded = itertools.chain(first, self._decoded)
-        return b"".join(first)[:PEEK_BYTES]
+        first = next(self._decoded, b"")
+        self._decoded = itertools.chain([first], self._decoded)
+        return first[:PEEK_BYTES]
 
     def settle(self, options: InputOptions, scratch: Path) -> InputOptions:
         """Return the options unchanged."""

@@ -52,7 +52,7 @@ class SourceInput:
     def head(self) -> bytes:
         """The first PEEK_BYTES of the first file, in every share."""
         if self._head is None:
-            self._head = self._first_bytes()
+            self._head = self._first_bytes()[:PEEK_BYTES]
         return self._head
 
     def settle(self, options: InputOptions, scratch: Path) -> InputOptions:
@@ -155,16 +155,11 @@ class SourceInput:
     def _first_bytes(self) -> bytes:
         if not self._files:
             return b""
-        head = b""
         with (
             _naming(self._files[0].url),
             closing(read_range(self._files[0], threads=1, piece_bytes=_HEAD_BYTES)) as pieces,  # type: ignore[type-var]
         ):
-            for piece in decompressed(pieces, self._limits):
-                head += piece
-                if len(head) >= PEEK_BYTES:
-                    break
-        return head[:PEEK_BYTES]
+            return next(decompressed(pieces, self._limits), b"")
 
     def _counted(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         for piece in pieces:

@@ -20,33 +20,44 @@ _DELIMITER = re.compile(rb"[,;|\t]")
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\v\f\r")) + b"\x7f"
 _LABEL = re.compile(rb'[^\s,;|:"]{1,64}')
 _WORD = re.compile(rb"[A-Za-z\x80-\xff]{2,}")
+_NAN = re.compile(rb"(?<=[:\s])-?(NaN|Infinity)\b")  # Python writes it; the parser tells where it stands
 _SAMPLE, _MOST_CONTROL = 512, 8
 
-SIGNATURES = (
-    (b"\x89PNG", "a PNG image"),
-    (NPZ, "a zip archive, or npz"),
-    (b"PK\x05\x06", "a zip archive"),
-    (b"%PDF", "a PDF document"),
-    (b"\xff\xd8\xff", "a JPEG image"),
-    (b"GIF8", "a GIF image"),
-    (b"\x7fELF", "a program"),
-    (PARQUET, "a Parquet file"),
-    (FEATHER, "an Arrow file"),
-    (b"\xff\xff\xff\xff", "a stream of Arrow"),
-    (b"FEA1", "a Feather file of version 1"),
-    (b"\x93NUMPY", "a numpy array"),
-    (b"SQLite format 3\x00", "a SQLite database"),
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
-    (b"\x1f\x8b", "gzip data inside the input"),
-    (b"\x28\xb5\x2f\xfd", "zstd data inside the input"),
-    (b"\xfd7zXZ\x00", "xz data inside the input"),
-    (b"BZh", "bzip2 data inside the input"),
+_CSV = 'to_csv("FILE.csv", index=False)'
+_ARFF = 'loadarff("FILE")[0]).map(lambda x: x.decode() if isinstance(x, bytes) else x)'
+_ROWS = """python -c 'import json; [print(json.dumps(row)) for row in json.load(open("FILE"))]' > FILE.jsonl"""
+_SVM = 'sklearn.datasets.dump_svmlight_file(scipy.io.mmread("FILE"), y, "FILE.svm")'
+_SQL = 'pandas.read_sql("SELECT * FROM t", sqlite3.connect("FILE"))'
+_HDF5 = 'or fit(X, y) with X = h5py.File("FILE")["X"][:]'
+# How files begin that no parser reads; what they are; the line that makes rows of them.
+_UNREAD = (
+    (rb"version https://git-lfs", "a pointer file of Git LFS, not the data", "fetch the data: git lfs pull"),
+    (rb"(?i)(%[^\n]*\n|\s)*@relation\s", "ARFF", f"make CSV of it: pandas.DataFrame(scipy.io.arff.{_ARFF}.{_CSV}"),
+    (rb"%%MatrixMarket", "Matrix Market, which has no labels", f"make LIBSVM text of it and of labels y: {_SVM}"),
+    (rb"(?s).{257}ustar", "a tar archive", "unpack it, and give its files: tar -xf FILE"),
+    (rb"SQLite format 3\0", "a SQLite database", f"make CSV of its table t: {_SQL}.{_CSV}"),
+    (rb"\x89HDF\r\n\x1a\n", "an HDF5 file", f'make CSV of a frame: pandas.read_hdf("FILE").{_CSV}; {_HDF5}'),
+    (rb"\x80[\x02-\x05]", "a pickle", f'make CSV of a frame that you trust: pandas.read_pickle("FILE").{_CSV}'),
+    (rb"\xd0\xcf\x11\xe0", "a workbook of an old Excel", f'make CSV of it: pandas.read_excel("FILE").{_CSV}'),
+    (rb"\xff\xfe|\xfe\xff", "text in UTF-16", "make UTF-8 of it: iconv -f UTF-16 -t UTF-8 FILE > FILE.txt"),
+    (rb"FEA1", "a Feather file of version 1", f'make CSV of it: pandas.read_feather("FILE").{_CSV}'),
+    (rb"\x89PNG|\xff\xd8\xff|GIF8", "an image", ""),
+    (rb"%PDF", "a PDF document", ""),
+    (rb"\x7fELF", "a program", ""),
 )
-_JSON = "JSON, but not an object a line"
-TEXT_SIGNATURES = (
-    (b"<", "an HTML or XML page"),
-    (b"{", "JSON, but not an object a line"),
-    (b"[", "JSON, but not an object a line"),
+_NUMPY = 'make CSV of its rows: numpy.savetxt("FILE.csv", numpy.load("FILE"), delimiter=","); or fit(X, y)'
+# What is read, but not by the parsers of text; and what is no row of JSON either.
+_NO_TEXT = (
+    (NPZ, "npz", ""),
+    (PARQUET, "a Parquet file", ""),
+    (FEATHER + rb"|\xff{4}", "a file or stream of Arrow", ""),
+    (rb"\x93NUMPY", "a numpy array", _NUMPY),
+    (rb"\x1f\x8b|\x28\xb5\x2f\xfd|\xfd7zXZ\0|BZh", "compressed twice", "decompress it once"),
+    (rb"\s*\[\s*\{", "a JSON array of records", f"make JSON lines of it: {_ROWS}"),
+)
+_NO_ROWS = (
+    (rb"\s*<", "an HTML or XML page", ""),
+    (rb"\s*[{[]", "JSON, but not an object a line", "make JSON lines of it: jq -c . FILE > FILE.jsonl"),
 )
 
 
@@ -58,17 +69,23 @@ def has_documents(head: bytes) -> bool:
     return are_pairs and all(len(_WORD.findall(text)) > 2 for _, text in lines)
 
 
+def refuse_unread(head: bytes) -> None:
+    """InputError unknown_format if an input that begins with `head` is a file that no parser reads."""
+    _refuse(head.removeprefix(b"\xef\xbb\xbf"), _UNREAD)
+
+
 def refuse_foreign(head: bytes, is_json: bool = False) -> None:
     """InputError unknown_format if `head`, the first HEAD_BYTES without a byte order mark, begins no text of rows.
 
     is_json  rows are JSON
     """
-    for signature, name in SIGNATURES:
-        if head.startswith(signature):
-            raise InputError("unknown_format", f"this is {name}", byte=0)
-    for signature, name in () if is_json else TEXT_SIGNATURES:
-        if head.lstrip(b" \t\r\n").startswith(signature):
-            raise InputError("unknown_format", f"this looks like {name}", byte=0)
+    _refuse(head, _NO_TEXT if is_json else _NO_TEXT + _NO_ROWS)
+
+
+def _refuse(head: bytes, files: tuple[tuple[bytes, str, str], ...]) -> None:
+    for beginning, name, hint in files:
+        if re.match(beginning, head):
+            raise InputError("unknown_format", f"this is {name}", hint=hint or None, byte=0)
 
 
 def has_objects(head: bytes) -> bool:
@@ -79,7 +96,7 @@ def has_objects(head: bytes) -> bool:
     if not end and len(head) >= PEEK_BYTES:
         return line[1:].lstrip().startswith(b'"')
     try:
-        return isinstance(orjson.loads(line), dict)
+        return isinstance(orjson.loads(_NAN.sub(b"null", line)), dict)
     except orjson.JSONDecodeError:
         return False
 
@@ -91,8 +108,7 @@ def has_pairs(head: bytes) -> bool:
 
 def stored_format(head: bytes) -> str | None:
     """The format of an input that begins with `head` and is not read from front to back; None: it is another one."""
-    formats = (name for signature, name in _STORED if head.startswith(signature))
-    format_ = next(formats, None)
+    format_ = next((name for signature, name in _STORED if head.startswith(signature)), None)
     # A text may begin with these letters.
     return None if format_ == "orc" and not _n_control(head) else format_
 

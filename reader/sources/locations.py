@@ -44,11 +44,6 @@ class Location:
     scheme: str
     path: str
 
-    @property
-    def is_pattern(self) -> bool:
-        """Whether the path is a pattern, which may match several files."""
-        return _PATTERN.search(self.path) is not None
-
     def url_of(self, path: str) -> str:
         """The URL of a file of this store; of a local file, its path."""
         return path if self.scheme == LOCAL else f"{self.scheme}://{path}"

@@ -9,7 +9,7 @@ from typing import IO
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.sources.faults import persistently
 from streamsvm.reader.sources.files import store_of
-from streamsvm.reader.sources.locations import LOCAL, Location, located
+from streamsvm.reader.sources.locations import LOCAL, Location, is_pattern, located
 from streamsvm.reader.sources.remote import RemoteStore
 from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.storage.files.durable import publish
@@ -23,7 +23,7 @@ def check_destination(destination: str) -> Location:
     destination_unwritable if there is no folder for a file of this machine.
     """
     location = located(destination)
-    if location.is_pattern and location.scheme != LOCAL:
+    if is_pattern(location.path) and location.scheme != LOCAL:
         raise ServiceError("destination_invalid", "the destination is a pattern", "Name one file.")
     if location.scheme == LOCAL and not Path(location.path).resolve().parent.is_dir():
         message = f"there is no folder {Path(location.path).parent} for the destination"

@@ -172,7 +172,7 @@ def check_free(spec: PredictionSpec, destination: str) -> None:
 def _checked_url(settings: Settings, url: str) -> str:
     try:
         location, prefixes = located(url), settings.export_destinations
-        if location.is_pattern or not any(is_below(url, prefix) for prefix in prefixes):
+        if is_pattern(location.path) or not any(is_below(url, prefix) for prefix in prefixes):
             allowed = f"It allows {', '.join(prefixes)}." if prefixes else "It is not set."
             hint = f"Whoever runs the service sets STREAMSVM_EXPORT_DESTINATIONS, such as s3://bucket/. {allowed}"
             raise ServiceError("export_forbidden", "the service does not write there", hint)

@@ -23,7 +23,6 @@ _BY_ENDING = {
     ".jsonl": "application/jsonl", ".ndjson": "application/jsonl", ".arrows": "application/vnd.apache.arrow.stream",
 }  # fmt: skip
 _BY_CONTENT = "application/octet-stream"
-_OTHERS = {".npy", ".xlsx"}
 
 
 class Body(NamedTuple):
@@ -50,7 +49,7 @@ def body_of(X: Any, input: Mapping[str, Any] | None) -> Body:
 
     X is the path of a file, or an open text; a data frame, or an object that gives streams of Arrow; a matrix
     (n_rows, n_features), whose columns are those of training in their order; a list of objects, of documents, or of
-    strings. Raises ServiceError unknown_format, wrong_type.
+    strings. Raises ServiceError wrong_type.
     """
     if isinstance(X, str | PathLike):
         return _file(Path(fspath(X)))
@@ -67,10 +66,6 @@ def body_of(X: Any, input: Mapping[str, Any] | None) -> Body:
 
 
 def _file(path: Path) -> Body:
-    if path.suffix in _OTHERS:
-        hint = "Read it into a data frame or a matrix, and predict that."
-        raise ServiceError("unknown_format", f"a service does not predict files such as {path.name}", hint)
-
     def chunks() -> Iterator[bytes]:
         with path.open("rb") as file:
             yield from iter(lambda: file.read(_CHUNK_BYTES), b"")

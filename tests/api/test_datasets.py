@@ -1,22 +1,12 @@
 """/v1/datasets: what comes in is whole or nothing, and every fault is a problem."""
 
-import bz2
 import gzip
-import lzma
 
 import pytest
-import zstandard
 
 from tests.api.app import Service, check_problem
 
 TEXT = b"1 1:0.5 3:1\n-1 2:1\n# comment\n1 7:0\n"
-PACKERS = {
-    "plain": bytes,
-    "gzip": gzip.compress,
-    "bzip2": bz2.compress,
-    "xz": lzma.compress,
-    "zstd": zstandard.ZstdCompressor().compress,
-}
 BAD_UPLOADS = {
     "bad_label": (b"1 1:1\nspam 1:1\n", {"line": 2, "column": 1}),
     "bad_number": (b"1 1:1\n-1 2:1,5\n", {"line": 2}),
@@ -35,8 +25,8 @@ def nothing_is_left(service: Service) -> bool:
     return not service.store.datasets() and not list(service.settings.datasets.iterdir())
 
 
-@pytest.mark.parametrize("pack", PACKERS.values(), ids=PACKERS)
-def test_an_upload_is_read_in_whatever_its_packing(service, pack):
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_an_upload_is_read_in(service, pack):
     body = pack(TEXT)
     response = service.request("PUT", "/v1/datasets/rcv1?format=libsvm", content=body)
     assert response.status_code == 201

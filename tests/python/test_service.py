@@ -3,6 +3,7 @@
 import http.server
 import json
 import threading
+import zipfile
 
 import numpy as np
 import pytest
@@ -307,7 +308,9 @@ def test_a_service_says_what_is_wrong_with_rows(of_table, tmp_path):
     with pytest.raises(InputError) as fault:
         model.predict(pandas.DataFrame({**ROWS, "n": [1, 2, "x", 4]}))
     assert fault.value.line == 4
-    with pytest.raises(ServiceError, match="files such as"):
+    with zipfile.ZipFile(tmp_path / "t.xlsx", "w") as book:
+        book.writestr("[Content_Types].xml", "<Types/>")
+    with pytest.raises(InputError, match="workbook"):
         model.predict(tmp_path / "t.xlsx")
     with pytest.raises(ServiceError) as caught:
         model.predict([1.0, 2.0])

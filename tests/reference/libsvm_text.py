@@ -8,11 +8,7 @@ from dataclasses import dataclass, field
 NUMBER = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z")
 PIECE = re.compile(rb"(?P<blank>[ \t]+)|(?P<comment>#.*)|(?P<stray>\r)|(?P<token>[^ \t\r#]+)", re.DOTALL)
 BAD_BYTE = re.compile(rb"[\x00\r\x80-\xff]")
-FOREIGN = re.compile(
-    rb"\x89PNG|PK\x03\x04|PK\x05\x06|%PDF|\xff\xd8\xff"
-    rb"|GIF8|\x7fELF|PAR1|\x93NUMPY|SQLite format 3\x00|\x89HDF\r\n\x1a\n"
-    rb"|\x1f\x8b|\x28\xb5\x2f\xfd|\xfd7zXZ\x00|BZh|[ \t\r\n]{0,31}[<{\[]"
-)
+FOREIGN = re.compile(rb"PK\x03\x04|PAR1|\x93NUMPY|\x1f\x8b|\x28\xb5\x2f\xfd|\xfd7zXZ\x00|BZh|[ \t\r\n]{0,31}[<{\[]")
 
 
 @dataclass

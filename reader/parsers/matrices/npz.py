@@ -18,7 +18,6 @@ from typing import IO
 import numpy as np
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.ingest.decompress import check_size
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.matrices.matrix_batch import BatchedParser, MatrixBatch
@@ -110,7 +109,7 @@ class NpzParser(BatchedParser):
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """Yield the rows. InputError at the first fault, unless rows are skipped."""
         with spooled(chunks, self._scratch) as file, open_archive(file) as archive:
-            check_size(sum(info.file_size for info in archive.infolist()), size_of(file), self._limits)
+            self._limits.check_size(sum(info.file_size for info in archive.infolist()), size_of(file))
             n_rows = self._read_shape(archive)
             y = self._labels(archive, n_rows)
             indptr, indices, data = (StoredArray(archive, name) for name in ("indptr", "indices", "data"))

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from typing import IO, NamedTuple
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.ingest.decompress import check_size
 from streamsvm.reader.limits import Limits
 
 MAGIC, CONTINUATION = b"ARROW1", b"\xff\xff\xff\xff"
@@ -64,7 +63,7 @@ def messages(file: IO[bytes], size: int, limits: Limits) -> Iterator[Message]:
             continue
         message = _whole(file, place, body, length, size)
         decoded += message.decoded
-        check_size(decoded, size, limits)
+        limits.check_size(decoded, size)
         yield message
         place = message.stop
 
@@ -95,7 +94,7 @@ def check_blocks(file: IO[bytes], size: int, limits: Limits) -> None:
         if not 0 <= place < size:
             raise bad_arrow("the footer names a place outside of the file")
         decoded += _whole(file, place, *_message(file, place, size), size).decoded
-        check_size(decoded, size, limits)
+        limits.check_size(decoded, size)
 
 
 def bad_arrow(message: str) -> InputError:

@@ -8,7 +8,6 @@ import pyarrow
 from pyarrow import parquet
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.ingest.decompress import check_size
 from streamsvm.reader.limits import Limits
 
 _BUFFER_BYTES = 1 << 20
@@ -17,7 +16,7 @@ _BUFFER_BYTES = 1 << 20
 def check_sizes(metadata: Any, size: int, limits: Limits) -> None:
     """InputError decompressed_too_large if the footer says that the table is too large, before anything is decoded."""
     encoded = sum(metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups))
-    check_size(encoded, size, limits)
+    limits.check_size(encoded, size)
     # The size as an array counts, too: a column of equal values takes almost no bytes in the file.
     if metadata.num_rows * metadata.num_columns * 8 > limits.max_bytes:
         raise InputError("decompressed_too_large", f"the table has more than {limits.max_bytes} bytes")

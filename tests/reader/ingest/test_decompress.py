@@ -120,11 +120,33 @@ def test_a_flipped_bit_never_gives_other_data(compress):
     assert codes - {"compressed_truncated", "trailing_data"} == {"compressed_corrupt"}
 
 
-@each_format
+def alone(data):
+    return lzma.compress(data, lzma.FORMAT_ALONE)
+
+
+@pytest.mark.parametrize("compress", [*COMPRESSORS.values(), alone])
 def test_trailing_data_is_refused(compress):
     data = compress(text(1000))
-    for tail in (b"\n", b"\x00", b"\x00" * 1000, b"1 1:1\n", b"\xff" * 5):
+    zeros = () if compress is gzip.compress else (b"\x00", b"\x00" * 1001)
+    for tail in (b"\n", b"1 1:1\n", b"\xff" * 5, b"\0\0\0\0\n", *zeros):
         assert code_of(data + tail) == code_of(data + tail, 1) == "trailing_data"
+
+
+@pytest.mark.parametrize("zeros", [4, 512, 200_000])
+@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
+def test_zeros_between_members_and_behind_them_are_passed_over(compress, zeros):
+    data = compress(b"one") + bytes(zeros) + compress(b"two") + bytes(zeros)
+    assert unpack(data) == unpack(data, 7) == b"onetwo"
+
+
+def test_an_old_lzma_file_is_read_in_bounded_memory():
+    data = alone(text(3000))
+    assert unpack(data) == unpack(data, 1) == text(3000)
+    for end in range(1, len(data), 7):
+        assert code_of(data[:end]) == "compressed_truncated"
+    assert code_of(data + data) == "trailing_data"
+    large = lzma.compress(b"1", lzma.FORMAT_ALONE, filters=[{"id": lzma.FILTER_LZMA1, "dict_size": 1 << 16}])
+    assert code_of(large[:1] + (1 << 30).to_bytes(4, "little") + large[5:]) == "compressed_corrupt"
 
 
 def test_members_of_another_format_are_trailing_data():
@@ -162,7 +184,7 @@ def test_run_length_blocks():
 
 
 # A slow compressor makes a smaller one, still far above the bound on memory.
-BOMB_MEBIBYTES = {"gzip": 1024, "zstd": 1024, "rle": 1024, "bzip2": 150, "xz": 150}
+BOMB_MEBIBYTES = {"gzip": 1024, "zstd": 1024, "rle": 1024, "bzip2": 150, "xz": 150, "lzma": 150}
 
 
 def bomb(kind):
@@ -174,6 +196,7 @@ def bomb(kind):
         "zstd": lambda: zstandard.ZstdCompressor().compressobj(),
         "bzip2": bz2.BZ2Compressor,
         "xz": lambda: lzma.LZMACompressor(preset=2),
+        "lzma": lambda: lzma.LZMACompressor(lzma.FORMAT_ALONE, preset=2),
     }
     compressor = makers[kind]()
     return b"".join(compressor.compress(bytes(1 << 20)) for _ in range(BOMB_MEBIBYTES[kind])) + compressor.flush()

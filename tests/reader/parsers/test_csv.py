@@ -70,7 +70,7 @@ FAULTS = [
     (b"", "no_rows", None, None),
     (b"\n\r\n", "no_rows", None, None),
     (b"label,a\n", "no_rows", None, None),
-    (b"\x89PNG\r\n\x1a\n", "unknown_format", None, None),
+    (b"PAR1\r\n", "unknown_format", None, None),
 ]
 
 
