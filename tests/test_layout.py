@@ -34,10 +34,10 @@ MOST_LINES = 400
 SOURCES = ("*.py", "*.sh", "*.js", "*.css", "*.html", "answers.txt")
 # What there may be at most: a commit lowers these figures or leaves them, and whoever adds makes room first.
 BUDGET = {
-    "product lines": 67_000,
-    "product statements": 37_000,
-    "product modules": 530,
-    "test lines": 69_400,
+    "product lines": 66_900,
+    "product statements": 36_900,
+    "product modules": 529,
+    "test lines": 69_000,
 }
 
 

@@ -5,6 +5,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import MISSING, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
@@ -90,7 +91,7 @@ def input_table() -> str:
     return _rows(["option", "default", "meaning"], rows)
 
 
-def _edges(limits: dict[str, Any]) -> str:
+def _edges(limits: Mapping[str, Any]) -> str:
     """The limits of a number, after it: ", 1 to 64", or " above 0"."""
     if limits.keys() == {"ge", "le"}:
         return f", {_number(limits['ge'])} to {_number(limits['le'])}"
