@@ -91,7 +91,7 @@ def run_here(processes, monkeypatch, capfd):
         signal.signal(number, handler)
 
 
-def weights(npz: bytes) -> np.ndarray:
-    """w of a model file."""
+def weights(npz: bytes, name: str = "w") -> np.ndarray:
+    """w of a model file, or another of its arrays."""
     with np.load(io.BytesIO(npz)) as arrays:
-        return arrays["w"]
+        return arrays[name]

@@ -99,9 +99,9 @@ def test_three_classes_have_probabilities_of_rows_held_out(service, datasets):
         values, fold = np.stack([column for _, column in columns], axis=1), columns[0][0]
         accuracy = [accuracy_score(y[fold == k], values[fold == k].argmax(axis=1)) for k in range(FOLDS)]
         assert [each["accuracy"] for each in cv["folds"]] == pytest.approx(accuracy, abs=1e-9)
-        document = httpx.get(f"{service.url}/v1/models/{model['model_id']}/file?format=json", **PLAIN).json()
+        file = httpx.get(f"{service.url}/v1/models/{model['model_id']}/file?format=npz", **PLAIN)
         expected = [fit_sigmoid(values[:, k], y == k) for k in range(3)]
-        np.testing.assert_allclose(document["sigmoid"], expected, rtol=1e-3)
+        np.testing.assert_allclose(weights(file.content, "sigmoid"), expected, rtol=1e-3)
     answer = httpx.post(
         f"{service.url}/v1/models/{ended['model_id']}/predict", content=b"0 1:1 5:0.5\n",
         headers={"Content-Type": "text/libsvm"}, **PLAIN,
