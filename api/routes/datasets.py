@@ -47,7 +47,7 @@ async def put_dataset(
     import_: Annotated[str | None, Query(alias="import", min_length=1, max_length=4096)] = None,
     machines: Annotated[Literal["all"] | PositiveInt | None, Query()] = None,
 ) -> dict[str, Any]:
-    """Read the body in as it arrives: data in any format, plain or compressed with gzip, bzip2, xz or zstd.
+    """Read the body in as it arrives: data in any format, plain or compressed with gzip, bzip2, xz, lzma or zstd.
 
     `import` names a file below the import directory that is read in the background instead of a body, or a URL such as
     s3://bucket/part-*, if the service allows it. `machines` is the number of nodes of a Ray cluster, or "all": each
