@@ -48,7 +48,7 @@ def test_the_api_says_so_and_recovers(service, text):
     )
     refused = submitted = 0
     with httpx.Client(base_url=service.url, **PLAIN) as client:
-        for more in (0, 1, 2, 4):
+        for more in (0, 1, 2, 3):
             # There is a connection before there is no file for another.
             client.get("/v1/jobs")
             with few_files(api, more):
