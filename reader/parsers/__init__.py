@@ -8,7 +8,6 @@ from typing import Any, Protocol
 from streamsvm.reader.errors import InputError, without_pyarrow
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import OF_FRAMES, STORED_TABLES, InputOptions
-from streamsvm.reader.parsers.jsonl import jsonl_parser
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from streamsvm.reader.parsers.matrices.batches import BatchesParser
@@ -17,9 +16,11 @@ from streamsvm.reader.parsers.rejected import Rejected
 from streamsvm.reader.parsers.strings.fasta import FastaParser
 from streamsvm.reader.parsers.strings.strings import is_of_strings
 from streamsvm.reader.parsers.tables.csv import CsvParser
+from streamsvm.reader.parsers.tables.json_lines import JsonlParser
 from streamsvm.reader.parsers.text.options import OF_TEXT
 from streamsvm.reader.parsers.text.parser import TextParser
 from streamsvm.reader.parsers.text.table import TextTableParser
+from streamsvm.reader.parsers.text.tables import ArrowDocuments, JsonDocuments
 from streamsvm.storage.rows.csr import Rows
 
 
@@ -78,33 +79,37 @@ def _csv(options: InputOptions, limits: Limits, names: LabelNames, threads: int,
 
 
 def _jsonl(options: InputOptions, limits: Limits, names: LabelNames, threads: int, _scratch: Path) -> Parser:
-    if options.text_column is None:
-        _refuse_kind(options)
-    return jsonl_parser(options, limits, names, threads)
+    if options.text_column is not None:
+        return JsonDocuments(options, limits, names, threads)
+    _refuse_kind(options)
+    return JsonlParser(options, limits, names)
 
 
 def _stored_table(options: InputOptions, limits: Limits, names: LabelNames, threads: int, scratch: Path) -> Parser:
     format_ = options.format
     # pyarrow is an extra, and slow to import.
     try:
-        from streamsvm.reader.parsers.tables.stored import StoredTableParser, reads  # noqa: PLC0415
-        from streamsvm.reader.parsers.text.tables import TextTablesParser  # noqa: PLC0415
+        from streamsvm.reader.parsers.tables.arrow_table import ArrowTableParser  # noqa: PLC0415
+        from streamsvm.reader.parsers.tables.stored import reads  # noqa: PLC0415
     except ModuleNotFoundError:
         raise without_pyarrow(format_) from None
     if options.text_column is not None:
-        return TextTablesParser(options, limits, reads(format_, scratch, limits), names, threads)
+        return ArrowDocuments(options, limits, reads(format_, scratch, limits), names, threads)
     _refuse_kind(options)
-    return StoredTableParser(options, limits, scratch, names, format_)
+    return ArrowTableParser(options, limits, reads(format_, scratch, limits), names)
 
 
 def _arrow_stream(options: InputOptions, limits: Limits, names: LabelNames, _threads: int, _scratch: Path) -> Parser:
-    from streamsvm.reader.parsers.tables.arrow import ArrowParser  # noqa: PLC0415
+    from streamsvm.reader.parsers.tables.arrow import arrow_tables  # noqa: PLC0415
+    from streamsvm.reader.parsers.tables.arrow_table import ArrowTableParser  # noqa: PLC0415
 
     if options.text_column is not None:
         hint = "write the documents to a file of CSV or Parquet and give its path"
         raise InputError("option_unused", "text_column is no option of a data frame", hint=hint)
     _refuse_kind(options)
-    return ArrowParser(options, limits, names)
+    parser = ArrowTableParser(options, limits, arrow_tables, names)
+    parser.has_lines = False  # a program's table has no lines
+    return parser
 
 
 def _npz(options: InputOptions, limits: Limits, names: LabelNames, _threads: int, scratch: Path) -> Parser:

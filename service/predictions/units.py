@@ -21,7 +21,7 @@ from streamsvm.reader.parsers import Parser
 from streamsvm.reader.parsers.beside import Beside
 from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from streamsvm.reader.parsers.sniff import PEEK_BYTES
-from streamsvm.reader.parsers.tables.csv_to_predict import CsvToPredict
+from streamsvm.reader.parsers.tables.csv import CsvParser
 from streamsvm.reader.parsers.tables.json_lines import names_line
 from streamsvm.reader.sources.fetch import read_range
 from streamsvm.reader.sources.files import SourceFile
@@ -192,7 +192,7 @@ def _settled_table(
     next(predictor.predict_text([lines], options=options, parsers={options.format: make}), None)
     (parser,) = parsers
     first = first_line(iter([lines]), len(lines))
-    if not isinstance(parser, CsvToPredict) or parser.delimiter is None or _REMARK.match(first):
+    if not isinstance(parser, CsvParser) or parser.delimiter is None or _REMARK.match(first):
         return None
     delimiter = options.delimiter if options.format == "tsv" else parser.delimiter
     settled = replace(options, header="yes" if parser.has_names else "no", delimiter=delimiter)

@@ -9,30 +9,8 @@ from typing import Any
 import pyarrow
 from pyarrow import ipc
 
-from streamsvm.reader.errors import InputError
 from streamsvm.reader.parsers.matrices.batches import Source
-from streamsvm.reader.parsers.tables.arrow_table import ArrowTableParser, Table
-
-
-class ArrowParser(ArrowTableParser):
-    """A `Parser`. The streams are tables with the same columns in any order."""
-
-    format = "arrow"
-
-    def tables(self, chunks: Iterable[bytes]) -> Iterator[Table]:
-        return arrow_tables(chunks)
-
-    def _set_columns(self, schema: Any) -> None:
-        try:
-            super()._set_columns(schema)
-        except InputError as error:
-            error.line = None  # a program's table has no lines
-            raise
-
-    def _fault_at(self, row: int, column: int, code: str, message: str) -> InputError:
-        error = super()._fault_at(row, column, code, message)
-        error.line = None
-        return error
+from streamsvm.reader.parsers.tables.arrow_table import Table
 
 
 def arrow_tables(chunks: Iterable[bytes]) -> Iterator[Table]:

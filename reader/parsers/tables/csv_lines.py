@@ -10,23 +10,15 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.tables.categories import is_utf8
-from streamsvm.reader.parsers.tables.columns import (
-    MOST_COLUMNS,
-    UNNAMED,
-    Columns,
-    Heading,
-    find_columns,
-    find_label,
-    too_many_columns,
-)
+from streamsvm.reader.parsers.tables.column_match import Match
+from streamsvm.reader.parsers.tables.columns import MOST_COLUMNS, UNNAMED, Columns, Heading, too_many_columns
 from streamsvm.reader.parsers.tables.csv_fields import (
     BadQuote,
     Field,
@@ -40,10 +32,9 @@ from streamsvm.reader.parsers.tables.csv_fields import (
 from streamsvm.reader.parsers.tables.csv_head import LOOK_LINES, has_header
 from streamsvm.reader.parsers.tables.csv_text import rewritten, stands_between_blanks, with_first_line
 from streamsvm.reader.parsers.tables.fields_kernel import skip_blank
-from streamsvm.reader.parsers.tables.mixed_columns import check_header
 from streamsvm.reader.parsers.tables.table import TableParser
 from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
-from streamsvm.storage.machine.long_work import one_at_a_time
+from streamsvm.storage.machine.long_work import LARGE_BYTES, one_at_a_time
 from streamsvm.storage.rows.csr import Rows
 
 _LOOK_FIELDS = 1 << 16  # of the lines that are looked at to tell names from rows
@@ -53,28 +44,36 @@ _DELIMITERS = re.compile(rb"[,;|\t]")
 BAD_QUOTE = "a quote that is not closed, or stands in a field"
 
 
-class CsvLines(TableParser):
-    """Reads one text. A subclass has `settle_columns`, called once, and `rows_between`.
+class WideHead(NamedTuple):
+    """The columns of a table to predict with these options, as its long first line names them."""
 
-    names      of labels that are strings
-    labelled   False: every column is a feature, and labels are NaN, unless options.label_column names a column
-    has_names  whether the first line names the columns; False before it has been read
-    """
+    options: InputOptions
+    line: bytes
+    reader: FieldReader
+    heading: Heading
+    columns: Columns
+    match: Match
+
+    def is_of(self, options: InputOptions, line: bytes) -> bool:
+        """Whether it is of the same options and the same line."""
+        return self.options.like is options.like and self.options == options and self.line == line
+
+
+# The last one: clients send the same names with each prediction, and to match 300,000 takes half a second.
+_last: WideHead | None = None
+
+
+class CsvLines(TableParser):
+    """Reads one text. A subclass has `settle_columns`, called once, and `rows_between`."""
 
     window_bytes = WINDOW_BYTES
-
-    def __init__(
-        self, options: InputOptions, limits: Limits, names: LabelNames | None = None, *, labelled: bool = True
-    ) -> None:
-        super().__init__(options, limits, names)
-        self._window: TextWindow  # `parse_chunks` makes it
-        self._labelled = labelled
-        self._heading = Heading(None, 0)
-        self._reader: FieldReader | None = None
+    _window: TextWindow  # `parse_chunks` makes it
+    _reader: FieldReader | None = None
+    _looked_below = False  # whether what the first line is depends on the lines below it
 
     @property
-    def has_names(self) -> bool:
-        return self._heading.names is not None
+    def format(self) -> str:  # type: ignore[override]
+        return "tsv" if self._options.format == "tsv" else "csv"
 
     @property
     def delimiter(self) -> str | None:
@@ -139,8 +138,10 @@ class CsvLines(TableParser):
             if begin == end:
                 return end
             line, following = self._line(begin)
-        with one_at_a_time(len(line)):
+        if len(line) < LARGE_BYTES:
             return self._settle_line(line, begin, following, end)
+        with one_at_a_time(len(line)):
+            return self._settle_long_line(line, begin, following, end)
 
     def _is_remark(self, line: bytes, following: int, end: int) -> bool:
         """Whether a line before the table is none of its lines: a comment, or the delimiter as Excel writes it."""
@@ -158,7 +159,7 @@ class CsvLines(TableParser):
         """Settle the columns by this line at `begin`; return where the first row begins."""
         try:
             option = "tab" if self._options.format == "tsv" else self._options.delimiter
-            reader = FieldReader(find_delimiter(line, option, may_be_one=not self._labelled))
+            reader = FieldReader(find_delimiter(line, option, may_be_one=self.to_predict is not None))
             fields = reader.split(line, MOST_COLUMNS)
         except BadQuote as bad:
             raise self._window.error(begin + bad.args[0], "bad_quote", BAD_QUOTE) from None
@@ -170,22 +171,33 @@ class CsvLines(TableParser):
                 error.line += self._blank_lines
             raise
 
+    def _settle_long_line(self, line: bytes, begin: int, following: int, end: int) -> int:
+        """As `_settle_line`; what the last long line of rows to predict said is known."""
+        global _last
+        to_predict = self.to_predict
+        if to_predict is None or to_predict.beside.names:
+            return self._settle_line(line, begin, following, end)
+        if _last is not None and _last.is_of(self._options, line):
+            self._reader, self._heading, self._columns, match = _last[2:]
+            to_predict.know(self._heading, match)
+            self.settle_columns(following, end)
+            return following
+        first_row = self._settle_line(line, begin, following, end)
+        if to_predict.match and self._reader and self.has_names and not self._looked_below:
+            _last = WideHead(self._options, line, self._reader, self._heading, self._columns, to_predict.match)
+        return first_row
+
     def _settle_head(self, fields: list[Field], begin: int, following: int, end: int) -> int:
         """Settle the columns by the fields of the line at `begin`; return where the first row begins."""
         if len(fields) > MOST_COLUMNS:
             raise too_many_columns()
         look_below = partial(self._below, len(fields), following, end)
-        names_columns = has_header([field for _, field in fields], look_below, self._options, self._labelled)
-        self._heading = Heading(self._names(fields, begin) if names_columns else None, len(fields))
-        self._columns = self._find_columns()
+        first, labelled = [field for _, field in fields], self.to_predict is None
+        names_columns = has_header(first, look_below, self._options, labelled)
+        self.settle_heading(Heading(self._names(fields, begin) if names_columns else None, len(fields)))
         first_row = following if names_columns else begin
         self.settle_columns(first_row, end)
         return first_row
-
-    def _find_columns(self) -> Columns:
-        check_header(self._options, self._heading)
-        label = find_label(self._options, self._heading, self._labelled)
-        return find_columns(label, self._options, self._heading)
 
     def _names(self, fields: list[Field], begin: int) -> list[str]:
         """The names of the columns; a column without one is named as pandas does. InputError duplicate_column."""
@@ -204,6 +216,7 @@ class CsvLines(TableParser):
     def _below(self, n_columns: int, begin: int, end: int) -> list[list[bytes]]:
         """Fields of the lines from `begin` on that have `n_columns` fields; looks at up to LOOK_LINES lines."""
         assert self._reader is not None
+        self._looked_below = True
         below: list[list[bytes]] = []
         lines = max(1, min(LOOK_LINES, _LOOK_FIELDS // n_columns))
         while begin < end and lines:
@@ -217,9 +230,6 @@ class CsvLines(TableParser):
             if len(fields) == n_columns:
                 below.append([field for _, field in fields])
         return below
-
-    def _kind(self, column: int) -> str:
-        return {self._columns.label: "label", self._columns.weight: "weight"}.get(column, "field")
 
     def _line(self, begin: int) -> tuple[bytes, int]:
         """The line at `begin` without its end, and where the next one begins."""

@@ -1,102 +1,77 @@
-"""Writes JSON lines, an object a line, as the CSV that `CsvParser` and `TextTableParser` read.
+"""Reads JSON lines, an object a line, as a table.
 
-Columns are the keys in the first HEAD_BYTES, in the order in which they come; a key that an object lacks is a missing
-value. A first line that is an array of strings names the columns in their place. The CSV has a line of names, and then
-a line for each line of the input, blank if that has no object.
+Columns are the keys in the first HEAD_BYTES, in the order in which they come; a key that an object lacks is a gap. A
+first line that is an array of strings names the columns in their place. A value is written as a field of CSV, so that
+it means what it means there; but strings make words of a new column, even if all are digits.
 """
 
-import csv
-import io
 from array import array
-from bisect import bisect_right
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate, chain
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 import orjson
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.parsers.rejected import Rejected
 from streamsvm.reader.parsers.sniff import HEAD_BYTES as _HEAD
 from streamsvm.reader.parsers.sniff import refuse_foreign
-from streamsvm.reader.parsers.tables.columns import MOST_COLUMNS, too_many_columns
+from streamsvm.reader.parsers.tables.columns import MOST_COLUMNS, Heading, too_many_columns
+from streamsvm.reader.parsers.tables.csv_fields import is_missing, is_text, is_truth
+from streamsvm.reader.parsers.tables.hints import number_hint
+from streamsvm.reader.parsers.tables.table import Batch, Fault, TableParser
+from streamsvm.reader.parsers.tables.text_batch import TextBatch, batch_rows
+from streamsvm.storage.rows.csr import Rows
 
 HEAD_BYTES = 1 << 20  # looked at for names, and read at a time
-_PLACED = 96  # pieces whose lines are remembered, more than the windows of the parsers of CSV hold
 _MARK = b"\xef\xbb\xbf"
+_BLANKS = " \t"  # around a string, as around a field of CSV
+_NESTED = frozenset({dict, list})
 
-
-class _Piece(NamedTuple):
-    """The lines of a piece.
-
-    first   number of its first line
-    bytes_  where each line begins in the input, and where the next piece does
-    csv     number of the line of CSV that each became, and that the next piece begins with
-    """
-
-    first: int
-    bytes_: "array[int]"
-    csv: "array[int]"
+Row = list[Any]  # a value, or None, for each column
 
 
 class JsonLines:
-    """Call `as_csv` once.
+    """Call `pieces` once.
 
-    reject     takes the fault of a line
-    known      names of columns that matter: other keys that come late are passed over; None: all matter
-    keeps_ends whether strings keep their line ends, which else become blanks
-    names      of the columns, known when the first CSV has been given
-    with_text  names of columns that have had strings so far
+    known  names of columns that matter: other keys that come late are passed over; None: all matter
+    names  of the columns, known when the first piece has been given
     """
 
-    def __init__(
-        self,
-        most_line_bytes: int,
-        reject: Callable[[Callable[[], InputError]], None],
-        known: Collection[str] | None = None,
-        keeps_ends: bool = False,
-    ) -> None:
+    def __init__(self, most_line_bytes: int, rejected: Rejected, known: Collection[str] | None = None) -> None:
         self._most_line_bytes = most_line_bytes
-        self._reject = reject
+        self._rejected = rejected
         self._known = None if known is None else frozenset(known)
-        self._keeps_ends = keeps_ends
         self.names: list[str] = []
-        self.with_text: set[str] = set()
-        self._known_keys: frozenset[str] = frozenset()
-        self._pieces: deque[_Piece] = deque(maxlen=_PLACED)
+        self._keys: frozenset[str] = frozenset()
+        self._lines = self._bytes = 0
         self._starts = array("q")
-        self._lines = self._bytes = self._csv_lines = 0
-        self._last: InputError | None = None
+        self.blank_lines = 0
 
-    def as_csv(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the CSV, a piece of some lines at a time. InputError not_json, line_too_long, columns_differ."""
-        for number, piece in enumerate(self._whole_lines(chunks)):
+    def pieces(self, chunks: Iterable[bytes]) -> Iterator[tuple[list[int], list[Row]]]:
+        """Yield the rows of some lines, and the numbers, from 0, of their lines.
+
+        InputError not_json, line_too_long, no_rows, too_many_columns.
+        """
+        for piece in self._whole_lines(chunks):
             lines = piece.split(b"\n")[:-1]
             self._starts = array("q", accumulate((len(line) + 1 for line in lines), initial=self._bytes))
             self._check_lengths(lines)
             objects = [self._object(line, self._lines + place) for place, line in enumerate(lines)]
-            if number == 0:
-                if not any(each is not None for each in objects):
-                    raise InputError("no_rows", "the first lines have no object")
+            if not self.names:
                 self._settle_names(objects)
-                yield _csv([self.names], csv.QUOTE_ALL)
-                self._csv_lines = 1
-            yield self._written(objects)
+            rows = [None if each is None else self._row(each, self._lines + k) for k, each in enumerate(objects)]
+            places = [place for place, row in enumerate(rows) if row is not None]
+            yield [self._lines + place for place in places], [row for row in rows if row is not None]
+            self._lines, self._bytes = self._lines + len(lines), self._starts[-1]
 
-    def placed(self, error: InputError) -> InputError:
-        """Change the place of an error from its place in the CSV to its place in the input."""
-        if error.line is None or error is self._last:
-            return error
-        self._last, error.column = error, None
-        for piece in reversed(self._pieces):
-            if piece.csv[0] <= error.line:
-                place = min(bisect_right(piece.csv, error.line), len(piece.csv) - 1) - 1
-                error.line, error.byte = piece.first + place + 1, piece.bytes_[place]
-                break
-        else:  # the line of names
-            error.byte = None
-        return error
+    def fault(self, number: int, code: str, message: str, hint: str = "") -> InputError:
+        """The error for a line of the last piece, or for the first behind it."""
+        place = number - self._lines
+        byte = self._starts[place] if place < len(self._starts) else self._bytes
+        return InputError(code, message, hint=hint or None, line=number + 1, byte=byte)
 
     def _whole_lines(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         """Yield pieces of whole lines. The first is the lines in HEAD_BYTES, or one longer line."""
@@ -126,27 +101,33 @@ class JsonLines:
             raise self._too_long(self._lines + place)
 
     def _too_long(self, number: int) -> InputError:
-        return self._fault(number, "line_too_long", f"the line has more than {self._most_line_bytes} bytes")
+        return self.fault(number, "line_too_long", f"the line has more than {self._most_line_bytes} bytes")
+
+    def _reject(self, number: int, code: str, message: str) -> None:
+        self._rejected.add(partial(self.fault, number, code, message))
 
     def _object(self, line: bytes, number: int) -> Any:
         """The object of a line, or the names in the first line; None for blank lines and faults, which are rejected."""
         text = line.removeprefix(_MARK) if number == 0 else line
         if not text.strip():
+            self.blank_lines += 1
             return None
         try:
             value = orjson.loads(text)
         except orjson.JSONDecodeError as error:
             what = f"this is no JSON, from column {error.colno} on: {error.msg.partition(':')[0]}"
-            self._reject(lambda: self._fault(number, "not_json", what))
+            self._reject(number, "not_json", what)
             return None
         is_names = number == 0 and isinstance(value, list) and all(isinstance(each, str) for each in value)
         if isinstance(value, dict) or is_names:
             return value
-        self._reject(lambda: self._fault(number, "not_json", "the line has no object"))
+        self._reject(number, "not_json", "the line has no object")
         return None
 
     def _settle_names(self, objects: list[Any]) -> None:
-        first = next(each for each in objects if each is not None)
+        first = next((each for each in objects if each is not None), None)
+        if first is None:
+            raise InputError("no_rows", "the first lines have no object")
         if isinstance(first, list):
             self.names = first
             objects[objects.index(first)] = None
@@ -156,76 +137,105 @@ class JsonLines:
             raise too_many_columns()
         if not self.names:
             raise InputError("no_rows", "the objects have no key")
-        self._known_keys = frozenset(self.names)
+        if len(set(self.names)) < len(self.names):
+            raise InputError("duplicate_column", "a column name stands twice", line=1)
+        self._keys = frozenset(self.names)
 
-    def _written(self, objects: list[Any]) -> bytes:
-        """The CSV of a piece."""
-        rows = [self._row(each, self._lines + place) for place, each in enumerate(objects)]
-        heights = (1 + self._line_ends(row) for row in rows)
-        csv_starts = array("q", accumulate(heights, initial=self._csv_lines + 1))
-        self._pieces.append(_Piece(self._lines, self._starts, csv_starts))
-        self._lines, self._bytes, self._csv_lines = self._lines + len(rows), self._starts[-1], csv_starts[-1] - 1
-        # A field in quotes may be empty, or blank, in a line of its own.
-        return _csv(rows, csv.QUOTE_ALL if self._keeps_ends or len(self.names) == 1 else csv.QUOTE_MINIMAL)
-
-    def _line_ends(self, row: list[Any]) -> int:
-        return sum(cell.count("\n") for cell in row if type(cell) is str) if self._keeps_ends else 0
-
-    def _row(self, of: dict[str, Any] | None, number: int) -> list[Any]:
-        """The cells of a row; [] for a line without one."""
-        if of is None:
-            return []
-        if not of.keys() <= self._known_keys:
-            late = of.keys() - self._known_keys
-            matters = late if self._known is None else late & self._known
-            if matters:
-                what = f"the key {min(matters)[:40]!r} is in none of the first objects"
-                self._reject(lambda: self._fault(number, "late_key", what))
-                return []
-        cells = list(map(of.get, self.names))
-        kinds = set(map(type, cells))
-        if dict in kinds or list in kinds:
-            name = next(name for name, cell in zip(self.names, cells, strict=True) if isinstance(cell, dict | list))
-            what = f"{name[:40]!r} is an object or an array"
-            self._reject(lambda: self._fault(number, "nested_value", what))
-            return []
-        if str in kinds:
-            self._note_texts(cells)
-        return cells
-
-    def _note_texts(self, cells: list[Any]) -> None:
-        for place, cell in enumerate(cells):
-            if type(cell) is str:
-                self.with_text.add(self.names[place])
-                if not self._keeps_ends and ("\n" in cell or "\r" in cell):
-                    cells[place] = cell.replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
-
-    def _fault(self, number: int, code: str, message: str) -> InputError:
-        place = number - self._lines
-        byte = self._starts[place] if place < len(self._starts) else self._bytes
-        self._last = InputError(code, message, line=number + 1, byte=byte)
-        return self._last
+    def _row(self, of: dict[str, Any], number: int) -> Row | None:
+        """The values of a row; None for one that is rejected."""
+        if not of.keys() <= self._keys:
+            late = of.keys() - self._keys
+            if matters := late if self._known is None else late & self._known:
+                self._reject(number, "late_key", f"the key {min(matters)[:40]!r} is in none of the first objects")
+                return None
+        row = [*map(of.get, self.names)]
+        if not _NESTED.isdisjoint(map(type, row)):
+            name = next(name for name, value in zip(self.names, row, strict=True) if type(value) in _NESTED)
+            self._reject(number, "nested_value", f"{name[:40]!r} is an object or an array")
+            return None
+        return row
 
 
-class PlacedRejected(Rejected):
-    """Changes the places of faults by `place`."""
+class _Cells(TextBatch):
+    """A batch of rows of JSON, as fields.
 
-    def __init__(self, skip: bool, place: Callable[[InputError], InputError]) -> None:
-        super().__init__(skip)
-        self._place = place
+    lines  numbers of their lines
+    """
 
-    def add(self, fault: Callable[[], InputError]) -> None:
-        super().add(lambda: self._place(fault()))
+    is_text = True
+
+    def __init__(self, rows: list[Row], n_columns: int, lines: list[int]) -> None:
+        fields = [
+            value.strip(_BLANKS) if type(value) is str else "" if value is None else repr(value)
+            for row in rows
+            for value in row
+        ]
+        text = "\n".join([*fields, ""])
+        sizes = map(len, fields) if text.isascii() else (len(field.encode()) for field in fields)
+        lengths = np.fromiter(sizes, np.int64, len(fields))
+        stop = np.cumsum(lengths + 1) - 1
+        shape = len(rows), n_columns
+        super().__init__(np.frombuffer(text.encode(), np.uint8), (stop - lengths).reshape(shape), stop.reshape(shape))
+        self.lines = lines
 
 
-def _csv(rows: Iterable[list[Any]], quoting: Any) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n", quoting=quoting).writerows(rows)
-    return text.getvalue().encode()
+class JsonlParser(TableParser):
+    """A `Parser` of JSON lines. For the arguments see `TableParser`."""
+
+    format = "csv"  # values are its fields
+    _json: JsonLines
+
+    def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
+        """Yield the rows. InputError at the first fault, unless rows are skipped."""
+        known = None
+        if self.to_predict is not None:
+            known = {*(self._options.like or {}).get("columns", ()), *self.to_predict.beside.names}
+        self._json = JsonLines(self._limits.max_line_bytes, self.rejected, known)
+        for lines, rows in self._json.pieces(chunks):
+            self._blank_lines = self._json.blank_lines
+            if self._maker is None and rows:
+                self._settle(rows)
+            most = batch_rows(len(self._json.names))
+            for begin in range(0, len(rows), most):
+                some = rows[begin : begin + most]
+                made = self.rows_of(_Cells(some, len(self._json.names), lines[begin : begin + most]))
+                self._put_beside(some)
+                if len(made):
+                    yield made
+        self.check_end()
+
+    def _settle(self, rows: Sequence[Row]) -> None:
+        self.settle_heading(Heading(self._json.names, len(self._json.names)))
+        label = self._columns.label
+        if self._labels.type == "auto" and label is not None:
+            texts = (cell_text(row[label]).strip(_BLANKS).encode() for row in rows)
+            first = next((text for text in texts if not is_missing(text)), b"")
+            if first:
+                self._labels.type = "string" if is_text(first) or is_truth(first) else "number"
+        self.settle_features(lambda: {k for row in rows for k, value in enumerate(row) if type(value) is str})
+
+    def _put_beside(self, rows: Sequence[Row]) -> None:
+        if self.to_predict is not None and (beside := self.to_predict.beside).names:
+            places = self._heading.places_of(beside.names, "keep")
+            beside.put([[cell_text(row[place]).strip(_BLANKS) for row in rows] for place in places])
+
+    def error_at(self, batch: Batch, row: int, column: int, fault: Fault) -> InputError:
+        code, message, _ = fault
+        assert isinstance(batch, _Cells)
+        hint = ""
+        if code == "not_numeric":
+            name = self._heading.option(column)
+            hint = number_hint(batch.field(row, column), self.kind(column), name, self.is_new)
+        return self._json.fault(batch.lines[row], code, f"{self._heading.shown(column)}: {message}", hint)
+
+
+def cell_text(value: Any) -> str:
+    """A value of JSON as a field of CSV."""
+    return "" if value is None else value if type(value) is str else repr(value)
 
 
 def names_line(text: bytes) -> bytes:
-    """The line that names the columns of an input which begins with `text`, whole lines. InputError as `as_csv`."""
-    lines = JsonLines(len(text), lambda _: None)
-    next(lines.as_csv([text]))
+    """The line that names the columns of an input which begins with `text`, whole lines. InputError as `pieces`."""
+    lines = JsonLines(len(text), Rejected(skip=True))
+    next(lines.pieces([text]), None)
     return orjson.dumps(lines.names) + b"\n"

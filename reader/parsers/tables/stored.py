@@ -2,36 +2,17 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import IO, Any
 
 from streamsvm.reader.limits import Limits
-from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.spool import Scratch, size_of, spooled
 from streamsvm.reader.parsers.tables.arrow_file import arrow_file_tables
-from streamsvm.reader.parsers.tables.arrow_table import ArrowTableParser, Table
+from streamsvm.reader.parsers.tables.arrow_table import Table
 from streamsvm.reader.parsers.tables.orc_file import orc_tables
 from streamsvm.reader.parsers.tables.parquet_file import check_sizes, next_batch, open_table
 
 # Yields the tables of an input.
 Read = Callable[[Iterable[bytes]], Iterator[Table]]
-
-
-class StoredTableParser(ArrowTableParser):
-    """A `Parser` of a format of TABLES. The input is stored in the directory `scratch`."""
-
-    def __init__(
-        self,
-        options: InputOptions,
-        limits: Limits,
-        scratch: Path,
-        names: LabelNames | None = None,
-        format_: str = "parquet",
-    ) -> None:
-        super().__init__(options, limits, names)
-        self.format = format_
-        self.tables = reads(format_, scratch, limits)  # type: ignore[assignment, method-assign]
 
 
 def reads(format_: str, scratch: Scratch, limits: Limits) -> Read:

@@ -1,28 +1,89 @@
-"""The base of the parsers of text, Parquet, Arrow and ORC: tables some of whose columns are no features."""
+"""Turns the columns of tables into rows, once for all formats: labels, weights, groups, and what makes features.
 
-from typing import Any
+A parser of a format finds the columns (`settle`), then gives `rows_of` batches of rows whose fields it can read.
+"""
+
+from collections.abc import Callable, Collection
+from functools import partial
+from operator import itemgetter
+from typing import Any, Protocol
 
 import numpy as np
 
+from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.label_names import LabelNames, groups_of
 from streamsvm.reader.parsers.matrices.matrix import MatrixParser, fits
-from streamsvm.reader.parsers.tables.columns import Columns
-from streamsvm.reader.parsers.tables.mixed import Maker, MixedFeatures
-from streamsvm.reader.parsers.tables.mixed_columns import like_before
-from streamsvm.storage.rows.csr import Array
+from streamsvm.reader.parsers.tables.categories import Fields
+from streamsvm.reader.parsers.tables.columns import Columns, Heading, find_columns, find_label, string_place
+from streamsvm.reader.parsers.tables.csv_fields import text_fault
+from streamsvm.reader.parsers.tables.mixed import Maker, MixedFeatures, StringColumn
+from streamsvm.reader.parsers.tables.mixed_columns import (
+    ALL,
+    MixedColumns,
+    check_header,
+    column_entries,
+    columns_before,
+    like_before,
+    new_columns,
+)
+from streamsvm.reader.parsers.tables.to_predict import ToPredict
+from streamsvm.storage.rows.csr import LABEL, Array, Rows
+
+Fault = tuple[str, str, int]  # code, message, place in the field
+Faults = dict[int, dict[int, Fault]]  # row -> place of its column -> fault
+
+
+class Batch(Protocol):
+    """Rows of a table, whose fields are read column by column.
+
+    rows        their number
+    is_text     whether all words are known to be UTF-8
+    bad_lines   of lines that are no rows: place in the input, and a function that makes the fault
+    """
+
+    rows: int
+    is_text: bool
+    bad_lines: list[tuple[int, Callable[[], InputError]]]
+
+    def numbers(self, places: Array, exact: bool) -> tuple[Array, Array | None]:
+        """Numbers (n, k) float64 of the columns at these places (k,), NaN where there is none; (n, k) bool: the gaps.
+
+        None: there are no gaps, and all numbers fit float32.
+        exact  as doubles; else they may be rounded to float32
+        """
+
+    def words(self, place: int) -> Fields:
+        """The words of a column, empty where there is a gap."""
+
+    def fault(self, row: int, column: int, kind: str) -> tuple[str, str]:
+        """Code and message of the fault of what should be a number; kind: "field", "label" or "weight"."""
+
+    def place(self, row: int, column: int) -> int:
+        """A field's place in the input: faults are told in the order of their places."""
 
 
 class TableParser(MatrixParser):
     """A parser whose features are made of columns and numbered from 1.
 
-    names  of labels that are strings
+    names       of labels that are strings
+    to_predict  the rows are to be predicted; None: they are trained on
     """
 
-    def __init__(self, options: InputOptions, limits: Limits, names: LabelNames | None) -> None:
+    format = "csv"  # in Manifest.input
+
+    def __init__(
+        self,
+        options: InputOptions,
+        limits: Limits,
+        names: LabelNames | None = None,
+        to_predict: ToPredict | None = None,
+    ) -> None:
         super().__init__(like_before(options), limits, base=1)
-        self._labels = names or LabelNames(options.label_type)
+        self.to_predict = to_predict
+        self._labels = names or LabelNames(to_predict.label_type if to_predict else options.label_type)
+        self._heading = Heading(None, 0)
         self._columns = Columns(None, None, None)
         self._maker: Maker | None = None
         self._column_entries: dict[str, Any] = {}
@@ -31,6 +92,11 @@ class TableParser(MatrixParser):
     def input(self) -> dict[str, Any] | None:  # type: ignore[override]
         """`Manifest.input`: what further tables need to make the same features; None before the first row."""
         return None if self._maker is None else {**self._column_entries, **self._maker.input_entries()}
+
+    @property
+    def has_names(self) -> bool:
+        """Whether columns have names; False before the first have been read."""
+        return self._heading.names is not None
 
     @property
     def feature_places(self) -> Array | None:  # type: ignore[override]
@@ -59,8 +125,140 @@ class TableParser(MatrixParser):
         label = self._columns.label if self._labels.type == "string" else None
         return [place for place in (label, self._columns.group) if place is not None]
 
-    def fitting(self, numbers: Array, place: int) -> Array:
-        """(n,) bool: which numbers (n,) are allowed in the column at this place, of features, labels or weights."""
+    @property
+    def is_new(self) -> bool:
+        """Whether options may still say what a column holds: rows make a dataset, and are no further ones."""
+        return self.to_predict is None and self._options.like is None
+
+    def settle_heading(self, heading: Heading) -> None:
+        """Find the columns of labels, weights and groups of a table, or of the next one."""
+        self._heading = heading
+        if self.to_predict is not None:
+            self._columns = self.to_predict.aside(self._options, heading)
+            return
+        check_header(self._options, heading)
+        self._columns = find_columns(find_label(self._options, heading), self._options, heading)
+
+    def settle_features(self, words: Callable[[], set[int]], index: Collection[str] = ()) -> Maker:
+        """Settle which of the other columns make features.
+
+        words  gives the places of columns that hold words, in a new dataset
+        index  names of columns that the file's metadata call pandas' index
+        """
+        place = string_place(self._options, self._heading, self._columns.aside)
+        if place is not None:
+            self._maker = self._maker or StringColumn(place, self._options)
+            self.index_base = 0
+            return self._maker
+        columns = self._feature_columns(words, index)
+        if isinstance(self._maker, MixedFeatures):
+            self._maker.columns = columns
+        else:
+            self._maker = MixedFeatures(columns, self._options, grows=self.to_predict is None)
+            self._column_entries = column_entries(
+                self.format, columns, self._columns, self._heading, self._options.like
+            )
+        self.set_features(self._maker.n_features)
+        return self._maker
+
+    def _feature_columns(self, words: Callable[[], set[int]], index: Collection[str]) -> MixedColumns:
+        options, heading, aside = self._options, self._heading, self._columns
+        if self.to_predict is not None:
+            return self.to_predict.columns(options, heading, aside)
+        if like := options.like or (self.input if self._maker is not None else None):
+            return columns_before(like, options, heading, aside.aside)
+        of_words = words() if options.categorical == ALL else set()
+        return new_columns(options, heading, aside.aside, of_words, index)
+
+    def rows_of(self, batch: Batch) -> Rows:
+        """Make rows of a batch, and reject those that cannot be read."""
+        maker, weight, group = self._maker, self._columns.weight, self._columns.group
+        assert maker is not None
+        faults: Faults = {}
+        texts = {k: self._texts(batch, k, faults) for k in self.text_columns}
+        aside = [k for k in (self._columns.label, weight) if k is not None and k not in texts]
+        numbers = {k: self._aside(batch, k, faults) for k in aside}
+        words = {k: batch.words(k) for k in maker.word_places}
+        for k, fields in words.items():
+            for row in np.flatnonzero(~maker.words_fit(fields, batch.is_text)).tolist():
+                if (fault := maker.word_fault(fields[row])) is not None:
+                    faults.setdefault(row, {})[k] = fault
+        table = self._features(batch, maker.number_places, faults)
+        keep = np.ones(batch.rows, bool)
+        keep[list(faults)] = False
+        self._reject(batch, faults)
+        is_all = bool(keep.all())
+        labels = self._labels_of(numbers, texts, keep)
+        good_words = [fields if is_all else fields.select(keep) for fields in words.values()]
+        made = maker.make(table if is_all else table[keep], good_words, self.index_base)
+        self.set_features(maker.n_features)
+        weights = None if weight is None else numbers[weight][keep]
+        groups = None if group is None else groups_of(np.array(texts[group], object)[keep].tolist())
+        return self.give(Rows(labels, *made, weights, groups))
+
+    def error_at(self, batch: Batch, row: int, column: int, fault: Fault) -> InputError:
+        """The error for a field with this fault."""
+        raise NotImplementedError
+
+    def kind(self, column: int) -> str:
+        """What a column of numbers holds: "label", "weight" or "field"."""
+        return {self._columns.label: "label", self._columns.weight: "weight"}.get(column, "field")
+
+    def _reject(self, batch: Batch, faults: Faults) -> None:
+        """Reject lines, and rows with the fault of their first bad column, in the order of the input."""
+        placed = list(batch.bad_lines)
+        for row, of_columns in faults.items():
+            column = min(of_columns)
+            fault = of_columns[column]
+            place = batch.place(row, column) + fault[2]
+            placed.append((place, partial(self.error_at, batch, row, column, fault)))
+        for _, make_error in sorted(placed, key=itemgetter(0)):
+            self.rejected.add(make_error)
+
+    def _features(self, batch: Batch, places: Array, faults: Faults) -> Array:
+        """(n, k) float64: the features in columns of numbers, NaN where one is missing."""
+        values, missing = batch.numbers(places, exact=False)
+        if missing is None:
+            return values
+        fit = fits(values)
+        if self._options.missing != "error":
+            fit |= missing
+        for row, k in np.argwhere(~fit).tolist():
+            column = int(places[k])
+            faults.setdefault(row, {})[column] = (*batch.fault(row, column, "field"), 0)
+        return values
+
+    def _aside(self, batch: Batch, column: int, faults: Faults) -> Array:
+        """(n,) float64: the numbers in a column of labels or weights."""
+        values = batch.numbers(np.array([column]), exact=True)[0][:, 0]
         # A label may be as large as any double.
-        fit = np.isfinite(numbers) if place == self._columns.label else fits(numbers)
-        return fit & (numbers >= 0) if place == self._columns.weight else fit
+        is_label = column == self._columns.label
+        fit = np.isfinite(values) if is_label else fits(values) & (values >= 0)
+        if is_label and self.to_predict is not None:
+            return np.where(fit, values, np.nan)
+        for row in np.flatnonzero(~fit).tolist():
+            faults.setdefault(row, {})[column] = (*batch.fault(row, column, self.kind(column)), 0)
+        return values
+
+    def _texts(self, batch: Batch, column: int, faults: Faults) -> list[str]:
+        """The strings in a column of labels or groups, "" for gaps and faults."""
+        fields, texts = batch.words(column), list[str]()
+        is_judged = column == self._columns.label and self.to_predict is not None
+        for row in range(batch.rows):
+            field = fields[row]
+            fault = text_fault(field)
+            if fault is not None and not is_judged:
+                faults.setdefault(row, {})[column] = (*fault, 0)
+            texts.append("" if fault else field.decode())
+        return texts
+
+    def _labels_of(self, numbers: dict[int, Array], texts: dict[int, list[str]], keep: Array) -> Array:
+        """Labels of the rows that can be read; NaN where there is none."""
+        label = self._columns.label
+        if label is None:
+            return np.full(int(keep.sum()), np.nan)
+        if label not in texts:
+            return numbers[label][keep].astype(LABEL)
+        if self.to_predict is not None:
+            return self.to_predict.codes(texts[label])[keep]
+        return self._labels.numbers(np.array(texts[label], object)[keep].tolist())

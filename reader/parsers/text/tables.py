@@ -1,4 +1,4 @@
-"""Turns a column of documents in tables of Arrow into rows of hashed n-grams. Needs pyarrow, the extra `parquet`."""
+"""Turns a column of documents in tables of Arrow, or in JSON lines, into rows of hashed n-grams."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -8,94 +8,66 @@ import numpy as np
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.beside import Beside
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.tables.arrow_table import Table
-from streamsvm.reader.parsers.tables.arrow_types import is_number, is_string
 from streamsvm.reader.parsers.tables.columns import Heading, find_columns, find_label
+from streamsvm.reader.parsers.tables.json_lines import JsonLines, Row, cell_text
 from streamsvm.reader.parsers.text.hashed_text import Documents, HashedText, PlacedFault, one_text
 from streamsvm.storage.rows.csr import Rows
 
 _BATCH_ROWS = 1 << 12
+_BLANKS = b" \t"
 
 
-class TextTablesParser(HashedText):
-    """A `Parser`. A fault's `line` is the row's number.
+class ColumnsOfDocuments(HashedText):
+    """A `Parser` of tables whose cells have no places but their row and column.
 
-    read  makes the tables of the bytes of an input
+    labelled  False: rows have labels only if options.label_column names them
     """
 
-    def __init__(
-        self,
-        options: InputOptions,
-        limits: Limits,
-        read: Callable[[Iterable[bytes]], Iterator[Table]],
-        names: LabelNames | None = None,
-        threads: int = 1,
-    ) -> None:
-        super().__init__(options, limits, names, threads)
-        self._read = read
-        self._headings: list[str] = []
+    _names_of_columns: Sequence[str] = ()
 
-    def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """Yield the rows. InputError at the first fault, unless rows are skipped."""
-        first = 1
-        for table in self._read(chunks):
-            self._headings = table.schema.names
-            columns = self._find(table.schema)
-            wanted = [self._headings[column] for column in columns if column is not None]
-            for batch in table.batches(wanted, _BATCH_ROWS):
-                yield from self._rows(
-                    [None if k is None else batch[self._headings[k]] for k in columns], columns, first
-                )
-                first += batch.num_rows
-        self.check_end()
-
-    def _find(self, schema: Any) -> list[int | None]:
-        """The places of documents, labels, weights and groups, None if there are none; checks their types."""
-        options, names = self._options, self._headings
+    def find_columns(self, names: list[str]) -> list[int | None]:
+        """The places of documents, labels, weights and groups in a table with these columns, None if there are none."""
+        options, self._names_of_columns = self._options, names
         if len(set(names)) < len(names):
             raise InputError("duplicate_column", "a column name stands twice")
         assert options.text_column is not None
         heading = Heading(names, len(names))
         text = heading.place(options.text_column, "text_column")
-        label = find_label(options, heading)
-        assert label is not None
-        columns = find_columns(label, options, heading)
+        columns = find_columns(find_label(options, heading, self._labelled), options, heading)
         if text in columns.aside:
             raise InputError("same_column", "the column of documents has labels, weights or groups, too", line=1)
-        for place in (text, *columns.aside):
-            kind = schema.field(place).type
-            if not (is_string(kind) or (place != text and is_number(kind))):
-                message = f"column {place + 1} ({names[place][:40]}) is of type {str(kind)[:40]}"
-                raise InputError("column_type", message, hint="documents are strings, labels strings or numbers")
-        if self._names.type == "auto":
-            self._names.type = "string" if is_string(schema.field(label).type) else "number"
         return [text, columns.label, columns.weight, columns.group]
 
-    def _rows(self, columns: Sequence[Any], places: Sequence[int | None], first: int) -> Iterator[Rows]:
-        texts = [None if column is None else _bytes(column) for column in columns]
+    def rows_of_columns(
+        self, texts: Sequence[Sequence[bytes | None] | None], places: Sequence[int | None], numbers: Sequence[int]
+    ) -> Iterator[Rows]:
+        """Yield the rows of documents, labels, weights and groups, None for a gap; numbers: those of the rows."""
         documents = texts[0] or []
         if not documents:
             return
         faults: dict[int, PlacedFault] = {}
-        numbers = [0 if place is None else place for place in places]
-        at = (first + np.arange(len(documents)))[:, np.newaxis] * len(self._headings) + np.array(numbers)
+        width = len(self._names_of_columns)
+        # A place is the number of a cell, counted row by row.
+        at = np.array(numbers)[:, np.newaxis] * width + np.array([place or 0 for place in places])
         for row, document in enumerate(documents):
             if document is None:
                 faults[row] = int(at[row, 0]), "missing_value", "a value is missing"
-        beside = ([text or b"" for text in column] if column else () for column in texts[1:])
-        # A place is the number of a cell, counted row by row.
+        beside = ([(text or b"").strip(_BLANKS) for text in column] if column else () for column in texts[1:])
         batch = Documents(*one_text([document or b"" for document in documents]), at, *beside)
-        yield from self.give(batch, faults, self._fault)
+        yield from self.give(batch, faults, lambda cell, *fault: self.error_at(*divmod(cell, width), *fault))
 
-    def _fault(self, cell: int, code: str, message: str) -> InputError:
-        row, column = divmod(cell, len(self._headings))
-        placed = f"row {row}, column {column + 1} ({self._headings[column][:40]}): {message}"
-        return InputError(code, placed, line=row)
+    def error_at(self, row: int, column: int, code: str, message: str) -> InputError:
+        """The error for a cell."""
+        return InputError(code, f"row {row}, {self._shown(column)}: {message}", line=row)
+
+    def _shown(self, column: int) -> str:
+        return f"column {column + 1} ({self._names_of_columns[column][:40]})"
 
 
-class TextArrowToPredict(TextTablesParser):
-    """A parser of documents to predict, whose labels are not read.
+class ArrowDocuments(ColumnsOfDocuments):
+    """Reads tables of Arrow; a fault's `line` is the row's number.
 
     read       makes the tables of the bytes of an input
     first_row  the number of the input's first row, for faults
@@ -104,34 +76,82 @@ class TextArrowToPredict(TextTablesParser):
     first_row = 1
 
     def __init__(
-        self, options: InputOptions, limits: Limits, read: Callable[[Iterable[bytes]], Iterator[Table]]
+        self,
+        options: InputOptions,
+        limits: Limits,
+        read: Callable[[Iterable[bytes]], Iterator[Any]],
+        names: LabelNames | None = None,
+        threads: int = 1,
+        *,
+        labelled: bool = True,
     ) -> None:
-        HashedText.__init__(self, options, limits, labelled=False)
-        self._headings = []
+        super().__init__(options, limits, names, threads, labelled=labelled)
         self._read = read
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """Yield the rows. InputError at the first fault."""
+        """Yield the rows. InputError at the first fault, unless rows are skipped."""
         first = self.first_row
         for table in self._read(chunks):
-            self._headings = table.schema.names
-            place = self._document_place(table.schema)
-            for batch in table.batches([self._headings[place]], _BATCH_ROWS):
-                documents = batch.column(batch.schema.get_field_index(self._headings[place]))
-                yield from self._rows([documents, None, None, None], [place, None, None, None], first)
+            names = table.schema.names
+            places = self.find_columns(names)
+            self._check_types(table.schema, places)
+            wanted = [names[place] for place in places if place is not None]
+            for batch in table.batches(wanted, _BATCH_ROWS):
+                columns = [None if place is None else _texts(batch[names[place]]) for place in places]
+                yield from self.rows_of_columns(columns, places, range(first, first + batch.num_rows))
                 first += batch.num_rows
         self.check_end()
 
-    def _document_place(self, schema: Any) -> int:
-        assert self._options.text_column is not None
-        place = Heading(self._headings, len(self._headings)).place(self._options.text_column, "text_column")
-        if not is_string(schema.field(place).type):
-            kind = str(schema.field(place).type)[:40]
-            message = f"column {place + 1} ({self._headings[place][:40]}) is of type {kind}"
-            raise InputError("column_type", message, hint="documents are strings")
-        return place
+    def _check_types(self, schema: Any, places: Sequence[int | None]) -> None:
+        from streamsvm.reader.parsers.tables.arrow_types import is_number, is_string  # noqa: PLC0415 - slow to import
+
+        for number, place in enumerate(places):
+            kind = None if place is None else schema.field(place).type
+            if place is not None and not (is_string(kind) or (number and is_number(kind))):
+                message = f"{self._shown(place)} is of type {str(kind)[:40]}"
+                raise InputError("column_type", message, hint="documents are strings, labels strings or numbers")
+        if self._names.type == "auto" and places[1] is not None:
+            self._names.type = "string" if is_string(schema.field(places[1]).type) else "number"
 
 
-def _bytes(column: Any) -> list[bytes | None]:
+class JsonDocuments(ColumnsOfDocuments):
+    """Reads JSON lines. For the arguments see `ColumnsOfDocuments`.
+
+    beside  takes further columns, as texts
+    """
+
+    beside = Beside()
+    _json: JsonLines
+
+    def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
+        """Yield the rows. InputError at the first fault, unless rows are skipped."""
+        known = None if self._labelled else {self._options.text_column or "", *self.beside.names}
+        self._json = JsonLines(self._limits.max_line_bytes, self.rejected, known)
+        places: list[int | None] = []
+        for lines, rows in self._json.pieces(chunks):
+            self._blank_lines = self._json.blank_lines
+            places = places or self.find_columns(self._json.names)
+            self._put_beside(rows)
+            for begin in range(0, len(rows), _BATCH_ROWS):
+                some = rows[begin : begin + _BATCH_ROWS]
+                columns = [None if place is None else [_cell(row[place]) for row in some] for place in places]
+                yield from self.rows_of_columns(columns, places, lines[begin : begin + _BATCH_ROWS])
+        self.check_end()
+
+    def _put_beside(self, rows: Sequence[Row]) -> None:
+        if self.beside.names:
+            heading = Heading(self._json.names, len(self._json.names))
+            places = heading.places_of(self.beside.names, "keep")
+            self.beside.put([[cell_text(row[place]).strip(" \t") for row in rows] for place in places])
+
+    def error_at(self, row: int, column: int, code: str, message: str) -> InputError:
+        return self._json.fault(row, code, f"{self._shown(column)}: {message}")
+
+
+def _cell(value: Any) -> bytes | None:
+    return None if value is None else cell_text(value).encode()
+
+
+def _texts(column: Any) -> list[bytes | None]:
     """The values in UTF-8, None for null; numbers as Python writes them."""
     return [None if value is None else str(value).encode() for value in column.to_pylist()]

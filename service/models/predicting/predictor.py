@@ -14,7 +14,7 @@ from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import IndexBase, InputOptions
 from streamsvm.reader.parsers.sniff import has_pairs, with_head
 from streamsvm.reader.parsers.tables.column_match import Match, shown
-from streamsvm.reader.parsers.tables.judge import TableToPredict
+from streamsvm.reader.parsers.tables.table import TableParser
 from streamsvm.reader.parsers.text.options import as_input
 from streamsvm.reader.parsers.text.parser import DocumentRows
 from streamsvm.service.models.numbering import NUMBERED, Numbering
@@ -177,12 +177,12 @@ class Predictor:
         parser = parsers[options.format](options, limits, self.classes)
         unknown = 0
         for rows in parser.parse_chunks(text):
-            if not isinstance(parser, TableToPredict):
+            if not isinstance(parser, TableParser) or (table := parser.to_predict) is None:
                 yield from self.predictions(numbering.as_model(rows) if is_numbered else rows)
                 continue
             before, unknown = unknown, parser.unknown
-            for prediction in self.predict_table(TableRows(rows, unknown - before, parser.match)):
-                yield replace(prediction, expected=parser.expected(prediction.expected))
+            for prediction in self.predict_table(TableRows(rows, unknown - before, table.match)):
+                yield replace(prediction, expected=table.expected(prediction.expected))
 
     def predictions(self, rows: Rows) -> Iterator[Prediction]:
         """Predict rows in pieces of at most _MOST_VALUES decision values: with many classes they fill the memory."""

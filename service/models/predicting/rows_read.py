@@ -11,16 +11,18 @@ from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import OF_FRAMES, STORED_TABLES, InputOptions
 from streamsvm.reader.parsers import Parser
 from streamsvm.reader.parsers.beside import Beside
-from streamsvm.reader.parsers.jsonl import JsonlTextParser, JsonlToPredict
 from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from streamsvm.reader.parsers.matrices.npz import NpzParser
 from streamsvm.reader.parsers.sniff import has_objects, has_pairs, recognise, stored_format
 from streamsvm.reader.parsers.spool import Scratch
 from streamsvm.reader.parsers.strings.fasta import FastaParser
 from streamsvm.reader.parsers.strings.strings import is_of_strings
-from streamsvm.reader.parsers.tables.csv_to_predict import CsvToPredict
+from streamsvm.reader.parsers.tables.csv import CsvParser
+from streamsvm.reader.parsers.tables.json_lines import JsonlParser
+from streamsvm.reader.parsers.tables.to_predict import ToPredict
 from streamsvm.reader.parsers.text.parser import TextParser
 from streamsvm.reader.parsers.text.table import TextTableParser
+from streamsvm.reader.parsers.text.tables import ArrowDocuments, JsonDocuments
 from streamsvm.storage.models.model_file import Label
 
 # Makes a parser; the labels are the model's classes.
@@ -72,12 +74,10 @@ def table_parser(
     """The parser of CSV, TSV or JSON lines to predict; `beside` takes further columns."""
     is_json = options.format == "jsonl"
     if options.text_column is not None:
-        parser = (JsonlTextParser if is_json else TextTableParser)(options, limits, labelled=False)
+        parser = (JsonDocuments if is_json else TextTableParser)(options, limits, labelled=False)
         parser.beside = beside or Beside()
         return parser
-    if is_json:
-        return JsonlToPredict(options, limits, classes, beside)
-    return CsvToPredict(options, limits, classes, beside)
+    return (JsonlParser if is_json else CsvParser)(options, limits, None, ToPredict(classes, beside))
 
 
 def arrow_parser(
@@ -92,14 +92,12 @@ def arrow_parser(
 
     first_row  number of the first row, for faults
     """
-    # pyarrow is an extra, and slow to import.
-    from streamsvm.reader.parsers.tables.arrow_to_predict import ArrowToPredict  # noqa: PLC0415
-    from streamsvm.reader.parsers.text.tables import TextArrowToPredict  # noqa: PLC0415
+    from streamsvm.reader.parsers.tables.arrow_table import ArrowTableParser  # noqa: PLC0415 - slow to import
 
     if options.text_column is not None:
-        parser: Any = TextArrowToPredict(options, limits, read)
+        parser: Any = ArrowDocuments(options, limits, read, labelled=False)
     else:
-        parser = ArrowToPredict(options, limits, read, classes, beside)
+        parser = ArrowTableParser(options, limits, read, None, ToPredict(classes, beside))
     parser.first_row = first_row
     return parser
 

@@ -15,7 +15,8 @@ from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.sniff import recognise
 from streamsvm.reader.parsers.tables import arrow_messages
-from streamsvm.reader.parsers.tables.stored import StoredTableParser
+from streamsvm.reader.parsers.tables.arrow_table import ArrowTableParser
+from streamsvm.reader.parsers.tables.stored import reads
 from tests.contracts.problems import joined
 
 
@@ -72,8 +73,10 @@ def some_table(n: int = 350):
 
 
 def read(data: bytes, scratch, limits: Limits | None = None, size: int = 1 << 20, **options):
-    format_ = "parquet" if data.startswith(b"PAR1") else recognise(data[: 1 << 16])
-    parser = StoredTableParser(InputOptions(**options), limits or Limits(), scratch, format_=format_)
+    format_ = options.pop("format", None) or recognise(data[: 1 << 16])
+    parser = ArrowTableParser(
+        InputOptions(format_, **options), limits or Limits(), reads(format_, scratch, limits or Limits())
+    )
     return parser, joined(list(parser.parse_chunks(data[k : k + size] for k in range(0, len(data), size))))
 
 
@@ -173,7 +176,7 @@ def test_an_old_stream_and_old_feather_are_refused_with_their_names(tmp_path):
         ingest([b"FEA1" + bytes(100)], tmp_path / "old")
     data = as_stream(SMALL, use_legacy_format=True)
     with pytest.raises(InputError) as caught:
-        StoredTableParser(InputOptions(), Limits(), tmp_path, format_="arrow").parse_chunks([data]).__next__()
+        read(data, tmp_path, format="arrow")
     assert caught.value.code == "bad_arrow"
 
 
@@ -206,7 +209,7 @@ def test_a_large_batch_is_read_without_a_copy(tmp_path):
     with ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     before = pyarrow.total_allocated_bytes()
-    parser = StoredTableParser(InputOptions(), Limits(), tmp_path, format_="arrow")
+    parser = ArrowTableParser(InputOptions("arrow"), Limits(), reads("arrow", tmp_path, Limits()))
     del table
     most = max(pyarrow.total_allocated_bytes() for _ in parser.parse_chunks([sink.getvalue()]))
     assert parser.rows == n and most < before + (4 << 20)

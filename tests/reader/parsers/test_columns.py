@@ -14,6 +14,7 @@ from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables.columns import MOST_COLUMNS
 from streamsvm.reader.parsers.tables.csv import CsvParser
+from streamsvm.reader.parsers.tables.to_predict import ToPredict
 from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.blocks.profile import read_profile
 from tests.contracts.problems import stored_rows
@@ -153,7 +154,7 @@ def test_names_take_time_in_proportion_and_have_a_bound():
     text = f"label,{names}\n1,".encode() + b",".join([b"2"] * 200_000) + b"\n"
     parser = CsvParser(InputOptions("csv", drop_columns="f7"), Limits())
     assert sum(map(len, parser.parse_chunks([text]))) == 1
-    further = CsvParser(InputOptions("csv", like=parser.input), Limits(), labelled=False)
+    further = CsvParser(InputOptions("csv", like=parser.input), Limits(), None, ToPredict())
     backwards = ",".join(f"f{k}" for k in reversed(range(200_000)))
     (rows,) = further.parse_chunks([f"{backwards}\n".encode() + b",".join([b"2"] * 200_000) + b"\n"])
     assert rows.nnz == 199_999

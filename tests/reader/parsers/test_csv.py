@@ -13,6 +13,7 @@ from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables.csv import CsvParser
 from streamsvm.reader.parsers.tables.csv_head import LOOK_LINES
+from streamsvm.reader.parsers.tables.to_predict import ToPredict
 from tests.contracts.problems import joined
 
 LIMITS = Limits()
@@ -20,7 +21,7 @@ LIMITS = Limits()
 
 def read(text: bytes, size: int = 1 << 20, window_bytes: int = 1 << 20, labelled: bool = True, **options):
     """The parser, and (labels, dense features from the first feature on) it read."""
-    parser = CsvParser(InputOptions(**options), LIMITS, labelled=labelled)
+    parser = CsvParser(InputOptions(**options), LIMITS, None, None if labelled else ToPredict())
     parser.window_bytes = window_bytes
     batches = list(parser.parse_chunks(text[k : k + size] for k in range(0, len(text), size)))
     rows = joined(batches)
@@ -152,10 +153,10 @@ def test_labels_are_doubles_and_values_are_rounded_once():
 
 
 def test_a_table_without_labels():
-    parser, labels, features = read(b"1,2\n3,4\n", labelled=False, index_base=0)
+    parser, labels, features = read(b"1,2\n3,4\n", labelled=False, index_base=0, like={"n_features": 2})
     assert (np.isnan(labels).all(), features, parser.max_index) == (True, [[1.0, 2.0], [3.0, 4.0]], 1)
-    assert read(b"1\n3\n", labelled=False)[2] == [[1.0], [3.0]]
-    assert read(b"a,b\n1,2\n", labelled=False, label_column="b")[1:] == ([2.0], [[1.0]])
+    assert read(b"1\n3\n", labelled=False, like={"n_features": 1})[2] == [[1.0], [3.0]]
+    assert read(b"a,b\n1,2\n", labelled=False, label_column="b", like={"n_features": 1})[1:] == ([2.0], [[1.0]])
 
 
 def test_blank_lines_and_empty_rows_are_counted():

@@ -6,6 +6,7 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables.csv import CsvParser
+from streamsvm.reader.parsers.tables.to_predict import ToPredict
 
 WORDS = "p,x,s\ne,x,s\ne,b,f\n"
 MANY = "".join(f"{'pe'[k % 2]},{'xbs'[k % 3]},{'sf'[k % 2]}\n" for k in range(20))
@@ -13,7 +14,8 @@ MANY = "".join(f"{'pe'[k % 2]},{'xbs'[k % 3]},{'sf'[k % 2]}\n" for k in range(20
 
 def head(text: str, labelled: bool = True, like=None, **options) -> list[str] | None:
     """Names of the columns that make features, None if the first line is a row; all lines but names are rows."""
-    parser = CsvParser(InputOptions("csv", like=like, **options), Limits(), labelled=labelled)
+    like = like if labelled or like else {"n_features": 4}
+    parser = CsvParser(InputOptions("csv", like=like, **options), Limits(), None, None if labelled else ToPredict())
     rows = sum(map(len, parser.parse_chunks([text.encode()])))
     assert rows == text.count("\n") - parser.has_names
     return parser.input["columns"] if parser.has_names else None
@@ -99,9 +101,9 @@ def test_where_rows_before_had_none_a_line_of_names_is_refused(labelled):
         with pytest.raises(InputError) as caught:
             head(text, labelled, like)
         assert caught.value.code == "header_differs"
-    assert head("0,1,2\n1,0.5,2.5\n", labelled, like) is None
+    assert head("0,1,2\n1,0.5,2.5\n", labelled, like, label_column="1") is None
     words = told(WORDS, categorical="all")
-    assert head("p,b,s\n", labelled, words) is None
+    assert head("p,b,s\n", labelled, words, label_column="1") is None
     with pytest.raises(InputError) as caught:
         head("class,cap,odor\n" + WORDS, labelled, words)
     assert caught.value.code == "header_differs"

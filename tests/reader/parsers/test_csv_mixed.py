@@ -16,7 +16,7 @@ from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.strings.strings import letters_of
 from streamsvm.reader.parsers.tables import categories
 from streamsvm.reader.parsers.tables.csv import CsvParser
-from streamsvm.reader.parsers.tables.csv_to_predict import CsvToPredict
+from streamsvm.reader.parsers.tables.to_predict import ToPredict
 from tests.contracts.problems import joined
 
 WORDS = st.text(st.sampled_from('abc ,"é'), max_size=5).map(str.strip)
@@ -28,7 +28,7 @@ def parsed(text, piece: int = 1 << 20, **given):
     data = text if isinstance(text, bytes) else text.encode()
     labelled, names = given.pop("labelled", True), given.pop("names", None)
     options = InputOptions(**{"format": "csv", **given})
-    parser = CsvParser(options, Limits(), names) if labelled else CsvToPredict(options, Limits())
+    parser = CsvParser(options, Limits(), names, None if labelled else ToPredict())
     parser.window_bytes = 64
     return parser, joined(list(parser.parse_chunks(data[k : k + piece] for k in range(0, len(data), piece))))
 

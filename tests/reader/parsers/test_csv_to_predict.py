@@ -6,9 +6,10 @@ import pytest
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.tables import judge
+from streamsvm.reader.parsers.tables import to_predict
 from streamsvm.reader.parsers.tables.column_match import named_numbers
-from streamsvm.reader.parsers.tables.csv_to_predict import CsvToPredict
+from streamsvm.reader.parsers.tables.csv import CsvParser
+from streamsvm.reader.parsers.tables.to_predict import ToPredict
 from streamsvm.storage.machine.long_work import LARGE_BYTES
 
 NAMES = [f"feature_{number:06d}" for number in range(1 + LARGE_BYTES // 15)]
@@ -23,19 +24,19 @@ def matched(monkeypatch):
         seen.append(arguments)
         return original(*arguments)
 
-    original = judge.match_columns
-    monkeypatch.setattr(judge, "match_columns", match_columns)
+    original = to_predict.match_columns
+    monkeypatch.setattr(to_predict, "match_columns", match_columns)
     return seen
 
 
 def values(names, like, **options):
     """The features, by the model's numbers, of a row that has 1, 2, 3, ... below its names; unknown names."""
     text = ",".join(names) + "\n" + ",".join(str(1.0 + number) for number in range(len(names))) + "\n"
-    parser = CsvToPredict(InputOptions("csv", like=like, **options), Limits())
+    parser = CsvParser(InputOptions("csv", like=like, **options), Limits(), None, ToPredict())
     (rows,) = parser.parse_chunks([text.encode()])
     row = np.zeros(len(like["columns"]))
     row[rows.indices - parser.index_base] = rows.values
-    return row.tolist(), parser.match.unknown
+    return row.tolist(), parser.to_predict.match.unknown
 
 
 def test_names_are_matched_once(matched):

@@ -11,15 +11,20 @@ from streamsvm.reader.errors import HINTS, InputError
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.jsonl import JsonlParser, JsonlTextParser, JsonlToPredict
 from streamsvm.reader.parsers.sniff import recognise
 from streamsvm.reader.parsers.tables import json_lines
-from streamsvm.reader.parsers.tables.json_lines import JsonLines, names_line
+from streamsvm.reader.parsers.tables.json_lines import JsonlParser, names_line
+from streamsvm.reader.parsers.tables.to_predict import ToPredict
+from streamsvm.reader.parsers.text.tables import JsonDocuments
 from tests.contracts.problems import joined
 
 
 def lines_of(rows: list) -> bytes:
     return "".join((each if isinstance(each, str) else json.dumps(each)) + "\n" for each in rows).encode()
+
+
+def to_predict(options, limits):
+    return JsonlParser(options, limits, None, ToPredict())
 
 
 def read(data: bytes, size: int = 1 << 20, limits: Limits | None = None, kind=JsonlParser, **options):
@@ -55,7 +60,7 @@ def test_keys_in_any_order_missing_keys_and_null_are_values_of_their_columns():
     ]
     parser, found = read(lines_of(rows), categorical="all", missing="zero", label_type="number")
     assert found.label.tolist() == [0, 1, 0] and found.values.tolist() == [1, 1, 1, 2.5, 1]
-    assert parser.input["dictionary"] == {"w": {"red": 0, "": 1, "two lines": 2}}
+    assert parser.input["dictionary"] == {"w": {"red": 0, "": 1, "two\nlines": 2}}
 
 
 def test_strings_of_digits_are_words():
@@ -104,14 +109,14 @@ def test_a_fault_has_its_line_and_byte(line, code, before):
 
 def test_documents_keep_their_line_ends_and_faults_their_lines():
     rows = [{"text": f"one\ntwo {k}\r\nthree", "label": k % 2} for k in range(40)]
-    parser, found = read(lines_of(rows), kind=JsonlTextParser, text_column="text", analyzer="char")
+    parser, found = read(lines_of(rows), kind=JsonDocuments, text_column="text", analyzer="char")
     from_csv = "".join(f'"one\ntwo {k}\r\nthree",{k % 2}\n' for k in range(40))
     assert len(found) == 40
     rows[20]["label"] = "x"
-    broken = fault(lines_of(rows), kind=JsonlTextParser, text_column="text", label_type="number")
+    broken = fault(lines_of(rows), kind=JsonDocuments, text_column="text", label_type="number")
     assert broken.line == 21 and from_csv
     rows[20]["label"], rows[30]["text"] = 0, None
-    parser, found = read(lines_of(rows), kind=JsonlTextParser, text_column="text", on_bad_row="skip")
+    parser, found = read(lines_of(rows), kind=JsonDocuments, text_column="text", on_bad_row="skip")
     assert parser.rows + parser.rejected.rows == 40
 
 
@@ -119,7 +124,7 @@ def test_one_column_of_blanks_gives_a_row_each():
     rows = [{"a": 1}, {"a": None}, {}, {"a": " "}, {"a": ""}, {"a": 2}]
     like = {"format": "csv", "columns": ["a"], "has_names": True, "n_columns": 1, "places": [0], "categorical": [],
             "missing": "zero", "categories": "dictionary"}  # fmt: skip
-    _, found = read(lines_of(rows), kind=JsonlToPredict, like=like)
+    _, found = read(lines_of(rows), kind=to_predict, like=like)
     assert len(found) == 6 and found.values.tolist() == [1, 2]
 
 
@@ -127,9 +132,9 @@ def test_late_keys_that_the_model_does_not_know_are_passed_over():
     like = {"format": "csv", "columns": ["a", "b"], "has_names": True, "n_columns": 2, "places": [0, 1],
             "categorical": [], "missing": "zero", "categories": "dictionary"}  # fmt: skip
     many = [{"a": 1, "b": 2}] * 80_000
-    _, found = read(lines_of([*many, {"a": 3, "b": 4, "c": 5}]), kind=JsonlToPredict, like=like)
+    _, found = read(lines_of([*many, {"a": 3, "b": 4, "c": 5}]), kind=to_predict, like=like)
     assert found.values[-2:].tolist() == [3, 4]
-    assert fault(lines_of([*[{"a": 1, "c": 0}] * 80_000, {"a": 3, "b": 4}]), kind=JsonlToPredict, like=like).code in (
+    assert fault(lines_of([*[{"a": 1, "c": 0}] * 80_000, {"a": 3, "b": 4}]), kind=to_predict, like=like).code in (
         "column_missing",
         "late_key",
     )
@@ -189,9 +194,3 @@ def test_any_objects_become_rows_or_faults(rows, size):
         return
     assert parser.rows + parser.rejected.rows == len(rows)
     assert all(1 <= each.line <= len(rows) for each in parser.rejected.first)
-
-
-def test_the_csv_is_that_of_the_values():
-    given = [{"a": 'x, "y"', "b": True}, {"b": None, "a": 1.5}]
-    written = b"".join(JsonLines(1 << 20, lambda _: None).as_csv([lines_of(given)]))
-    assert written == b'"a","b"\n"x, ""y""",True\n1.5,\n'

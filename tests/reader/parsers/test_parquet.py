@@ -13,7 +13,8 @@ from streamsvm.reader.errors import HINTS, InputError
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.tables.stored import StoredTableParser
+from streamsvm.reader.parsers.tables.arrow_table import ArrowTableParser
+from streamsvm.reader.parsers.tables.stored import reads
 from tests.contracts.problems import joined, stored_rows
 
 
@@ -24,7 +25,9 @@ def file_of(columns: dict, **options) -> bytes:
 
 
 def read(data: bytes, scratch, size: int = 1 << 20, limits: Limits | None = None, **options):
-    parser = StoredTableParser(InputOptions(**options), limits or Limits(), scratch)
+    parser = ArrowTableParser(
+        InputOptions("parquet", **options), limits or Limits(), reads("parquet", scratch, limits or Limits())
+    )
     return parser, joined(list(parser.parse_chunks(data[k : k + size] for k in range(0, len(data), size))))
 
 

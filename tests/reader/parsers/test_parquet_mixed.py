@@ -8,7 +8,8 @@ import pytest
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.tables.stored import StoredTableParser
+from streamsvm.reader.parsers.tables.arrow_table import ArrowTableParser
+from streamsvm.reader.parsers.tables.stored import reads
 from tests.contracts.problems import joined
 from tests.reader.parsers.test_csv_mixed import as_dicts, feature_names
 from tests.reader.parsers.test_csv_mixed import parsed as parsed_csv
@@ -20,7 +21,7 @@ parquet = pytest.importorskip("pyarrow.parquet")
 def parsed(tmp_path, table: dict, **given):
     file = io.BytesIO()
     parquet.write_table(pyarrow.table(table), file, row_group_size=3)
-    parser = StoredTableParser(InputOptions("parquet", **given), Limits(), tmp_path)
+    parser = ArrowTableParser(InputOptions("parquet", **given), Limits(), reads("parquet", tmp_path, Limits()))
     return parser, joined(list(parser.parse_chunks([file.getvalue()])))
 
 
