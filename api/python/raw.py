@@ -16,8 +16,8 @@ from streamsvm.reader.ingest.run import read_chunks
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.strings.strings import is_of_strings
-from streamsvm.reader.parsers.tables.column_match import shown
 from streamsvm.reader.parsers.tables.mixed_columns import is_numbers
+from streamsvm.reader.parsers.tables.to_predict import shown
 from streamsvm.reader.sources.files import list_files
 from streamsvm.service.models.evaluation.files import evaluate_rows
 from streamsvm.service.models.predicting.files import predict_file

@@ -19,7 +19,7 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.matrices.matrix_batch import BatchedParser, MatrixBatch
-from streamsvm.reader.parsers.tables.column_match import match_columns, named_numbers
+from streamsvm.reader.parsers.tables.to_predict import match_columns, named_numbers
 from streamsvm.storage.files.arrays import read_header
 from streamsvm.storage.rows.csr import INDEX, Array, Rows
 

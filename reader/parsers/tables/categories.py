@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.parsers.tables import categories_kernel as kernel
+from streamsvm.reader.parsers.tables import tables_kernel as kernel
 from streamsvm.storage.rows.csr import INDEX, VALUE, Array
 
 MOST_CATEGORIES = 100_000

@@ -17,7 +17,6 @@ import numpy as np
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables.categories import is_utf8
-from streamsvm.reader.parsers.tables.column_match import Match
 from streamsvm.reader.parsers.tables.columns import MOST_COLUMNS, UNNAMED, Columns, Heading, too_many_columns
 from streamsvm.reader.parsers.tables.csv_fields import (
     BadQuote,
@@ -31,8 +30,9 @@ from streamsvm.reader.parsers.tables.csv_fields import (
 )
 from streamsvm.reader.parsers.tables.csv_head import LOOK_LINES, has_header
 from streamsvm.reader.parsers.tables.csv_text import rewritten, stands_between_blanks, with_first_line
-from streamsvm.reader.parsers.tables.fields_kernel import skip_blank
 from streamsvm.reader.parsers.tables.table import TableParser
+from streamsvm.reader.parsers.tables.tables_kernel import skip_blank
+from streamsvm.reader.parsers.tables.to_predict import Match
 from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
 from streamsvm.storage.machine.long_work import LARGE_BYTES, one_at_a_time
 from streamsvm.storage.rows.csr import Rows

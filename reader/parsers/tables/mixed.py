@@ -13,7 +13,7 @@ from streamsvm.reader.errors import excerpt
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.strings import fasta_kernel, strings_kernel
 from streamsvm.reader.parsers.strings.strings import string_input
-from streamsvm.reader.parsers.tables import categories_kernel
+from streamsvm.reader.parsers.tables import tables_kernel
 from streamsvm.reader.parsers.tables.categories import HASHED_FEATURES, Categories, Dictionary, Fields, Hashed
 from streamsvm.reader.parsers.tables.mixed_columns import MixedColumns
 from streamsvm.reader.parsers.tables.odd_columns import OddColumns
@@ -132,7 +132,7 @@ class MixedFeatures:
             categories[:, place], signs[:, place] = self._categories.numbers(place, fields)
         most = n_rows * (len(self.columns.names) + missing.shape[1])
         indptr, indices, data = np.zeros(n_rows + 1, INDPTR), np.empty(most, INDEX), np.empty(most, VALUE)
-        categories_kernel.put_rows(values, missing, categories, signs, base, indptr, indices, data)
+        tables_kernel.put_rows(values, missing, categories, signs, base, indptr, indices, data)
         return indptr, self._numbered(indices[: indptr[-1]], base), data[: indptr[-1]].copy()
 
     def _numbered(self, indices: Array, base: int) -> Array:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.parsers.tables import fields_kernel as kernel
+from streamsvm.reader.parsers.tables import tables_kernel as kernel
 from streamsvm.reader.parsers.tables.categories import Fields
 from streamsvm.reader.parsers.tables.csv_fields import field_fault, is_missing, is_text
 from streamsvm.storage.rows.csr import Array

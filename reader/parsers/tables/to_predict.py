@@ -1,20 +1,161 @@
-"""Tables to predict: finds the columns that the model was trained on, and labels, which judge the predictions."""
+"""Tables to predict: matches their columns with those of training, and finds labels, which judge the predictions.
+
+If both have names, columns are matched by name, in any order. If neither has, they are matched by place, and their
+number must be the same. If only one side has names, the table is refused, unless the user says that it has no names.
+"""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions, LabelType
 from streamsvm.reader.parsers.beside import Beside
-from streamsvm.reader.parsers.tables.column_match import Match, label_place, match_columns
-from streamsvm.reader.parsers.tables.columns import Columns, Heading
-from streamsvm.reader.parsers.tables.mixed_columns import MixedColumns
+from streamsvm.reader.parsers.tables.columns import LABEL_NAMES, Columns, Heading
+from streamsvm.reader.parsers.tables.mixed_columns import MixedColumns, is_by_name
 from streamsvm.storage.models.model_file import Label
 from streamsvm.storage.rows.csr import LABEL, Array
 
+ASIDE = ("label_column", "weight_column", "group_column")
+_SHOWN = 8
 _ANOTHER = "\n"  # stands for a label that the model does not have
+
+
+@dataclass(frozen=True)
+class Match:
+    """
+    columns       of the model, with their places in the table
+    unknown       names of columns of the table that the model does not have; they are left out
+    passed_names  whether the table's names were not used, since the model knows none: columns were matched by place
+    """
+
+    columns: MixedColumns
+    unknown: list[str]
+    passed_names: bool = False
+
+
+def label_place(like: dict[str, Any], names: Sequence[str] | None) -> int | None:
+    """The place of the labels in a table to predict: the column with their name in training, else with a usual name.
+
+    Columns that are features of the model are not considered. None if no column, or several, could have the labels.
+    """
+    if names is None:
+        return None
+    model = like if like.get("has_names") else {}
+    features = set(model.get("columns", ()))
+    others = set(names) - features
+    if model.get("label_column") in others:
+        return names.index(model["label_column"])
+    usual = [name for name in others if name.lower() in LABEL_NAMES]
+    return names.index(usual[0]) if len(usual) == 1 else None
+
+
+def match_columns(
+    like: dict[str, Any], names: Sequence[str] | None, n_columns: int, aside: Sequence[int], said_unnamed: bool = False
+) -> Match:
+    """Match a table's columns with a model's `input`, or with {"n_features": n} of a model without columns.
+
+    names         of the table's columns; None: they have none
+    aside         places of columns that are no features, such as labels
+    said_unnamed  the user says that columns have no names, and stand as in training
+
+    InputError column_missing, column_count, header_differs, same_column.
+    """
+    if "columns" not in like:
+        return Match(_numbered(like["n_features"], n_columns, aside), [], passed_names=names is not None)
+    if names is not None and like["has_names"]:
+        return _by_name(like, names, aside)
+    if like["has_names"] and not said_unnamed:
+        raise InputError(
+            "header_differs",
+            f"the model knows its columns by name ({shown(like['columns'])}), the table has no line with these names",
+            hint="give it names (header=yes if they are numbers), or set header=no if columns stand as in training",
+        )
+    if names is not None and not like["has_names"]:
+        raise InputError(
+            "header_differs",
+            f"the model was trained on columns without names, these have some: {shown(names)}",
+            hint="if they stand as in training, take their names away; else train on a table with names",
+        )
+    return Match(_columns(like, _places(like, n_columns, aside)), [])
+
+
+def named_numbers(names: Sequence[str]) -> dict[str, Any]:
+    """The `input` of a model whose features are columns of numbers with these names."""
+    words = {"categorical": [], "categories": "dictionary", "dictionary": {}}
+    return {
+        "columns": list(names),
+        **words,
+        "missing": "error",
+        "has_names": True,
+        "order": "names",
+        "n_columns": len(names),
+        "places": list(range(len(names))),
+    }
+
+
+def shown(names: Sequence[str]) -> str:
+    """The first few names, for a message."""
+    some = ", ".join(name[:40] or "''" for name in names[:_SHOWN])
+    return f"{some}, ..." if len(names) > _SHOWN else some
+
+
+def _by_name(like: dict[str, Any], names: Sequence[str], aside: Sequence[int]) -> Match:
+    # Comparing whole lists is fast, also for hundreds of thousands of names. Mostly the columns stand as in training.
+    places = [place for place in range(len(names)) if place not in aside]
+    if len(places) == len(like["columns"]) and [names[place] for place in places] == like["columns"]:
+        return Match(_columns(like, places), [])
+    place = dict(zip(names, range(len(names)), strict=True))
+    if missing := set(like["columns"]) - place.keys():
+        ordered = [name for name in like["columns"] if name in missing]
+        raise InputError("column_missing", f"the table lacks columns of the model: {shown(ordered)}")
+    places = [*map(place.__getitem__, like["columns"])]
+    columns = _columns(like, places)
+    if both := set(aside).intersection(places):
+        raise InputError("same_column", f"{names[min(both)][:40]} is a feature of the model, not the labels")
+    of_model = {
+        *like["columns"],
+        *like.get("dropped", ()),
+        *(like.get(option) for option in ASIDE),
+        *(names[number] for number in aside),
+    }
+    unknown = set(names) - of_model
+    return Match(columns, [name for name in names if name in unknown] if unknown else [])
+
+
+def _numbered(n_features: int, n_columns: int, aside: Sequence[int]) -> MixedColumns:
+    places = [place for place in range(n_columns) if place not in aside]
+    if len(places) != n_features:
+        raise _misfit(n_features, len(places), aside)
+    return MixedColumns([str(place + 1) for place in places], places, [False] * n_features)
+
+
+def _places(like: dict[str, Any], n_columns: int, aside: Sequence[int]) -> list[int]:
+    """Places of the model's columns without names: all but `aside`, or those of training in a table of equal width."""
+    wanted = like["columns"]
+    rest = [place for place in range(n_columns) if place not in aside]
+    if len(rest) == len(wanted):
+        return rest
+    if n_columns == like["n_columns"] and (aside or like.get("dropped")) and not set(aside) & set(like["places"]):
+        return like["places"]
+    raise _misfit(len(wanted), len(rest), aside, may_be_labelled=n_columns == like["n_columns"])
+
+
+def _columns(like: dict[str, Any], places: list[int]) -> MixedColumns:
+    words = set(like["categorical"])
+    is_word = [name in words for name in like["columns"]] if words else [False] * len(places)
+    return MixedColumns(like["columns"], places, is_word, by_name=is_by_name(like))
+
+
+def _misfit(n_features: int, n_columns: int, aside: Sequence[int], may_be_labelled: bool = False) -> InputError:
+    is_label = (may_be_labelled or n_columns == n_features + 1) and not aside
+    return InputError(
+        "column_count",
+        f"the table has {n_columns} columns for features, the model takes {n_features}",
+        hint="if one of them has the labels, name it: label_column" if is_label else "give the columns of training",
+    )
 
 
 class ToPredict:

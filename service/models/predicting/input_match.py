@@ -11,8 +11,8 @@ import numpy as np
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.parsers.strings.strings import is_of_strings
-from streamsvm.reader.parsers.tables.column_match import label_place, match_columns
 from streamsvm.reader.parsers.tables.mixed_columns import MixedColumns
+from streamsvm.reader.parsers.tables.to_predict import label_place, match_columns
 from streamsvm.service.errors import ServiceError
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.models.model_file import Model

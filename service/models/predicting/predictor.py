@@ -13,8 +13,8 @@ from streamsvm.reader.ingest.decompress import decompressed
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import IndexBase, InputOptions
 from streamsvm.reader.parsers.sniff import has_pairs, with_head
-from streamsvm.reader.parsers.tables.column_match import Match, shown
 from streamsvm.reader.parsers.tables.table import TableParser
+from streamsvm.reader.parsers.tables.to_predict import Match, shown
 from streamsvm.reader.parsers.text.options import as_input
 from streamsvm.reader.parsers.text.parser import DocumentRows
 from streamsvm.service.models.numbering import NUMBERED, Numbering

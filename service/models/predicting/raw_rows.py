@@ -14,8 +14,8 @@ from streamsvm.reader.parsers.matrices.matrix import fits, misfit
 from streamsvm.reader.parsers.strings.fasta import FastaParser
 from streamsvm.reader.parsers.strings.strings import is_of_strings
 from streamsvm.reader.parsers.tables.categories import Fields
-from streamsvm.reader.parsers.tables.column_match import Match, label_place, match_columns
 from streamsvm.reader.parsers.tables.mixed import MixedFeatures
+from streamsvm.reader.parsers.tables.to_predict import Match, label_place, match_columns
 from streamsvm.storage.rows.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows
 
 

@@ -7,9 +7,8 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables import to_predict
-from streamsvm.reader.parsers.tables.column_match import named_numbers
 from streamsvm.reader.parsers.tables.csv import CsvParser
-from streamsvm.reader.parsers.tables.to_predict import ToPredict
+from streamsvm.reader.parsers.tables.to_predict import ToPredict, named_numbers
 from streamsvm.storage.machine.long_work import LARGE_BYTES
 
 NAMES = [f"feature_{number:06d}" for number in range(1 + LARGE_BYTES // 15)]

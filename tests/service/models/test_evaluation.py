@@ -10,7 +10,7 @@ from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.tables.column_match import named_numbers
+from streamsvm.reader.parsers.tables.to_predict import named_numbers
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.evaluation.evaluation import evaluate
 from streamsvm.service.models.predicting.predictor import Predictor

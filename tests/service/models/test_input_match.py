@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streamsvm.reader.parsers.tables.column_match import named_numbers
+from streamsvm.reader.parsers.tables.to_predict import named_numbers
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.predicting.input_match import match_dataset
 from streamsvm.storage.blocks.manifest import Manifest
