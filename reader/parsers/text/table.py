@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from streamsvm.reader.errors import InputError
 from streamsvm.reader.parsers.beside import Beside
-from streamsvm.reader.parsers.tables.columns import Heading, find_columns
+from streamsvm.reader.parsers.tables.columns import Heading
 from streamsvm.reader.parsers.tables.csv_fields import find_delimiter
 from streamsvm.reader.parsers.tables.csv_head import documents_have_header
 from streamsvm.reader.parsers.text.hashed_text import Documents, HashedText, PlacedFault, one_text
 from streamsvm.reader.parsers.text.records_kernel import COLUMNS, FAULT, PLACE, find_records
+from streamsvm.reader.parsers.text.tables import columns_of_documents
 from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
 from streamsvm.storage.rows.csr import Array, Rows
 
@@ -109,22 +109,10 @@ class TextTableParser(HashedText):
         self.has_names = names is not None
         if names is not None and len(set(names)) < len(names):
             raise window.error(begin, "duplicate_column", "a column name stands twice")
-        self._columns = self._find(names)
+        heading = Heading(names, len(fields))
+        found = columns_of_documents(self._options, heading, self._labelled)
+        self._columns = *found, *heading.places_of(self.beside.names, "keep")
         return begin if names is None else following
-
-    def _find(self, names: list[str] | None) -> tuple[int | None, ...]:
-        options, heading = self._options, Heading(names, self._n_columns)
-        assert options.text_column is not None
-        text = 0 if heading.n_columns == 1 else heading.place(options.text_column, "text_column")
-        label = None
-        if options.label_column is not None:
-            label = heading.place(options.label_column, "label_column")
-        elif self._labelled:
-            label = int(text == 0) if names is None else heading.label()
-        columns = find_columns(label, options, heading)
-        if text in columns.aside:
-            raise InputError("same_column", "the column of documents has labels, weights or groups, too", line=1)
-        return text, columns.label, columns.weight, columns.group, *heading.places_of(self.beside.names, "keep")
 
 
 def _texts(window: TextWindow, spans: Array) -> list[bytes]:

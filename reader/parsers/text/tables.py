@@ -19,6 +19,22 @@ _BATCH_ROWS = 1 << 12
 _BLANKS = b" \t"
 
 
+def columns_of_documents(options: InputOptions, heading: Heading, labelled: bool) -> tuple[int | None, ...]:
+    """The places of documents, labels, weights and groups, None if there are none.
+
+    labelled  False: rows have labels only if options.label_column names them
+    """
+    assert options.text_column is not None
+    text = 0 if heading.n_columns == 1 else heading.place(options.text_column, "text_column")
+    label = find_label(options, heading, labelled)
+    if label is not None and options.label_column is None and heading.names is None:
+        label = int(text == 0)
+    columns = find_columns(label, options, heading)
+    if text in columns.aside:
+        raise InputError("same_column", "the column of documents has labels, weights or groups, too", line=1)
+    return text, columns.label, columns.weight, columns.group
+
+
 class ColumnsOfDocuments(HashedText):
     """A `Parser` of tables whose cells have no places but their row and column.
 
@@ -27,18 +43,12 @@ class ColumnsOfDocuments(HashedText):
 
     _names_of_columns: Sequence[str] = ()
 
-    def find_columns(self, names: list[str]) -> list[int | None]:
+    def find_columns(self, names: list[str]) -> Sequence[int | None]:
         """The places of documents, labels, weights and groups in a table with these columns, None if there are none."""
-        options, self._names_of_columns = self._options, names
         if len(set(names)) < len(names):
             raise InputError("duplicate_column", "a column name stands twice")
-        assert options.text_column is not None
-        heading = Heading(names, len(names))
-        text = heading.place(options.text_column, "text_column")
-        columns = find_columns(find_label(options, heading, self._labelled), options, heading)
-        if text in columns.aside:
-            raise InputError("same_column", "the column of documents has labels, weights or groups, too", line=1)
-        return [text, columns.label, columns.weight, columns.group]
+        self._names_of_columns = names
+        return columns_of_documents(self._options, Heading(names, len(names)), self._labelled)
 
     def rows_of_columns(
         self, texts: Sequence[Sequence[bytes | None] | None], places: Sequence[int | None], numbers: Sequence[int]
@@ -127,7 +137,7 @@ class JsonDocuments(ColumnsOfDocuments):
         """Yield the rows. InputError at the first fault, unless rows are skipped."""
         known = None if self._labelled else {self._options.text_column or "", *self.beside.names}
         self._json = JsonLines(self._limits.max_line_bytes, self.rejected, known)
-        places: list[int | None] = []
+        places: Sequence[int | None] = ()
         for lines, rows in self._json.pieces(chunks):
             self._blank_lines = self._json.blank_lines
             places = places or self.find_columns(self._json.names)
