@@ -1,6 +1,13 @@
-"""numba's `njit` for all kernels: compiled code on disk is used until the source of any kernel changes."""
+"""numba's `njit` for all kernels: compiled code on disk is used until the source of any kernel changes.
 
+Where neither the installation nor a cache at home can be written, kernels are kept in the temporary directory.
+"""
+
+import os
+import sys
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -50,7 +57,30 @@ def njit(**options: Any) -> Any:
     def compile_(function: Callable) -> Any:
         dispatcher = numba.njit(**options)(function)
         if dispatcher is not function:  # NUMBA_DISABLE_JIT returns the function itself
-            dispatcher._cache = _Cache(function)
+            dispatcher._cache = _cache_of(function)
         return dispatcher
 
     return compile_
+
+
+def _cache_of(function: Callable) -> Any:
+    try:
+        return _Cache(function)
+    except RuntimeError:  # numba knows no directory that it may write
+        if numba.config.CACHE_DIR:
+            raise
+        _keep_in_temporary_directory()
+        return _Cache(function)
+
+
+def _keep_in_temporary_directory() -> None:
+    """Have this process, and those that it starts, keep kernels in a directory that this user alone can write.
+
+    PermissionError if another user has made it: numba would run what is in it.
+    """
+    kept = Path(tempfile.gettempdir()) / f"streamsvm-kernels-{os.getuid()}"
+    kept.mkdir(mode=0o700, exist_ok=True)
+    if kept.lstat().st_uid != os.getuid() or kept.is_symlink():
+        raise PermissionError(f"{kept} belongs to another user: set NUMBA_CACHE_DIR to a directory of your own")
+    print(f"streamsvm: compiled kernels are kept in {kept}; NUMBA_CACHE_DIR names another directory", file=sys.stderr)
+    numba.config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"] = str(kept)

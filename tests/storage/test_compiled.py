@@ -27,6 +27,8 @@ PROGRAM = (
 class Tree:
     """A copy of the modules that kernels need, with two more kernels, one of which calls the other."""
 
+    before = ()  # words of the command before Python
+
     def __init__(self, directory):
         self.directory = directory
         for name in (
@@ -49,7 +51,7 @@ class Tree:
 
     def run(self, program=PROGRAM, **environment):
         """Call a kernel in a new process: (result, whether it used the cache on disk, whether it compiled)."""
-        command = [sys.executable, "-c", program]
+        command = [*self.before, sys.executable, "-c", program]
         environment = {**os.environ, **environment}
         done = subprocess.run(command, cwd=self.directory, env=environment, capture_output=True, check=True)
         return tuple(map(int, done.stdout.split()))
@@ -81,6 +83,22 @@ def test_another_tree_with_the_same_sources_uses_the_cache(tmp_path):
     (tmp_path / "built").rename(tmp_path / "moved")
     tree.directory = tmp_path / "moved" / "tree"
     assert tree.run() == (20, 1, 0)
+
+
+@pytest.mark.skipif(os.getuid() == 0 and not shutil.which("setpriv"), reason="root may write everywhere")
+def test_an_installation_that_cannot_be_written_keeps_kernels_in_the_temporary_directory(tmp_path):
+    tree, kept = Tree(tmp_path / "tree"), tmp_path / "kept"
+    kept.mkdir()
+    where = {"HOME": str(tree.directory), "TMPDIR": str(kept), "PYTHONDONTWRITEBYTECODE": "1"}
+    tree.before = ["setpriv", "--bounding-set=-dac_override"] if os.getuid() == 0 else []
+    folders = [tree.directory, *(each for each in tree.directory.rglob("*") if each.is_dir())]
+    for folder in folders:
+        folder.chmod(0o555)
+    assert tree.run(**where) == (20, 0, 1) and tree.run(**where) == (20, 1, 0)
+    for folder in folders:
+        folder.chmod(0o755)
+    (made,) = kept.iterdir()
+    assert made.stat().st_mode & 0o777 == 0o700
 
 
 def test_kernels_of_classes_that_have_moved_are_compiled_anew(tmp_path):
