@@ -11,6 +11,8 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from threadpoolctl import threadpool_limits
+
 from streamsvm.errors import tell
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.append import append_rows
@@ -149,7 +151,8 @@ class Workspace:
         training = Training(
             work, self._dataset, self._settings, watch, is_inline=is_inline, checkpoints=checkpoints, begins=begins
         )
-        with interrupting(training.stop), _telling():
+        # BLAS takes all cores else, for products so small that its threads wait for each other.
+        with interrupting(training.stop), _telling(), threadpool_limits(plan.threads, "blas"):
             trained = training.all_lanes(plan)
         self._keep(plan, checkpoints)
         return Fitted(trained, read_history(work / HISTORY), training.is_stopping, self.is_numbered, self.beside)

@@ -67,7 +67,7 @@ def _cache_of(function: Callable) -> Any:
     try:
         return _Cache(function)
     except RuntimeError:  # numba knows no directory that it may write
-        if numba.config.CACHE_DIR:
+        if os.environ.get("NUMBA_CACHE_DIR"):
             raise
         _keep_in_temporary_directory()
         return _Cache(function)
@@ -83,4 +83,5 @@ def _keep_in_temporary_directory() -> None:
     if kept.lstat().st_uid != os.getuid() or kept.is_symlink():
         raise PermissionError(f"{kept} belongs to another user: set NUMBA_CACHE_DIR to a directory of your own")
     print(f"streamsvm: compiled kernels are kept in {kept}; NUMBA_CACHE_DIR names another directory", file=sys.stderr)
-    numba.config.CACHE_DIR = os.environ["NUMBA_CACHE_DIR"] = str(kept)
+    os.environ["NUMBA_CACHE_DIR"] = str(kept)
+    numba.config.reload_config()
