@@ -3,7 +3,7 @@
 import inspect
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
@@ -48,15 +48,17 @@ def keep_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
     TypeError for one that the estimator does not have, with the name of its counterpart.
     """
     for name in given["unknown"]:
-        raise TypeError(f"{type(estimator).__name__} has no parameter {name!r}{_instead(name)}")
+        raise TypeError(f"{type(estimator).__name__} has no parameter {name!r}{_instead(name, given)}")
     vars(estimator).update({name: value for name, value in given.items() if name not in ("self", "unknown")})
 
 
-def _instead(name: str) -> str:
+def _instead(name: str, known: Iterable[str]) -> str:
     """The counterpart of a parameter of scikit-learn's, or the likely meaning of a mistyped one, for a message."""
     if name in COUNTERPARTS:
         return f": {as_arguments(COUNTERPARTS[name])}"
-    near = get_close_matches(name, FIELDS, 1)
+    if name == "warm_start":
+        return ": partial_fit goes on from the rows before"
+    near = get_close_matches(name, {*known} - {"self", "unknown"}, 1)
     return f": did you mean {near[0]!r}?" if near else ""
 
 

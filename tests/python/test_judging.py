@@ -80,6 +80,7 @@ def test_what_is_missing_says_why(fitted):
         ("max_iter", "max_passes"),
         ("random_state", "seed"),
         ("max_pases", "did you mean 'max_passes'"),
+        ("warm_start", "partial_fit goes on from the rows before"),
     ],
 )
 def test_parameters_of_scikit_learn_have_counterparts(name, instead):
