@@ -47,11 +47,13 @@ HINTS = {
     "keep_missing": "name columns of the input in keep; 1 is the first column, -1 the last",
     "keep_no_columns": "keep columns of tables; other formats have no columns with names",
     "keep_type": "give a column that is kept one type in all files",
+    "labels_alike": "write labels in one way in all files, or change the type of the column",
     "label_column_missing": (
         "set label_column to a name, or a number: 1 is the first column, -1 the last; header=no if the first line is a "
         "row, not names"
     ),
     "label_missing": "begin a document's line with its label and a tab; a FASTA header has its label as in the README",
+    "label_not_exact": "numbers have 53 bits: set label_type=string for classes, or write a target as 1.7e18",
     "label_too_long": "labels that are strings have up to 256 characters: encode them",
     "label_type": "add rows whose labels are of the type of the dataset's, or make a dataset of their own",
     "late_key": "give one of the first objects all keys, null where a value is missing",

@@ -78,7 +78,7 @@ class SlowerTraining(UserWarning):
 
 
 class InputWarning(UserWarning):
-    """A column does not look like a feature, such as a row number; the engine may have left it out."""
+    """A column may be no feature, such as a row number, or has words that the model does not know."""
 
 
 def warn(message: str, kind: type[Warning] = UserWarning) -> None:

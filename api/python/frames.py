@@ -1,10 +1,10 @@
 """Tells data frames and tables apart, and finds their columns by name, without importing their libraries."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from streamsvm.errors import warn
+from streamsvm.errors import InputWarning, warn
 
 
 def column_names(X: Any) -> list[str] | None:
@@ -78,11 +78,14 @@ def selected(X: Any, names: Sequence[str]) -> Any:
     return X[list(names)] if hasattr(X, "iloc") else X.select(list(names))
 
 
-def warn_of(unknown: Sequence[str], shown: str) -> None:
-    """Warn of columns that the model does not have; `shown` names some."""
+def warn_of(unknown: Sequence[str], shown: str, words: Mapping[str, int] | None = None) -> None:
+    """Warn of columns that the model does not have, `shown` names some, and of words, counted by column."""
     if unknown:
         message = f"columns that the model does not have, left out: {len(unknown):,} ({shown})"
         warn(message)
+    if words:
+        told = ", ".join(f"{count:,} in {name[:40]}" for name, count in list(words.items())[:10])
+        warn(f"words that the model does not know, passed over: {told}", InputWarning)
 
 
 def _schema_of(X: Any) -> Any:

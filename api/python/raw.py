@@ -1,6 +1,7 @@
 """Makes the rows of a model from inputs that are no matrix: files, frames, strings, and dictionaries."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +21,7 @@ from streamsvm.reader.parsers.tables.mixed_columns import is_numbers
 from streamsvm.reader.parsers.tables.to_predict import shown
 from streamsvm.reader.sources.files import list_files
 from streamsvm.service.models.evaluation.files import evaluate_rows
-from streamsvm.service.models.predicting.files import predict_file
-from streamsvm.service.models.predicting.predictor import Prediction, Predictor
+from streamsvm.service.models.predicting.predictor import Prediction, Predictor, predict_file
 from streamsvm.service.models.predicting.raw_rows import TableRows, match_names, rows_of_columns, rows_of_strings
 from streamsvm.service.models.predicting.rows_read import format_of_name
 from streamsvm.sources import files, is_column, is_files, table
@@ -52,12 +52,12 @@ def read_values(X: Any, model: Model, given: Mapping[str, Any] | None) -> Array:
 
 
 def predictions(X: Any, model: Model, label: Any, given: Mapping[str, Any] | None) -> Iterator[Prediction]:
-    """Predict the rows of a file or a frame; warn of columns that the model does not have.
+    """Predict the rows of a file or a frame; warn of columns and words that the model does not have.
 
     label  the name or number of the column of labels; None: found out
     given  input options by which a text was read in training
     """
-    predictor, unknown = Predictor(model), list[str]()
+    predictor, unknown, words = Predictor(model), list[str](), Counter[str]()
     with told_plainly():
         if is_frame(X):
             source = table(X, None, None, None, None, labelled=False)
@@ -68,8 +68,9 @@ def predictions(X: Any, model: Model, label: Any, given: Mapping[str, Any] | Non
         options = replace(options, label_column=None if label is None else str(label))
         for prediction in predict_file(predictor, chunks, options):
             unknown = prediction.match.unknown if prediction.match else unknown
+            words.update(prediction.unknown_words)
             yield prediction
-    warn_of(unknown, shown(unknown))
+    warn_of(unknown, shown(unknown), words)
 
 
 def judged(X: Any, model: Model, label: Any, given: Mapping[str, Any] | None) -> tuple[Array, Array]:
@@ -176,5 +177,5 @@ def is_plain(input_: dict[str, Any]) -> bool:
 
 def _warned(table: TableRows) -> Rows:
     unknown = table.match.unknown if table.match else []
-    warn_of(unknown, shown(unknown))
+    warn_of(unknown, shown(unknown), table.unknown)
     return table.rows

@@ -20,9 +20,8 @@ from streamsvm.reader.options import STORED_TABLES, IndexBase, InputOptions
 from streamsvm.reader.parsers.sniff import has_objects, with_head
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.predicting.answers import ANSWERS, BinaryFile, Predicted, keep
-from streamsvm.service.models.predicting.files import predict_file
 from streamsvm.service.models.predicting.json_rows import json_documents, json_rows, json_tables
-from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Prediction, Predictor
+from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Prediction, Predictor, predict_file
 from streamsvm.service.models.predicting.raw_rows import TableRows
 from streamsvm.service.models.predicting.rows_read import FORMATS, ParserMaker
 from streamsvm.service.settings import Settings
@@ -116,7 +115,7 @@ def _predict_json(values: BinaryFile, predictor: Predictor, body: bytes, index_b
         return _keep(values, predictor, predictor.predict_documents(json_documents(fields)))
     table, numbering = json_tables(fields, predictor.input, predictor.index_base), predictor.numbering(index_base)
     if table is None:
-        table = TableRows(numbering.renumbered(json_rows(fields, numbering.base, predictor.n_features)), 0, None)
+        table = TableRows(numbering.renumbered(json_rows(fields, numbering.base, predictor.n_features)), {}, None)
     return _keep(values, predictor, predictor.predict_table(table))
 
 

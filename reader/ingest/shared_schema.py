@@ -23,6 +23,8 @@ from streamsvm.reader.ingest.reading import Reading
 from streamsvm.reader.ingest.shuffling.shuffle import BUCKETS
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.tables.values import value_of
 from streamsvm.reader.sources.files import SourceFile
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.rows.csr import Array
@@ -85,12 +87,14 @@ def agreed_schema(
     """Add names, categories and listed features of all shards; return the numbers of the shards that differ, too.
 
     listed  features (m,) that each shard has listed
+    InputError labels_alike, see `LabelNames.numbers`.
     """
-    names, input_ = list(schema.names), schema.input
+    known, input_ = LabelNames("string", schema.names), schema.input
     for shard in shards:
-        names += [name for name in shard.label_names if name not in names]
+        for name in shard.label_names:
+            known.numbers([name])
         input_ = _with_categories(input_, shard.input)
-    agreed = replace(schema, names=tuple(names), input=input_, features=_with_listed(schema.features, listed))
+    agreed = replace(schema, names=known.names, input=input_, features=_with_listed(schema.features, listed))
     pairs = enumerate(zip(shards, listed, strict=True))
     return agreed, [number for number, (shard, features) in pairs if not _fits(agreed, shard, features)]
 
@@ -137,9 +141,11 @@ def _with_categories(input_: dict[str, Any] | None, of_shard: dict[str, Any] | N
     dictionary = {column: dict(numbers) for column, numbers in input_["dictionary"].items()}
     following = 1 + max((max(numbers.values(), default=-1) for numbers in dictionary.values()), default=-1)
     for column, numbers in of_shard["dictionary"].items():
+        values = set(map(value_of, dictionary[column]))
         for word in sorted(numbers.keys() - dictionary[column].keys(), key=numbers.__getitem__):
-            dictionary[column][word] = following
-            following += 1
+            if value_of(word) not in values:
+                dictionary[column][word] = following
+                following += 1
     return {**input_, "dictionary": dictionary}
 
 
@@ -150,5 +156,7 @@ def _fits(schema: SharedSchema, shard: Manifest, listed: Array) -> bool:
     dictionary = (schema.input or {}).get("dictionary", {})
     of_shard = (shard.input or {}).get("dictionary", {})
     return schema.names[: len(shard.label_names)] == shard.label_names and all(
-        dictionary[column][word] == number for column, numbers in of_shard.items() for word, number in numbers.items()
+        dictionary[column].get(word) == number
+        for column, numbers in of_shard.items()
+        for word, number in numbers.items()
     )

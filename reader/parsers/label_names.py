@@ -11,8 +11,9 @@ from hashlib import blake2b
 
 import numpy as np
 
-from streamsvm.reader.errors import InputError
+from streamsvm.reader.errors import InputError, excerpt
 from streamsvm.reader.options import LabelType
+from streamsvm.reader.parsers.tables.values import BLANKS, value_of
 from streamsvm.storage.rows.csr import GROUP, LABEL, Array
 
 MOST_NAMES = 10_000
@@ -29,15 +30,23 @@ class LabelNames:
     def __init__(self, type_: LabelType = "auto", names: Sequence[str] = ()) -> None:
         self.type = type_
         self._numbers = {name: number for number, name in enumerate(names)}
+        self._values = {_value_of(name): name for name in names}
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(self._numbers)
 
     def numbers(self, labels: Sequence[str]) -> Array:
-        """The numbers (n,), float64, of a batch of labels; new ones are numbered. InputError too_many_labels."""
+        """The numbers (n,), float64, of a batch of labels; new ones are numbered.
+
+        InputError too_many_labels, or labels_alike for two that are one value, such as 1 and 1.0, or True and 1.
+        """
         for name in sorted(set(labels) - self._numbers.keys()):
             self._numbers[name] = len(self._numbers)
+            other = self._values.setdefault(_value_of(name), name)
+            if other != name:
+                one, two = excerpt(other.encode()), excerpt(name.encode())
+                raise InputError("labels_alike", f"the labels {one} and {two} are one value")
         if len(self._numbers) > MOST_NAMES:
             raise InputError("too_many_labels", f"there are more than {MOST_NAMES} different labels that are strings")
         return np.fromiter(map(self._numbers.__getitem__, labels), LABEL, len(labels))
@@ -50,6 +59,16 @@ def group_of(value: str) -> int:
 
 
 def groups_of(values: Iterable[object]) -> Array:
-    """(n,) uint64: the hashes of strings or numbers; a number is hashed as its text, such as 7 or 0.5."""
+    """(n,) uint64: the hashes of strings or numbers; words of one value have one, as 7 and 7.0."""
     texts = (value.decode(errors="replace") if isinstance(value, bytes) else str(value) for value in values)
-    return np.fromiter(map(group_of, texts), GROUP)
+    return np.fromiter(map(_group_of_value, texts), GROUP)
+
+
+@lru_cache(1 << 16)
+def _group_of_value(text: str) -> int:
+    return group_of(value_of(text.strip(BLANKS)))
+
+
+def _value_of(label: str) -> str:
+    value = value_of(label)
+    return {"True": "1", "False": "0"}.get(value, value)

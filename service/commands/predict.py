@@ -19,8 +19,7 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.service.models.formats import stored_format
 from streamsvm.service.models.predicting.answers import shown_label
-from streamsvm.service.models.predicting.files import predict_file
-from streamsvm.service.models.predicting.predictor import Prediction, Predictor
+from streamsvm.service.models.predicting.predictor import Prediction, Predictor, predict_file
 from streamsvm.service.models.predicting.rows_read import FORMATS, format_of_name
 from streamsvm.service.predictions.figures import Figures
 from streamsvm.storage.files.durable import whole_file

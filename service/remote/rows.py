@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from os import PathLike, fspath
@@ -12,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamsvm.reader.parsers.tables.values import is_gap, word_of
 from streamsvm.service.errors import ServiceError
 
 _CHUNK_BYTES = 1 << 20
@@ -130,17 +130,12 @@ def _csv(head: list[Iterable[Any]], rows: Iterable[Iterable[Any]]) -> Iterator[b
 
 
 def _word(value: Any) -> str:
-    """A value of a category as training has read it: a day without a time is a date."""
-    return "" if _is_missing(value) else str(value).removesuffix(" 00:00:00")
+    return "" if is_gap(value) else word_of(value)
 
 
 def _cell(value: Any) -> str:
     """A value of a column of numbers; True and False are 1 and 0 there."""
     return str(int(value)) if isinstance(value, bool | np.bool_) else _word(value)
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value)) or str(value) in ("<NA>", "NaT")
 
 
 def _objects(X: Sequence[Any], input: Mapping[str, Any] | None) -> Body:

@@ -149,7 +149,3 @@ def test_categories(tmp_path):
     found = StreamSVC(input_options={"categorical": "all"}).fit(path)
     assert (found.n_features_in_, found.feature_names_in_.tolist()) == (2, ["size", "color"])
     assert found.get_feature_names_out().tolist() == ["size", "color=red", "color=blue"]
-    asked = {"color": ["red", "blue"], "size": [1, 2]}
-    for kind in ("pandas", "polars"):
-        assert found.predict(pytest.importorskip(kind).DataFrame(asked)).tolist() == [1, -1]
-    assert found.predict(pytest.importorskip("pyarrow").table(asked)).tolist() == [1, -1]

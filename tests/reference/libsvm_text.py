@@ -4,11 +4,12 @@ import math
 import re
 import struct
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 NUMBER = re.compile(rb"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\Z")
 PIECE = re.compile(rb"(?P<blank>[ \t]+)|(?P<comment>#.*)|(?P<stray>\r)|(?P<token>[^ \t\r#]+)", re.DOTALL)
 BAD_BYTE = re.compile(rb"[\x00\r\x80-\xff]")
-FOREIGN = re.compile(rb"PK\x03\x04|PAR1|\x93NUMPY|\x1f\x8b|\x28\xb5\x2f\xfd|\xfd7zXZ\x00|BZh|[ \t\r\n]{0,31}[<{\[]")
+FOREIGN = re.compile(rb"PK\x03\x04|PAR1|ARROW1|\x93NUMPY|\x1f\x8b|\(\xb5/\xfd|\xfd7zXZ\x00|BZh|[ \t\r\n]{0,31}[<{\[]")
 
 
 @dataclass
@@ -95,6 +96,8 @@ def _read_line(text: Text, line: bytes, index_base: str | int, max_features: int
 
 def _label(token: bytes, place: int) -> float:
     if NUMBER.match(token) and math.isfinite(float(token)):
+        if re.fullmatch(rb"[+-]?[0-9]+", token) and Decimal(token.decode()) != Decimal(float(token)):
+            raise BadToken("label_not_exact", place)
         return float(token)
     several = b"," in token and all(NUMBER.match(part) for part in token.split(b","))
     raise BadToken("multilabel" if several else "bad_label", place)

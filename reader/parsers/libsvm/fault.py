@@ -4,6 +4,7 @@ import math
 import re
 
 from streamsvm.reader.errors import excerpt
+from streamsvm.reader.parsers.tables.values import is_exact
 
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 NOT_FINITE = re.compile(rb"[+-]?(?:inf|infinity|nan)", re.IGNORECASE)
@@ -25,6 +26,11 @@ def label_fault(token: bytes) -> Fault:
     if b":" in token:
         return "bad_label", f"no label before {excerpt(token)}"
     return "bad_label", f"{excerpt(token)} is not a finite number"
+
+
+def exact_fault(token: bytes) -> Fault | None:
+    """The fault of a label that float64 does not hold, or None."""
+    return None if is_exact(token) else ("label_not_exact", f"float64 does not hold {excerpt(token)}")
 
 
 def weight_fault(token: bytes) -> Fault | None:

@@ -9,7 +9,14 @@ import numpy as np
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.parsers.libsvm import libsvm_kernel as kernel
-from streamsvm.reader.parsers.libsvm.fault import BAD_BYTE, label_fault, pair_fault, value_fault, weight_fault
+from streamsvm.reader.parsers.libsvm.fault import (
+    BAD_BYTE,
+    exact_fault,
+    label_fault,
+    pair_fault,
+    value_fault,
+    weight_fault,
+)
 from streamsvm.reader.parsers.rejected import Rejected
 from streamsvm.reader.parsers.text_window import TextWindow
 from streamsvm.storage.rows.csr import INDEX, INDPTR, LABEL, VALUE, WEIGHT, Array, Rows
@@ -131,7 +138,7 @@ class LineReader:
             token = bytes(self._window.buffer[begin:end])
             number = float(token)
             if kind == kernel.HARD_LABEL:
-                fault = label_fault(token) if math.isinf(number) else None
+                fault = label_fault(token) if math.isinf(number) else exact_fault(token)
                 self._label[place] = number
             elif kind == kernel.HARD_WEIGHT:
                 fault = weight_fault(token)

@@ -67,6 +67,15 @@ def fits(values: Array) -> Array:
     return np.abs(values) < FLOAT32_OVERFLOW
 
 
+def are_exact(numbers: Array) -> Array:
+    """(n,) bool: which numbers, of any type, float64 holds; floats are what they are."""
+    exact = np.ones(len(numbers), bool)
+    if numbers.dtype.kind in "iu":
+        for row in np.flatnonzero(np.abs(numbers.astype(np.float64)) >= 2**53).tolist():
+            exact[row] = int(numbers[row]) == float(numbers[row])
+    return exact
+
+
 def misfit(value: float) -> tuple[str, str]:
     """Code and message of the fault of a value that does not fit float32."""
     if np.isfinite(value):

@@ -8,7 +8,7 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import groups_of
-from streamsvm.reader.parsers.matrices.matrix import MatrixParser, fits, misfit, weight_misfit
+from streamsvm.reader.parsers.matrices.matrix import MatrixParser, are_exact, fits, misfit, weight_misfit
 from streamsvm.storage.rows.csr import INDEX, INDPTR, LABEL, VALUE, WEIGHT, Array, Rows
 
 
@@ -64,7 +64,8 @@ class MatrixBatch:
         self._fits = fits(self._values)
         self._weight = np.ones(len(label)) if weight is None else weight.astype(WEIGHT)
         self._has_weight, self._group = weight is not None, group
-        self._good = np.isfinite(label) & fits(self._weight) & (self._weight >= 0)
+        self._exact = are_exact(label)
+        self._good = np.isfinite(label) & self._exact & fits(self._weight) & (self._weight >= 0)
         self._good[self._row[self._outside | self._twice | ~self._fits]] = False
         self.good_values = int(np.count_nonzero(self._good[self._row]))
 
@@ -77,6 +78,8 @@ class MatrixBatch:
         here = slice(int(self._ends[row]), int(self._ends[row + 1]))
         if not np.isfinite(self._label[row]):
             code, message = "value_not_finite", f"label {self._label[row]:g} is not finite"
+        elif not self._exact[row]:
+            code, message = "label_not_exact", f"float64 does not hold {self._label[row]}"
         elif not fits(self._weight[row]) or self._weight[row] < 0:
             code, message = weight_misfit(float(self._weight[row]))
         elif self._outside[here].any():

@@ -184,7 +184,7 @@ def _row_ends(n_rows: int, y: StoredArray | NoLabels, indptr: StoredArray) -> It
     for start in range(0, n_rows, _ROWS_AT_ONCE):
         count = min(_ROWS_AT_ONCE, n_rows - start)
         ends = np.concatenate([before, indptr.read(count).astype(np.int64)])
-        label = y.read(count).astype(np.float64)
+        label = y.read(count)
         if (np.diff(ends) < 0).any():
             raise bad_npz("indptr goes down")
         done = 0

@@ -12,7 +12,7 @@ from streamsvm.reader.errors import InputError, excerpt
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.libsvm.fault import NUMBER
+from streamsvm.reader.parsers.libsvm.fault import NUMBER, exact_fault
 from streamsvm.reader.parsers.matrices.matrix import MatrixParser
 from streamsvm.reader.parsers.strings import fasta_kernel as kernel
 from streamsvm.reader.parsers.strings.strings import string_input, string_rows
@@ -197,7 +197,7 @@ class FastaParser(MatrixParser):
         if not math.isfinite(number) and state[kernel.LABELS] != kernel.WANTED:
             return "bad_label", f"label {excerpt(token)} is not a finite number"
         self._label[row] = number
-        return None
+        return exact_fault(token)
 
     def _fault(self, outcome: int) -> InputError:
         """The error where the kernel stopped."""

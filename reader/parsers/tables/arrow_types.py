@@ -1,4 +1,4 @@
-"""Tells what columns of Arrow hold, and converts them: to numbers, to words as CSV would have them, to strings.
+"""Tells what columns of Arrow hold, and converts them: to numbers, and to words.
 
 Needs pyarrow, the extra `parquet`.
 """
@@ -10,9 +10,8 @@ import pyarrow
 from pyarrow import compute, types
 
 from streamsvm.reader.parsers.tables.categories import Fields
+from streamsvm.reader.parsers.tables.values import BLANKS, is_gap, word_of
 from streamsvm.storage.rows.csr import Array
-
-_BLANKS = " \t"  # that CSV leaves out around a field
 
 
 def plain_type(kind: Any) -> Any:
@@ -57,16 +56,6 @@ def is_date(kind: Any) -> bool:
     return bool(types.is_date(kind) or types.is_timestamp(kind) or types.is_time(kind))
 
 
-def strings_of(column: Any) -> Array:
-    """(n,) of str, None for null; numbers as Python writes them."""
-    return np.array([None if value is None else str(value) for value in column.to_pylist()], object)
-
-
-def lengths(texts: Array) -> Array:
-    """(n,) float64: the number of characters of each text, NaN for None and for an empty one."""
-    return np.array([len(text) if text else np.nan for text in texts])
-
-
 def numbers_of(column: Any) -> Array:
     """(n,) float64, NaN for null."""
     column = plain_values(column)
@@ -76,8 +65,8 @@ def numbers_of(column: Any) -> Array:
 
 
 def words_of(column: Any) -> Fields:
-    """The words of a column, as CSV would have them; null becomes an empty word."""
-    texts = compute.utf8_trim(_texts(plain_values(column)), _BLANKS).fill_null("")
+    """The words of a column; null becomes an empty word."""
+    texts = _texts(plain_values(column)).fill_null("")
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     text = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
@@ -85,22 +74,14 @@ def words_of(column: Any) -> Fields:
 
 
 def _texts(column: Any) -> Any:
-    """A column of large strings: numbers and booleans as Python writes them, a day without a time as a date."""
+    """A column of large strings: the words of the values, as `values` writes them; NaN is null."""
     kind = column.type
     if types.is_boolean(kind):
         return compute.if_else(column, "True", "False").cast(pyarrow.large_string())
-    if types.is_floating(kind):
-        return _floats(column)
-    texts = column.cast(pyarrow.large_string())
-    if types.is_timestamp(kind):
-        whole = compute.replace_substring_regex(texts, r"(\.0+|(\.\d{6})000)$", r"\2")
-        return compute.replace_substring_regex(whole, r" 00:00:00$", "")
-    return texts
-
-
-def _floats(column: Any) -> Any:
-    """Texts of numbers; NaN is null."""
+    if not (types.is_floating(kind) or is_date(kind)):
+        return compute.utf8_trim(column.cast(pyarrow.large_string()), BLANKS)
     encoded = column.dictionary_encode()
-    texts = [None if value is None or value != value else repr(value) for value in encoded.dictionary.to_pylist()]
-    dictionary = pyarrow.array(texts, pyarrow.large_string())
-    return dictionary.take(encoded.indices)
+    values = encoded.dictionary
+    values = values.cast(pyarrow.string()) if is_date(kind) else values.to_numpy(zero_copy_only=False)
+    words = [None if is_gap(value) else word_of(value) for value in (values.to_pylist() if is_date(kind) else values)]
+    return pyarrow.array(words, pyarrow.large_string()).take(encoded.indices)

@@ -7,9 +7,11 @@ import numpy as np
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.parsers.tables import tables_kernel as kernel
+from streamsvm.reader.parsers.tables.values import of_32_bits, settled, value_of
 from streamsvm.storage.rows.csr import INDEX, VALUE, Array
 
 MOST_CATEGORIES = 100_000
+_MOST_SPELLINGS = 4 * MOST_CATEGORIES
 HASHED_FEATURES = 1 << 20
 
 
@@ -43,11 +45,13 @@ class Categories(Protocol):
     """Maps words of columns to feature numbers from 0.
 
     n_features  all numbers are below it
-    unknown     how many words so far had no number
+    unknown     (columns,) how many words of each column so far had no number
     """
 
-    n_features: int
-    unknown: int
+    unknown: Array
+
+    @property
+    def n_features(self) -> int: ...
 
     def numbers(self, place: int, fields: Fields) -> tuple[Array, Array]:
         """Numbers (n,) int32 of the words of column names[place], -1 for none, and values (n,) float32."""
@@ -57,7 +61,7 @@ class Categories(Protocol):
 
 
 class Dictionary:
-    """Numbers words in the order in which they come. InputError too_many_categories.
+    """Numbers words in the order in which they come; words of one value have one. InputError too_many_categories.
 
     names    of the columns
     earlier  {column: {word: number}} of the dataset or model
@@ -67,71 +71,127 @@ class Dictionary:
     def __init__(
         self, names: list[str], earlier: dict[str, dict[str, int]] | None = None, *, grows: bool = True
     ) -> None:
-        self.n_features = self.unknown = 0
+        self.unknown = np.zeros(len(names), np.int64)
         self._names = names
         self._grows = grows
+        self._words: list[tuple[int, str]] = []  # the column and the word of each number
+        self._values: dict[tuple[int, str], int] = {}  # a column and a value -> its number
+        # A key is a spelling of a word: where it stands in `pool`, and the number of the word.
         self._slots = np.full(1 << 10, kernel.EMPTY_SLOT, INDEX)
         self._keys = np.empty((1 << 9, 3), np.int64)
+        self._of_key = np.empty(1 << 9, INDEX)
         self._pool = np.empty(1 << 14, np.uint8)
-        self._pooled = 0
+        self._spellings = self._pooled = 0
         places = {name: place for place, name in enumerate(names)}
         words = [(number, places[name], word) for name, of in (earlier or {}).items() for word, number in of.items()]
         for _, place, word in sorted(words):
-            self._add(place, word.encode())
+            self._number(place, word)
+
+    @property
+    def n_features(self) -> int:
+        return len(self._words)
 
     def numbers(self, place: int, fields: Fields) -> tuple[Array, Array]:
-        numbers = np.empty(len(fields), INDEX)
+        keys = np.empty(len(fields), INDEX)
         row, go_on = 0, not self._grows
         while True:
             row = kernel.find_words(
-                fields.text, fields.start, fields.stop, place, row, self._slots, self._keys, self._pool, numbers, go_on
+                fields.text, fields.start, fields.stop, place, row, self._slots, self._keys, self._pool, keys, go_on
             )
             if row == len(fields):
                 break
-            self._add(place, fields[row])
-        self.unknown += int(np.count_nonzero(numbers == kernel.UNKNOWN))
+            self._meet(place, fields[row].decode())
+        new = keys == kernel.UNKNOWN
+        numbers = np.where(new, kernel.UNKNOWN, self._of_key[keys])
+        for row in np.flatnonzero(new).tolist():
+            numbers[row] = self._known(place, fields[row].decode())
+        self.unknown[place] += np.count_nonzero(numbers == kernel.UNKNOWN)
         return numbers, np.ones(len(fields), VALUE)
 
     def input_entries(self) -> dict[str, Any]:
         words: dict[str, dict[str, int]] = {name: {} for name in self._names}
-        for number, (place, begin, end) in enumerate(self._keys[: self.n_features].tolist()):
-            words[self._names[place]][self._pool[begin:end].tobytes().decode()] = number
+        for number, (place, word) in enumerate(self._words):
+            words[self._names[place]][word] = number
         return {"categories": "dictionary", "dictionary": words}
 
-    def _add(self, place: int, word: bytes) -> None:
-        number = self.n_features
+    def _meet(self, place: int, spelling: str) -> None:
+        """Give a new spelling the number of its value, or a new one."""
+        number = self._values.get((place, value_of(spelling)))
+        if number is None:
+            number = self._number(place, settled(spelling))
+        if self._words[number][1] != spelling:
+            self._spell(place, spelling, number)
+
+    def _known(self, place: int, spelling: str) -> int:
+        """The number of the value of a new spelling; UNKNOWN if it has none."""
+        number = self._values.get((place, value_of(spelling)))
+        if number is None:
+            number = self._values.get((place, value_of(of_32_bits(spelling))), kernel.UNKNOWN)
+        if number != kernel.UNKNOWN and self._spellings < _MOST_SPELLINGS:
+            self._spell(place, spelling, number)
+        return number
+
+    def _number(self, place: int, word: str) -> int:
+        number = len(self._words)
         if number == MOST_CATEGORIES:
-            column = self._names[place][:40]
-            raise InputError("too_many_categories", f"there are more than {MOST_CATEGORIES} categories: {column}")
+            raise self._too_many(place, f"{MOST_CATEGORIES} categories")
+        self._words.append((place, word))
+        for same in (word,) if self._grows else (word, of_32_bits(word)):
+            self._values.setdefault((place, value_of(same)), number)
+        self._spell(place, word, number)
+        return number
+
+    def _spell(self, place: int, spelling: str, number: int) -> None:
+        if self._spellings == _MOST_SPELLINGS:
+            raise self._too_many(place, f"{_MOST_SPELLINGS} spellings of categories")
+        word, key = spelling.encode(), self._spellings
         end = self._pooled + len(word)
         self._pool = _with_room(self._pool, end)
         self._pool[self._pooled : end] = np.frombuffer(word, np.uint8)
-        self._keys = _with_room(self._keys, number + 1)
-        self._keys[number] = place, self._pooled, end
-        self._pooled, self.n_features = end, number + 1
-        if 2 * self.n_features > len(self._slots):
+        self._keys, self._of_key = _with_room(self._keys, key + 1), _with_room(self._of_key, key + 1)
+        self._keys[key], self._of_key[key] = (place, self._pooled, end), number
+        self._pooled, self._spellings = end, key + 1
+        if 2 * self._spellings > len(self._slots):
             self._slots = np.full(2 * len(self._slots), kernel.EMPTY_SLOT, INDEX)
-            for key, (column, begin, stop) in enumerate(self._keys[: number + 1].tolist()):
-                kernel.put_word(self._pool, begin, stop, column, key, self._slots)
+            for each, (column, begin, stop) in enumerate(self._keys[: key + 1].tolist()):
+                kernel.put_word(self._pool, begin, stop, column, each, self._slots)
         else:
-            kernel.put_word(self._pool, end - len(word), end, place, number, self._slots)
+            kernel.put_word(self._pool, end - len(word), end, place, key, self._slots)
+
+    def _too_many(self, place: int, what: str) -> InputError:
+        return InputError("too_many_categories", f"there are more than {what}: {self._names[place][:40]}")
 
 
 class Hashed:
     """Hashes words to numbers and signs, as scikit-learn's FeatureHasher does; no memory for words."""
 
     def __init__(self, names: list[str], n_features: int) -> None:
-        self.n_features, self.unknown = n_features, 0
+        self.n_features, self.unknown = n_features, np.zeros(len(names), np.int64)
         self._before = [np.frombuffer(f"{name}=".encode(), np.uint8) for name in names]
 
     def numbers(self, place: int, fields: Fields) -> tuple[Array, Array]:
         numbers, sign = np.empty(len(fields), INDEX), np.empty(len(fields), VALUE)
-        before = self._before[place]
+        before, fields = self._before[place], _with_times(fields)
         kernel.hash_words(fields.text, fields.start, fields.stop, before, self.n_features, numbers, sign)
         return numbers, sign
 
     def input_entries(self) -> dict[str, Any]:
         return {"categories": "hashed", "n_features": self.n_features}
+
+
+def _with_times(fields: Fields) -> Fields:
+    """The fields, with times as `settled` writes them."""
+    may_be = np.zeros(len(fields), bool)
+    for place, least in ((2, 10), (13, 16)):  # of the first colon, and how short the whole can be
+        rows = np.flatnonzero(fields.stop - fields.start >= least)
+        may_be[rows] |= fields.text[fields.start[rows] + place] == ord(":")
+    rows = np.flatnonzero(may_be)
+    if not len(rows):
+        return fields
+    further = Fields.of([settled(fields[row].decode()) for row in rows.tolist()])
+    start, stop = fields.start.copy(), fields.stop.copy()
+    start[rows], stop[rows] = further.start + len(fields.text), further.stop + len(fields.text)
+    return Fields(np.concatenate((fields.text, further.text)), start, stop)
 
 
 def _with_room(array: Array, count: int) -> Array:

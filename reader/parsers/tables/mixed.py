@@ -28,7 +28,7 @@ class Maker(Protocol):
     number_places  (k,) places of the columns that are read as numbers
     word_places    places of the columns that are read as strings
     n_features     number of features so far
-    unknown        number of fields so far whose category has no feature
+    unknown        number of fields so far whose category has no feature, by column
     warnings       of columns that look like ids or dates, each a code and a message
     """
 
@@ -39,7 +39,7 @@ class Maker(Protocol):
     @property
     def n_features(self) -> int: ...
     @property
-    def unknown(self) -> int: ...
+    def unknown(self) -> dict[str, int]: ...
     @property
     def warnings(self) -> list[dict[str, str]]: ...
 
@@ -94,8 +94,9 @@ class MixedFeatures:
         return self._n_numbers + self._n_indicators + self._categories.n_features
 
     @property
-    def unknown(self) -> int:
-        return self._categories.unknown
+    def unknown(self) -> dict[str, int]:
+        counts = zip(self.columns.word_names, self._categories.unknown.tolist(), strict=True)
+        return {name: count for name, count in counts if count}
 
     @property
     def warnings(self) -> list[dict[str, str]]:
@@ -172,7 +173,7 @@ class StringColumn:
     """
 
     number_places = np.empty(0, np.int64)
-    unknown = 0
+    unknown: dict[str, int] = {}  # noqa: RUF012
     warnings: list[dict[str, str]] = []  # noqa: RUF012
 
     def __init__(self, place: int, options: InputOptions) -> None:

@@ -14,6 +14,7 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames, groups_of
+from streamsvm.reader.parsers.libsvm.fault import exact_fault
 from streamsvm.reader.parsers.matrices.matrix import MatrixParser, fits
 from streamsvm.reader.parsers.tables.categories import Fields
 from streamsvm.reader.parsers.tables.columns import Columns, Heading, find_columns, find_label, string_place
@@ -106,7 +107,12 @@ class TableParser(MatrixParser):
     @property
     def unknown(self) -> int:
         """Number of fields whose category has no feature."""
-        return self._maker.unknown if self._maker else 0
+        return sum(self.unknown_words.values())
+
+    @property
+    def unknown_words(self) -> dict[str, int]:
+        """`unknown` of each column that has some."""
+        return self._maker.unknown if self._maker else {}
 
     @property
     def warnings(self) -> list[dict[str, str]]:
@@ -236,6 +242,11 @@ class TableParser(MatrixParser):
         fit = np.isfinite(values) if is_label else fits(values) & (values >= 0)
         if is_label and self.to_predict is not None:
             return np.where(fit, values, np.nan)
+        if is_label and len(large := np.flatnonzero(fit & (np.abs(values) >= 2**53))):
+            words = batch.words(column)
+            for row in large.tolist():
+                if (inexact := exact_fault(words[row])) is not None:
+                    faults.setdefault(row, {})[column] = (*inexact, 0)
         for row in np.flatnonzero(~fit).tolist():
             faults.setdefault(row, {})[column] = (*batch.fault(row, column, self.kind(column)), 0)
         return values

@@ -15,6 +15,7 @@ from streamsvm.reader.options import InputOptions, LabelType
 from streamsvm.reader.parsers.beside import Beside
 from streamsvm.reader.parsers.tables.columns import LABEL_NAMES, Columns, Heading
 from streamsvm.reader.parsers.tables.mixed_columns import MixedColumns, is_by_name
+from streamsvm.reader.parsers.tables.values import value_of
 from streamsvm.storage.models.model_file import Label
 from streamsvm.storage.rows.csr import LABEL, Array
 
@@ -173,6 +174,7 @@ class ToPredict:
 
     def __init__(self, classes: Sequence[Label] = (), beside: Beside | None = None) -> None:
         self._codes = {label: float(code) for code, label in enumerate(classes) if isinstance(label, str)}
+        self._values = {value_of(label): code for label, code in self._codes.items()}
         self.beside = beside or Beside()
 
     @property
@@ -210,8 +212,11 @@ class ToPredict:
 
     def codes(self, texts: Iterable[str]) -> Array:
         """(n,): the numbers of labels; NaN for one that is missing."""
-        other = float(len(self._codes))
-        return np.array([self._codes.get(text, other) if text else np.nan for text in texts], LABEL)
+        return np.array([self._code(text) if text else np.nan for text in texts], LABEL)
+
+    def _code(self, text: str) -> float:
+        code = self._codes.get(text)
+        return self._values.get(value_of(text), float(len(self._codes))) if code is None else code
 
     def expected(self, label: Array) -> Array:
         """(n,): the labels that the numbers `label` (n,) of rows stand for, NaN or "" where a row has none."""

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.tables.csv_fields import field_fault, is_missing, is_text, text_fault
+from streamsvm.reader.parsers.libsvm.fault import exact_fault
+from streamsvm.reader.parsers.tables.csv_fields import field_fault, is_missing, is_text, is_truth, text_fault
 from streamsvm.storage.rows.csr import Array
 
 Fault = tuple[str, str]  # code, message
@@ -16,7 +17,7 @@ def settle_type(names: LabelNames, labels: Sequence[bytes]) -> None:
     if names.type == "auto":
         first = next((label for label in labels if not is_missing(label)), None)
         if first is not None:
-            names.type = "string" if is_text(first) else "number"
+            names.type = "string" if is_text(first) or is_truth(first) else "number"
 
 
 def label_faults(names: LabelNames, labels: Sequence[bytes]) -> dict[int, Fault]:
@@ -57,7 +58,7 @@ def _faults(texts: Sequence[bytes], fault_of: Callable[[bytes], Fault | None]) -
 
 
 def _number_fault(label: bytes) -> Fault | None:
-    return field_fault(label, "label")
+    return field_fault(label, "label") or exact_fault(label)
 
 
 def _string_fault(label: bytes) -> Fault | None:

@@ -56,7 +56,7 @@ def json_tables(fields: dict[str, Any], input: dict[str, Any] | None, index_base
         raise ServiceError("no_rows", "there is no row")
     try:
         if name == "strings":
-            return TableRows(rows_of_strings(items, input), 0, None)
+            return TableRows(rows_of_strings(items, input), {}, None)
         assert input is not None
         names = list(dict.fromkeys(name for row in items for name in row))
         if may_be_numbered(input, names):

@@ -1,8 +1,9 @@
 """Predicts rows with a model, as LIBLINEAR's `predict` does, batch by batch."""
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,14 @@ from streamsvm.reader.parsers.text.parser import DocumentRows
 from streamsvm.service.models.numbering import NUMBERED, Numbering
 from streamsvm.service.models.predicting.applied import Linear, applied
 from streamsvm.service.models.predicting.raw_rows import TableRows
-from streamsvm.service.models.predicting.rows_read import FORMATS, OF_PROGRAMS, ParserMaker, check_kind, text_format_of
+from streamsvm.service.models.predicting.rows_read import (
+    FORMATS,
+    OF_PROGRAMS,
+    ParserMaker,
+    check_kind,
+    format_of_head,
+    text_format_of,
+)
 from streamsvm.storage.machine.abandoned_work import check_wanted
 from streamsvm.storage.models.decision import predicted_classes
 from streamsvm.storage.models.model_file import Label, Model
@@ -44,6 +52,7 @@ class Prediction:
                       kernel machine adds them to the distance from all support vectors, as LIBSVM does
     match             how the columns of a table were matched, and which were left out; None if it is no table
     contributions     of each row, see `predicting.contributions`; None: they were not asked for
+    unknown_words     how many of `unknown_features` are words of each column of a table
     """
 
     labels: Array
@@ -52,6 +61,7 @@ class Prediction:
     unknown_features: int
     match: Match | None = None
     contributions: list[dict[str, float]] | None = None
+    unknown_words: Mapping[str, int] = field(default_factory=dict)
 
 
 class Predictor:
@@ -175,13 +185,13 @@ class Predictor:
         options = self._as_trained(options, numbering)
         check_kind(self.input, options.format)
         parser = parsers[options.format](options, limits, self.classes)
-        unknown = 0
+        known = Counter[str]()
         for rows in parser.parse_chunks(text):
             if not isinstance(parser, TableParser) or (table := parser.to_predict) is None:
                 yield from self.predictions(numbering.as_model(rows) if is_numbered else rows)
                 continue
-            before, unknown = unknown, parser.unknown
-            for prediction in self.predict_table(TableRows(rows, unknown - before, table.match)):
+            before, known = known, Counter(parser.unknown_words)
+            for prediction in self.predict_table(TableRows(rows, known - before, table.match)):
                 yield replace(prediction, expected=table.expected(prediction.expected))
 
     def predictions(self, rows: Rows) -> Iterator[Prediction]:
@@ -194,16 +204,17 @@ class Predictor:
         """Predict a table; if strict, raise InputError unknown_feature for an unknown column or category."""
         columns = [] if table.match is None else table.match.unknown
         if self._strict and (columns or table.unknown):
-            what = f"columns ({shown(columns)})" if columns else f"{table.unknown} categories"
+            what = f"columns ({shown(columns)})" if columns else f"{sum(table.unknown.values())} categories"
             raise InputError(
                 "unknown_feature",
                 f"there are {what} that the model does not know",
                 hint="remove them, or predict without strict",
             )
-        unknown = table.unknown
+        words = table.unknown
         for prediction in self.predictions(table.rows):
-            yield replace(prediction, unknown_features=prediction.unknown_features + unknown, match=table.match)
-            unknown = 0
+            unknown = prediction.unknown_features + sum(words.values())
+            yield replace(prediction, unknown_features=unknown, match=table.match, unknown_words=words)
+            words = {}
 
     def predict_documents(self, documents: Sequence[str]) -> Iterator[Prediction]:
         """Predict documents, a batch at a time. InputError no_documents, or a fault: its `line` counts documents."""
@@ -246,3 +257,26 @@ class Predictor:
                 hint="remove the features the model was not trained with, or predict without strict",
             )
         return count
+
+
+def predict_file(
+    predictor: Predictor,
+    chunks: Iterable[bytes],
+    options: InputOptions,
+    limits: Limits | None = None,
+    parsers: Mapping[str, ParserMaker] = FORMATS | OF_PROGRAMS,
+) -> Iterator[Prediction]:
+    """Predict a file, as `Predictor.predict_text`, also of Parquet or npz; options.format "auto": by its content.
+
+    parsers  makes the parser of each format; content of any other is read, and refused, as text of the model's own
+    """
+    format_, text, limits = options.format, chunks, limits or Limits(max_features=MOST_FEATURES)
+    if format_ == "auto":
+        head, text = with_head(decompressed(chunks, limits))
+        # Documents that are in a column are in a table.
+        usual = predictor.text_format if options.text_column is None else "csv"
+        format_ = format_of_head(head, usual)
+        format_ = format_ if format_ in parsers else usual
+    # The first column of a matrix is the first feature.
+    base = 0 if format_ == "npz" and options.index_base == "auto" else options.index_base
+    yield from predictor.predict_text(text, limits, replace(options, format=format_, index_base=base), parsers)

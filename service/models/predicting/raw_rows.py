@@ -1,7 +1,7 @@
 """Makes a model's rows of strings, or of the columns of a table, that a program has in memory."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,14 +16,15 @@ from streamsvm.reader.parsers.strings.strings import is_of_strings
 from streamsvm.reader.parsers.tables.categories import Fields
 from streamsvm.reader.parsers.tables.mixed import MixedFeatures
 from streamsvm.reader.parsers.tables.to_predict import Match, label_place, match_columns
+from streamsvm.reader.parsers.tables.values import is_gap, word_of
 from streamsvm.storage.rows.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows
 
 
 class TableRows(NamedTuple):
-    """Rows of a table, the number of values in unknown categories, and how the columns were matched."""
+    """Rows of a table, the number of values in unknown categories by column, and how the columns were matched."""
 
     rows: Rows
-    unknown: int
+    unknown: Mapping[str, int]
     match: Match | None
 
 
@@ -81,8 +82,7 @@ def rows_of_columns(
     numbers = [
         _numbers(columns[matched.names[k]], matched.names[k], must_be_there) for k in by_place.number_places.tolist()
     ]
-    known = input.get("dictionary") or {}
-    words = [_words(columns[name], name, features, known.get(name, ())) for name in matched.word_names]
+    words = [_words(columns[name], name, features) for name in matched.word_names]
     table = np.stack(numbers, axis=1) if numbers else np.empty((n_rows, 0))
     _check(table)
     rows = Rows(np.zeros(n_rows, LABEL), *features.make(table, words, base))
@@ -113,7 +113,7 @@ def _numbers(column: Sequence[Any] | Array, name: str, must_be_there: bool) -> A
 def _number(value: Any, name: str, row: int) -> float:
     if type(value) is float:
         return value
-    if _is_missing(value):
+    if is_gap(value):
         return math.nan
     if isinstance(value, str) or not np.isscalar(value):
         raise InputError("wrong_type", f"{name[:40]} is not a number", line=row, hint="send numbers")
@@ -131,23 +131,11 @@ def _check(table: Array) -> None:
         raise InputError(*misfit(float(table[row, column])), line=row + 1)
 
 
-def _words(column: Sequence[Any] | Array, name: str, features: MixedFeatures, known: Collection[str]) -> Fields:
+def _words(column: Sequence[Any] | Array, name: str, features: MixedFeatures) -> Fields:
     texts = []
-    for row, value in enumerate(column.tolist() if isinstance(column, np.ndarray) else column, 1):
-        texts.append("" if _is_missing(value) else _word(value, known))
+    for row, value in enumerate(column, 1):
+        texts.append("" if is_gap(value) else word_of(value))
         fault = features.word_fault(texts[-1].encode(errors="surrogatepass"))
         if fault is not None:
             raise InputError(fault[0], f"{name[:40]}: {fault[1]}", line=row)
     return Fields.of(texts)
-
-
-def _word(value: Any, known: Collection[str]) -> str:
-    """The text of a value. True and False are written as the column's words in training were, `True` or `true`."""
-    text = str(value)
-    others = (text.lower(), text.upper()) if isinstance(value, bool) and text not in known else ()
-    return next((other for other in others if other in known), text)
-
-
-def _is_missing(value: Any) -> bool:
-    """Whether a value is None, nan, or pandas' NA or NaT."""
-    return value is None or (isinstance(value, float) and math.isnan(value)) or str(value) in ("<NA>", "NaT")

@@ -103,14 +103,6 @@ def test_rows_and_inputs_are_those_of_parquet(tmp_path, way):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_the_content_tells_the_format(tmp_path, way):
-    table = some_table().drop_columns(["color"])
-    manifest = ingest([WAYS[way](table)], tmp_path / "data")
-    assert (manifest.n_rows, manifest.n_features) == (350, 3)
-    assert manifest.input["format"] == ("orc" if way == "orc" else "arrow")
-
-
 @pytest.mark.parametrize("text", [b"ORC,label\n1,2\n", b"ORCHID 1:2\n"])
 def test_words_that_begin_like_orc_are_text(text):
     assert recognise(text) != "orc"

@@ -97,12 +97,13 @@ def test_labels_of_any_letters():
 
 
 def test_numbers_are_rounded_correctly():
-    texts = ["1e-30", "0.1", "3.14159265358979323846", "-0", "123456789012345678901234567890"]
+    texts = ["1e-30", "0.1", "3.14159265358979323846", "-0", "123456789012345678901234567890.0"]
     _, rows = parsed("".join(f">label={text}\nA\n" for text in texts).encode())
     assert rows.label.tolist() == [float(text) for text in texts]
 
 
 FAULTS = [
+    (b">label=9007199254740993\nACG\n", "label_not_exact", 1, 8),
     (b">label=1\nACG\n>label=1\nAC\n>label=1\nACG\n", "string_length", 3, 1),
     (b">label=1\nACG\n>label=1\nACG\nT\n", "string_length", 5, 1),
     (b">label=1\nACG\n>label=1\nAC", "string_length", 3, 1),

@@ -113,6 +113,7 @@ PICKLED = np.array([{}, {}], dtype=object)
         ({"data": [1.0, -np.inf, 3.0]}, "value_not_finite"),
         ({"data": [1.0, 1e39, 3.0]}, "row_overflow"),
         ({"y": [np.nan, 1.0]}, "value_not_finite"),
+        ({"y": [2**53 + 1, 1]}, "label_not_exact"),
         ({"shape": [2, 1 << 40]}, "too_many_features"),
         (
             {"shape": [0, 3], "indptr": [0], "y": np.zeros(0), "data": np.zeros(0), "indices": np.zeros(0, int)},

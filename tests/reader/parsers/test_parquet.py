@@ -2,7 +2,6 @@
 
 import builtins
 import io
-from decimal import Decimal
 
 import numpy as np
 import pyarrow
@@ -54,19 +53,6 @@ def test_the_rows_are_those_of_the_table(tmp_path, options):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_types_of_numbers(tmp_path):
-    columns = {
-        "label": pyarrow.array([True, False]),
-        "a": pyarrow.array([1, 2**63], pyarrow.uint64()),
-        "b": pyarrow.array([Decimal("1.5"), Decimal("-2.25")]),
-        "c": pyarrow.array([0.5, 0.25], pyarrow.float32()),
-        "d": pyarrow.array([-1, 0], pyarrow.int8()),
-    }
-    _, rows = read(file_of(columns), tmp_path)
-    assert rows.label.tolist() == [1.0, 0.0]
-    assert rows.values.tolist() == [1.0, 1.5, 0.5, -1.0, 2.0**63, -2.25, 0.25]
-
-
 @pytest.mark.parametrize(
     ("columns", "code", "line"),
     [
@@ -86,6 +72,28 @@ def test_types_of_numbers(tmp_path):
 def test_a_fault_and_its_row(tmp_path, columns, code, line):
     found = fault(file_of(columns), tmp_path)
     assert (found.code, found.line) == (code, line)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "line"),
+    [
+        ({"categorical": "proto,flag"}, "missing_value", 2),
+        ({"categorical": "flag", "missing": "zero"}, "column_type", None),
+        ({"categorical": "all", "missing": "zero"}, "value_not_finite", 3),
+    ],
+)
+def test_faults_of_categories(tmp_path, options, code, line):
+    flag = pyarrow.array(["a", "b", "a"]).dictionary_encode()
+    columns = {"label": [1, -1, 1], "proto": ["tcp", None, "ünd"], "size": [1.5, 2.0, np.inf], "flag": flag}
+    found = fault(file_of(columns), tmp_path, **options)
+    assert (found.code, found.line) == (code, line)
+
+
+def test_a_column_of_strings(tmp_path):
+    columns = {"label": ["a", "b"], "seq": ["ACGT" * 5, "ttttt" * 4], "other": ["x", "y"]}
+    parser, rows = read(file_of(columns), tmp_path, string_column="seq")
+    assert parser.input == {"format": "fasta", "length": 20, "alphabet": "ACGT", "string_column": "seq"}
+    assert np.diff(rows.indptr).tolist() == [2, 2]
 
 
 def test_a_fault_in_a_late_batch_names_row_and_column(tmp_path):

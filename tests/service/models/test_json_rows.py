@@ -66,17 +66,6 @@ def test_an_array_has_the_columns_in_the_order_of_training(has_names):
     assert (refused.value.code, refused.value.at) == ("column_count", {"row": 2})
 
 
-@pytest.mark.parametrize(("true", "false"), [("True", "False"), ("true", "false"), ("TRUE", "FALSE")])
-def test_true_and_false_are_1_and_0_or_the_words_of_training(true, false):
-    table = {"columns": ["n", "w"], "categorical": ["w"], "has_names": True, "missing": "zero"}
-    table |= {"categories": "dictionary", "dictionary": {"w": {true: 0, false: 1}}}
-    found = json_tables({"rows": [{"n": True, "w": True}, {"n": False, "w": False}]}, table, 1)
-    expected = json_tables({"rows": [{"n": 1, "w": true}, {"n": 0, "w": false}]}, table, 1)
-    assert found.unknown == expected.unknown == 0
-    assert found.rows.indices.tolist() == expected.rows.indices.tolist()
-    assert found.rows.values.tolist() == expected.rows.values.tolist()
-
-
 @pytest.mark.parametrize("case", BAD_ROWS)
 def test_what_are_no_rows(case):
     fields, code, at = BAD_ROWS[case]
