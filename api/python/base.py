@@ -13,7 +13,7 @@ from streamsvm.bars import progress_bar
 from streamsvm.callbacks import Callbacks
 from streamsvm.compiling import compile_first
 from streamsvm.errors import SlowerTraining, in_python, told_plainly, warn
-from streamsvm.labels import Labels
+from streamsvm.labels import Labels, is_time, stored
 from streamsvm.parameters import are_reached, as_python, ends, given_ends
 from streamsvm.prediction import Certificate, Predictions
 from streamsvm.raw import evaluated
@@ -234,11 +234,11 @@ def decoded(model: Model, labels: Labels) -> Model:
     about = dict(model.about)
     if "lanes" in about:
         about["lanes"] = [
-            lane if lane.get("class") is None else {**lane, "class": _label(labels.decode(lane["class"]))}
+            lane if lane.get("class") is None else {**lane, "class": stored(_label(labels.decode(lane["class"])))}
             for lane in about["lanes"]
         ]
     return replace(model, labels=tuple(_label(labels.decode(label)) for label in model.labels), about=about)
 
 
 def _label(label: Any) -> Label:
-    return label.item() if isinstance(label, np.generic) else label
+    return label.item() if isinstance(label, np.generic) and not is_time(label) else label

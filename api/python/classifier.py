@@ -189,8 +189,6 @@ class StreamSVC(Classification):
         """
         self._check_rows()
         if getattr(self, "_workspace", None) is None:
-            self._labels = (
-                OwnLabels() if is_files(X) else Labels(() if classes is None else np.unique(classes).tolist())
-            )
+            self._labels = OwnLabels() if is_files(X) else Labels(() if classes is None else list(np.unique(classes)))
         self._add_source(*self._labelled(X, y, sample_weight, self._labels, are_all=False))
         return self

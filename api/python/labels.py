@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from streamsvm.reader.parsers.tables.values import word_of
 from streamsvm.storage.blocks.manifest import number_text
 from streamsvm.storage.rows.csr import Array
 
@@ -18,6 +19,8 @@ class Labels:
 
     def encode(self, y: Array) -> Array:
         """Return the numbers (n,) float64 of labels y (n,)."""
+        if y.dtype.kind in "mM" and np.isnat(y).any():
+            raise ValueError("y contains NaT")
         labels, places = np.unique(y, return_inverse=True)
         return np.array([self._number(label) for label in labels])[places.reshape(len(y))]
 
@@ -56,8 +59,19 @@ class OwnLabels(Labels):
         return number
 
 
+def is_time(label: Any) -> bool:
+    """Tell whether a label is a time or a duration of numpy, whose `item` can have another type."""
+    return isinstance(label, np.datetime64 | np.timedelta64)
+
+
+def stored(label: Any) -> Any:
+    """Return a label as models have it: a time is a word."""
+    return word_of(label) if is_time(label) else label
+
+
 def label_text(label: Any) -> str:
     """Write a label for a message: words in quotes, numbers of numpy as Python's."""
+    label = stored(label)
     return repr(label.item() if isinstance(label, np.generic) else label)
 
 

@@ -11,6 +11,7 @@ from scipy import sparse
 from streamsvm.classes import coefficients, in_order, label_array, with_coefficients
 from streamsvm.errors import told_plainly, warn
 from streamsvm.frames import column_names
+from streamsvm.labels import stored
 from streamsvm.paths import PathPredictions
 from streamsvm.raw import checked_documents, is_read, raw_rows, read_values, with_columns
 from streamsvm.reader.parsers.tables.mixed import feature_names
@@ -133,7 +134,8 @@ class Predictions(PathPredictions):
 
     def _take(self, model: Model) -> None:
         """Take over a model whose labels are those of the input."""
-        self.model_ = model = in_order(model)
+        model = in_order(model)
+        self.model_ = replace(model, labels=tuple(map(stored, model.labels)))
         self.n_features_in_ = model.n_features
         self._take_names(model.about.get("input"))
         self.intercept_ = np.atleast_1d(np.array(model.intercept, np.float64))
@@ -191,7 +193,7 @@ class Predictions(PathPredictions):
             model = with_coefficients(model, weights)
             weights = model.w
         w = np.ascontiguousarray(weights.reshape(model.w.shape), np.float64)
-        labels = () if model.is_regression else tuple(map(_plain, self.classes_))
+        labels = () if model.is_regression else tuple(_plain(stored(label)) for label in self.classes_)
         return replace(model, w=w, labels=labels if model.is_multiclass else labels[::-1])
 
 

@@ -142,7 +142,8 @@ def _labels(column: Any, first: int) -> Array:
     if compute.any(gaps).as_py():
         row = first + gaps.to_pylist().index(True) + 1
         raise InputError("missing_value", f"row {row}: the label is missing")
-    if is_number(column.type) and not types.is_decimal(column.type):
+    is_time = types.is_timestamp(column.type) and column.type.tz is None
+    if is_time or (is_number(column.type) and not types.is_decimal(column.type)):
         return column.to_numpy(zero_copy_only=False)
     return np.array([str(value) for value in column.to_pylist()], object)
 
@@ -157,7 +158,7 @@ def _beside(part: Array, first: int, encode: Callable[[Array], Array] | None, op
 
 def check_labels(y: Array, first: int = 0) -> None:
     """Raise InputError missing_value if a label of y (n,) is None, nan or the like; `first` is the row of the first."""
-    gaps = np.isnan(y) if y.dtype.kind == "f" else np.zeros(len(y), bool)
+    gaps = np.isnan(y) if y.dtype.kind in "fmM" else np.zeros(len(y), bool)
     if y.dtype.kind == "O":
         gaps = np.array([value is None or str(value) in ("<NA>", "NaT", "nan") for value in y], bool)
     if gaps.any():

@@ -85,6 +85,14 @@ def test_labels_of_any_type(seasons):
     fitted = StreamSVC().fit(X, y)
     assert fitted.classes_.tolist() == sorted(FOUR) and fitted.score(X, y) > 0.95
     assert fitted.coef_.shape == (4, 4) and fitted.intercept_.shape == (4,)
+    number = np.unique(y, return_inverse=True)[1]
+    for times in (
+        number * np.timedelta64(-3, "s"),
+        number * np.timedelta64(1, "h") + np.datetime64("2024-01-31", "ns"),
+    ):
+        fitted = StreamSVC().fit(X, pandas.Series(times))
+        assert np.array_equal(fitted.classes_, np.unique(times)) and fitted.predict(X).dtype == times.dtype
+        assert fitted.score(X, times) > 0.95
     # That of two classes whose order is not that in which they came.
     two = np.isin(y, ["spring", "autumn"])
     fitted = StreamSVC().fit(X[two], y[two])
