@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.reader.parsers.tables.values import word_of
+from streamsvm.reader.parsers.values import word_of
 from streamsvm.storage.blocks.manifest import number_text
 from streamsvm.storage.rows.csr import Array
 

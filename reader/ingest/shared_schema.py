@@ -24,7 +24,7 @@ from streamsvm.reader.ingest.shuffling.shuffle import BUCKETS
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.tables.values import value_of
+from streamsvm.reader.parsers.values import value_of
 from streamsvm.reader.sources.files import SourceFile
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.rows.csr import Array

@@ -13,7 +13,7 @@ import numpy as np
 
 from streamsvm.reader.errors import InputError, excerpt
 from streamsvm.reader.options import LabelType
-from streamsvm.reader.parsers.tables.values import BLANKS, value_of
+from streamsvm.reader.parsers.values import BLANKS, value_of
 from streamsvm.storage.rows.csr import GROUP, LABEL, Array
 
 MOST_NAMES = 10_000

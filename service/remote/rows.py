@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamsvm.reader.parsers.tables.values import is_gap, word_of
+from streamsvm.reader.parsers.values import is_gap, word_of
 from streamsvm.service.errors import ServiceError
 
 _CHUNK_BYTES = 1 << 20

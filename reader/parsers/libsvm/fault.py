@@ -4,7 +4,7 @@ import math
 import re
 
 from streamsvm.reader.errors import excerpt
-from streamsvm.reader.parsers.tables.values import is_exact
+from streamsvm.reader.parsers.values import is_exact
 
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 NOT_FINITE = re.compile(rb"[+-]?(?:inf|infinity|nan)", re.IGNORECASE)

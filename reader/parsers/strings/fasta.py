@@ -16,7 +16,7 @@ from streamsvm.reader.parsers.libsvm.fault import NUMBER, exact_fault
 from streamsvm.reader.parsers.matrices.matrix import MatrixParser
 from streamsvm.reader.parsers.strings import fasta_kernel as kernel
 from streamsvm.reader.parsers.strings.strings import string_input, string_rows
-from streamsvm.reader.parsers.tables.csv_fields import is_text, text_fault
+from streamsvm.reader.parsers.tables.fields import is_text, text_fault
 from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
 from streamsvm.storage.rows.csr import INDEX, LABEL, VALUE, Rows
 

@@ -13,10 +13,10 @@ from streamsvm.reader.parsers.matrices.matrix import misfit, weight_misfit
 from streamsvm.reader.parsers.tables import arrow_types
 from streamsvm.reader.parsers.tables.categories import Fields
 from streamsvm.reader.parsers.tables.columns import Heading, type_hint
+from streamsvm.reader.parsers.tables.fields import batch_rows
 from streamsvm.reader.parsers.tables.mixed import Maker, StringColumn
 from streamsvm.reader.parsers.tables.parquet_file import index_of
 from streamsvm.reader.parsers.tables.table import Batch, Fault, TableParser
-from streamsvm.reader.parsers.tables.text_batch import batch_rows
 from streamsvm.storage.rows.csr import Array, Rows
 
 

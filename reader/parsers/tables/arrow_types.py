@@ -10,7 +10,7 @@ import pyarrow
 from pyarrow import compute, types
 
 from streamsvm.reader.parsers.tables.categories import Fields
-from streamsvm.reader.parsers.tables.values import BLANKS, is_gap, word_of
+from streamsvm.reader.parsers.values import BLANKS, is_gap, word_of
 from streamsvm.storage.rows.csr import Array
 
 

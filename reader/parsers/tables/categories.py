@@ -7,7 +7,7 @@ import numpy as np
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.parsers.tables import tables_kernel as kernel
-from streamsvm.reader.parsers.tables.values import of_32_bits, settled, value_of
+from streamsvm.reader.parsers.values import of_32_bits, settled, value_of
 from streamsvm.storage.rows.csr import INDEX, VALUE, Array
 
 MOST_CATEGORIES = 100_000

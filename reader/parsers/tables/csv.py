@@ -12,11 +12,10 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.parsers.tables import tables_kernel as kernel
 from streamsvm.reader.parsers.tables.categories import is_utf8
 from streamsvm.reader.parsers.tables.columns import number_hint
-from streamsvm.reader.parsers.tables.csv_fields import BadQuote, Field, decoded
 from streamsvm.reader.parsers.tables.csv_lines import BAD_QUOTE, CsvLines
+from streamsvm.reader.parsers.tables.fields import BadQuote, Field, TextBatch, batch_rows, decoded
 from streamsvm.reader.parsers.tables.mixed_columns import ALL
 from streamsvm.reader.parsers.tables.table import Batch, Fault
-from streamsvm.reader.parsers.tables.text_batch import TextBatch, batch_rows
 from streamsvm.reader.parsers.text_window import TextWindow
 from streamsvm.storage.rows.csr import Rows
 

@@ -18,7 +18,14 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables.categories import is_utf8
 from streamsvm.reader.parsers.tables.columns import MOST_COLUMNS, UNNAMED, Columns, Heading, too_many_columns
-from streamsvm.reader.parsers.tables.csv_fields import (
+from streamsvm.reader.parsers.tables.csv_head import (
+    LOOK_LINES,
+    has_header,
+    rewritten,
+    stands_between_blanks,
+    with_first_line,
+)
+from streamsvm.reader.parsers.tables.fields import (
     BadQuote,
     Field,
     FieldReader,
@@ -28,8 +35,6 @@ from streamsvm.reader.parsers.tables.csv_fields import (
     is_text,
     is_truth,
 )
-from streamsvm.reader.parsers.tables.csv_head import LOOK_LINES, has_header
-from streamsvm.reader.parsers.tables.csv_text import rewritten, stands_between_blanks, with_first_line
 from streamsvm.reader.parsers.tables.table import TableParser
 from streamsvm.reader.parsers.tables.tables_kernel import skip_blank
 from streamsvm.reader.parsers.tables.to_predict import Match

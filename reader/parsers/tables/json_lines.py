@@ -19,9 +19,8 @@ from streamsvm.reader.parsers.rejected import Rejected
 from streamsvm.reader.parsers.sniff import HEAD_BYTES as _HEAD
 from streamsvm.reader.parsers.sniff import refuse_foreign
 from streamsvm.reader.parsers.tables.columns import MOST_COLUMNS, Heading, number_hint, too_many_columns
-from streamsvm.reader.parsers.tables.csv_fields import is_missing, is_text, is_truth
+from streamsvm.reader.parsers.tables.fields import TextBatch, batch_rows, is_missing, is_text, is_truth
 from streamsvm.reader.parsers.tables.table import Batch, Fault, TableParser
-from streamsvm.reader.parsers.tables.text_batch import TextBatch, batch_rows
 from streamsvm.storage.rows.csr import Rows
 
 HEAD_BYTES = 1 << 20  # looked at for names, and read at a time

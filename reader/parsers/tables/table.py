@@ -18,7 +18,7 @@ from streamsvm.reader.parsers.libsvm.fault import exact_fault
 from streamsvm.reader.parsers.matrices.matrix import MatrixParser, fits
 from streamsvm.reader.parsers.tables.categories import Fields
 from streamsvm.reader.parsers.tables.columns import Columns, Heading, find_columns, find_label, string_place
-from streamsvm.reader.parsers.tables.csv_fields import text_fault
+from streamsvm.reader.parsers.tables.fields import text_fault
 from streamsvm.reader.parsers.tables.mixed import Maker, MixedFeatures, StringColumn
 from streamsvm.reader.parsers.tables.mixed_columns import (
     ALL,

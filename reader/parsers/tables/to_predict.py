@@ -15,7 +15,7 @@ from streamsvm.reader.options import InputOptions, LabelType
 from streamsvm.reader.parsers.beside import Beside
 from streamsvm.reader.parsers.tables.columns import LABEL_NAMES, Columns, Heading
 from streamsvm.reader.parsers.tables.mixed_columns import MixedColumns, is_by_name
-from streamsvm.reader.parsers.tables.values import value_of
+from streamsvm.reader.parsers.values import value_of
 from streamsvm.storage.models.model_file import Label
 from streamsvm.storage.rows.csr import LABEL, Array
 

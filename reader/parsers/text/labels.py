@@ -6,7 +6,7 @@ import numpy as np
 
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.libsvm.fault import exact_fault
-from streamsvm.reader.parsers.tables.csv_fields import field_fault, is_missing, is_text, is_truth, text_fault
+from streamsvm.reader.parsers.tables.fields import field_fault, is_missing, is_text, is_truth, text_fault
 from streamsvm.storage.rows.csr import Array
 
 Fault = tuple[str, str]  # code, message

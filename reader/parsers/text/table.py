@@ -10,8 +10,8 @@ import numpy as np
 
 from streamsvm.reader.parsers.beside import Beside
 from streamsvm.reader.parsers.tables.columns import Heading
-from streamsvm.reader.parsers.tables.csv_fields import find_delimiter
 from streamsvm.reader.parsers.tables.csv_head import documents_have_header
+from streamsvm.reader.parsers.tables.fields import find_delimiter
 from streamsvm.reader.parsers.text.hashed_text import Documents, HashedText, PlacedFault, one_text
 from streamsvm.reader.parsers.text.records_kernel import COLUMNS, FAULT, PLACE, find_records
 from streamsvm.reader.parsers.text.tables import columns_of_documents

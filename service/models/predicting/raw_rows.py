@@ -16,7 +16,7 @@ from streamsvm.reader.parsers.strings.strings import is_of_strings
 from streamsvm.reader.parsers.tables.categories import Fields
 from streamsvm.reader.parsers.tables.mixed import MixedFeatures
 from streamsvm.reader.parsers.tables.to_predict import Match, label_place, match_columns
-from streamsvm.reader.parsers.tables.values import is_gap, word_of
+from streamsvm.reader.parsers.values import is_gap, word_of
 from streamsvm.storage.rows.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows
 
 

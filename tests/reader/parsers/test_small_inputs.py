@@ -13,7 +13,7 @@ from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from streamsvm.reader.parsers.tables.csv import CsvParser
-from streamsvm.reader.parsers.tables.csv_fields import FieldReader
+from streamsvm.reader.parsers.tables.fields import FieldReader
 from tests.end_to_end.cgroup import reason_unusable, run_in
 
 HEADERS = [
