@@ -1,5 +1,5 @@
 # Everything starts here; each target sets up what it needs in .venv, and what is there already stays.
-PYTHON ?= python3.11
+PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3.14 python3,$(shell command -v $(name))))
 VENV := .venv
 BIN := $(VENV)/bin
 # What is installed: to run it; for its tests; for its benches, which need the tests' packages, too.
