@@ -182,6 +182,7 @@ def _serve_in_a_fork(descriptor: int) -> NoReturn:
         os.dup2(descriptor, sys.stdin.fileno())
         os.closerange(sys.stderr.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
         setproctitle(" ".join((sys.executable, "-m", "streamsvm.service.processes.forking")))
+        die_with_parent()
         _serve()
     except SystemExit as ended:
         leave(ended.code if isinstance(ended.code, int) else 1)
@@ -192,7 +193,6 @@ def _serve_in_a_fork(descriptor: int) -> NoReturn:
 
 def _serve() -> NoReturn:
     """Serve; in a forked process, do its task and end."""
-    die_with_parent()
     gc.freeze()  # collecting the objects that exist now would copy their pages into each process
     task = Forking().serve()
     code = task() if task else None

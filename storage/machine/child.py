@@ -12,6 +12,8 @@ from typing import NoReturn
 PARENT_VARIABLE = "STREAMSVM_PARENT_PID"
 
 _PR_SET_PDEATHSIG = 1
+_OOM_SCORE = Path("/proc/self/oom_score_adj")
+_OOM_STEP, _MOST_OOM_SCORE = 150, 1000  # thousandths of all memory, or of the control group's limit
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 _LARGEST_REUSED = 4 << 20  # bytes: segments and pieces are smaller, a copy of w is not
 _UNUSED_BYTES = 16 << 20
@@ -34,6 +36,9 @@ def _this_thread() -> str:
 def die_with_parent() -> None:
     """Ask the kernel to kill this process when the thread that started it ends, for whatever reason. Linux only.
 
+    When memory runs out the kernel kills this process before its parent, unless that holds much more memory: a worker
+    outlives a job that does not fit. Call it once.
+
     Does nothing in a process that was not started with `child_environment`.
     """
     parent = os.environ.get(PARENT_VARIABLE)
@@ -43,6 +48,8 @@ def die_with_parent() -> None:
     # The thread may have ended before the request.
     if os.getppid() != int(parent.partition("/")[0]) or not Path("/proc", parent).exists():
         os._exit(1)
+    with suppress(OSError):  # some sandboxes have no such file
+        _OOM_SCORE.write_text(str(min(int(_OOM_SCORE.read_text()) + _OOM_STEP, _MOST_OOM_SCORE)))
 
 
 def keep_private() -> None:

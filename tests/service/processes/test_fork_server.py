@@ -6,7 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -240,10 +240,13 @@ def test_a_server_that_is_a_fork_of_its_process_forks_as_any_other(tmp_path):
     assert start_loaded(tmp_path, "exit").wait() == 7
 
 
-def test_a_server_that_is_a_fork_of_its_process_dies_with_it(tmp_path):
+def test_a_server_that_is_a_fork_of_its_process_dies_with_it_and_before_it(tmp_path):
+    """Before it where memory is lacking: a job that does not fit ends its own process, not the worker."""
     starter = start_loaded(tmp_path, "sleep")
     pid, server_pid, session = began(tmp_path)
     assert len({pid, server_pid, starter.pid}) == 3 and session == pid
+    scores = [int(Path(f"/proc/{each}/oom_score_adj").read_text()) for each in (starter.pid, server_pid, pid)]
+    assert scores[0] < scores[1] < scores[2]
     starter.kill()
     starter.wait()
     wait_for(lambda: not is_running(pid) and not is_running(server_pid))
@@ -257,11 +260,8 @@ def test_signals_that_a_process_ignores_end_what_its_server_forks(tmp_path):
 
 def of_another_thread() -> ForkServer:
     """What a thread that has ended meanwhile had as its server."""
-    found: list[ForkServer] = []
-    thread = threading.Thread(target=lambda: found.append(fork_server()))
-    thread.start()
-    thread.join()
-    return found[0]
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(fork_server).result()
 
 
 def test_a_thread_has_its_own_which_ends_with_it_where_the_main_thread_has_none():
@@ -282,20 +282,15 @@ def test_threads_share_that_of_the_main_thread():
 
 
 def test_threads_that_fork_at_once_each_get_their_own_process(start, server):
-    ended: dict[str, int | None] = {}
-
     def run(task, name):
         process, _ = start(task, name)
         with process:
             process.wait()
-            ended[name] = process.poll()
+            return process.poll()
 
     tasks = {f"{task}{number}": task for number in range(8) for task in ("exit", "print", "return")}
-    threads = [threading.Thread(target=run, args=(task, name)) for name, task in tasks.items()]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(len(tasks)) as pool:
+        ended = dict(zip(tasks, pool.map(run, tasks.values(), tasks), strict=True))
     assert ended == {name: {"exit": 7, "print": 0, "return": 8}[task] for name, task in tasks.items()}
 
 
