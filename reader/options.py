@@ -16,6 +16,7 @@ from streamsvm.storage.options import Option, default_words, option, options_of,
 FORMATS = ("libsvm", "csv", "tsv", "jsonl", "parquet", "arrow", "orc", "npz", "batches", "fasta", "dna", "text")
 # Tables in files that are not read from front to back, by pyarrow.
 STORED_TABLES = ("parquet", "arrow", "orc")
+TABLES = ("csv", "tsv", "jsonl", *STORED_TABLES)
 OF_FRAMES = "frames"  # a program on this machine writes it: streams of Arrow
 OTHER_NAMES = {"dna": "fasta"}
 IndexBase = Literal["auto", 0, 1]
@@ -57,6 +58,7 @@ class InputOptions:
 
     like  set by the program: the `input` of the dataset or model that the rows must fit; {} if it has numbered
           features, None if there is no dataset or model
+    trained  set by the program: the `input` of a model that these rows, which make a dataset, evaluate; else None
     """
 
     format: Literal[("auto", *FORMATS)] = option("auto", "the format; auto: by content")  # type: ignore[valid-type]
@@ -154,6 +156,7 @@ class InputOptions:
         "error", "of documents: `replace`: bytes that are not UTF-8 become U+FFFD", label="What is no UTF-8"
     )
     like: dict[str, Any] | None = field(default=None, hash=False)
+    trained: dict[str, Any] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         """Replace lists of columns by text, and other words for yes and no by these."""

@@ -84,7 +84,7 @@ class Classification(ClassifierMixin, Decisions, StreamEstimator):
         check_is_fitted(self, "model_")
         if not has_labels(X, y, self.model_):
             return super().score(X, y, sample_weight)
-        found, expected = judged(X, self._to_judge(), y, self.input_options)
+        found, expected = judged(X, self._to_judge(), y)
         return float(np.average(found == expected, weights=sample_weight))
 
     def _to_judge(self) -> Model:

@@ -7,7 +7,6 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from streamsvm.errors import told_plainly
-from streamsvm.raw import of_files
 from streamsvm.reader.options import InputOptions, options_from
 from streamsvm.reader.sources.locations import is_url
 from streamsvm.service.models.predicting.predictor import Predictor
@@ -61,7 +60,7 @@ class PathPredictions:
         threads : int, default None
             None: all cores.
         input_options : dict, default None
-            How the files are read; None: as those of training.
+            How the files are read; what is not said is found out, or as in training.
 
         Returns
         -------
@@ -75,9 +74,8 @@ class PathPredictions:
         """
         predictor = Predictor(self._as_it_is())
         paths = [os.fspath(each) for each in ([source] if isinstance(source, str | os.PathLike) else source)]
-        given = input_options if input_options is not None else of_files(vars(self).get("input_options"))
         with told_plainly():
-            options = options_from(given)
+            options = options_from(input_options)
             if destination is None:
                 return self._batches(predictor, paths, options)
             name = os.fspath(destination)

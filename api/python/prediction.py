@@ -75,7 +75,7 @@ class Predictions(PathPredictions):
     def _values(self, X: Any) -> Array:
         if "model_" in vars(self):
             if is_read(X, self.model_):
-                return read_values(X, self._as_it_is(), vars(self).get("input_options"))
+                return read_values(X, self._as_it_is())
             X = with_columns(X, self.model_)
             rows = raw_rows(X, self.model_)
             if rows is not None:

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,15 +21,12 @@ from streamsvm.reader.parsers.tables.mixed_columns import is_numbers
 from streamsvm.reader.parsers.tables.to_predict import shown
 from streamsvm.reader.sources.files import list_files
 from streamsvm.service.models.evaluation.files import evaluate_rows
-from streamsvm.service.models.predicting.predictor import Prediction, Predictor, predict_file
+from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.service.models.predicting.raw_rows import TableRows, match_names, rows_of_columns, rows_of_strings
-from streamsvm.service.models.predicting.rows_read import format_of_name
 from streamsvm.sources import files, is_column, is_files, table
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import Array, Rows
 
-# Input options that say how a text is written, which other files are, too.
-_OF_FILES = ("delimiter", "decimal", "encoding")
 _LOOKED_AT = 8  # texts of a list, to tell names of files from documents
 
 
@@ -45,17 +42,16 @@ def has_labels(X: Any, y: Any, model: Model) -> bool:
     return (y is None or is_column(y)) and is_read(X, model)
 
 
-def read_values(X: Any, model: Model, given: Mapping[str, Any] | None) -> Array:
+def read_values(X: Any, model: Model) -> Array:
     """Return the decision values of the rows of a file or a frame: (n_rows,) float64, or (n_rows, n_classes)."""
     no_rows = Predictor(model).decision_values(np.zeros((0, model.n_features)))
-    return np.concatenate([no_rows, *(each.decision_values for each in predictions(X, model, None, given))])
+    return np.concatenate([no_rows, *(each.decision_values for each in predictions(X, model, None))])
 
 
-def predictions(X: Any, model: Model, label: Any, given: Mapping[str, Any] | None) -> Iterator[Prediction]:
+def predictions(X: Any, model: Model, label: Any) -> Iterator[Prediction]:
     """Predict the rows of a file or a frame; warn of columns and words that the model does not have.
 
     label  the name or number of the column of labels; None: found out
-    given  input options by which a text was read in training
     """
     predictor, unknown, words = Predictor(model), list[str](), Counter[str]()
     with told_plainly():
@@ -63,34 +59,28 @@ def predictions(X: Any, model: Model, label: Any, given: Mapping[str, Any] | Non
             source = table(X, None, None, None, None, labelled=False)
             chunks, options = source.chunks, source.options
         else:
-            chunks, options = _chunks(Path(X)), InputOptions(format_of_name(Path(X), "auto"))
-            options = replace(options, **of_files(given))
+            chunks, options = _chunks(Path(X)), InputOptions()
         options = replace(options, label_column=None if label is None else str(label))
-        for prediction in predict_file(predictor, chunks, options):
+        for prediction in predictor.predict_text(chunks, options=options):
             unknown = prediction.match.unknown if prediction.match else unknown
             words.update(prediction.unknown_words)
             yield prediction
     warn_of(unknown, shown(unknown), words)
 
 
-def judged(X: Any, model: Model, label: Any, given: Mapping[str, Any] | None) -> tuple[Array, Array]:
+def judged(X: Any, model: Model, label: Any) -> tuple[Array, Array]:
     """Return the predictions for the rows of a file or a frame, and their labels there, (n_rows,) each.
 
-    label  the name or number of the column of labels; None: that of training if columns have no names, else found out
+    label  the name or number of the column of labels; None: found out
     InvalidInput if a row has no label.
     """
-    input_ = model.about.get("input", {})
-    if label is None and input_.get("has_names") is False:
-        label = input_.get("label_column")
-    pairs = [(each.labels, each.expected) for each in predictions(X, model, label, given)]
+    pairs = [(each.labels, each.expected) for each in predictions(X, model, label)]
     found, expected = (np.concatenate(each) for each in zip(*pairs, strict=True)) if pairs else (np.empty(0),) * 2
     with told_plainly():
         gaps = np.isnan(expected) if expected.dtype.kind == "f" else expected == ""
         if gaps.any() or found.dtype.kind != expected.dtype.kind:
             message = f"{gaps.sum()} of {len(gaps)} rows have no label of the model's kind"
-            how = "evaluate reads labels of documents: evaluate(X, 'column')['accuracy']"
-            hint = how if input_.get("format") == "text" else "name the column of labels: score(X, 'column')"
-            raise InputError("missing_value", message, hint=hint)
+            raise InputError("missing_value", message, hint="name the column of labels: score(X, 'column')")
     return found, expected
 
 
@@ -106,11 +96,6 @@ def evaluated(model: Model, X: Any, y: Any, weight: Any, options: dict[str, Any]
     names = column_names(X) or ()
     stream = table(X, given if y is not None or given in names else None, weight, None, options)
     return evaluate_rows(model, stream.chunks, stream.options)
-
-
-def of_files(given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Select the input options of training that say how other files are written, too."""
-    return {name: value for name, value in (given or {}).items() if name in _OF_FILES}
 
 
 def _chunks(path: Path) -> Iterator[bytes]:

@@ -139,7 +139,7 @@ class StreamSVR(RegressorMixin, StreamEstimator):
         check_is_fitted(self, "model_")
         if not has_labels(X, y, self.model_):
             return super().score(X, y, sample_weight)
-        found, expected = judged(X, self._as_it_is(), y, self.input_options)
+        found, expected = judged(X, self._as_it_is(), y)
         return float(r2_score(expected, found, sample_weight=sample_weight))
 
     def _targeted(self, X: Any, y: Any, sample_weight: Any, are_all: bool) -> Source:

@@ -18,14 +18,14 @@ from streamsvm.api.context import AppContext
 from streamsvm.api.requests.body import head_of, large_body, stream
 from streamsvm.api.requests.hurry import Hurry
 from streamsvm.api.requests.leaving import Turn, in_thread, turn
-from streamsvm.api.routes.rows import DEFAULTS, JSON, STORED, TYPES, predicted_rows
+from streamsvm.api.routes.rows import JSON, STORED, TYPES, predicted_rows
 from streamsvm.reader.ingest.decompress import is_compressed
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.sniff import stored_format
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.loaded import load_predictor, loaded_predictor
 from streamsvm.service.models.predicting.answers import ANSWERS, Predicted, first_names
-from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.service.models.predicting.predictor import DEFAULTS, Predictor
 from streamsvm.service.models.predicting.rows_read import FORMATS, stored_formats
 from streamsvm.service.records.models import Reference
 

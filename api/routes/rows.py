@@ -17,11 +17,11 @@ from streamsvm.api.requests.body import parse_object, too_large
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import STORED_TABLES, IndexBase, InputOptions
-from streamsvm.reader.parsers.sniff import has_objects, with_head
+from streamsvm.reader.parsers.sniff import has_objects, lines_of, with_head
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.predicting.answers import ANSWERS, BinaryFile, Predicted, keep
 from streamsvm.service.models.predicting.json_rows import json_documents, json_rows, json_tables
-from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Prediction, Predictor, predict_file
+from streamsvm.service.models.predicting.predictor import DEFAULTS, MOST_FEATURES, Prediction, Predictor
 from streamsvm.service.models.predicting.raw_rows import TableRows
 from streamsvm.service.models.predicting.rows_read import FORMATS, ParserMaker
 from streamsvm.service.settings import Settings
@@ -44,8 +44,6 @@ TYPES = {
     "application/x-npz": "npz",
 }
 STORED = (*STORED_TABLES, "npz")  # formats that are not read from front to back
-# The parameters of a query that has none.
-DEFAULTS = InputOptions()
 _log = logging.getLogger("streamsvm.api")
 _TABLE = {
     "format": "csv", "has_names": True, "n_columns": 3, "places": [1, 2], "columns": ["a", "b"], "categorical": ["b"],
@@ -72,20 +70,17 @@ def predicted_rows(
     parsers  makes the parser of each format
     Raises ServiceError for the first fault.
     """
-    if not kind and predictor.text_format != "text":
+    if not kind and not predictor.reads_documents:
         head, chunks = with_head(chunks)
-        kind = JSON if head.lstrip().startswith(b"{") and not _has_json_lines(head) else ""
+        are_lines = has_objects(head) and [line[:1] for line in lines_of(head)[:2]] == [b"{", b"{"]
+        kind = JSON if head.lstrip().startswith(b"{") and not are_lines else ""
     if kind == JSON:
         body = _whole(chunks, settings.max_json_bytes)
         with one_at_a_time(len(body)):
             return _predict_json(values, predictor, body, options.index_base)
     complete = replace(options, format=TYPES[kind] if kind else "auto")
     limits = Limits(settings.max_predict_bytes, max_features=MOST_FEATURES)
-    return _keep(values, predictor, predict_file(predictor, chunks, complete, limits, parsers))
-
-
-def _has_json_lines(head: bytes) -> bool:
-    return has_objects(head) and head.lstrip().partition(b"\n")[2].lstrip().startswith(b"{")
+    return _keep(values, predictor, predictor.predict_text(chunks, limits, complete, parsers))
 
 
 def _whole(chunks: Iterable[bytes], most_bytes: int) -> bytes:

@@ -35,7 +35,7 @@ def manifest_of(reading: Reading, uid: str, blocks: tuple[BlockInfo, ...]) -> Ma
         weights=reading.weights,
         label_names=reading.names.names,
         has_groups=reading.has_groups,
-        input=parser.input,
+        input=reading.described,
     )
 
 

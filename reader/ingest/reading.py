@@ -14,11 +14,11 @@ from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.ingest.row_lengths import RowLengths
 from streamsvm.reader.ingest.several_files import SeveralFiles
 from streamsvm.reader.limits import Limits
-from streamsvm.reader.options import OTHER_NAMES, STORED_TABLES, InputOptions
-from streamsvm.reader.parsers import READERS, Parser, open_parser
+from streamsvm.reader.options import TABLES, InputOptions
+from streamsvm.reader.parsers import Parser, open_parser
+from streamsvm.reader.parsers.forms import form_of, settled
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
-from streamsvm.reader.parsers.sniff import has_documents, recognise
 from streamsvm.reader.parsers.strings.strings import is_of_strings
 from streamsvm.reader.parsers.tables.table import TableParser
 from streamsvm.reader.parsers.text.hashed_text import HashedText
@@ -30,13 +30,7 @@ from streamsvm.storage.rows.csr import VALUE, Array, Rows, squared_norms
 MOST_LABELS = 10_000
 _MANY_LABELS = 100
 _FEW_LABELS = 20  # numbers in a last column that may have the labels
-_OF_FILES = {
-    "npz",
-    *STORED_TABLES,
-    "csv",
-    "tsv",
-    "jsonl",
-}  # files that cannot be joined as bytes: each has a parser of its own
+_OF_FILES = ("npz", *TABLES)  # files that cannot be joined as bytes: each has a parser of its own
 
 
 class Reading:
@@ -70,7 +64,7 @@ class Reading:
         self._scratch = scratch
         self.names = names or LabelNames(options.label_type)
         self._parser: Parser | SeveralFiles | None = None
-        self.options = dataclasses.replace(options, format=OTHER_NAMES.get(options.format, options.format))
+        self.options = options
         self.lengths = RowLengths()
         self.labels: dict[float, int] = {}
         self.label_range = (np.inf, -np.inf)
@@ -102,6 +96,12 @@ class Reading:
     def holds_strings(self) -> bool:
         """Whether rows are strings of bases: indices and values hold packed letters, no features."""
         return is_of_strings(self.parser.input)
+
+    @property
+    def described(self) -> dict[str, Any] | None:
+        """`Manifest.input`: what the parser says, and the form of the file, or that of the rows before."""
+        input_ = self.parser.input
+        return input_ and {**input_, **form_of(self.options, input_)}
 
     @property
     def feature_places(self) -> Array | None:
@@ -158,10 +158,9 @@ class Reading:
         return tuple(self.input.placed(fault).problem() for fault in self.parser.rejected.first)
 
     def _parsed(self) -> Iterator[Rows]:
-        if self.options.format == "auto":
-            format_ = _recognise(self.input.head(), self.options)
-            self.options = dataclasses.replace(self.options, format=format_)
-        self.options = self.input.settle(self.options, self._scratch)
+        before = self.options.like if self.options.trained is None else self.options.trained
+        head = self.input.head() if self.options.format == "auto" or before else b""
+        self.options = self.input.settle(settled(self.options, head, before), self._scratch)
         if self.names.type == "auto":
             self.names.type = self.options.label_type
         open_one = partial(
@@ -222,15 +221,6 @@ def _with_features(limits: Limits, options: InputOptions) -> Limits:
         return limits
     beyond = options.n_features + (options.index_base != 0)
     return dataclasses.replace(limits, max_features=min(beyond, limits.max_features))
-
-
-def _recognise(head: bytes, options: InputOptions) -> str:
-    """The format of an input that begins with `head`. Lines like documents are a table only if an option says so."""
-    format_ = recognise(head)
-    if options.text_column is not None:
-        return "csv" if format_ == "libsvm" else format_
-    names_table = options.given & READERS["csv"].options - READERS["text"].options
-    return "text" if format_ == "csv" and not names_table and has_documents(head) else format_
 
 
 def _normalized(rows: Rows, normalize: str) -> tuple[Rows, Array]:

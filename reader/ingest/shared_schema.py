@@ -72,7 +72,7 @@ def schema_of_first_rows(
                 break
     if not features.is_settled:
         features.settle()
-    input_ = input_of_shards(reading.parser.input)
+    input_ = input_of_shards(reading.described)
     return SharedSchema(uuid.uuid4().hex, reading.names.names, input_, features.numbering, reading.warnings)
 
 

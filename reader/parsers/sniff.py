@@ -1,8 +1,8 @@
 """Recognises the format of an input by its first bytes."""
 
 import re
-from collections.abc import Iterable, Iterator
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, repeat
 
 import orjson
 
@@ -14,7 +14,12 @@ PEEK_BYTES = 64 << 10
 NPZ, PARQUET, FEATHER = b"PK\x03\x04", b"PAR1", b"ARROW1"
 # The first bytes of files that are not read from front to back. Streams of Arrow begin with FF FF FF FF.
 _STORED = ((NPZ, "npz"), (PARQUET, "parquet"), (FEATHER, "arrow"), (b"\xff\xff\xff\xff", "arrow"), (b"ORC", "orc"))
-_PAIR = re.compile(rb"[ \t][^ \t:,;|]*:\S")
+_NUMBER = rb"[-+]?+(?:\d++\.?+\d*+|\.\d++)(?:[eE][-+]?+\d++)?+"
+# A line of LIBSVM text with features: label, label:weight or neither, then index:value pairs; faults of values are its.
+_PAIRS = re.compile(
+    rb"(?:%b(?:,%b)*+(?::%b)?+(?=\s))?\s*+(?:(?:\d++|qid):[^\s:;|#]++(?:\s++|(?=#)|$))++(#|$)" % ((_NUMBER,) * 3)
+)
+_ALONE = re.compile(rb"[^\s,;|:]*+\s*+(#|$)")  # a line of one word, which may be a label, or a comment
 _DELIMITER = re.compile(rb"[,;|\t]")
 # Bytes that no text has. In random bytes every ninth is one, in UTF-16 every second; a few are a fault of their line.
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\v\f\r")) + b"\x7f"
@@ -61,12 +66,28 @@ _NO_ROWS = (
 )
 
 
+def lines_of(head: bytes) -> list[bytes]:
+    """The lines at the beginning of a text that are not blank; the last one only if it is whole, or the only one."""
+    whole, end, cut = head.removeprefix(b"\xef\xbb\xbf").rpartition(b"\n")
+    lines = whole if end and len(head) >= PEEK_BYTES else whole + end + cut
+    return [line for line in map(bytes.strip, lines.split(b"\n"), repeat(b" \r")) if line]
+
+
+def most(fit: Sequence[bool]) -> bool:
+    """Whether more than half of some lines fit."""
+    return 2 * sum(fit) > len(fit)
+
+
 def has_documents(head: bytes) -> bool:
-    """Whether every line at the beginning of an input is a short label, a tab, and at least three words."""
-    whole = head.removeprefix(b"\xef\xbb\xbf").rpartition(b"\n")[0] if len(head) >= PEEK_BYTES else head
-    lines = [line.split(b"\t") for line in whole.split(b"\n") if line.strip()]
-    are_pairs = bool(lines) and all(len(line) == 2 and _LABEL.fullmatch(line[0]) for line in lines)
-    return are_pairs and all(len(_WORD.findall(text)) > 2 for _, text in lines)
+    """Whether lines at the beginning of an input are a short label and a tab each, and three words behind most tabs.
+
+    A first line with fewer words, whose label does not come again, names columns.
+    """
+    lines = [line.partition(b"\t") for line in lines_of(head)]
+    if not all(tab and _LABEL.fullmatch(label) for label, tab, _ in lines):
+        return False
+    are_words = [b"\t" not in text and len(_WORD.findall(text)) > 2 for *_, text in lines]
+    return most(are_words) and (are_words[0] or lines[0][0] in {label for label, *_ in lines[1:]})
 
 
 def refuse_unread(head: bytes) -> None:
@@ -102,8 +123,11 @@ def has_objects(head: bytes) -> bool:
 
 
 def has_pairs(head: bytes) -> bool:
-    """Whether a line at the beginning of a text has index:value pairs, like LIBSVM text."""
-    return any(_PAIR.search(line) and not _DELIMITER.search(line) for line in head[:PEEK_BYTES].split(b"\n"))
+    """Whether half of the lines at the beginning of a text are LIBSVM's: at most a label, then index:value pairs."""
+    lines = [line for line in lines_of(head) if not _ALONE.match(line)]
+    if len(lines) == 1 and len(head) >= PEEK_BYTES:
+        lines = [lines[0].rpartition(b" ")[0]]  # what follows is cut
+    return bool(lines) and 2 * sum(map(bool, map(_PAIRS.match, lines))) >= len(lines)
 
 
 def stored_format(head: bytes) -> str | None:
@@ -130,18 +154,17 @@ def recognise(head: bytes) -> str:
     if n_control > _MOST_CONTROL and 20 * n_control > len(sample):
         refuse_foreign(head[:HEAD_BYTES])
         raise InputError("unknown_format", "this is no text: binary data, or UTF-16", byte=0)
-    lines = (line.strip(b" \r") for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n"))
-    first = next((line for line in lines if line and not line.startswith((b"#", b"<", b"{", b"["))), b"")
+    first = next((line for line in lines_of(head) if not line.startswith((b"#", b"<", b"{", b"["))), b"")
     if first.startswith(b">"):
         return "fasta"
     # A line of LIBSVM text has pairs, or is a label alone.
-    is_table = _DELIMITER.search(first) or (len(first.split()) > 1 and b":" not in first)
-    return "csv" if is_table and not _PAIR.search(first) else "libsvm"
+    is_table = _DELIMITER.search(first) or len(first.split()) > 1
+    return "csv" if is_table and not has_pairs(head) else "libsvm"
 
 
 def with_head(text: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """The beginning of a text, with its first line unless that is very long; and an iterator over the whole text."""
+    """The first PEEK_BYTES of a text, and an iterator over the whole text."""
     rest, head = iter(text), b""
-    while b"\n" not in head.strip() and len(head) < PEEK_BYTES and (chunk := next(rest, None)) is not None:
+    while len(head) < PEEK_BYTES and (chunk := next(rest, None)) is not None:
         head += chunk
-    return head, chain([head], rest)
+    return head[:PEEK_BYTES], chain([head], rest)

@@ -19,8 +19,8 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.service.models.formats import stored_format
 from streamsvm.service.models.predicting.answers import shown_label
-from streamsvm.service.models.predicting.predictor import Prediction, Predictor, predict_file
-from streamsvm.service.models.predicting.rows_read import FORMATS, format_of_name
+from streamsvm.service.models.predicting.predictor import Prediction, Predictor
+from streamsvm.service.models.predicting.rows_read import FORMATS
 from streamsvm.service.predictions.figures import Figures
 from streamsvm.storage.files.durable import whole_file
 
@@ -38,11 +38,11 @@ _KEEP = (
     "write this column of the input before the predictions, by name or number; may be given several times; "
     "where columns have no names, it is no feature of the model"
 )
-_FORMAT = "format of the file (default: by its name, else by its content)"
+_FORMAT = "format of the file (default: by its content)"
 _INDEX_BASE = "number of the first feature of LIBSVM text (default: as in the model's training data)"
 _LABEL_COLUMN = (
     "name or number of the column with labels of CSV (default: as in training, or label, y, target, class); "
-    "for documents 1: lines are label TAB text (default: none)"
+    "for documents 1: lines are label TAB text (default: by content)"
 )
 _HEADER = "whether CSV has a line with names of columns (default: auto); no: columns are in the order of training"
 
@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     if (options.file is None) == (options.dataset is None) or (options.dataset and not options.url):
         raise ServiceError("no_source", "give FILE, or --dataset with --url", "See streamsvm predict --help.")
     if options.url:
-        return predict_there(options)
+        return predict_there(options, _input_options(options))
     with options.model.open("rb") as file:
         predictor = Predictor(MODEL_FORMATS[stored_format(options.model)].read(file))
     if is_of_files(options):
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> int:
         opened(options.file) as chunks,
         _writing(options.output) as write,
     ):
-        for prediction in predict_file(predictor, chunks, _input_options(options)):
+        for prediction in predictor.predict_text(chunks, options=_input_options(options)):
             write(_lines(predictor, prediction, options))
             figures.add(prediction, predictor)
     _tell(figures, predictor)
@@ -104,16 +104,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _input_options(options: argparse.Namespace) -> InputOptions:
-    return InputOptions(
-        options.format or format_of_name(Path(options.file), "auto"),
-        index_base=index_base(options.index_base),
-        label_column=options.label_column,
-        text_column=options.text_column,
-        header=options.header,
-        delimiter=options.delimiter,
-        decimal=options.decimal,
-        encoding=options.encoding,
-    )
+    given = {name: value for name in OPTIONS if (value := getattr(options, name, None)) is not None}
+    return InputOptions(**given | {"index_base": index_base(options.index_base)})
 
 
 def _tell(figures: Figures, predictor: Predictor) -> None:
@@ -122,6 +114,8 @@ def _tell(figures: Figures, predictor: Predictor) -> None:
         print(line, file=sys.stderr)
     if unknown := figures.unknown_features:
         print(f"values of features that the model does not have, passed over: {unknown:,}", file=sys.stderr)
+    if figures.judged and predictor.reads_documents:
+        print("labels beside documents are not read as text: they judge the predictions", file=sys.stderr)
     if summary := figures.summary(predictor):
         print(summary, file=sys.stderr)
 

@@ -42,12 +42,9 @@ def predict_files(predictor: Predictor, options: argparse.Namespace, input_optio
     return figures
 
 
-def predict_there(options: argparse.Namespace) -> int:
+def predict_there(options: argparse.Namespace, input_options: InputOptions) -> int:
     """Have a service predict; print its answer's figures when it has ended. Raises ServiceError."""
-    reading = ("format", "label_column", "text_column", "delimiter")
-    given = {name: value for name in reading if (value := getattr(options, name)) is not None}
-    usual = {"index_base": "auto", "header": "auto", "decimal": "point", "encoding": "utf-8"}
-    given |= {name: value for name, default in usual.items() if (value := getattr(options, name)) != default}
+    given = {name: getattr(input_options, name) for name in input_options.given}
     fields = {"keep": list(options.keep or ()), "outputs": _outputs(options), "options": given}
     client, output = Client(options.url), options.output or ""
     if options.dataset:

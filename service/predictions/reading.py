@@ -75,7 +75,7 @@ def _parsers(unit: Unit, beside: Beside) -> dict[str, ParserMaker]:
     if unit.options.format in STORED_TABLES:
         return {unit.options.format: partial(_stored_table, beside)}
     if unit.options.format in ("csv", "tsv", "jsonl"):
-        return {unit.options.format: partial(_table, beside)}
+        return {unit.options.format: partial(table_parser, beside=beside)}
     return FORMATS
 
 
@@ -91,7 +91,3 @@ def _stored_table(beside: Beside, options: InputOptions, limits: Limits, classes
         raise without_pyarrow(options.format) from None
     read = partial(keeping, reads(options.format, Path(tempfile.gettempdir()), limits), beside)
     return arrow_parser(options, limits, classes, read, beside)
-
-
-def _table(beside: Beside, options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
-    return table_parser(options, limits, classes, beside)

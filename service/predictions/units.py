@@ -9,14 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from streamsvm.reader.errors import InputError, without_pyarrow
 from streamsvm.reader.ingest.decompress import MAGIC_BYTES, decompressed, is_compressed
 from streamsvm.reader.ingest.range_boundaries import first_line
 from streamsvm.reader.limits import Limits
-from streamsvm.reader.options import STORED_TABLES, IndexBase, InputOptions
+from streamsvm.reader.options import STORED_TABLES, TABLES, IndexBase, InputOptions
 from streamsvm.reader.parsers import Parser
 from streamsvm.reader.parsers.beside import Beside
 from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
@@ -27,13 +26,12 @@ from streamsvm.reader.sources.fetch import read_range
 from streamsvm.reader.sources.files import SourceFile
 from streamsvm.reader.sources.pieces import read_bytes
 from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Predictor
-from streamsvm.service.models.predicting.rows_read import format_of_head, format_of_name, table_parser
+from streamsvm.service.models.predicting.rows_read import table_parser
 from streamsvm.storage.models.model_file import Label
 
 UNIT_BYTES = 32 << 20  # of text
 UNIT_ROWS = 1 << 18  # of Parquet and Arrow, at least, unless a file has fewer
 _LINES = ("libsvm", "csv", "tsv", "jsonl", "text")
-_WITH_COLUMNS = ("csv", "tsv", "jsonl", *STORED_TABLES)
 _OPENED_AT_ONCE = 8
 _HEAD_BYTES = 4 << 20  # read of a text to settle how ranges of its lines are read
 _REMARK = re.compile(rb'#|"?sep=', re.IGNORECASE)
@@ -107,8 +105,8 @@ def _units_of_file(
 def _cut(
     predictor: Predictor, options: InputOptions, keep: tuple[str, ...], unit_bytes: int, file: SourceFile
 ) -> Iterator[Unit]:
-    options = _settled_format(predictor, options, file)
-    if keep and options.format not in _WITH_COLUMNS:
+    options = predictor.settled(options, _head(file))
+    if keep and options.format not in TABLES:
         raise InputError("keep_no_columns", f"{options.format} has no columns that can be kept")
     if options.format in ("parquet", "arrow"):
         try:
@@ -130,15 +128,6 @@ def _cut(
     for start in range(0, file.size, unit_bytes):
         stop = min(start + unit_bytes, file.size)
         yield Unit(file, settled[0], start, stop, stop - start, settled[1])
-
-
-def _settled_format(predictor: Predictor, options: InputOptions, file: SourceFile) -> InputOptions:
-    """The options with the file's format, and the first column of a matrix as the first feature."""
-    format_ = options.format if options.format != "auto" else format_of_name(Path(file.url), "auto")
-    if format_ == "auto":
-        format_ = format_of_head(_head(file), predictor.text_format)
-    format_ = {"dna": "fasta"}.get(format_, format_)
-    return replace(options, format=format_, index_base=0 if format_ == "npz" else options.index_base)
 
 
 def _head(file: SourceFile, most: int = PEEK_BYTES) -> bytes:

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from os import PathLike, fspath
 from pathlib import Path
@@ -16,12 +17,6 @@ from streamsvm.service.errors import ServiceError
 
 _CHUNK_BYTES = 1 << 20
 _ROWS = 1 << 12  # of a frame or a matrix that are written at a time
-_BY_ENDING = {
-    ".csv": "text/csv", ".tsv": "text/tab-separated-values", ".fa": "text/x-fasta", ".fna": "text/x-fasta",
-    ".parquet": "application/vnd.apache.parquet", ".npz": "application/x-npz", ".orc": "application/x-orc",
-    ".arrow": "application/vnd.apache.arrow.file", ".feather": "application/vnd.apache.arrow.file",
-    ".jsonl": "application/jsonl", ".ndjson": "application/jsonl", ".arrows": "application/vnd.apache.arrow.stream",
-}  # fmt: skip
 _BY_CONTENT = "application/octet-stream"
 
 
@@ -52,7 +47,7 @@ def body_of(X: Any, input: Mapping[str, Any] | None) -> Body:
     strings. Raises ServiceError wrong_type.
     """
     if isinstance(X, str | PathLike):
-        return _file(Path(fspath(X)))
+        return Body(_BY_CONTENT, partial(_chunks, Path(fspath(X))))
     if hasattr(X, "read"):
         return Body(_BY_CONTENT, lambda: iter(lambda: X.read(_CHUNK_BYTES), b""), is_once=True)
     if _is_stream(X):
@@ -65,13 +60,9 @@ def body_of(X: Any, input: Mapping[str, Any] | None) -> Body:
     return _matrix(X, input)
 
 
-def _file(path: Path) -> Body:
-    def chunks() -> Iterator[bytes]:
-        with path.open("rb") as file:
-            yield from iter(lambda: file.read(_CHUNK_BYTES), b"")
-
-    kinds = (kind for ending, kind in _BY_ENDING.items() if ending in path.suffixes)
-    return Body(next(kinds, _BY_CONTENT), chunks)
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        yield from iter(lambda: file.read(_CHUNK_BYTES), b"")
 
 
 def _is_stream(X: Any) -> bool:

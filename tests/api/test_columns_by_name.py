@@ -177,8 +177,13 @@ def test_every_route_says_the_same(service, tmp_path, seed):
                 found |= {"dictionaries": by_python(model, rows), "json": by_json(service, name, asked)}
         elif not is_named:
             found["matrix"] = by_python(model, np.array(asked.rows, float))
+        # A table of text that has as many columns as that of training, and no names, has its labels, too.
+        is_unnamed = asked.names is None and "input" in model.about and not is_named
+        is_whole = is_unnamed and len(asked.rows[0]) == len(model.w) + 1
         for route, (said, unknown) in found.items():
-            if asked.values is None:
+            if is_whole and route in ("command", "http"):
+                assert said == [float(np.dot(row[1:], model.w)) for row in asked.rows], (route, asked)
+            elif asked.values is None:
                 assert isinstance(said, str) and said in REFUSED, (route, asked, said)
             else:
                 assert (said, unknown) == (asked.values, asked.unknown), (route, asked)

@@ -101,15 +101,6 @@ def test_a_folder_says_how_its_files_are_named(tmp_path):
     assert "folder/*" in caught.value.hint
 
 
-def test_labels_of_a_table_without_names_stand_where_they_did_in_training(tmp_path):
-    path = tmp_path / "t.csv"
-    rows = pandas.DataFrame({0: rng.normal(size=40), 1: rng.normal(size=40)})
-    rows[2] = np.where(rows[0] > 0, "g", "h")
-    rows.to_csv(path, index=False, header=False)
-    model = StreamSVC().fit(path, -1)
-    assert model.score(path) == model.score(rows) == model.score(path, -1) == model.evaluate(path)["accuracy"]
-
-
 @pytest.mark.parametrize("kind", ["frame", "file"])
 @pytest.mark.parametrize(
     ("options", "code", "hint"),
@@ -131,11 +122,10 @@ def test_mistyped_input_options_are_refused(tmp_path, kind, options, code, hint)
 def test_documents_of_a_frame_are_refused_and_those_of_a_file_evaluated(tmp_path):
     frame = pandas.DataFrame({"label": ["a", "b"] * 10, "text": ["good film", "bad film"] * 10})
     frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
     model = StreamSVC(input_options={"text_column": "text"})
     with pytest.raises(InvalidInput, match="no option of a data frame"):
         model.fit(frame, "label")
     model.fit(tmp_path / "t.csv", "label")
-    with pytest.raises(InvalidInput) as caught:
-        model.score(tmp_path / "t.csv")
-    assert "evaluate(X, 'column')" in caught.value.hint
-    assert model.evaluate(tmp_path / "t.csv", "label")["accuracy"] == 1
+    for path in (tmp_path / "t.csv", tmp_path / "t.parquet"):
+        assert model.score(path) == model.score(path, "label") == model.evaluate(path)["accuracy"] == 1

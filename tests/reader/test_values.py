@@ -24,7 +24,7 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import groups_of
 from streamsvm.reader.sources.files import list_files
 from streamsvm.service.models.predicting.json_rows import json_tables
-from streamsvm.service.models.predicting.predictor import Predictor, predict_file
+from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.sources import table
 from streamsvm.storage.models.model_file import Model
 
@@ -151,9 +151,10 @@ def predicted(model, kind, way):
     elif way in ROWS:
         found = [Predictor(model).predict(raw_rows(given, model))]
     elif way in FRAMES:
-        found = predictions(given, model, "label", None)
+        found = predictions(given, model, "label")
     else:
-        found = predict_file(Predictor(model, strict=True), [given], InputOptions(FILES[way][0], label_column="label"))
+        options = InputOptions(FILES[way][0], label_column="label")
+        found = Predictor(model, strict=True).predict_text([given], options=options)
     return np.concatenate([each.decision_values for each in found]).tolist()
 
 
@@ -244,7 +245,7 @@ def test_python_warns_of_words_that_the_model_does_not_know(tmp_path):
     rows, input_ = read("words", "csv of pandas", tmp_path)
     model = model_of("words", rows, input_)
     with pytest.warns(InputWarning, match="does not know, passed over: 3 in c"):
-        (found,) = predictions(pd.DataFrame({"c": ["tcp", "new", "newer", "new"]}), model, None, None)
+        (found,) = predictions(pd.DataFrame({"c": ["tcp", "new", "newer", "new"]}), model, None)
     assert found.decision_values.tolist() == [0, 0, 0, 0]
     with pytest.warns(InputWarning, match="1 in c"):
         raw_rows([{"c": "tcp"}, {"c": "x"}], model)

@@ -132,16 +132,14 @@ class Columns:
         return [place for place in (self.label, self.weight, self.group) if place is not None]
 
 
-def find_label(options: InputOptions, heading: Heading, labelled: bool = True) -> int | None:
+def find_label(options: InputOptions, heading: Heading) -> int:
     """The place of the labels: by the option, by the dataset's label column, by `Heading.label`; without names 0.
 
-    None if not `labelled` and no option names them. InputError label_column_missing, column_ambiguous.
+    InputError label_column_missing, column_ambiguous.
     """
     if options.label_column is not None:
         return heading.place(options.label_column, "label_column")
-    if not labelled:
-        return None
-    before = (options.like or {}).get("label_column")
+    before = (options.like or options.trained or {}).get("label_column")
     if before is not None and (heading.names is None or heading.place_of(before) is not None):
         return _before(before, "label_column", heading)
     return 0 if heading.names is None else heading.label()

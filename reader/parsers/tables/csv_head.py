@@ -7,12 +7,10 @@ line may be names or a row, the input is refused instead of guessing.
 import codecs
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.libsvm.fault import NUMBER
-from streamsvm.reader.parsers.sniff import PEEK_BYTES
 from streamsvm.reader.parsers.tables.columns import LABEL_NAMES, listed
 from streamsvm.reader.parsers.tables.fields import decoded, is_missing, is_text
 from streamsvm.reader.parsers.tables.mixed_columns import ALL
@@ -199,23 +197,6 @@ def stands_between_blanks(first: bytes, option: str | None) -> bool:
     if option is not None:
         return option in ("space", " ")
     return len(first.split()) > 1 and _DELIMITER.search(first) is None and b'"' not in first
-
-
-def with_first_line(text: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """The first line that is no comment, as far as it lies in PEEK_BYTES; and an iterator over the whole text."""
-    chunks, head, line = iter(text), b"", None
-    while line is None and len(head) < PEEK_BYTES and (chunk := next(chunks, None)) is not None:
-        head += chunk
-        line = _first_line(head)
-    return line or b"", chain([head], chunks)
-
-
-def _first_line(head: bytes) -> bytes | None:
-    """The first whole line that is neither blank nor a comment; None if there is none."""
-    first, end, rest = head.lstrip().partition(b"\n")
-    while first.startswith(b"#") and end:
-        first, end, rest = rest.lstrip().partition(b"\n")
-    return first if end else None
 
 
 def _decoded(chunks: Iterable[bytes]) -> Iterator[bytes]:

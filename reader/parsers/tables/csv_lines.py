@@ -16,6 +16,7 @@ import numpy as np
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.sniff import lines_of, with_head
 from streamsvm.reader.parsers.tables.categories import is_utf8
 from streamsvm.reader.parsers.tables.columns import MOST_COLUMNS, UNNAMED, Columns, Heading, too_many_columns
 from streamsvm.reader.parsers.tables.csv_head import (
@@ -23,7 +24,6 @@ from streamsvm.reader.parsers.tables.csv_head import (
     has_header,
     rewritten,
     stands_between_blanks,
-    with_first_line,
 )
 from streamsvm.reader.parsers.tables.fields import (
     BadQuote,
@@ -88,7 +88,8 @@ class CsvLines(TableParser):
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """Yield the rows, about 4 MiB of text at a time. InputError at the first fault, unless rows are skipped."""
         self._window = TextWindow(self._limits.max_line_bytes, self.window_bytes)
-        first, chunks = with_first_line(chunks)
+        head, chunks = with_head(chunks)
+        first = next((line for line in lines_of(head) if not line.startswith(b"#")), b"")
         has_blanks = self._options.format != "tsv" and stands_between_blanks(first, self._options.delimiter)
         if has_blanks:
             self._options = replace(self._options, delimiter="space")

@@ -14,6 +14,7 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions, LabelType
 from streamsvm.reader.parsers.beside import Beside
 from streamsvm.reader.parsers.tables.columns import LABEL_NAMES, Columns, Heading
+from streamsvm.reader.parsers.tables.fields import field_fault
 from streamsvm.reader.parsers.tables.mixed_columns import MixedColumns, is_by_name
 from streamsvm.reader.parsers.values import value_of
 from streamsvm.storage.models.model_file import Label
@@ -44,7 +45,7 @@ def label_place(like: dict[str, Any], names: Sequence[str] | None) -> int | None
     """
     if names is None:
         return None
-    model = like if like.get("has_names") else {}
+    model = like if like.get("has_names", True) else {}
     features = set(model.get("columns", ()))
     others = set(names) - features
     if model.get("label_column") in others:
@@ -160,7 +161,7 @@ def _misfit(n_features: int, n_columns: int, aside: Sequence[int], may_be_labell
 
 
 class ToPredict:
-    """What a parser of a table whose options.like is a model's `input`, or {"n_features": n}, asks for.
+    """What parsers of documents and tables ask for, whose options.like is a model's `input`, or {"n_features": n}.
 
     No label is a fault: one that is a string becomes its place in `classes`, or their number if it is none of them.
 
@@ -183,10 +184,13 @@ class ToPredict:
         return "string" if self._codes else "number"
 
     def aside(self, options: InputOptions, heading: Heading) -> Columns:
-        """Find the labels alone: weights and groups are not read."""
-        wanted = options.label_column
-        label = label_place(options.like or {}, heading.names)
-        return Columns(label if wanted is None else heading.place(wanted, "label_column"), None, None)
+        """Find the labels alone: weights and groups are not read. A table without names has them as in training."""
+        wanted, like = options.label_column, options.like or {}
+        is_unnamed = heading.names is None and like.get("has_names") is False
+        if wanted is None and is_unnamed and heading.n_columns == like["n_columns"] + len(self.beside.names):
+            wanted = like.get("label_column")
+        label = label_place(like, heading.names) if wanted is None else heading.place(wanted, "label_column")
+        return Columns(label, None, None)
 
     def columns(self, options: InputOptions, heading: Heading, columns: Columns) -> MixedColumns:
         """Match the columns of a table with those of the model, options.like. InputError as `match_columns`."""
@@ -217,6 +221,12 @@ class ToPredict:
     def _code(self, text: str) -> float:
         code = self._codes.get(text)
         return self._values.get(value_of(text), float(len(self._codes))) if code is None else code
+
+    def read(self, labels: Sequence[bytes]) -> Array:
+        """(n,): the numbers of labels beside documents; NaN for one that is missing, or no number beside numbers."""
+        if self._codes:
+            return self.codes(label.decode(errors="replace") for label in labels)
+        return np.array([np.nan if field_fault(label, "label") else float(label) for label in labels], LABEL)
 
     def expected(self, label: Array) -> Array:
         """(n,): the labels that the numbers `label` (n,) of rows stand for, NaN or "" where a row has none."""

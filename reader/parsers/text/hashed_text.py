@@ -1,7 +1,7 @@
 """The base of the parsers of documents, which are lines or a column of a table."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from functools import cache, partial
 from itertools import pairwise
@@ -13,8 +13,10 @@ import numpy as np
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.beside import Beside
 from streamsvm.reader.parsers.label_names import LabelNames, groups_of
 from streamsvm.reader.parsers.rejected import Rejected
+from streamsvm.reader.parsers.tables.to_predict import ToPredict
 from streamsvm.reader.parsers.text.characters import hard_characters
 from streamsvm.reader.parsers.text.hasher import FirstWords, Hashed, TextHasher
 from streamsvm.reader.parsers.text.labels import (
@@ -71,10 +73,12 @@ class HashedText:
     """Hashes documents to rows, and counts the rows it gives out. Documents without labels have NaN.
 
     index_base, rows, nnz, max_index, counters, rejected, input  see `Parser`
-    words  the first n-gram that was hashed to each feature; None if not `labelled`
+    words  the first n-gram that was hashed to each feature; None of those to predict
+    to_predict  finds and reads the labels of documents to predict; None: they make a dataset
     """
 
     index_base = 0
+    unknown_words: Mapping[str, int] = {}
 
     def __init__(
         self,
@@ -82,8 +86,7 @@ class HashedText:
         limits: Limits,
         names: LabelNames | None = None,
         threads: int = 1,
-        *,
-        labelled: bool = True,
+        to_predict: ToPredict | None = None,
     ) -> None:
         self.input: dict[str, Any] | None = input_of(options)
         grams = grams_of(self.input)
@@ -92,16 +95,17 @@ class HashedText:
         self.max_index: int | None = grams.n_features - 1
         self.rows = self.nnz = 0
         self.rejected = Rejected(options.on_bad_row == "skip")
-        self.words = FirstWords(grams.n_features) if labelled else None
+        self.words = None if to_predict else FirstWords(grams.n_features)
         self._options = options
         self._limits = limits
         self._names = names or LabelNames(options.label_type)
-        self._labelled = labelled
+        self.to_predict = to_predict
+        self.beside = to_predict.beside if to_predict else Beside()
         self._lowercase = grams.lowercase
         self._hashers: SimpleQueue[TextHasher] = SimpleQueue()
         self._threads = threads
         for _ in range(threads):
-            self._hashers.put(TextHasher(grams, notes=labelled))
+            self._hashers.put(TextHasher(grams, notes=to_predict is None))
         self._empty_rows = self._blank_lines = 0
 
     def know(self, words: FeatureWords) -> None:
@@ -130,8 +134,8 @@ class HashedText:
             documents = documents.select(np.setdiff1d(np.arange(len(documents.spans)), list(faults)))
         if not len(documents.spans):
             return
-        has_labels = bool(documents.labels) and (self._labelled or self._names.type != "string")
-        label = label_values(self._names, documents.labels) if has_labels else np.full(len(documents.spans), np.nan)
+        read = self.to_predict.read if self.to_predict else partial(label_values, self._names)
+        label = read(documents.labels) if documents.labels else np.full(len(documents.spans), np.nan)
         weight = weight_values(documents.weights) if documents.weights else None
         group = groups_of(documents.groups) if documents.groups else None
         for first, hashed in self._hashed(documents, is_ascii):
@@ -157,10 +161,10 @@ class HashedText:
         if self._options.on_bad_text == "error" and not is_ascii:
             for row, byte in _undecodable(documents):
                 faults[row] = byte, "not_text", "the document is not UTF-8"
-        if documents.labels:
+        if documents.labels and self.to_predict is None:
             settle_type(self._names, [label for row, label in enumerate(documents.labels) if row not in earlier])
         beside = (
-            (1, documents.labels, partial(label_faults, self._names)),
+            (1, () if self.to_predict else documents.labels, partial(label_faults, self._names)),
             (2, documents.weights, weight_faults),
             (3, documents.groups, group_faults),
         )

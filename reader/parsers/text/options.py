@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.options import STORED_TABLES, InputOptions
+from streamsvm.reader.options import TABLES, InputOptions
 from streamsvm.reader.parsers.text.grams_kernel import CHARS, CHARS_OF_WORDS, WORDS, Grams
 
 ANALYZERS = {"word": WORDS, "char": CHARS, "char_wb": CHARS_OF_WORDS}
@@ -12,7 +12,6 @@ N_FEATURES = 1 << 20
 MOST_GRAMS = 16
 # Options that only documents have.
 OF_TEXT = frozenset({"analyzer", "ngram_range", "alternate_sign", "lowercase", "on_bad_text"})
-_OF_TABLES = frozenset({"csv", "tsv", "jsonl", *STORED_TABLES})
 
 
 def input_of(options: InputOptions) -> dict[str, Any]:
@@ -20,7 +19,7 @@ def input_of(options: InputOptions) -> dict[str, Any]:
     n_features = options.n_features or N_FEATURES
     if n_features >= 1 << 31:
         raise InputError("too_many_features", "documents are hashed to fewer than 2147483648 features")
-    column = {} if options.text_column is None else {"text_column": options.text_column}
+    columns = {name: each for name in ("text_column", "label_column") if (each := getattr(options, name)) is not None}
     return {
         "format": "text",
         "n_features": n_features,
@@ -28,7 +27,7 @@ def input_of(options: InputOptions) -> dict[str, Any]:
         "ngram_range": list(_ngram_range("1,1" if options.ngram_range is None else options.ngram_range)),
         "alternate_sign": options.alternate_sign != "no",
         "lowercase": options.lowercase != "no",
-        **column,
+        **columns,
     }
 
 
@@ -54,17 +53,9 @@ def as_input(options: InputOptions, input_: dict[str, Any]) -> InputOptions:
             option = ",".join(map(str, _ngram_range(option)))
         if option not in (None, value):
             raise InputError("option_unused", f"{name} is {value} for all documents of this dataset")
-    if options.format not in ("auto", "text", *_OF_TABLES):
+    if options.format not in ("auto", "text", *TABLES):
         raise InputError("option_unused", f"this dataset is of documents, {options.format} has none")
-    return replace(options, **settled, **_place(options, input_))
-
-
-def _place(options: InputOptions, input_: dict[str, Any]) -> dict[str, Any]:
-    """The options that say where documents are: in a column, or a line each."""
-    column = options.text_column or input_.get("text_column")
-    if options.format == "text" or (options.format == "auto" and column is None):
-        return {"format": "text", "text_column": None}
-    return {"text_column": column or "text"}
+    return replace(options, **settled)
 
 
 def _ngram_range(text: str) -> tuple[int, int]:

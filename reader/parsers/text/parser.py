@@ -16,6 +16,7 @@ import numpy as np
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.tables.to_predict import ToPredict
 from streamsvm.reader.parsers.text.hashed_text import Documents, HashedText, PlacedFault, one_text
 from streamsvm.reader.parsers.text.options import as_input
 from streamsvm.reader.parsers.text.records_kernel import first_of, short_keys
@@ -28,13 +29,13 @@ _BATCH_BYTES = 4 << 20
 
 
 class TextParser(HashedText):
-    """A `Parser`; labelled=False: lines have no labels, unless options.label_column is given."""
+    """A `Parser`. Lines to predict have labels only if options.label_column is given."""
 
     window_bytes = WINDOW_BYTES
 
     @property
     def _has_labels(self) -> bool:
-        return self._labelled or self._options.label_column is not None
+        return self.to_predict is None or self._options.label_column is not None
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """Yield the rows in batches. InputError at the first fault, unless rows are skipped."""
@@ -110,7 +111,7 @@ class DocumentRows(HashedText):
 
     def __init__(self, input_: Mapping[str, Any]) -> None:
         options = as_input(InputOptions("text"), dict(input_))
-        super().__init__(options, Limits(max_features=1 << 31), labelled=False)
+        super().__init__(options, Limits(max_features=1 << 31), to_predict=ToPredict())
 
     def rows_of(self, texts: Sequence[str]) -> Iterator[Rows]:
         """Yield the rows of texts in batches. InputError not_text, whose line is the number of the text."""

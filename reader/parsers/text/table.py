@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from streamsvm.reader.parsers.beside import Beside
 from streamsvm.reader.parsers.tables.columns import Heading
 from streamsvm.reader.parsers.tables.csv_head import documents_have_header
 from streamsvm.reader.parsers.tables.fields import find_delimiter
@@ -23,15 +22,13 @@ _BAD_QUOTE = "a quote that is not closed, or is closed in the middle of a field"
 
 
 class TextTableParser(HashedText):
-    """A `Parser` of documents in a column; labelled=False: rows have labels only if options.label_column names them.
+    """A `Parser` of documents in a column.
 
     has_names  whether the first record names the columns; False before it has been read
-    beside     takes further columns, as texts
     """
 
     window_bytes = WINDOW_BYTES
     has_names = False
-    beside = Beside()
     _columns: Sequence[int | None] = ()  # of documents, labels, weights, groups, and those put into `beside`
     _n_columns = _delimiter = 0
 
@@ -90,7 +87,7 @@ class TextTableParser(HashedText):
     def _settle(self, window: TextWindow, begin: int, line: bytes) -> int:
         """Settle the columns by the record that begins with this line; return where the first row begins."""
         option = "tab" if self._options.format == "tsv" else self._options.delimiter
-        delimiter = find_delimiter(line, option, may_be_one=not self._labelled)[0]
+        delimiter = find_delimiter(line, option, may_be_one=self.to_predict is not None)[0]
         heads, none = np.empty((2, 3), np.int64), np.zeros(0, np.int64)
         count, _ = find_records(
             window.text, begin, window.filled, delimiter, none, heads, np.empty((2, 0, 3), np.int64)
@@ -105,12 +102,12 @@ class TextTableParser(HashedText):
         find_records(window.text, following, window.filled, delimiter, places, heads[:1], spans)
         below = [_texts(window, spans[0])] if count > 1 and heads[0, COLUMNS] == len(first) else []
         self._n_columns, self._delimiter = len(fields), delimiter
-        names = fields if documents_have_header(first, below, self._options, self._labelled) else None
+        names = fields if documents_have_header(first, below, self._options, self.to_predict is None) else None
         self.has_names = names is not None
         if names is not None and len(set(names)) < len(names):
             raise window.error(begin, "duplicate_column", "a column name stands twice")
         heading = Heading(names, len(fields))
-        found = columns_of_documents(self._options, heading, self._labelled)
+        found = columns_of_documents(self._options, heading, self.to_predict)
         self._columns = *found, *heading.places_of(self.beside.names, "keep")
         return begin if names is None else following
 

@@ -6,12 +6,10 @@ from typing import Any
 import numpy as np
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.beside import Beside
-from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.tables.columns import Heading, find_columns, find_label
 from streamsvm.reader.parsers.tables.json_lines import JsonLines, Row, cell_text
+from streamsvm.reader.parsers.tables.to_predict import ToPredict
 from streamsvm.reader.parsers.text.hashed_text import Documents, HashedText, PlacedFault, one_text
 from streamsvm.storage.rows.csr import Rows
 
@@ -19,14 +17,13 @@ _BATCH_ROWS = 1 << 12
 _BLANKS = b" \t"
 
 
-def columns_of_documents(options: InputOptions, heading: Heading, labelled: bool) -> tuple[int | None, ...]:
-    """The places of documents, labels, weights and groups, None if there are none.
-
-    labelled  False: rows have labels only if options.label_column names them
-    """
+def columns_of_documents(
+    options: InputOptions, heading: Heading, to_predict: ToPredict | None
+) -> tuple[int | None, ...]:
+    """The places of documents, labels, weights and groups, None if there are none."""
     assert options.text_column is not None
     text = 0 if heading.n_columns == 1 else heading.place(options.text_column, "text_column")
-    label = find_label(options, heading, labelled)
+    label = to_predict.aside(options, heading).label if to_predict else find_label(options, heading)
     if label is not None and options.label_column is None and heading.names is None:
         label = int(text == 0)
     columns = find_columns(label, options, heading)
@@ -36,10 +33,7 @@ def columns_of_documents(options: InputOptions, heading: Heading, labelled: bool
 
 
 class ColumnsOfDocuments(HashedText):
-    """A `Parser` of tables whose cells have no places but their row and column.
-
-    labelled  False: rows have labels only if options.label_column names them
-    """
+    """A `Parser` of tables whose cells have no places but their row and column."""
 
     _names_of_columns: Sequence[str] = ()
 
@@ -48,7 +42,7 @@ class ColumnsOfDocuments(HashedText):
         if len(set(names)) < len(names):
             raise InputError("duplicate_column", "a column name stands twice")
         self._names_of_columns = names
-        return columns_of_documents(self._options, Heading(names, len(names)), self._labelled)
+        return columns_of_documents(self._options, Heading(names, len(names)), self.to_predict)
 
     def rows_of_columns(
         self, texts: Sequence[Sequence[bytes | None] | None], places: Sequence[int | None], numbers: Sequence[int]
@@ -85,17 +79,8 @@ class ArrowDocuments(ColumnsOfDocuments):
 
     first_row = 1
 
-    def __init__(
-        self,
-        options: InputOptions,
-        limits: Limits,
-        read: Callable[[Iterable[bytes]], Iterator[Any]],
-        names: LabelNames | None = None,
-        threads: int = 1,
-        *,
-        labelled: bool = True,
-    ) -> None:
-        super().__init__(options, limits, names, threads, labelled=labelled)
+    def __init__(self, options: Any, limits: Any, read: Callable[[Iterable[bytes]], Iterator[Any]], *args: Any) -> None:
+        super().__init__(options, limits, *args)
         self._read = read
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
@@ -125,17 +110,13 @@ class ArrowDocuments(ColumnsOfDocuments):
 
 
 class JsonDocuments(ColumnsOfDocuments):
-    """Reads JSON lines. For the arguments see `ColumnsOfDocuments`.
+    """Reads JSON lines."""
 
-    beside  takes further columns, as texts
-    """
-
-    beside = Beside()
     _json: JsonLines
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """Yield the rows. InputError at the first fault, unless rows are skipped."""
-        known = None if self._labelled else {self._options.text_column or "", *self.beside.names}
+        known = None if self.to_predict is None else {self._options.text_column or "", *self.beside.names}
         self._json = JsonLines(self._limits.max_line_bytes, self.rejected, known)
         places: Sequence[int | None] = ()
         for lines, rows in self._json.pieces(chunks):

@@ -30,6 +30,7 @@ def evaluate_rows(model: Model, rows: Iterable[bytes] | SourceInput, options: In
 def options_as_trained(model: Model, options: InputOptions) -> InputOptions:
     """Complete the options by how the rows of training were made."""
     input_ = model.about.get("input") or {}
+    options = replace(options, trained=input_)
     has_words = any(isinstance(label, str) for label in model.labels)
     # Booleans of a frame are numbers to a model of numbers; LIBSVM text has no such option.
     if has_words or (options.format == OF_FRAMES and options.label_type == "auto"):
@@ -41,6 +42,4 @@ def options_as_trained(model: Model, options: InputOptions) -> InputOptions:
     known = {name: input_[name] for name in _OF_TABLE if input_.get(name)}
     if not input_["has_names"]:
         known.pop("columns")
-    if "label_column" in input_:
-        known["label_column"] = input_["label_column"]
     return replace(options, **{name: value for name, value in known.items() if name not in options.given})

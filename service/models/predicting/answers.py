@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
+from streamsvm.service.predictions.figures import Figures
 from streamsvm.storage.blocks.manifest import number_text
 from streamsvm.storage.models.model_file import Label
 from streamsvm.storage.rows.csr import Array
@@ -49,6 +50,7 @@ class Predicted:
     rows              rows of the input
     unknown_features  stored values of features that the model does not know
     unknown_columns   names of a table's columns that were left out
+    judged            how labels beside documents compare with the predictions; None: there are none
     """
 
     predictor: Predictor
@@ -56,6 +58,7 @@ class Predicted:
     rows: int
     unknown_features: int
     unknown_columns: list[str]
+    judged: str | None
 
     def pieces(self) -> Iterator[Piece]:
         """The predictions in order, up to _PIECE_BYTES of decision values at a time."""
@@ -78,14 +81,16 @@ class Predicted:
 def keep(predictor: Predictor, predictions: Iterable[Prediction], values: BinaryFile) -> Predicted:
     """Make all predictions and write their decision values to a file, which the caller closes."""
     rows = unknown = 0
-    columns: list[str] = []
+    columns, figures = list[str](), Figures()
     for prediction in predictions:
         values.write(prediction.decision_values.astype(_VALUE).tobytes())
         rows += len(prediction.decision_values)
         unknown += prediction.unknown_features
         columns = columns if prediction.match is None else prediction.match.unknown
+        if predictor.reads_documents:
+            figures.add(prediction, predictor)
     values.seek(0)
-    return Predicted(predictor, values, rows, unknown, columns)
+    return Predicted(predictor, values, rows, unknown, columns, figures.summary(predictor))
 
 
 def as_json(predicted: Predicted) -> Iterator[bytes]:
@@ -94,13 +99,14 @@ def as_json(predicted: Predicted) -> Iterator[bytes]:
     A prediction is `{"label": l, "decision_value": d}`. With more than two classes `decision_value` is a list, in the
     order of `labels`; so is `"probability"`, if the model has probabilities. In regression a prediction is
     `{"value": v}`, and there are no labels. If columns of a table were left out, `"unknown_columns":
-    {"count": n, "names": [...]}` stands before the labels.
+    {"count": n, "names": [...]}` stands before the labels; so does `"judged"` if labels stood beside documents.
     """
     classes = predicted.predictor.classes
     labels = f'"labels":{json.dumps(classes)},' if classes else ""
     unknown = {"count": len(predicted.unknown_columns), "names": first_names(predicted.unknown_columns)}
     columns = f'"unknown_columns":{json.dumps(unknown)},' if predicted.unknown_columns else ""
-    head = f'"rows":{predicted.rows},"unknown_features":{predicted.unknown_features},{columns}{labels}'
+    judged = f'"judged":{json.dumps(predicted.judged)},' if predicted.judged else ""
+    head = f'"rows":{predicted.rows},"unknown_features":{predicted.unknown_features},{columns}{judged}{labels}'
     yield f'{{{head}"predictions":['.encode()
     comma = ""
     for piece in predicted.pieces():

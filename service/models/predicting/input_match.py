@@ -19,8 +19,8 @@ from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import Array
 
 # Options that say where to find the text or string in the file; they do not change the features.
-_PLACES = {"string_column", "text_column", "label_column", "weight_column", "group_column"}
-_PLACES_OF_DOCUMENTS = {"text_column"}
+_PLACES = {"form", "string_column", "text_column", "label_column", "weight_column", "group_column"}
+_PLACES_OF_DOCUMENTS = {"form", "text_column", "label_column"}
 _SAME_FOR_TABLES = ("missing", "categories", "n_features")
 
 Input = dict[str, Any] | None

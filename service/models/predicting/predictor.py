@@ -13,22 +13,15 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.decompress import decompressed
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import IndexBase, InputOptions
-from streamsvm.reader.parsers.sniff import has_pairs, with_head
-from streamsvm.reader.parsers.tables.table import TableParser
+from streamsvm.reader.parsers.forms import settled
+from streamsvm.reader.parsers.sniff import with_head
 from streamsvm.reader.parsers.tables.to_predict import Match, shown
 from streamsvm.reader.parsers.text.options import as_input
 from streamsvm.reader.parsers.text.parser import DocumentRows
 from streamsvm.service.models.numbering import NUMBERED, Numbering
 from streamsvm.service.models.predicting.applied import Linear, applied
 from streamsvm.service.models.predicting.raw_rows import TableRows
-from streamsvm.service.models.predicting.rows_read import (
-    FORMATS,
-    OF_PROGRAMS,
-    ParserMaker,
-    check_kind,
-    format_of_head,
-    text_format_of,
-)
+from streamsvm.service.models.predicting.rows_read import FORMATS, OF_PROGRAMS, ParserMaker, check_kind
 from streamsvm.storage.machine.abandoned_work import check_wanted
 from streamsvm.storage.models.decision import predicted_classes
 from streamsvm.storage.models.model_file import Label, Model
@@ -37,6 +30,7 @@ from streamsvm.storage.rows.csr import Array, Rows
 
 # Large, because an unknown feature with a large number is ignored and costs no memory.
 MOST_FEATURES = 2**31
+DEFAULTS = InputOptions()
 _MOST_VALUES = 1 << 18  # decision values in memory
 Explain = Callable[[Rows, Array], list[dict[str, float]]]
 
@@ -87,11 +81,6 @@ class Predictor:
     def input(self) -> dict[str, Any] | None:
         """How the rows of training were made, see `Manifest.input`; None: they had numbered features."""
         return self._model.about.get("input")
-
-    @property
-    def text_format(self) -> str:
-        """The default format, one of TEXT_FORMATS, of text to predict; "auto" tells CSV from LIBSVM text."""
-        return text_format_of(self.input)
 
     @property
     def is_regression(self) -> bool:
@@ -170,27 +159,27 @@ class Predictor:
         options: InputOptions | None = None,
         parsers: Mapping[str, ParserMaker] = FORMATS | OF_PROGRAMS,
     ) -> Iterator[Prediction]:
-        """Predict text, in chunks of any size, plain or compressed, a batch at a time. InputError at its first fault.
+        """Predict a file, in chunks of any size, plain or compressed, a batch at a time. InputError at its first fault.
 
-        options  how to read it, in one of FORMATS; by default in `text_format`
+        options  how to read it; those that `settled` returned are not settled again
         parsers  makes the parser of each format
         """
         limits = limits or Limits(max_features=MOST_FEATURES)
-        options, text = options or InputOptions(self.text_format), decompressed(chunks, limits)
-        if options.format == "auto":
+        options, text = options or DEFAULTS, decompressed(chunks, limits)
+        if options.like is None:
             head, text = with_head(text)
-            options = replace(options, format="libsvm" if has_pairs(head) else "csv")
+            options = self.settled(options, head)
         is_numbered = options.format in ("libsvm", "npz")
         numbering = self.numbering(options.index_base if is_numbered else "auto")
-        options = self._as_trained(options, numbering)
+        options = replace(options, index_base=numbering.base)
         check_kind(self.input, options.format)
         parser = parsers[options.format](options, limits, self.classes)
         known = Counter[str]()
         for rows in parser.parse_chunks(text):
-            if not isinstance(parser, TableParser) or (table := parser.to_predict) is None:
+            if (table := getattr(parser, "to_predict", None)) is None:
                 yield from self.predictions(numbering.as_model(rows) if is_numbered else rows)
                 continue
-            before, known = known, Counter(parser.unknown_words)
+            before, known = known, Counter(parser.unknown_words)  # type: ignore[attr-defined]
             for prediction in self.predict_table(TableRows(rows, known - before, table.match)):
                 yield replace(prediction, expected=table.expected(prediction.expected))
 
@@ -230,10 +219,12 @@ class Predictor:
         """The numbering of an input whose first feature is number `index_base`."""
         return Numbering(index_base, self.index_base, self.n_features, self._model.about.get(NUMBERED, True))
 
-    def _as_trained(self, options: InputOptions, numbering: Numbering) -> InputOptions:
-        """Complete the options by how the rows of training were made."""
+    def settled(self, options: InputOptions, head: bytes) -> InputOptions:
+        """The options of a file that begins with `head` (PEEK_BYTES), as its content and the model's `input` say."""
         like = self.input or {"n_features": self.n_features}
-        options = replace(options, index_base=numbering.base, like=like)
+        options = replace(settled(options, head, like, self.classes), like=like)
+        if options.format == "npz" and options.index_base == "auto":
+            return replace(options, index_base=0)  # the first column of a matrix is the first feature
         if options.format == "text" or (self.reads_documents and options.format != "libsvm"):
             return as_input(options, self._input_of_documents())
         return options
@@ -257,26 +248,3 @@ class Predictor:
                 hint="remove the features the model was not trained with, or predict without strict",
             )
         return count
-
-
-def predict_file(
-    predictor: Predictor,
-    chunks: Iterable[bytes],
-    options: InputOptions,
-    limits: Limits | None = None,
-    parsers: Mapping[str, ParserMaker] = FORMATS | OF_PROGRAMS,
-) -> Iterator[Prediction]:
-    """Predict a file, as `Predictor.predict_text`, also of Parquet or npz; options.format "auto": by its content.
-
-    parsers  makes the parser of each format; content of any other is read, and refused, as text of the model's own
-    """
-    format_, text, limits = options.format, chunks, limits or Limits(max_features=MOST_FEATURES)
-    if format_ == "auto":
-        head, text = with_head(decompressed(chunks, limits))
-        # Documents that are in a column are in a table.
-        usual = predictor.text_format if options.text_column is None else "csv"
-        format_ = format_of_head(head, usual)
-        format_ = format_ if format_ in parsers else usual
-    # The first column of a matrix is the first feature.
-    base = 0 if format_ == "npz" and options.index_base == "auto" else options.index_base
-    yield from predictor.predict_text(text, limits, replace(options, format=format_, index_base=base), parsers)

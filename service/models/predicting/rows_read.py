@@ -13,7 +13,6 @@ from streamsvm.reader.parsers import Parser
 from streamsvm.reader.parsers.beside import Beside
 from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from streamsvm.reader.parsers.matrices.npz import NpzParser
-from streamsvm.reader.parsers.sniff import has_objects, has_pairs, recognise, stored_format
 from streamsvm.reader.parsers.spool import Scratch
 from streamsvm.reader.parsers.strings.fasta import FastaParser
 from streamsvm.reader.parsers.strings.strings import is_of_strings
@@ -29,36 +28,6 @@ from streamsvm.storage.models.model_file import Label
 ParserMaker = Callable[[InputOptions, Limits, Sequence[Label]], Parser]
 
 
-def format_of_name(file: Path, otherwise: str) -> str:
-    """The format that the endings of a file name mean, such as rows.csv or rows.tsv.gz; else `otherwise`."""
-    if {".fa", ".fna"} & set(file.suffixes):
-        return "fasta"
-    if ".ndjson" in file.suffixes:
-        return "jsonl"
-    return next((name for name in TEXT_FORMATS if f".{name}" in file.suffixes), otherwise)
-
-
-def format_of_head(head: bytes, usual: str) -> str:
-    """The format of an input that begins with `head`; usual: that of the model's text, "auto" is CSV or LIBSVM text."""
-    stored = stored_format(head)
-    if stored is not None:
-        return stored
-    if usual != "text" and has_objects(head):
-        return "jsonl"
-    if usual == "auto":
-        return "libsvm" if has_pairs(head) else "csv"
-    return "csv" if usual == "libsvm" and recognise(head) == "csv" else usual
-
-
-def text_format_of(input: dict[str, Any] | None) -> str:
-    """The default format of text to predict with a model with this `input`; "auto" tells CSV from LIBSVM text."""
-    if input is None:
-        return "libsvm"
-    if "columns" in input and not input["categorical"]:
-        return "auto"
-    return input["format"] if input["format"] in TEXT_FORMATS else "csv"
-
-
 def check_kind(input: dict[str, Any] | None, format_: str) -> None:
     """Raise InputError input_mismatch if a model with this `input` cannot take rows of this format."""
     if is_of_strings(input):
@@ -72,12 +41,10 @@ def table_parser(
     options: InputOptions, limits: Limits, classes: Sequence[Label], beside: Beside | None = None
 ) -> Parser:
     """The parser of CSV, TSV or JSON lines to predict; `beside` takes further columns."""
-    is_json = options.format == "jsonl"
+    is_json, to_predict = options.format == "jsonl", ToPredict(classes, beside)
     if options.text_column is not None:
-        parser = (JsonDocuments if is_json else TextTableParser)(options, limits, labelled=False)
-        parser.beside = beside or Beside()
-        return parser
-    return (JsonlParser if is_json else CsvParser)(options, limits, None, ToPredict(classes, beside))
+        return (JsonDocuments if is_json else TextTableParser)(options, limits, to_predict=to_predict)
+    return (JsonlParser if is_json else CsvParser)(options, limits, to_predict=to_predict)
 
 
 def arrow_parser(
@@ -94,10 +61,8 @@ def arrow_parser(
     """
     from streamsvm.reader.parsers.tables.arrow_table import ArrowTableParser  # noqa: PLC0415 - slow to import
 
-    if options.text_column is not None:
-        parser: Any = ArrowDocuments(options, limits, read, labelled=False)
-    else:
-        parser = ArrowTableParser(options, limits, read, None, ToPredict(classes, beside))
+    kind, *more = (ArrowTableParser,) if options.text_column is None else (ArrowDocuments, 1)
+    parser = kind(options, limits, read, None, *more, ToPredict(classes, beside))
     parser.first_row = first_row
     return parser
 
@@ -133,8 +98,7 @@ FORMATS: dict[str, ParserMaker] = {
     "jsonl": table_parser,
     **stored_formats(Path(tempfile.gettempdir())),
     "fasta": lambda options, limits, _: FastaParser(options, limits, labelled=False),
-    "text": lambda options, limits, _: TextParser(options, limits, labelled=False),
+    "text": lambda options, limits, classes: TextParser(options, limits, to_predict=ToPredict(classes)),
 }
-TEXT_FORMATS = FORMATS.keys() - stored_formats(Path())
 # Formats that programs on this machine write for each other.
 OF_PROGRAMS: dict[str, ParserMaker] = {OF_FRAMES: _arrow_stream}

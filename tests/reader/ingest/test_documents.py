@@ -132,6 +132,7 @@ def test_damaged_words_are_told_and_otherwise_missing(tmp_path):
         (b"\xef\xbb\xbfgood\tsome words are here\n\nbad\tand more of them", {}, "text"),
         (b"good\tsome words are here\nbad\tand more of them\n" * 4000, {}, "text"),
         (b"good\tsome words are here\nbad\tand more of them\n", {"label_column": "2"}, "table"),
+        (b"good\tok\nbad\tsee you at 10:30\ngood\tsome words are here\n", {}, "text"),
         (b"label\ttext\ngood\tsome words are here\n", {}, "table"),
         (b"label\ta\tb\n1\t2\t3\n", {}, "table"),
         (b"a name\tsome words are here\n", {}, "table"),

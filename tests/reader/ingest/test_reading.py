@@ -19,21 +19,17 @@ from tests.contracts.problems import joined, stored_rows
 @pytest.mark.parametrize(
     ("head", "format_"),
     [
-        (b"1 1:0.5 3:1\n", "libsvm"),
-        (b"# 1,2\n\n1\t1:1\n", "libsvm"),
-        (b"1\n-1\n", "libsvm"),
-        (b"1,2 1:1,5\n", "libsvm"),
-        (b"1 qid:3 1:1,1\n", "libsvm"),
-        (b"spam\n", "libsvm"),
-        (b"", "libsvm"),
-        (b"\xef\xbb\xbf1,2,3\n", "csv"),
-        (b"a;b;c\r\n", "csv"),
-        (b"1\t2\n", "csv"),
-        (b"time,12:30,label\n", "csv"),
-        (b"PAR1\x15\x04", "parquet"),
-        (b"PK\x03\x04\x14", "npz"),
+        (b"1 1:0.5 3:1\n", "libsvm"), (b"# 1,2\n\n1\t1:1\n", "libsvm"), (b"1\n-1\n", "libsvm"),
+        (b"1,2 1:1,5\n", "libsvm"), (b"1 qid:3 1:1,1\n-7.5:0.5 3:x # weighted\n2\n", "libsvm"),
+        (b"1 1:\x00\n-1 1:\x01\n", "libsvm"), (b"meet at 10:30\n", "csv"),
+        (b"1 meet at 10:30\n1 1:2\nratio 3:4 today\n", "csv"), (b"2020-01-01 10:30,5\n", "csv"),
+        (b"spam\n", "libsvm"), (b"", "libsvm"), (b"\xef\xbb\xbf1,2,3\n", "csv"), (b"a;b;c\r\n", "csv"),
+        (b"1\t2\n", "csv"), (b"time,12:30,label\n", "csv"), (b"ORC,label\n1,2\n", "csv"),
+        (b'{"a":1}\n{"a":2}', "jsonl"), (b'\xef\xbb\xbf\n {"a":1}\r\n', "jsonl"),
+        (b'{"a":"' + b"x" * 65_530, "jsonl"), (b"{1}", "libsvm"), (b'[{"a":1}]', "libsvm"),
+        (b"PAR1\x15\x04", "parquet"), (b"PK\x03\x04\x14", "npz"),
     ],
-)
+)  # fmt: skip
 def test_formats_are_told_by_their_content(head, format_):
     assert recognise(head) == format_
 
@@ -43,10 +39,6 @@ def test_what_is_no_text_is_not_read_as_some(text):
     with pytest.raises(InputError, match="no text") as error:
         recognise(text)
     assert error.value.code == "unknown_format"
-
-
-def test_a_strange_byte_is_a_fault_of_its_line():
-    assert recognise(b"1 1:\x00\n-1 1:\x01\n") == "libsvm"
 
 
 def test_options_survive_the_command_line():

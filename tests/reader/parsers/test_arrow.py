@@ -103,11 +103,6 @@ def test_rows_and_inputs_are_those_of_parquet(tmp_path, way):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("text", [b"ORC,label\n1,2\n", b"ORCHID 1:2\n"])
-def test_words_that_begin_like_orc_are_text(text):
-    assert recognise(text) != "orc"
-
-
 @pytest.mark.parametrize("way", ["file", "orc"])
 def test_a_fault_names_row_and_column(tmp_path, way):
     values = np.ones(1000)

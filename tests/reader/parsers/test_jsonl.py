@@ -11,7 +11,6 @@ from streamsvm.reader.errors import HINTS, InputError
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.sniff import recognise
 from streamsvm.reader.parsers.tables import json_lines
 from streamsvm.reader.parsers.tables.json_lines import JsonlParser, names_line
 from streamsvm.reader.parsers.tables.to_predict import ToPredict
@@ -153,17 +152,6 @@ def test_a_line_may_be_long_and_too_long(monkeypatch):
     _, rows = read(lines_of([row, row]))
     assert len(rows) == 2 and rows.nnz == 198
     assert fault(lines_of([row, row]), limits=Limits(max_line_bytes=500)).code == "line_too_long"
-
-
-@pytest.mark.parametrize(
-    ("head", "format_"),
-    [
-        (b'{"a":1}\n{"a":2}', "jsonl"), (b'\xef\xbb\xbf\n {"a":1}\r\n', "jsonl"), (b'{"a":"' + b"x" * 70_000, "jsonl"),
-        (b'{\n "a": 1\n}', "libsvm"), (b"{1}", "libsvm"), (b'[{"a":1}]', "libsvm"),
-    ],
-)  # fmt: skip
-def test_the_first_line_tells(head, format_):
-    assert recognise(head[: 64 << 10]) == format_
 
 
 def test_json_over_several_lines_is_refused(tmp_path):

@@ -18,6 +18,7 @@ from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers import open_parser
 from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.tables.to_predict import ToPredict
 from streamsvm.reader.parsers.text import hashed_text
 from streamsvm.reader.parsers.text.parser import TextParser
 from streamsvm.reader.parsers.text.table import TextTableParser
@@ -45,7 +46,7 @@ def read(parser, data: bytes, size: int = 1 << 16) -> Rows:
 
 
 def text_parser(threads: int = 1, labelled: bool = True, names: LabelNames | None = None, **options) -> TextParser:
-    return TextParser(InputOptions("text", **options), Limits(), names, threads, labelled=labelled)
+    return TextParser(InputOptions("text", **options), Limits(), names, threads, None if labelled else ToPredict())
 
 
 def expected(texts: list[str], **options) -> sparse.csr_matrix:
@@ -215,7 +216,7 @@ def test_ngram_ranges_that_are_none(wanted):
 
 
 def table(data: bytes, labelled: bool = True, format_: str = "csv", **options) -> tuple[Rows, TextTableParser]:
-    parser = TextTableParser(InputOptions(format_, **options), Limits(), labelled=labelled)
+    parser = TextTableParser(InputOptions(format_, **options), Limits(), to_predict=None if labelled else ToPredict())
     parser.window_bytes = 64
     return read(parser, data, 5), parser
 

@@ -1,7 +1,6 @@
 """`streamsvm predict` and `evaluate` read what `train` reads, whatever the file is called."""
 
 import argparse
-import csv
 import io
 import json
 
@@ -27,21 +26,12 @@ def model(tmp_path):
     return tmp_path / "m.npz"
 
 
-@pytest.mark.parametrize(
-    "name", ["rows", "rows.csv", "rows.parquet", "rows.feather", "rows.orc", "rows.data", "rows.ndjson", "lines"]
-)
-def test_files_are_known_by_their_content(model, tmp_path, capsys, name):
-    path = tmp_path / name
-    writers = {"rows": "parquet", "rows.parquet": "parquet", "rows.feather": "feather", "rows.orc": "orc"}
-    if name in writers:
-        reader, writer = pytest.importorskip("pyarrow.csv"), pytest.importorskip(f"pyarrow.{writers[name]}")
-        write = writer.write_feather if name == "rows.feather" else writer.write_table
-        write(reader.read_csv(io.BytesIO(ROWS.encode())), path)
-    elif name in ("rows.ndjson", "lines"):
-        rows = csv.DictReader(io.StringIO(ROWS))
-        path.write_text("".join(json.dumps({**row, "size": float(row["size"])}) + "\n" for row in rows))
-    else:
-        path.write_text(ROWS)
+@pytest.mark.parametrize("kind", ["parquet", "feather", "orc"])
+def test_files_are_known_by_their_content(model, tmp_path, capsys, kind):
+    path = tmp_path / "rows.csv"
+    reader, writer = pytest.importorskip("pyarrow.csv"), pytest.importorskip(f"pyarrow.{kind}")
+    write = writer.write_feather if kind == "feather" else writer.write_table
+    write(reader.read_csv(io.BytesIO(ROWS.encode())), path)
     assert main(["predict", str(model), str(path)]) == 0
     told = capsys.readouterr()
     assert told.out.split() == ["no"] * 10 + ["yes"] * 10

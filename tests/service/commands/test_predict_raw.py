@@ -27,14 +27,6 @@ def predict(model, name: str, text: str, *options) -> int:
     return main(["predict", str(model), str(file), "--decision-values", *options])
 
 
-@pytest.mark.parametrize("name", ["rows.csv", "rows.txt"])
-def test_tables(files, name, capsys):
-    assert predict(files["table"], name, "size,proto,flag\n2,udp,S0\n1,tcp,never\n") == 0
-    said = capsys.readouterr()
-    assert said.out == "1 111\n1 1.5\n"
-    assert "passed over: 1" in said.err
-
-
 @pytest.mark.parametrize(("name", "text"), [("x.fa", ">label=1\nAAGT\n>label=1\nTTTT\n"), ("x.txt", "AAGT\nTTTT\n")])
 def test_strings(files, name, text, capsys, monkeypatch):
     monkeypatch.setattr(Predictor, "predict", by_letters)
@@ -42,11 +34,6 @@ def test_strings(files, name, text, capsys, monkeypatch):
     said = capsys.readouterr()
     assert said.out == "1 0.5\n-1 -1.5\n"
     assert ("accuracy 50.0000% (1/2)" in said.err) == (name == "x.fa")
-
-
-def test_strings_of_another_length(files, capsys):
-    assert predict(files["strings"], "x.fa", ">\nAAGTA\n") == 3
-    assert "string_length" in capsys.readouterr().err
 
 
 ROWS = [{"size": 2, "proto": "udp", "flag": "S0"}, {"size": float("nan"), "proto": "tcp", "flag": None}]

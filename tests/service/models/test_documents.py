@@ -74,9 +74,9 @@ def test_documents_are_predicted(n_classes):
 
 def test_labels_beside_documents_are_expected():
     (found,) = Predictor(model_of()).predict_text(
-        [b"2\tsome\n-1\tmore\n"], options=InputOptions("text", label_column="1")
+        [b"class1\tsome\nother\tmore\nclass1\tand more\n"], options=InputOptions("text")
     )
-    assert found.expected.tolist() == [2, -1]
+    assert (found.expected == "class1").tolist() == [True, False, True]
 
 
 def test_rows_that_are_hashed_already():

@@ -5,6 +5,7 @@ import argparse
 import numpy as np
 import pytest
 
+from streamsvm.reader.errors import InputError
 from streamsvm.reader.parsers.tables.to_predict import named_numbers
 from streamsvm.service.commands.predict import add_arguments, run
 from streamsvm.service.errors import ServiceError
@@ -81,15 +82,23 @@ def test_a_name_that_ends_in_a_format_gets_columns(predict, tmp_path, monkeypatc
         predict(model, "a.npz", "--keep", "id", rows="r.csv", text=text)
 
 
-def test_a_table_is_known_by_its_name(predict):
-    assert predict(BINARY, "a.npz", rows="rows.csv", text="2,1\n1,3\n") == (["1", "-1"], "")
-    assert predict(BINARY, "a.npz", rows="rows.csv", text="a,b\n2,1\n1,3\n") == (["1", "-1"], BY_PLACE)
+def test_a_wider_table_is_refused(predict):
+    hints = {"y,a,b,c\n1,2,1,7\n": "give the columns", "a,b,kind\n2,1,cat\n": "if one of them has the labels, name it"}
+    for text, hint in hints.items():
+        with pytest.raises(InputError, match="the table has 3 columns for features, the model takes 2") as caught:
+            predict(BINARY, "a.npz", text=text)
+        assert hint in caught.value.hint
+
+
+def test_a_table_needs_no_model_of_tables(predict):
+    assert predict(BINARY, "a.npz", text="2,1\n1,3\n") == (["1", "-1"], "")
+    assert predict(BINARY, "a.npz", text="a,b\n2,1\n1,3\n") == (["1", "-1"], BY_PLACE)
     assert predict(BINARY, "a.npz", "--format=tsv", text="2\t1\n1\t3\n") == (["1", "-1"], "")
-
-
-def test_a_table_with_labels_is_judged(predict):
-    lines, said = predict(BINARY, "a.npz", "--label-column=y", rows="rows.csv", text="a,y,b\n2,1,1\n1,1,3\n")
-    assert (lines, said) == (["1", "-1"], f"{BY_PLACE}accuracy 50.0000% (1/2)\n")
+    labelled = "a,b,kind\n2,1,cat\n1,3,dog\n"
+    assert predict(BINARY, "a.npz", "--label-column=kind", text=labelled) == (["1", "-1"], BY_PLACE)
+    for options in ([], ["--label-column=y"]):
+        lines, said = predict(BINARY, "a.npz", *options, text="a,y,b\n2,1,1\n1,1,3\n")
+        assert (lines, said) == (["1", "-1"], f"{BY_PLACE}accuracy 50.0000% (1/2)\n")
 
 
 NAMED = {"loss": "hinge", "input": {**named_numbers(["a", "b"]), "label_column": "answer"}}

@@ -1,0 +1,143 @@
+"""Settles how a file is read, once: as options say, else as its content shows, else as the file of training was read.
+
+Endings of names mean nothing. `Manifest.input` has what the content of the file of training did not tell as `form`,
+options by name. A file with labels is read as what the model was trained on, and its labels judge the predictions.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.options import OTHER_NAMES, TABLES, InputOptions
+from streamsvm.reader.parsers import READERS, sniff
+from streamsvm.reader.parsers.libsvm.fault import NUMBER
+from streamsvm.reader.parsers.sniff import has_pairs, lines_of, most, recognise
+from streamsvm.reader.parsers.tables.columns import MOST_COLUMNS
+from streamsvm.reader.parsers.tables.csv_head import is_place
+from streamsvm.reader.parsers.tables.fields import (
+    DELIMITERS,
+    BadQuote,
+    FieldReader,
+    decoded,
+    find_delimiter,
+    is_text,
+)
+
+_WRITTEN = ("delimiter", "decimal", "encoding")  # options that say how CSV is written
+_OF_TABLES = READERS["csv"].options - READERS["text"].options
+Input = dict[str, Any]
+Classes = Sequence[float | str]
+
+
+def form_of(options: InputOptions, input_: Input) -> Input:
+    """The entry `form` of an `input`: that of the rows before, if there are any; {} if content tells all of it."""
+    names = _WRITTEN if "columns" in input_ else (*_WRITTEN, "header")  # a table's `input` says it already
+    written = replace(options, delimiter="tab") if options.format == "tsv" else options
+    here = {name: getattr(written, name) for name in names if name in written.given}
+    form = options.like.get("form") if options.like else here
+    return {"form": form} if form else {}
+
+
+def settled(
+    options: InputOptions, head: bytes, input_: Input | None = None, classes: Classes | None = None
+) -> InputOptions:
+    """The options with the format of an input that begins with `head` (PEEK_BYTES), and what its content shows.
+
+    input_   of the dataset or model that the rows must fit, see `Manifest.input`; None: they make a new dataset
+    classes  of the model that predicts the rows; () in regression; None: rows are not predicted
+    """
+    if options.format == "auto":
+        is_further = input_ is not None and (classes is not None or input_.get("format") == "text")
+        format_ = _of_further(head, options, input_ or {}) if is_further else _of_new(head, options)
+        options = replace(options, format=format_)
+    options = replace(options, format=OTHER_NAMES.get(options.format, options.format))
+    if input_ is None:
+        return options
+    options = _as_written(options, head, input_)
+    if input_.get("format") != "text":
+        return options
+    if options.format == "text":
+        is_labelled = classes is not None and options.label_column is None and _are_labelled(head, classes)
+        return replace(options, text_column=None, label_column="1" if is_labelled else options.label_column)
+    if options.format in TABLES:
+        return replace(options, text_column=options.text_column or input_.get("text_column") or "text")
+    return options
+
+
+def _of_new(head: bytes, options: InputOptions) -> str:
+    """The format of rows for a new dataset. Lines like documents are a table only if an option says so."""
+    format_ = recognise(head)
+    if options.text_column is not None:
+        return "csv" if format_ == "libsvm" else format_
+    return "text" if format_ == "csv" and not options.given & _OF_TABLES and sniff.has_documents(head) else format_
+
+
+def _of_further(head: bytes, options: InputOptions, input_: Input) -> str:
+    """The format of rows to predict, or of further documents."""
+    kind, is_table = input_.get("format"), "columns" in input_
+    if (stored := sniff.stored_format(head)) is not None:
+        return stored
+    if kind in ("text", "fasta"):
+        return _of_lines(head, options, input_, kind)
+    format_ = recognise(head)
+    if format_ != "libsvm" or (has_pairs(head) and not input_.get("categorical")):
+        return format_
+    # One word a line: rows without features, or a column alone.
+    return "csv" if is_table or options.given & _OF_TABLES or input_.get("n_features") == 1 else "libsvm"
+
+
+def _of_lines(head: bytes, options: InputOptions, input_: Input, kind: str) -> str:
+    """The format of documents, or strings, a line each unless the file has a column of them: then it is a table."""
+    option, usual = {"text": ("text_column", "text"), "fasta": ("string_column", "")}[kind]
+    given, trained = getattr(options, option), input_.get(option)
+    if not (column := given or trained or usual):
+        return kind
+    lines = lines_of(head)
+    if sniff.has_objects(head):
+        return "jsonl" if given or f'"{column}"'.encode() in lines[0] else kind
+    fields, delimiter = _first_fields(lines, options, input_)
+    is_divided = len(fields) > 1 and most([delimiter in line for line in lines])
+    are_names = len(set(fields)) == len(fields) and all(len(field) <= 64 and b" " not in field for field in fields)
+    is_named = column.encode() in fields and bool(trained or (is_divided and are_names))
+    return "csv" if given or is_named or (trained and is_place(column) and is_divided) else kind
+
+
+def _first_fields(lines: Sequence[bytes], options: InputOptions, input_: Input) -> tuple[list[bytes], bytes]:
+    """The fields of the first line, [] if it cannot be split, and what divides them: as in training if it occurs."""
+    first = next(iter(lines), b"")
+    given = "tab" if options.format == "tsv" else options.delimiter
+    for wanted in (given, input_.get("form", {}).get("delimiter"), None):
+        with suppress(InputError, BadQuote):
+            delimiter = find_delimiter(first, wanted, may_be_one=wanted is None)
+            return [field for _, field in FieldReader(delimiter).split(first, MOST_COLUMNS)], delimiter
+    return [], b","
+
+
+def _as_written(options: InputOptions, head: bytes, input_: Input) -> InputOptions:
+    """Complete the options of CSV by how the file of training was written, as far as this one may be written so."""
+    form, is_unnamed = input_.get("form", {}), input_.get("has_names") is False
+    if options.format not in ("csv", "tsv") or not (form or is_unnamed):
+        return options
+    fields, delimiter = _first_fields(lines := lines_of(head), options, input_)
+    trained = form.get("delimiter", "")
+    differs = {
+        "delimiter": options.format == "tsv" or DELIMITERS.get(trained, trained).encode() != delimiter,
+        "decimal": delimiter == b",",
+        "encoding": not head.isascii() and "\ufffd" not in b"\n".join(lines).decode(errors="replace"),
+    }
+    known = {name: each for name, each in form.items() if not differs.get(name)}
+    words = set().union(*input_.get("dictionary", {}).values()) if is_unnamed else set()
+    if is_unnamed and any(field in words or not is_text(field.encode()) for field in decoded(fields) if field):
+        known["header"] = "no"
+    return replace(options, **{name: each for name, each in known.items() if name not in options.given})
+
+
+def _are_labelled(head: bytes, classes: Classes) -> bool:
+    """Whether most lines of documents are a class of the model, in regression a number, a tab, and a text."""
+    known = frozenset(classes)
+    labels = [line.partition(b"\t")[0].strip(b" ") if b"\t" in line else b"" for line in lines_of(head)]
+    numbers = [float(label) if NUMBER.fullmatch(label) else None for label in labels]
+    texts = zip(numbers, decoded(labels), strict=True)
+    return most([text in known or number in known or (not known and number is not None) for number, text in texts])
