@@ -11,8 +11,6 @@ from tests.api.app import Service, check_problem
 from tests.api.test_imports import TEXT, wait_for_state
 from tests.end_to_end.service import wait_for
 
-SECRETS = ("hunter2", stores.KEY, stores.SECRET)
-
 
 @pytest.fixture
 def importing_service(tmp_path, s3):

@@ -11,7 +11,6 @@ from streamsvm.service.processes.health import SILENCE_SECONDS, give_sign, lock,
 from streamsvm.storage.run.state import RUN_FILE, create_state
 from tests.api.app import ONE_LANE, Service, some_model
 
-BASE_UNITS = ("bytes", "seconds")
 FORBIDDEN_UNITS = ("kib", "mib", "gib", "kilobytes", "megabytes", "milliseconds", "ms", "minutes")
 
 

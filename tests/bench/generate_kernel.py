@@ -22,7 +22,6 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 MIX_2 = np.uint64(0x94D049BB133111EB)
 S11, S27, S30, S31, S32 = (np.uint64(shift) for shift in (11, 27, 30, 31, 32))
-LOW_HALF = np.uint64(0xFFFFFFFF)
 ONE = np.uint64(1)
 
 MAX_ROW_FACTOR = 8  # no row is longer than this many times the mean

@@ -138,9 +138,6 @@ def kernel_sweep_seconds(segments: list[Segment], shape: tuple[int, int], sweeps
     return (time.perf_counter() - began) / (sweeps - 1)
 
 
-_TABLE = Tasks.single("hinge", C).table
-
-
 def _sweep(segments: list[Segment], rng: np.random.Generator, alpha: Array, w: Array) -> None:
     for number in rng.permutation(len(segments)).tolist():
         rows = segments[number]

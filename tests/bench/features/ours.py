@@ -7,9 +7,6 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from scipy import sparse
-
 from streamsvm.service.commands.train import NOT_CONVERGED
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.predicting.predictor import Predictor
@@ -48,9 +45,3 @@ def train(file: Path, cache_bytes: int, *options: str) -> Trained:
         with model.open("rb") as stored:
             predictor = Predictor(MODEL_FORMATS["npz"].read(stored))
     return Trained(ended.spent, watch.peak_bytes, json.loads(ended.printed.splitlines()[-1])["result"], predictor)
-
-
-def positive_values(predictor: Predictor, X: sparse.csr_matrix) -> np.ndarray:
-    """Decision values (n,) of the label 1, for rows whose column 0 is the first feature."""
-    values = predictor.decision_values(X)
-    return values if predictor.classes[0] == 1.0 else -values

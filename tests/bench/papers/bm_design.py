@@ -28,7 +28,6 @@ from tests.bench.report import header, prose, row, spread
 
 LIMIT = limit("bm-design")
 NAMES = ("imdb", "mnist8")
-MORE_BLOCKS = (4, 40, 400)
 PASSES = 10
 METHOD = METHODS["L-D"]
 STANDARD = f"L-D, {BLOCKS} blocks"

@@ -7,8 +7,6 @@ from streamsvm.service.records.store import Store
 from tests.end_to_end.service import wait_for
 from tests.service.records.test_store import refusal
 
-REACHED = {"succeeded": "succeeded", "stopped": "stopped", "failed": "failed"}
-
 
 @pytest.fixture
 def store(tmp_path):
