@@ -24,6 +24,7 @@ from streamsvm.reader.parsers.tables.table import Batch, Fault, TableParser
 from streamsvm.storage.rows.csr import Rows
 
 HEAD_BYTES = 1 << 20  # looked at for names, and read at a time
+_MOST_CELLS = 64  # for each byte: 5 short keys of 1,000 in each object are 17 to 28
 _MARK = b"\xef\xbb\xbf"
 _BLANKS = " \t"  # around a string, as around a field of CSV
 _NESTED = frozenset({dict, list})
@@ -60,6 +61,7 @@ class JsonLines:
             objects = [self._object(line, self._lines + place) for place, line in enumerate(lines)]
             if not self.names:
                 self._settle_names(objects)
+            check_cells(len(self.names), objects, len(piece))
             rows = [None if each is None else self._row(each, self._lines + k) for k, each in enumerate(objects)]
             places = [place for place, row in enumerate(rows) if row is not None]
             yield [self._lines + place for place in places], [row for row in rows if row is not None]
@@ -230,6 +232,15 @@ class JsonlParser(TableParser):
 def cell_text(value: Any) -> str:
     """A value of JSON as a field of CSV."""
     return "" if value is None else value if type(value) is str else repr(value)
+
+
+def check_cells(n_columns: int, objects: Collection[Any], n_bytes: int) -> None:
+    """InputError too_many_columns if objects of so many bytes lack nearly all of the columns: work would know no bound.
+
+    objects  None stands for a line without one
+    """
+    if sum(each is not None for each in objects) * n_columns > _MOST_CELLS * n_bytes:
+        raise InputError("too_many_columns", f"most values of {n_columns} columns in {len(objects)} rows are missing")
 
 
 def names_line(text: bytes) -> bytes:

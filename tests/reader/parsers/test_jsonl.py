@@ -154,6 +154,15 @@ def test_a_line_may_be_long_and_too_long(monkeypatch):
     assert fault(lines_of([row, row]), limits=Limits(max_line_bytes=500)).code == "line_too_long"
 
 
+def test_keys_of_which_each_object_has_few_are_a_table_and_a_new_key_in_each_is_none():
+    few = [{"label": k % 2} | {f"k{(7 * k + 199 * j) % 1000}": 1 for j in range(5)} for k in range(3000)]
+    _, rows = read(lines_of(few), missing="zero")
+    assert (len(rows), rows.nnz) == (3000, 15_000)
+    with pytest.raises(InputError, match="most values of 20001 columns") as caught:
+        read(lines_of([{f"k{k}": 1, "label": 0} for k in range(20_000)]), missing="zero")
+    assert caught.value.code == "too_many_columns" and "LIBSVM" in caught.value.hint
+
+
 def test_json_over_several_lines_is_refused(tmp_path):
     with pytest.raises(InputError, match="not an object a line"):
         ingest([json.dumps(ROWS[0], indent=1).encode()], tmp_path / "a")
