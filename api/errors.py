@@ -66,6 +66,7 @@ STATUS = {
     "body_too_large": 413,
     "answer_too_large": 413,
     "line_too_long": 413,
+    "too_large_to_read": 413,
     "decompressed_too_large": 413,
     "unknown_format": 415,
     "multipart": 415,

@@ -93,6 +93,7 @@ HINTS = {
     "source_unavailable": "check the network and where the store is (of S3: AWS_ENDPOINT_URL), and try again",
     "string_column_missing": "set string_column to a name, or a number: 1 is the first column, -1 the last",
     "string_length": "cut all strings to the same length around the site of interest",
+    "too_large_to_read": "write smaller batches and shorter values, or less data; rows of few values as LIBSVM text",
     "too_many_categories": "leave out columns that identify rows, such as ids, or set categories=hashed",
     "text_column_missing": "set text_column to a name, or a number: 1 is the first column, -1 the last",
     "too_many_columns": "write rows as LIBSVM text, which lists only values that are not 0",
@@ -173,3 +174,8 @@ def excerpt(data: bytes | bytearray) -> str:
     text = "".join(letter if letter.isprintable() and letter != "\ufffd" else "?" for letter in text)
     is_whole = len(text) <= EXCERPT and len(data) <= _BYTES_A_CHARACTER * EXCERPT
     return f"'{text}'" if is_whole else f"'{text[: EXCERPT - 3]}...'"
+
+
+def too_large_to_read(most_bytes: int) -> InputError:
+    """The error for an input that takes more memory than its process may have."""
+    return InputError("too_large_to_read", f"reading the input takes more than {most_bytes >> 20} MiB of memory")

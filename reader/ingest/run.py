@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
-from streamsvm.reader.errors import InputError
+from streamsvm.reader.errors import InputError, too_large_to_read
 from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.manifests import manifest_of
 from streamsvm.reader.ingest.numbering.renumber import Renumbering
@@ -34,11 +34,11 @@ from streamsvm.reader.sources.files import list_files
 from streamsvm.storage.blocks.dataset import publish_dataset, staged_path
 from streamsvm.storage.blocks.feature_numbers import write_listed, write_places
 from streamsvm.storage.blocks.feature_words import write_words
-from streamsvm.storage.blocks.manifest import Manifest
+from streamsvm.storage.blocks.manifest import Manifest, read_manifest
 from streamsvm.storage.blocks.profile import Profile, write_profile
 from streamsvm.storage.errors import NO_ROOM, OutOfSpace
 from streamsvm.storage.features.statistics import MOST_FEATURES, far_scales, write_statistics
-from streamsvm.storage.machine.child import die_with_parent, leave
+from streamsvm.storage.machine.child import WorkLimit, die_with_parent, leave
 from streamsvm.storage.machine.resources import usable_cores
 
 _READ_BYTES = 1 << 20
@@ -152,10 +152,6 @@ def read_chunks(file: IO[bytes]) -> Iterator[bytes]:
         yield chunk
 
 
-def _input(urls: list[str] | None, limits: Limits) -> Iterable[bytes] | SourceInput:
-    return SourceInput(list_files(urls), limits) if urls else read_chunks(sys.stdin.buffer)
-
-
 def add_reading_options(parser: argparse.ArgumentParser) -> None:
     """Add the directory, the limits, the source and the options of an input to a command."""
     parser.add_argument("directory", type=Path)
@@ -177,15 +173,21 @@ def main(*arguments: str) -> int:
     add_reading_options(parser)
     parser.add_argument("--append", action="store_true", help="add the rows to the dataset that is there")
     given = parser.parse_args(arguments)
-    limits = limits_of(given)
+    limits, memory = limits_of(given), WorkLimit()
     try:
-        chunks, options = _input(given.source, limits), input_options(given)
+        options, files = input_options(given), list_files(given.source or ())
+        memory.count(sum(file.size for file in files))
+        chunks = SourceInput(files, limits) if given.source else memory.counted(read_chunks(sys.stdin.buffer))
         if given.append:
+            # The numbers and words of the dataset's features are read, too.
+            known = (file.stat().st_size for file in given.directory.iterdir() if file.is_file())
+            memory.count(4 * read_manifest(given.directory).width + sum(known))
             manifest = append_rows(chunks, given.directory, options, limits, threads=usable_cores())
         else:
             manifest = ingest(chunks, given.directory, options, limits)
-    except InputError as error:
-        print(json.dumps({"problem": error.problem()}))
+    except (InputError, MemoryError) as error:
+        fault = error if isinstance(error, InputError) else too_large_to_read(memory.most)
+        print(json.dumps({"problem": fault.problem()}))
         return 1
     except OSError as error:
         if error.errno not in NO_ROOM:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -35,6 +36,9 @@ def failure(code: int, output: bytes) -> InputError | ServiceError:
     """The error of a process that ended with this exit code, not 0, and this output."""
     if code == 1 and output.startswith(b'{"problem"'):
         return InputError.of(json.loads(output)["problem"])
+    if code < 0:
+        how = f"reading the input ended its process ({signal.Signals(-code).name})"
+        return InputError("too_large_to_read", f"{how}: it takes too much memory or time, or is damaged")
     return ingest_failed()
 
 

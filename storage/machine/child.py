@@ -2,12 +2,16 @@
 
 import ctypes
 import os
+import resource
 import signal
 import sys
 import threading
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
+
+from streamsvm.storage.machine.resources import memory_limit
 
 PARENT_VARIABLE = "STREAMSVM_PARENT_PID"
 
@@ -17,6 +21,8 @@ _OOM_STEP, _MOST_OOM_SCORE = 150, 1000  # thousandths of all memory, or of the c
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 _LARGEST_REUSED = 4 << 20  # bytes: segments and pieces are smaller, a copy of w is not
 _UNUSED_BYTES = 16 << 20
+_MOST_MEMORY, _MEMORY_FOR_A_BYTE = 768 << 20, 32
+_MOST_SECONDS, _BYTES_FOR_A_SECOND = 600, 100_000
 
 
 def child_environment() -> dict[str, str]:
@@ -76,3 +82,40 @@ def keep_freed_memory() -> None:
     if mallopt:
         mallopt(_M_MMAP_THRESHOLD, _LARGEST_REUSED)
         mallopt(_M_TRIM_THRESHOLD, _UNUSED_BYTES)
+
+
+class WorkLimit:
+    """Memory that this process may take beside what it has: 768 MiB, and 32 bytes for each byte of its input.
+
+    An allocation beyond that fails, as one beyond three quarters of the machine's memory does. Where memory runs out
+    all the same, the kernel ends this process before others. It also does after ten minutes of a processor, and a
+    second for each 100 kB of the input.
+    """
+
+    def __init__(self) -> None:
+        # The sixth figure is what RLIMIT_DATA is compared with.
+        self._held = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+        self._of_machine = memory_limit() * 3 // 4
+        self._input_bytes = 0
+        with suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("1000")
+        self.count(0)
+
+    @property
+    def most(self) -> int:
+        """The bytes that it may take now."""
+        return min(_MOST_MEMORY + _MEMORY_FOR_A_BYTE * self._input_bytes, self._of_machine)
+
+    def counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the chunks, and count them."""
+        for chunk in chunks:
+            self.count(len(chunk))
+            yield chunk
+
+    def count(self, input_bytes: int) -> None:
+        """Allow for so many more bytes of input."""
+        self._input_bytes += input_bytes
+        seconds = _MOST_SECONDS + self._input_bytes // _BYTES_FOR_A_SECOND
+        for what, most in ((resource.RLIMIT_DATA, self._held + self.most), (resource.RLIMIT_CPU, seconds)):
+            _, hard = resource.getrlimit(what)
+            resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
