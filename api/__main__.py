@@ -58,9 +58,11 @@ def main() -> int:
     # When uvicorn ends it raises its signal again, which must unwind this function and not kill the process.
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        fork_server()  # of this thread, which lasts as long as the process: forks the worker and all that reads data in
+        # Of this thread, which lasts as long as the process: it forks the worker and all that reads bytes of clients.
+        forks = fork_server()
         if worker:
             worker.start()
+        forks.load("streamsvm.service.models.apart")
         print(f"StreamSVM on http://{settings.host}:{options.port}, data in {settings.data_dir}", flush=True)
         if settings.is_loopback:
             print(_access_notice(settings), flush=True)

@@ -57,7 +57,7 @@ def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAP
     app.state.access = Access(Tokens(Database(settings.database)), required=not settings.is_loopback)
     app.state.logins = Logins()
     app.state.metrics = Metrics(settings, store)
-    app.state.prediction_code = PredictionCode(settings)
+    app.state.prediction_code = PredictionCode()
     app.state.soundness = Soundness(settings, store)
     add_error_handlers(app)
     pages = routes, dataset, compare, queue, reference, registered_pages, prediction_pages

@@ -14,12 +14,11 @@ from streamsvm.service.room import Room
 from streamsvm.service.settings import Settings
 from streamsvm.service.shares import Shares
 
-# A prediction may hold some 30 MB. Predictions whose rows are still arriving have threads of their own, so that bodies
-# that have arrived never wait for slow clients. A prediction that waits for its client lends its thread to others.
+# A prediction may hold some 30 MB, or a process. Bodies that are still arriving take none: they are on disk.
 _THREADS = 8
 _OPEN = 64
 _EVALUATIONS = 1
-# Bytes of bodies that are kept in memory until they have arrived: JSON and tensors.
+# Bytes of bodies that are kept in memory until they have arrived: JSON, but for rows to predict.
 _BODY_BYTES = 1 << 28
 
 
@@ -28,15 +27,13 @@ class SharedWork:
     """Limits that all clients share.
 
     predictions  threads for predictions whose bodies have arrived
-    open         predictions whose rows are still arriving
-    arriving     threads for those predictions
+    open         bodies of rows to predict that are still arriving
     evaluations  evaluations at a time
     body_bytes   bytes of bodies in memory
     """
 
     predictions: Shares = field(default_factory=lambda: Shares(_THREADS))
     open: Shares = field(default_factory=lambda: Shares(_OPEN))
-    arriving: Shares = field(default_factory=lambda: Shares(_THREADS))
     evaluations: Shares = field(default_factory=lambda: Shares(_EVALUATIONS))
     body_bytes: Shares = field(default_factory=lambda: Shares(_BODY_BYTES))
 

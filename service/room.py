@@ -1,4 +1,4 @@
-"""Limits the disk space of answers that are being made or sent, for all clients together and for each of them."""
+"""Limits the disk space of rows to predict and of answers under way, for all clients together and for each of them."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ class Room:
     def __init__(self, directory: Path, most: int, free_bytes: Callable[[Path], int] | None = None) -> None:
         self.directory = directory
         self._most = most
-        self._free_bytes = free_bytes or _free_bytes
+        self._free_bytes = free_bytes or (lambda place: shutil.disk_usage(place).free)
         self._lock = threading.Lock()
         self._held: dict[str, int] = {}
 
@@ -68,11 +68,11 @@ class Room:
 
 
 class RoomFile:
-    """A binary file whose bytes count for its client until it is closed."""
+    """A binary file whose bytes, `size` of them, count for its client until it is closed."""
 
     def __init__(self, room: Room, client: str) -> None:
         self._room, self._client = room, client
-        self._taken = 0
+        self.size = 0
         self._opened: Any = None
         self._is_closed = False
 
@@ -89,7 +89,7 @@ class RoomFile:
         if self._is_closed:  # a thread may still write after its request has ended
             raise ValueError("the file is closed")
         self._room.take(self._client, len(data))
-        self._taken += len(data)
+        self.size += len(data)
         with needing_space():
             return self._file.write(data)
 
@@ -119,7 +119,7 @@ class RoomFile:
         self._is_closed = True
         if self._opened is not None:
             self._opened.close()
-        taken, self._taken = self._taken, 0
+        taken, self.size = self.size, 0
         if taken:
             self._room.give_back(self._client, taken)
 
@@ -131,9 +131,5 @@ class RoomFile:
 
 
 def _too_large(share: int) -> ServiceError:
-    message = f"the answers to one client would take more than {share} bytes of disk"
+    message = f"rows of one client and answers to it would take more than {share} bytes of disk"
     return ServiceError("answer_too_large", message, _HINT)
-
-
-def _free_bytes(directory: Path) -> int:
-    return shutil.disk_usage(directory).free

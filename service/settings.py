@@ -23,7 +23,7 @@ class Settings:
     trusted_proxies    addresses and networks of proxies, whose headers about the client are believed
     max_upload_bytes   limit of a dataset's body as sent, and of its text after decompression
     max_predict_bytes  limit of rows to predict as sent, and of their text after decompression
-    max_answer_bytes   disk for answers that are being made or sent, all together
+    max_answer_bytes   disk for rows to predict, and answers that are being made or sent, all together
     max_json_bytes     limit of a body of JSON
     max_features       feature numbers of a dataset are below this
     jobs_at_once       jobs that run at a time, if memory has room for them

@@ -36,7 +36,7 @@ SOURCES = ("*.py", "*.sh", "*.js", "*.css", "*.html", "answers.txt")
 BUDGET = {
     "product lines": 66_900,
     "product statements": 36_900,
-    "product modules": 528,
+    "product modules": 527,
     "test lines": 69_000,
 }
 

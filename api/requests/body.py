@@ -51,20 +51,10 @@ async def whole_body(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
     head, is_whole = await head_of(chunks)
     if is_whole:
         yield b"".join(head)
-    else:
-        async with large_body(request, head, chunks, most_bytes) as body:
-            yield body
-
-
-@asynccontextmanager
-async def large_body(
-    request: Request, head: list[bytes], rest: AsyncIterator[bytes], most_bytes: int
-) -> AsyncIterator[bytes]:
-    """Provide the whole body as `whole_body` does, of which only `head` has arrived."""
-    shares = request.app.state.context.shared.body_bytes
-    stated = _stated_bytes(request)
+        return
+    shares, stated = request.app.state.context.shared.body_bytes, _stated_bytes(request)
     async with turn(request, shares, most_bytes if stated is None else stated):
-        yield b"".join([*head, *await Hurry(request, shares).rest(rest)])
+        yield b"".join([*head, *[chunk async for chunk in Hurry(request, shares).rest(chunks)]])
 
 
 async def head_of(chunks: AsyncIterator[bytes]) -> tuple[list[bytes], bool]:

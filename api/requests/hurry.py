@@ -25,21 +25,24 @@ class Hurry:
         self._client, self._shares = client_of(request.scope), shares
         self._budget = WaitingBudget(SECONDS, LEAST_RATE)
 
-    async def next(self, chunks: AsyncIterator[bytes]) -> bytes | None:
-        """Return the next chunk; None: there is none. Raises ServiceError too_slow, and what `chunks` raises."""
+    async def rest(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Yield all chunks that are still to come. Raises ServiceError too_slow, and what `chunks` raises."""
         loop = asyncio.get_running_loop()
-        began = loop.time()
-        try:
-            async with asyncio.timeout(None) as limit:
-                looking = loop.create_task(self._end_if_wanted(limit))
-                try:
-                    chunk = await anext(chunks, None)
-                finally:
-                    looking.cancel()
-        except TimeoutError:
-            raise ServiceError("too_slow", "the body came too slowly, and another client waited") from None
-        self._budget.spend(loop.time() - began, len(chunk or b""))
-        return chunk
+        chunk: bytes | None = b""
+        while chunk is not None:
+            began = loop.time()
+            try:
+                async with asyncio.timeout(None) as limit:
+                    looking = loop.create_task(self._end_if_wanted(limit))
+                    try:
+                        chunk = await anext(chunks, None)
+                    finally:
+                        looking.cancel()
+            except TimeoutError:
+                raise ServiceError("too_slow", "the body came too slowly, and another client waited") from None
+            self._budget.spend(loop.time() - began, len(chunk or b""))
+            if chunk:
+                yield chunk
 
     async def _end_if_wanted(self, limit: asyncio.Timeout) -> None:
         """Let the time be over when the client was waited for long enough, and somebody wants what it holds."""
@@ -47,10 +50,3 @@ class Hurry:
         while not self._shares.is_wanted(self._client):
             await asyncio.sleep(_LOOK_SECONDS)
         limit.reschedule(asyncio.get_running_loop().time())
-
-    async def rest(self, chunks: AsyncIterator[bytes]) -> list[bytes]:
-        """Return all chunks that are still to come. Raises as `next`."""
-        found = []
-        while (chunk := await self.next(chunks)) is not None:
-            found.append(chunk)
-        return found

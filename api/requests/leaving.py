@@ -1,7 +1,7 @@
 """Ends the work for a client when the client leaves."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from threading import Event
 from typing import Any, TypeVar
@@ -82,46 +82,19 @@ async def in_thread(request: Request, work: Callable[[], T]) -> T:
         unwanted.set()
 
 
-class Turn:
-    """An amount of `shares` that a request holds. For one event loop."""
-
-    def __init__(self, request: Request, shares: Shares, amount: int) -> None:
-        self._request, self._shares, self._amount = request, shares, amount
-        self._client = client_of(request.scope)
-        self._is_held = False
-
-    async def take(self) -> None:
-        """Wait until the amount is free for this client. Raises ClientDisconnect if the client leaves before."""
-        if not self._shares.take(self._client, self._amount):
-            await while_connected(self._request, self._shares.wait(self._client, self._amount))
-        self._is_held = True
-
-    def give_back(self) -> None:
-        """Give the amount back; does nothing if it is not held."""
-        if self._is_held:
-            self._is_held = False
-            self._shares.give_back(self._client, self._amount)
-
-    async def lent(self, work: Awaitable[T]) -> T:
-        """Return the result of `work`; others may have this amount until it is there."""
-        self.give_back()
-        result = await work
-        await self.take()
-        return result
-
-
 @asynccontextmanager
-async def turn(request: Request, shares: Shares, amount: int = 1) -> AsyncIterator[Turn]:
+async def turn(request: Request, shares: Shares, amount: int = 1) -> AsyncIterator[None]:
     """Hold an amount of `shares` within the context, once it is this client's turn.
 
     Raises ClientDisconnect if the client leaves before.
     """
-    held = Turn(request, shares, amount)
-    await held.take()
+    client = client_of(request.scope)
+    if not shares.take(client, amount):
+        await while_connected(request, shares.wait(client, amount))
     try:
-        yield held
+        yield
     finally:
-        held.give_back()
+        shares.give_back(client, amount)
 
 
 def _presence(request: Request) -> Presence:

@@ -19,7 +19,7 @@ from streamsvm.api.requests.parameters import RowsQuery
 from streamsvm.api.routes.predicting import OWN_TYPE, find_predictor, predicted, prediction_response
 from streamsvm.api.routes.rows import DEFAULTS, JSON, TYPES
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.models.evaluation.apart import evaluate_apart
+from streamsvm.service.models.apart import evaluate_apart
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.predicting.answers import ANSWERS
 from streamsvm.service.models.registry import delete_model, load_head, model_file, model_view
@@ -140,7 +140,7 @@ async def predict(
     index_base: the number of the first feature, if it differs from the data of the model.
     """
     begun, (predictor, model) = time.monotonic(), await find_predictor(context, model_id, strict)
-    predictions = await predicted(context, request, predictor, options)
+    predictions = await predicted(context, request, predictor, model, options)
     request.app.state.metrics.observe_prediction(predictions.rows, time.monotonic() - begun)
     return prediction_response(request, predictions, model)
 

@@ -14,7 +14,6 @@ from streamsvm.reader.limits import Limits
 from streamsvm.reader.parsers.sniff import PEEK_BYTES, refuse_unread
 from streamsvm.storage.errors import CorruptData
 from streamsvm.storage.files.zstd_stream import FRAME_MAGIC, ZstdStream, is_frame
-from streamsvm.storage.machine.abandoned_work import check_wanted
 
 PIECE_BYTES = 64 << 10  # given to a decoder at once
 STEP_BYTES = 1 << 20  # taken from a decoder at once
@@ -90,7 +89,6 @@ class Source:
 
     def read(self) -> bytes:
         """The next piece; empty only at the end."""
-        check_wanted()
         if self._returned:
             piece, self._returned = self._returned, b""
             return piece

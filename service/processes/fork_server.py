@@ -140,6 +140,11 @@ class ForkServer:
         finally:
             os.close(directory)
 
+    def load(self, module: str) -> None:
+        """Have the server call the module's `load` before the next fork; does not wait for it."""
+        with self._talk:
+            self._socket.send(json.dumps([[module], None]).encode())
+
     def exit_code(self, number: int, waits: bool) -> int | None:
         """The exit code of the process of this number; None while it runs.
 

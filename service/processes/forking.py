@@ -56,8 +56,11 @@ class Forking:
                 message, files, _, _ = socket.recv_fds(self._asked, MOST_BYTES, _FILES)
                 if not message:
                     return None
+                command, changes = json.loads(message)
+                if changes is None:
+                    load_module(*command)
+                    continue
                 try:
-                    command, changes = json.loads(message)
                     task = self._fork(command, changes, files)
                 except OSError as error:
                     # Only this fork failed: processes that run go on.
@@ -127,6 +130,15 @@ def load() -> None:
     for module in _MODULES:
         import_module(module)
     load_kernels()
+
+
+def load_module(name: str) -> None:
+    """Load a module, and what it loads for the processes that run it; they do without if that fails."""
+    try:
+        import_module(name).load()
+    except Exception:
+        traceback.print_exc()
+    gc.freeze()
 
 
 class LoadedServer:

@@ -6,8 +6,6 @@ from threading import Event, local
 
 
 class _Thread(local):
-    # Not a context variable: a thread that calls into the event loop would hand it on to the loop, and the loop to
-    # later requests of the same connection.
     unwanted: Event | None = None
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamsvm.service.models.evaluation.apart import evaluate_apart
+from streamsvm.service.models.apart import evaluate_apart
 from streamsvm.service.models.evaluation.evaluation import evaluate
 from streamsvm.storage.blocks.dataset import Dataset
 from tests.api.app import check_problem, some_model

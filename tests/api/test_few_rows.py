@@ -1,7 +1,6 @@
 """Few rows of a linear model in memory are predicted in the event loop, exactly as a thread does."""
 
 import bz2
-import json
 import zlib
 
 import numpy as np
@@ -70,11 +69,6 @@ def test_features_that_the_model_does_not_have_are_told(closed, in_threads, mode
 def test_faults_are_told(closed, in_threads, model, body, headers, code):
     check_problem(send(closed, model, body, **headers), code)
     assert not in_threads
-
-
-def test_a_long_body_takes_a_thread(closed, in_threads, model):
-    found = send(closed, model, json.dumps({"rows": [{"1": 1.0}] * 2000}).encode())
-    assert in_threads and found.json()["rows"] == 2000
 
 
 def test_a_model_that_was_deleted_is_unknown_at_once(closed):

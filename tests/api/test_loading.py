@@ -14,7 +14,8 @@ import gc, io, sys
 from pathlib import Path
 from numba.core.dispatcher import Dispatcher
 from streamsvm.api.app import create_app
-from streamsvm.api.routes.rows import DEFAULTS, PredictionCode, predicted_rows
+from streamsvm.api.routes.rows import PredictionCode, predicted_rows
+from streamsvm.reader.options import InputOptions
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.settings import Settings
 from tests.api.app import model_of_texts, some_model
@@ -25,18 +26,18 @@ def loaded():
     return {*sys.modules, *((each.py_func.__qualname__, types) for each in kernels for types in each.overloads)}
 
 settings = Settings(Path(sys.argv[1]))
-code = PredictionCode(settings)
+code = PredictionCode()
 code.load()
 assert code.is_loaded
 before = loaded()
-bodies = ("application/json", b'{"rows": [{"1": 2.5}]}'), ("text/libsvm", b"1 1:0.1\\n"), ("text/csv", b"1,2,3,4\\n")
+bodies = ("json", b'{"rows": [{"1": 2.5}]}'), ("libsvm", b"1 1:0.1\\n"), ("csv", b"1,2,3,4\\n")
 row = b'{"rows": [{"proto": "tcp", "size": 1, "flag": null}]}'
-tables = ("application/json", row), ("", b"proto,size,flag\\ntcp,1,S0\\n")
+tables = ("json", row), ("auto", b"proto,size,flag\\ntcp,1,S0\\n")
 models = [(some_model(), bodies), (model_of_texts(), bodies), (table_model(), tables)]
 models.append((table_model(categories="hashed", n_features=3), tables))
 for model, rows in models:
     for kind, body in rows:
-        predicted_rows(settings, Predictor(model), kind, DEFAULTS, [body], io.BytesIO())
+        predicted_rows(Predictor(model), InputOptions(kind), [body], io.BytesIO())
 print(sorted(map(str, loaded() - before)))
 """
 
@@ -58,11 +59,11 @@ def test_until_the_code_is_loaded_a_thread_predicts(tmp_path, in_threads):
     assert len(in_threads) == 2
 
 
-def test_code_that_cannot_be_loaded_leaves_predictions_to_threads_and_says_so(tmp_path, monkeypatch, caplog):
+def test_code_that_cannot_be_loaded_leaves_predictions_to_threads_and_says_so(monkeypatch, caplog):
     def fail():
         raise OSError("no file of numba's")
 
-    monkeypatch.setattr(rows, "_rows", fail)
-    code = PredictionCode(Service(tmp_path).settings)
+    monkeypatch.setattr(rows, "samples", fail)
+    code = PredictionCode()
     code.load()
     assert not code.is_loaded and "threads predict all rows" in caplog.text

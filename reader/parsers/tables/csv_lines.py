@@ -10,15 +10,13 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.sniff import lines_of, with_head
 from streamsvm.reader.parsers.tables.categories import is_utf8
-from streamsvm.reader.parsers.tables.columns import MOST_COLUMNS, UNNAMED, Columns, Heading, too_many_columns
+from streamsvm.reader.parsers.tables.columns import MOST_COLUMNS, UNNAMED, Heading, too_many_columns
 from streamsvm.reader.parsers.tables.csv_head import (
     LOOK_LINES,
     has_header,
@@ -37,9 +35,7 @@ from streamsvm.reader.parsers.tables.fields import (
 )
 from streamsvm.reader.parsers.tables.table import TableParser
 from streamsvm.reader.parsers.tables.tables_kernel import skip_blank
-from streamsvm.reader.parsers.tables.to_predict import Match
 from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
-from streamsvm.storage.machine.long_work import LARGE_BYTES, one_at_a_time
 from streamsvm.storage.rows.csr import Rows
 
 _LOOK_FIELDS = 1 << 16  # of the lines that are looked at to tell names from rows
@@ -49,32 +45,12 @@ _DELIMITERS = re.compile(rb"[,;|\t]")
 BAD_QUOTE = "a quote that is not closed, or stands in a field"
 
 
-class WideHead(NamedTuple):
-    """The columns of a table to predict with these options, as its long first line names them."""
-
-    options: InputOptions
-    line: bytes
-    reader: FieldReader
-    heading: Heading
-    columns: Columns
-    match: Match
-
-    def is_of(self, options: InputOptions, line: bytes) -> bool:
-        """Whether it is of the same options and the same line."""
-        return self.options.like is options.like and self.options == options and self.line == line
-
-
-# The last one: clients send the same names with each prediction, and to match 300,000 takes half a second.
-_last: WideHead | None = None
-
-
 class CsvLines(TableParser):
     """Reads one text. A subclass has `settle_columns`, called once, and `rows_between`."""
 
     window_bytes = WINDOW_BYTES
     _window: TextWindow  # `parse_chunks` makes it
     _reader: FieldReader | None = None
-    _looked_below = False  # whether what the first line is depends on the lines below it
 
     @property
     def format(self) -> str:  # type: ignore[override]
@@ -144,10 +120,18 @@ class CsvLines(TableParser):
             if begin == end:
                 return end
             line, following = self._line(begin)
-        if len(line) < LARGE_BYTES:
-            return self._settle_line(line, begin, following, end)
-        with one_at_a_time(len(line)):
-            return self._settle_long_line(line, begin, following, end)
+        try:
+            option = "tab" if self._options.format == "tsv" else self._options.delimiter
+            self._reader = FieldReader(find_delimiter(line, option, may_be_one=self.to_predict is not None))
+            fields = self._reader.split(line, MOST_COLUMNS)
+        except BadQuote as bad:
+            raise self._window.error(begin + bad.args[0], "bad_quote", BAD_QUOTE) from None
+        try:
+            return self._settle_head(fields, begin, following, end)
+        except InputError as error:
+            if error.line == 1:
+                error.line += self._blank_lines
+            raise
 
     def _is_remark(self, line: bytes, following: int, end: int) -> bool:
         """Whether a line before the table is none of its lines: a comment, or the delimiter as Excel writes it."""
@@ -160,38 +144,6 @@ class CsvLines(TableParser):
         # Names may begin with a hash: "#id,label,a".
         below = self._line(following)[0]
         return line[1:2] in (b" ", b"\t", b"#", b"") or _DELIMITERS.findall(line) != _DELIMITERS.findall(below)
-
-    def _settle_line(self, line: bytes, begin: int, following: int, end: int) -> int:
-        """Settle the columns by this line at `begin`; return where the first row begins."""
-        try:
-            option = "tab" if self._options.format == "tsv" else self._options.delimiter
-            reader = FieldReader(find_delimiter(line, option, may_be_one=self.to_predict is not None))
-            fields = reader.split(line, MOST_COLUMNS)
-        except BadQuote as bad:
-            raise self._window.error(begin + bad.args[0], "bad_quote", BAD_QUOTE) from None
-        self._reader = reader
-        try:
-            return self._settle_head(fields, begin, following, end)
-        except InputError as error:
-            if error.line == 1:
-                error.line += self._blank_lines
-            raise
-
-    def _settle_long_line(self, line: bytes, begin: int, following: int, end: int) -> int:
-        """As `_settle_line`; what the last long line of rows to predict said is known."""
-        global _last
-        to_predict = self.to_predict
-        if to_predict is None or to_predict.beside.names:
-            return self._settle_line(line, begin, following, end)
-        if _last is not None and _last.is_of(self._options, line):
-            self._reader, self._heading, self._columns, match = _last[2:]
-            to_predict.know(self._heading, match)
-            self.settle_columns(following, end)
-            return following
-        first_row = self._settle_line(line, begin, following, end)
-        if to_predict.match and self._reader and self.has_names and not self._looked_below:
-            _last = WideHead(self._options, line, self._reader, self._heading, self._columns, to_predict.match)
-        return first_row
 
     def _settle_head(self, fields: list[Field], begin: int, following: int, end: int) -> int:
         """Settle the columns by the fields of the line at `begin`; return where the first row begins."""
@@ -222,7 +174,6 @@ class CsvLines(TableParser):
     def _below(self, n_columns: int, begin: int, end: int) -> list[list[bytes]]:
         """Fields of the lines from `begin` on that have `n_columns` fields; looks at up to LOOK_LINES lines."""
         assert self._reader is not None
-        self._looked_below = True
         below: list[list[bytes]] = []
         lines = max(1, min(LOOK_LINES, _LOOK_FIELDS // n_columns))
         while begin < end and lines:

@@ -207,12 +207,11 @@ class ToPredict:
             error.line = 1
             raise
         kept = {heading.name(place) for place in places}
-        self.know(heading, replace(match, unknown=[name for name in match.unknown if name not in kept]))
+        self._matched, self.match = (
+            heading,
+            replace(match, unknown=[name for name in match.unknown if name not in kept]),
+        )
         return match.columns
-
-    def know(self, heading: Heading, match: Match) -> None:
-        """Take over how the columns of this table have been matched."""
-        self._matched, self.match = heading, match
 
     def codes(self, texts: Iterable[str]) -> Array:
         """(n,): the numbers of labels; NaN for one that is missing."""

@@ -21,7 +21,7 @@ from streamsvm.storage.models.model_file import Label
 from streamsvm.storage.rows.csr import Array
 
 _PIECE_BYTES = 1 << 16
-_MOST_NAMES, _MOST_CHARACTERS = 10, 40  # of the columns that an answer names
+_MOST_NAMES, MOST_CHARACTERS = 10, 40  # of the columns that an answer names
 _VALUE = np.dtype("<f8")
 
 
@@ -46,7 +46,7 @@ class Piece(NamedTuple):
 class Predicted:
     """The predictions of a whole input; `pieces` can be read once.
 
-    values            decision values, from the beginning of the file
+    values            the file of decision values
     rows              rows of the input
     unknown_features  stored values of features that the model does not know
     unknown_columns   names of a table's columns that were left out
@@ -62,6 +62,7 @@ class Predicted:
 
     def pieces(self) -> Iterator[Piece]:
         """The predictions in order, up to _PIECE_BYTES of decision values at a time."""
+        self.values.seek(0)
         n_values = self.predictor.n_values
         row_bytes = _VALUE.itemsize * (n_values or 1)
         while data := self.values.read(max(1, _PIECE_BYTES // row_bytes) * row_bytes):
@@ -80,17 +81,23 @@ class Predicted:
 
 def keep(predictor: Predictor, predictions: Iterable[Prediction], values: BinaryFile) -> Predicted:
     """Make all predictions and write their decision values to a file, which the caller closes."""
+    return Predicted(predictor, values, *written(predictor, predictions, values.write))
+
+
+def written(
+    predictor: Predictor, predictions: Iterable[Prediction], write: Callable[[bytes], object]
+) -> tuple[int, int, list[str], str | None]:
+    """Make all predictions and write their decision values; return the other fields of `Predicted`."""
     rows = unknown = 0
     columns, figures = list[str](), Figures()
     for prediction in predictions:
-        values.write(prediction.decision_values.astype(_VALUE).tobytes())
+        write(prediction.decision_values.astype(_VALUE).tobytes())
         rows += len(prediction.decision_values)
         unknown += prediction.unknown_features
         columns = columns if prediction.match is None else prediction.match.unknown
         if predictor.reads_documents:
             figures.add(prediction, predictor)
-    values.seek(0)
-    return Predicted(predictor, values, rows, unknown, columns, figures.summary(predictor))
+    return rows, unknown, columns, figures.summary(predictor)
 
 
 def as_json(predicted: Predicted) -> Iterator[bytes]:
@@ -145,7 +152,7 @@ def shown_label(label: Label) -> str:
 
 def first_names(columns: Sequence[str]) -> list[str]:
     """The first few names, shortened to fit an HTTP header."""
-    return [name[:_MOST_CHARACTERS] for name in columns[:_MOST_NAMES]]
+    return [name[:MOST_CHARACTERS] for name in columns[:_MOST_NAMES]]
 
 
 ANSWERS: dict[str, Callable[[Predicted], Iterator[bytes]]] = {

@@ -67,7 +67,7 @@ class Predictor:
     """
 
     def __init__(self, model: Model, *, strict: bool = False) -> None:
-        self._strict, self._applied = strict, applied(model)
+        self.strict, self._applied = strict, applied(model)
         self.explain: Explain | None = None
         # `w` is a view of the applied weights, so that there is only one copy of them.
         self._model = replace(model, w=self._applied.w)
@@ -124,10 +124,10 @@ class Predictor:
 
     def with_strict(self, strict: bool) -> "Predictor":
         """A predictor of the same model that is strict, or not; they share the weights."""
-        if strict == self._strict:
+        if strict == self.strict:
             return self
         other = copy.copy(self)
-        other._strict = strict
+        other.strict = strict
         return other
 
     def predict(self, rows: Rows) -> Prediction:
@@ -192,7 +192,7 @@ class Predictor:
     def predict_table(self, table: TableRows) -> Iterator[Prediction]:
         """Predict a table; if strict, raise InputError unknown_feature for an unknown column or category."""
         columns = [] if table.match is None else table.match.unknown
-        if self._strict and (columns or table.unknown):
+        if self.strict and (columns or table.unknown):
             what = f"columns ({shown(columns)})" if columns else f"{sum(table.unknown.values())} categories"
             raise InputError(
                 "unknown_feature",
@@ -240,7 +240,7 @@ class Predictor:
         lowest, beyond = self.index_base, self.index_base + self.n_features
         unknown = (rows.indices < lowest) | (rows.indices >= beyond)
         count = int(np.count_nonzero(unknown))
-        if count and self._strict:
+        if count and self.strict:
             feature = int(rows.indices[np.argmax(unknown)])
             raise InputError(
                 "unknown_feature",

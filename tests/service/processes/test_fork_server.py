@@ -178,6 +178,11 @@ def test_a_server_that_cannot_fork_says_so_and_lives_on(tmp_path, start, limit):
     own.close()
 
 
+def test_a_module_that_cannot_be_loaded_leaves_the_server_as_it_is(start, server):
+    server.load("tests.nothing")
+    assert start("exit")[0].wait() == 7
+
+
 def test_several_at_once_are_told_apart(start):
     sleeping, _ = start("sleep", "a")
     ending, _ = start("exit", "b")

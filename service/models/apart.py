@@ -1,0 +1,166 @@
+"""Processes that do with a model what a request asks for: they evaluate it, or predict the rows of a stranger's body.
+
+python -m streamsvm.service.models.apart ASKED < BODY > RESULTS    predicts; ASKED has arguments of `_predicted` in JSON
+
+A body may decode to much more than its size, or kill what reads it: that ends this process, and not the service.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
+from functools import partial
+from importlib import import_module
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from streamsvm.reader.errors import InputError, too_large_to_read
+from streamsvm.reader.ingest.decompress import HEAD_BYTES, is_compressed
+from streamsvm.reader.ingest.run import read_chunks
+from streamsvm.reader.limits import Limits
+from streamsvm.reader.options import InputOptions
+from streamsvm.service.datasets.ingesting import failure
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.predicting.answers import MOST_CHARACTERS, BinaryFile, Predicted, written
+from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Predictor
+from streamsvm.service.models.predicting.rows_read import FORMATS, stored_formats
+from streamsvm.service.models.predicting.samples import samples
+from streamsvm.service.processes.awaited import fork_awaited
+from streamsvm.service.processes.fork_server import ForkServer
+from streamsvm.service.room import Room, RoomFile
+from streamsvm.service.settings import Settings
+from streamsvm.storage.errors import StorageError
+from streamsvm.storage.machine.abandoned_work import check_wanted
+from streamsvm.storage.machine.child import WorkLimit, die_with_parent, leave
+from streamsvm.storage.models.model_file import read_model
+
+_STDERR = 2
+_MOST_SENT = 1 << 24  # bytes of a result
+_LOOK_SECONDS = 0.1
+
+
+async def evaluate_apart(model: Path, dataset: Path) -> dict[str, Any]:
+    """Evaluate the model on the dataset, both given as directories, in a child process; cancelling kills it.
+
+    Returns what `evaluate` returns. Raises the ServiceError of `evaluate`; evaluation_failed if the process died.
+    """
+    command = ["streamsvm.service.models.evaluation.evaluation", str(model), str(dataset)]
+    with Path(os.devnull).open("rb") as nothing:
+        child = await fork_awaited(command, nothing.fileno())
+    try:
+        code, output = await child.wait()
+    finally:
+        await child.end()
+    if code == 0:
+        return json.loads(output)
+    if code == 1 and output.startswith(b'{"problem"'):
+        raise ServiceError.of(json.loads(output)["problem"])
+    raise ServiceError("evaluation_failed", "the evaluation's process died", "The service's log says more.")
+
+
+def predict_apart(
+    server: ForkServer,
+    settings: Settings,
+    predictor: Predictor,
+    model_id: str,
+    options: InputOptions,
+    body: RoomFile,
+    values: BinaryFile,
+) -> Predicted:
+    """Predict the rows of a body in a process that the server forks, as `Predictor.predict_text` does in this one.
+
+    values  an empty file that takes the decision values
+    Raises ServiceError, and Unwanted if the caller has left; the process has ended then.
+    """
+    asked = {
+        "model": str(settings.models / model_id),
+        "strict": predictor.strict,
+        "most": settings.max_predict_bytes,
+        "options": {name: getattr(options, name) for name in options.given},
+        "scratch": str(settings.data_dir),
+        "room": settings.max_answer_bytes,
+    }
+    body.seek(0)
+    reading, writing = os.pipe()
+    with Connection(reading, writable=False) as results:
+        try:
+            child = server.fork([__name__, json.dumps(asked)], (body.fileno(), writing, _STDERR))
+        finally:
+            os.close(writing)
+        with child:
+            try:
+                while part := _next(results):
+                    values.write(part)
+                told = json.loads(_next(results))
+            except EOFError:
+                raise ServiceError.of(failure(child.wait(), b"").problem()) from None
+            finally:
+                child.kill()
+    if "problem" in told:
+        raise ServiceError.of(told["problem"])
+    return Predicted(predictor, values, **told)
+
+
+def _next(results: Connection) -> bytes:
+    """The next that a process sends. Raises EOFError if it has ended, Unwanted if the caller has left."""
+    check_wanted()
+    while not results.poll(_LOOK_SECONDS):
+        check_wanted()
+    return results.recv_bytes(_MOST_SENT)
+
+
+def load() -> None:
+    """Load the code of predictions, in the process that forks those that predict."""
+    with suppress(ModuleNotFoundError):
+        import_module("streamsvm.reader.parsers.tables.stored")
+        import_module("pyarrow").array([])  # loads pandas, where it is installed
+    for predictor, format_, row in samples():
+        if format_ != "json":
+            list(predictor.predict_text([row], None, InputOptions(format_)))
+
+
+def main(text: str) -> int:
+    """Body of the process that `predict_apart` forks."""
+    die_with_parent()
+    with Connection(os.dup(sys.stdout.fileno()), readable=False) as results:
+        told = _predicted(results, **json.loads(text))
+        results.send_bytes(b"")
+        results.send_bytes(json.dumps(told).encode())
+    return 0
+
+
+def _predicted(
+    results: Connection, model: str, strict: bool, most: int, options: dict[str, Any], scratch: str, room: int
+) -> Mapping[str, Any]:
+    """Send decision values; return the other fields of `Predicted`, or the problem.
+
+    model    its directory
+    most     bytes of the body, decompressed
+    scratch  a directory that takes `room` bytes of a body that is compressed and not read from front to back
+    """
+    try:
+        predictor = Predictor(read_model(Path(model)), strict=strict)
+        memory = WorkLimit()
+        try:
+            # Not sys.stdin, which was that of the process that forks.
+            with open(sys.stdin.fileno(), "rb", closefd=False) as body:
+                memory.count(os.fstat(body.fileno()).st_size)
+                is_packed = is_compressed(os.pread(body.fileno(), HEAD_BYTES, 0))
+                spooled = partial(Room(Path(scratch), room).spooled, "") if is_packed else lambda _: nullcontext(body)
+                limits, formats = Limits(most, max_features=MOST_FEATURES), FORMATS | stored_formats(spooled)
+                predictions = predictor.predict_text(read_chunks(body), limits, InputOptions(**options), formats)
+                rows, unknown, columns, judged = written(predictor, predictions, results.send_bytes)
+        except MemoryError:
+            raise too_large_to_read(memory.most) from None
+    except (InputError, ServiceError) as error:
+        return {"problem": error.problem()}
+    except StorageError as error:
+        return {"problem": ServiceError(error.code, error.message, error.hint).problem()}
+    names = [name[:MOST_CHARACTERS] for name in columns]
+    return {"rows": rows, "unknown_features": unknown, "unknown_columns": names, "judged": judged}
+
+
+if __name__ == "__main__":
+    leave(main(*sys.argv[1:]))
