@@ -105,7 +105,8 @@ class Dictionary:
         numbers = np.where(new, kernel.UNKNOWN, self._of_key[keys])
         for row in np.flatnonzero(new).tolist():
             numbers[row] = self._known(place, fields[row].decode())
-        self.unknown[place] += np.count_nonzero(numbers == kernel.UNKNOWN)
+        is_unknown = (numbers == kernel.UNKNOWN) & (fields.stop > fields.start)  # a gap is no word
+        self.unknown[place] += np.count_nonzero(is_unknown)
         return numbers, np.ones(len(fields), VALUE)
 
     def input_entries(self) -> dict[str, Any]:
