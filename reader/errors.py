@@ -69,7 +69,6 @@ HINTS = {
     "no_rows": "check that this is the right file, and that it has a line for each row",
     "no_header": "begin each record with a line that begins with >",
     "not_a_base": "strings have the letters A, C, G and T, and N and its like where a base is not known",
-    "not_installed": "install streamsvm with the extra parquet",
     "not_json": "write an object a line, in UTF-8; JSON has no NaN: write null, "
     r"sed -E 's/: *-?(NaN|Infinity)\b/: null/g' FILE > FILE.jsonl",
     "not_numeric": "write plain decimal numbers, such as -1.5 or 2e-3",
@@ -161,11 +160,6 @@ class InputError(Exception):
     def of(cls, problem: dict[str, Any]) -> "InputError":
         """The error that another process has written as a JSON object."""
         return cls(problem["code"], problem["detail"], hint=problem["hint"], **problem["at"])
-
-
-def without_pyarrow(format_: str) -> InputError:
-    """The error for a format of tables that cannot be read because pyarrow is not installed."""
-    return InputError("not_installed", f"reading {format_.title()} needs pyarrow")
 
 
 def excerpt(data: bytes | bytearray) -> str:

@@ -1,4 +1,4 @@
-"""Opens data frames, tables and readers as batches of Arrow. Needs pyarrow."""
+"""Opens data frames, tables and readers as batches of Arrow."""
 
 import numbers
 from collections.abc import Iterator

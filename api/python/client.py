@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from streamsvm.errors import as_arguments
-from streamsvm.frames import has_arrow, is_frame
-from streamsvm.reader.errors import InputError
+from streamsvm.frames import is_frame
 from streamsvm.service.remote.client import Client as ServiceClient
 from streamsvm.service.remote.connection import Refusal
 from streamsvm.service.remote.objects import RemoteDataset
@@ -38,8 +37,6 @@ class Client(ServiceClient):
         """
         if not is_frame(source):
             return super().add_dataset(name, source, **options)
-        if not has_arrow():
-            raise InputError("not_installed", "data frames are sent with pyarrow")
         return super().add_dataset(name, _Chunks(_stream(source)), **{"format": "arrow", **options})  # type: ignore[arg-type]
 
     def told(self, error: Refusal) -> Refusal:
@@ -51,7 +48,7 @@ class Client(ServiceClient):
 
 
 def _stream(frame: Any) -> Iterator[bytes]:
-    # pyarrow is an extra, and slow to import.
+    # pyarrow is slow to import.
     from streamsvm.arrow_frames import opened  # noqa: PLC0415
     from streamsvm.reader.parsers.tables.arrow import written  # noqa: PLC0415
 

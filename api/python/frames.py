@@ -1,7 +1,6 @@
 """Tells data frames and tables apart, and finds their columns by name, without importing their libraries."""
 
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from typing import Any
 
 from streamsvm.errors import InputWarning, warn
@@ -16,7 +15,7 @@ def column_names(X: Any) -> list[str] | None:
         columns = X.collect_schema().names()
     if columns is None:
         columns = getattr(X, "columns", None)
-    if (columns is None or callable(columns)) and is_stream(X) and has_arrow():
+    if (columns is None or callable(columns)) and is_stream(X):
         columns = _schema_of(X).names
     names = [] if columns is None or callable(columns) else list(columns)
     return names if names and all(isinstance(name, str) for name in names) else None
@@ -53,11 +52,6 @@ def is_reader(X: Any) -> bool:
     return _is_of(X, "pyarrow") and hasattr(X, "read_next_batch")
 
 
-def has_arrow() -> bool:
-    """Tell whether pyarrow is installed."""
-    return find_spec("pyarrow") is not None
-
-
 def is_plain(X: Any) -> bool:
     """Tell whether X is a frame of pandas or polars whose columns are numbers without a gap."""
     if is_pandas(X):
@@ -90,7 +84,7 @@ def warn_of(unknown: Sequence[str], shown: str, words: Mapping[str, int] | None 
 
 def _schema_of(X: Any) -> Any:
     """The schema of a stream of Arrow, without opening the stream if it tells its schema otherwise."""
-    import pyarrow  # noqa: PLC0415 - an extra, and slow to import
+    import pyarrow  # noqa: PLC0415 - slow to import
 
     for teller in (X, getattr(X, "schema", None)):
         if hasattr(teller, "__arrow_c_schema__"):

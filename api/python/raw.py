@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from streamsvm.errors import InputWarning, told_plainly, warn
-from streamsvm.frames import column_names, has_arrow, is_frame, selected, warn_of
+from streamsvm.frames import column_names, is_frame, selected, warn_of
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.ingest.run import read_chunks
@@ -34,7 +34,7 @@ def is_read(X: Any, model: Model) -> bool:
     """Tell whether rows are read as files are: those of a file, and of a frame with the columns of the model."""
     if isinstance(X, str | os.PathLike):
         return True
-    return is_frame(X) and has_arrow() and "columns" in (model.about.get("input") or {})
+    return is_frame(X) and "columns" in (model.about.get("input") or {})
 
 
 def has_labels(X: Any, y: Any, model: Model) -> bool:

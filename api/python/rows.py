@@ -9,7 +9,7 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d, validat
 
 from streamsvm.equal_rows import WeighedRows, are_few, joined
 from streamsvm.errors import told_plainly
-from streamsvm.frames import column_names, has_arrow, is_frame, is_plain, selected
+from streamsvm.frames import column_names, is_frame, is_plain, selected
 from streamsvm.labels import Labels
 from streamsvm.service.jobs.plan.plan import knows_weights
 from streamsvm.sources import (
@@ -43,8 +43,6 @@ class TrainingRows(BaseEstimator):
             return False
         if not is_frame(X):
             return True
-        if not has_arrow():
-            return not is_column(y) and not of_table
         is_named = y is None or is_column(y) or is_column(sample_weight)
         return not is_named and not of_table and is_plain(X)
 

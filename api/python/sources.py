@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from streamsvm.batches import batches, name_array, size_of
-from streamsvm.frames import column_names, has_arrow, is_frame, selected
+from streamsvm.frames import column_names, is_frame, selected
 from streamsvm.labels import Labels
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions, options_from
@@ -149,7 +149,7 @@ def chunks(X: Any, y: Any, sample_weight: Any, labels: Labels, options: dict[str
         raise ValueError("an iterator brings y and sample_weight with each chunk: leave them out")
     first = next(X, None)
     rest = map(_chunk, X if first is None else chain([first], X))
-    if isinstance(first, tuple) and first and is_frame(first[0]) and has_arrow():
+    if isinstance(first, tuple) and first and is_frame(first[0]):
         return _streamed(_tables().table_streams(map(_framed, rest), labels, options))
     return Stream(_encoded(rest, labels), _as_batches(options), None)
 
@@ -170,13 +170,11 @@ def table(
     X: Any, y: Any, sample_weight: Any, labels: Labels | None, options: dict[str, Any] | None, labelled: bool = True
 ) -> Stream:
     """Make the source of a data frame, a table or a reader; for the arguments see `table_stream`."""
-    if not has_arrow():
-        raise InputError("not_installed", "data frames with words, gaps or dates need pyarrow")
     return _streamed(_tables().table_stream(X, y, sample_weight, labels, options, labelled))
 
 
 def _tables() -> Any:
-    # pyarrow is an extra, and slow to import.
+    # pyarrow is slow to import.
     from streamsvm import tables  # noqa: PLC0415
 
     return tables

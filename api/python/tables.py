@@ -1,4 +1,4 @@
-"""Turns data frames and tables into streams of Arrow, which the engine reads as it reads Parquet. Needs pyarrow."""
+"""Turns data frames and tables into streams of Arrow, which the engine reads as it reads Parquet."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace

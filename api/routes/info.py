@@ -16,9 +16,6 @@ from streamsvm.trainer.solvers import SOLVERS
 
 router = APIRouter(prefix="/v1", tags=["service"])
 
-# Optional feature -> the library that it needs.
-_EXTRAS = {"parquet": "pyarrow", "onnx": "onnx"}
-
 
 @router.get("/info", operation_id="getInfo", responses=answers("Info"))
 async def get_info(context: Context, request: Request) -> dict[str, Any]:
@@ -29,7 +26,7 @@ async def get_info(context: Context, request: Request) -> dict[str, Any]:
         "limits": {name: settings[name] for name in settings if name.startswith("max_")},
         "features": {
             "tokens": not await request.app.state.access.is_open(),
-            **{extra: find_spec(library) is not None for extra, library in _EXTRAS.items()},
+            "onnx": find_spec("onnx") is not None,
         },
         "solvers": list(SOLVERS),
         "losses": list(FIELDS["loss"].choices),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from streamsvm.reader.errors import InputError, without_pyarrow
+from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import OF_FRAMES, STORED_TABLES, InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames
@@ -87,12 +87,10 @@ def _jsonl(options: InputOptions, limits: Limits, names: LabelNames, threads: in
 
 def _stored_table(options: InputOptions, limits: Limits, names: LabelNames, threads: int, scratch: Path) -> Parser:
     format_ = options.format
-    # pyarrow is an extra, and slow to import.
-    try:
-        from streamsvm.reader.parsers.tables.arrow_table import ArrowTableParser  # noqa: PLC0415
-        from streamsvm.reader.parsers.tables.stored import reads  # noqa: PLC0415
-    except ModuleNotFoundError:
-        raise without_pyarrow(format_) from None
+    # pyarrow is slow to import.
+    from streamsvm.reader.parsers.tables.arrow_table import ArrowTableParser  # noqa: PLC0415
+    from streamsvm.reader.parsers.tables.stored import reads  # noqa: PLC0415
+
     if options.text_column is not None:
         return ArrowDocuments(options, limits, reads(format_, scratch, limits), names, threads)
     _refuse_kind(options)

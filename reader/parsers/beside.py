@@ -41,6 +41,6 @@ def _joined(parts: list[Column]) -> Column:
         return parts[0]
     if isinstance(parts[0], list):
         return list(chain.from_iterable(parts))
-    import pyarrow  # noqa: PLC0415 - is an extra, and slow to import
+    import pyarrow  # noqa: PLC0415 - slow to import
 
     return pyarrow.concat_arrays(parts)

@@ -1,4 +1,4 @@
-"""Cuts files of Arrow's IPC formats into units of batches, which threads read on their own. Needs pyarrow."""
+"""Cuts files of Arrow's IPC formats into units of batches, which threads read on their own."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache

@@ -1,7 +1,6 @@
 """Predicts the rows of a dataset, in the order in which they were added to it."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -84,11 +83,9 @@ class DatasetSource:
     def kept_types(self, _: Sequence[DatasetUnit]) -> list[Any] | None:
         """See `Source`."""
         types = KEPT | ({"label": "string"} if self._manifest.label_names else {})
-        with suppress(ModuleNotFoundError):
-            import pyarrow  # noqa: PLC0415 - an extra, which only Parquet needs
+        import pyarrow  # noqa: PLC0415 - slow to import
 
-            return [pyarrow.type_for_alias(types[name]) for name in self._keep]
-        return None
+        return [pyarrow.type_for_alias(types[name]) for name in self._keep]
 
     def predictions(self, unit: DatasetUnit) -> Iterator[tuple[Prediction, list[Column]]]:
         """See `Source`."""

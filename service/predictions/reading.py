@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from streamsvm.reader.errors import InputError, without_pyarrow
+from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.inputs import FileRange
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import STORED_TABLES, InputOptions
@@ -84,10 +84,8 @@ def _with_tables(read: Callable[[Iterable[bytes]], Iterator[Any]], beside: Besid
 
 
 def _stored_table(beside: Beside, options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
-    try:
-        from streamsvm.reader.parsers.tables.stored import reads  # noqa: PLC0415
-        from streamsvm.service.predictions.table_units import keeping  # noqa: PLC0415
-    except ModuleNotFoundError:
-        raise without_pyarrow(options.format) from None
+    from streamsvm.reader.parsers.tables.stored import reads  # noqa: PLC0415
+    from streamsvm.service.predictions.table_units import keeping  # noqa: PLC0415
+
     read = partial(keeping, reads(options.format, Path(tempfile.gettempdir()), limits), beside)
     return arrow_parser(options, limits, classes, read, beside)

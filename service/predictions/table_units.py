@@ -1,4 +1,4 @@
-"""Reads files of tables for predictions, with columns to keep; cuts Parquet into row groups. Needs pyarrow."""
+"""Reads files of tables for predictions, with columns to keep; cuts Parquet into row groups."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from streamsvm.reader.errors import InputError, without_pyarrow
+from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.decompress import MAGIC_BYTES, decompressed, is_compressed
 from streamsvm.reader.ingest.range_boundaries import first_line
 from streamsvm.reader.limits import Limits
@@ -87,7 +87,7 @@ def kept_types(files: Sequence[Unit], keep: Sequence[str]) -> list[Any] | None:
     """Arrow's types of the columns to keep, as the first file has them; None if it is a text: they are texts."""
     if not files or files[0].options.format not in STORED_TABLES:
         return None
-    from streamsvm.service.predictions.table_units import types_of  # noqa: PLC0415 - needs the extra pyarrow
+    from streamsvm.service.predictions.table_units import types_of  # noqa: PLC0415 - pyarrow is slow to import
 
     return types_of(files[0].file, files[0].options.format, keep)
 
@@ -109,11 +109,9 @@ def _cut(
     if keep and options.format not in TABLES:
         raise InputError("keep_no_columns", f"{options.format} has no columns that can be kept")
     if options.format in ("parquet", "arrow"):
-        try:
-            from streamsvm.service.predictions.arrow_units import batch_units  # noqa: PLC0415
-            from streamsvm.service.predictions.table_units import row_group_units  # noqa: PLC0415
-        except ModuleNotFoundError:
-            raise without_pyarrow(options.format) from None
+        from streamsvm.service.predictions.arrow_units import batch_units  # noqa: PLC0415
+        from streamsvm.service.predictions.table_units import row_group_units  # noqa: PLC0415
+
         is_arrow = options.format == "arrow"
         groups = batch_units(file, UNIT_ROWS) if is_arrow else row_group_units(file, UNIT_ROWS, keep)
         if groups is not None:

@@ -73,7 +73,7 @@ def _is_stream(X: Any) -> bool:
 
 
 def _arrow(X: Any) -> Iterator[bytes]:
-    import pyarrow  # noqa: PLC0415 - an extra, and slow to import
+    import pyarrow  # noqa: PLC0415 - slow to import
 
     from streamsvm.reader.parsers.tables.arrow import written  # noqa: PLC0415
 

@@ -16,7 +16,7 @@ def test_the_service_says_what_it_is(filled):
     assert shown["version"] == version("streamsvm")
     assert "streamsvm" in shown["solvers"] and "hinge" in shown["losses"]
     assert "libsvm" in shown["formats"]["datasets"] and set(shown["formats"]["models"]) == set(MODEL_FORMATS)
-    assert shown["features"] == {"tokens": False, "parquet": True, "onnx": True}
+    assert shown["features"] == {"tokens": False, "onnx": True}
     assert shown["limits"]["max_json_bytes"] == filled.settings.max_json_bytes == 1 << 20
 
 

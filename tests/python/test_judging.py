@@ -7,7 +7,6 @@ import streamsvm
 from streamsvm import InvalidInput, StreamSVC, StreamSVR
 
 pandas = pytest.importorskip("pandas")
-pytest.importorskip("pyarrow")
 
 rng = np.random.default_rng(0)
 FRAME = pandas.DataFrame(

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pyarrow
 import pytest
 
 from streamsvm import InvalidInput, StreamSVC, load
@@ -17,7 +18,7 @@ def frame(kind: str, names=NAMES, rows=slice(None), **more):
     """A table of pandas, polars or pyarrow with these columns."""
     columns = {name: X[rows, NAMES.index(name)] for name in names} | more
     if kind == "pyarrow":
-        return pytest.importorskip("pyarrow").table(columns)
+        return pyarrow.table(columns)
     return pytest.importorskip(kind).DataFrame(columns)
 
 

@@ -6,6 +6,7 @@ import threading
 import zipfile
 
 import numpy as np
+import pyarrow
 import pytest
 
 import streamsvm
@@ -232,8 +233,8 @@ FRAMES = {
     "another order": lambda: pandas.DataFrame(ROWS)[["t", "n", "w"]],
     "polars": lambda: pytest.importorskip("polars").DataFrame(ROWS),
     "lazy": lambda: pytest.importorskip("polars").DataFrame(ROWS).lazy(),
-    "arrow": lambda: pytest.importorskip("pyarrow").table(ROWS),
-    "reader": lambda: pytest.importorskip("pyarrow").table(ROWS).to_reader(),
+    "arrow": lambda: pyarrow.table(ROWS),
+    "reader": lambda: pyarrow.table(ROWS).to_reader(),
     "objects": lambda: [dict(zip(ROWS, row, strict=True)) for row in zip(*ROWS.values(), strict=True)],
     "array": lambda: np.array(list(zip(*ROWS.values(), strict=True)), object),
 }
@@ -265,7 +266,7 @@ def test_a_service_predicts_files_and_matrices(client, of_table, file):
 
 @pytest.mark.parametrize("form", ["pandas", "polars", "lazy", "arrow", "reader", "duckdb", "stream"])
 def test_a_service_takes_frames_as_datasets(client, form, tmp_path):
-    table = pytest.importorskip("pyarrow").table(TABLE)
+    table = pyarrow.table(TABLE)
     forms = {
         "pandas": table.to_pandas, "arrow": lambda: table, "reader": table.to_reader,
         "polars": lambda: pytest.importorskip("polars").from_arrow(table),
@@ -279,7 +280,6 @@ def test_a_service_takes_frames_as_datasets(client, form, tmp_path):
 
 
 def test_a_frame_is_sent_batch_by_batch(client):
-    pyarrow = pytest.importorskip("pyarrow")
     schema, sent = pyarrow.schema({"a": pyarrow.float64(), "label": pyarrow.int64()}), []
 
     def batches():

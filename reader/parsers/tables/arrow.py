@@ -1,4 +1,4 @@
-"""Reads and writes streams of Arrow, one after the other, that programs on this machine give. Needs pyarrow.
+"""Reads and writes streams of Arrow, one after the other, that programs on this machine give.
 
 This is no format of files or uploads: memory is bounded by the batches that the program makes.
 """

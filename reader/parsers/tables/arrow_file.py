@@ -1,4 +1,4 @@
-"""Reads files and streams of Arrow's IPC formats, Feather included. Needs pyarrow, the extra `parquet`."""
+"""Reads files and streams of Arrow's IPC formats, Feather included."""
 
 import io
 import mmap

@@ -1,7 +1,4 @@
-"""Tells what columns of Arrow hold, and converts them: to numbers, and to words.
-
-Needs pyarrow, the extra `parquet`.
-"""
+"""Tells what columns of Arrow hold, and converts them: to numbers, and to words."""
 
 from typing import Any
 

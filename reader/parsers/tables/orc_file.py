@@ -1,9 +1,10 @@
-"""Reads ORC. Needs pyarrow, the extra `parquet`."""
+"""Reads ORC."""
 
 from collections.abc import Iterator
 from typing import IO, Any
 
 import pyarrow
+from pyarrow import dataset, orc
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
@@ -12,11 +13,7 @@ from streamsvm.reader.parsers.tables.arrow_table import Table
 
 
 def orc_tables(file: IO[bytes], _size: int, limits: Limits) -> Iterator[Table]:
-    """Yield the one table of an ORC file. InputError bad_orc, decompressed_too_large, not_installed."""
-    try:
-        from pyarrow import dataset, orc  # noqa: PLC0415 - some builds of pyarrow have no ORC
-    except ModuleNotFoundError:
-        raise InputError("not_installed", "reading ORC needs a pyarrow that has it") from None
+    """Yield the one table of an ORC file. InputError bad_orc, decompressed_too_large."""
     source = pyarrow.PythonFile(file, "r")
     try:
         n_rows = orc.ORCFile(source).nrows

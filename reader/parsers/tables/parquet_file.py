@@ -1,4 +1,4 @@
-"""Opens Parquet files and checks their sizes. Needs pyarrow, the extra `parquet`."""
+"""Opens Parquet files and checks their sizes."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Reads tables from files that are stored first: Parquet, Arrow, ORC. Needs pyarrow, the extra `parquet`."""
+"""Reads tables from files that are stored first: Parquet, Arrow, ORC."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from streamsvm.reader.errors import InputError, without_pyarrow
+from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import OF_FRAMES, STORED_TABLES, InputOptions
 from streamsvm.reader.parsers import Parser
@@ -74,10 +74,8 @@ def _arrow_stream(options: InputOptions, limits: Limits, classes: Sequence[Label
 
 
 def _stored_table(scratch: Scratch, options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
-    try:
-        from streamsvm.reader.parsers.tables.stored import reads  # noqa: PLC0415
-    except ModuleNotFoundError:
-        raise without_pyarrow(options.format) from None
+    from streamsvm.reader.parsers.tables.stored import reads  # noqa: PLC0415
+
     return arrow_parser(options, limits, classes, reads(options.format, scratch, limits))
 
 

@@ -1,6 +1,5 @@
 """Parquet: the rows of the table, every fault, and sizes checked before decoding."""
 
-import builtins
 import io
 
 import numpy as np
@@ -139,20 +138,6 @@ def test_sizes_are_looked_at_in_the_footer(tmp_path, monkeypatch):
     monkeypatch.setattr(parquet.ParquetFile, "iter_batches", fail)
     assert fault(data, tmp_path, Limits(max_bytes=15_999_999)).code == "decompressed_too_large"
     assert fault(data, tmp_path, Limits(max_features=0)).code == "too_many_features"
-
-
-def test_without_pyarrow_it_says_what_to_install(tmp_path, monkeypatch):
-    original = builtins.__import__
-
-    def without(name, *arguments):
-        if name == "streamsvm.reader.parsers.tables.stored":
-            raise ModuleNotFoundError(name)
-        return original(name, *arguments)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(InputError) as caught:
-        ingest([GOOD], tmp_path / "data")
-    assert caught.value.code == "not_installed"
 
 
 def test_it_becomes_a_dataset(tmp_path):

@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 from scipy import sparse
 from sklearn.feature_extraction.text import HashingVectorizer
 
@@ -270,9 +272,6 @@ def test_faults_of_tables(data, options, fault):
 
 
 def test_a_column_of_parquet(tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet  # noqa: PLC0415
-
     texts = ["good movie", "bad\nmovie", "", None]
     columns = {"text": texts, "label": ["p", "n", "p", "n"], "date": [1.5, None, 2.0, 3.0]}
     file = io.BytesIO()
