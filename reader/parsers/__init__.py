@@ -98,14 +98,14 @@ def _stored_table(options: InputOptions, limits: Limits, names: LabelNames, thre
 
 
 def _arrow_stream(options: InputOptions, limits: Limits, names: LabelNames, _threads: int, _scratch: Path) -> Parser:
-    from streamsvm.reader.parsers.tables.arrow import arrow_tables  # noqa: PLC0415
     from streamsvm.reader.parsers.tables.arrow_table import ArrowTableParser  # noqa: PLC0415
+    from streamsvm.reader.parsers.tables.stored import streamed  # noqa: PLC0415
 
     if options.text_column is not None:
         hint = "write the documents to a file of CSV or Parquet and give its path"
         raise InputError("option_unused", "text_column is no option of a data frame", hint=hint)
     _refuse_kind(options)
-    parser = ArrowTableParser(options, limits, arrow_tables, names)
+    parser = ArrowTableParser(options, limits, streamed, names)
     parser.has_lines = False  # a program's table has no lines
     return parser
 

@@ -66,11 +66,9 @@ def _stripes(unit: Unit) -> list[Stripe]:
 
 def _parsers(unit: Unit, beside: Beside) -> dict[str, ParserMaker]:
     if unit.are_groups:
-        from streamsvm.service.predictions.arrow_units import read_batches  # noqa: PLC0415
-        from streamsvm.service.predictions.table_units import read_row_groups  # noqa: PLC0415
+        from streamsvm.service.predictions.table_units import read_groups  # noqa: PLC0415
 
-        of_groups = read_row_groups if unit.options.format == "parquet" else read_batches
-        read = partial(of_groups, unit.file, unit.start, unit.stop, beside)
+        read = partial(read_groups, unit.file, unit.options.format, unit.start, unit.stop, beside)
         return {unit.options.format: _with_tables(read, beside, unit.first_row)}
     if unit.options.format in STORED_TABLES:
         return {unit.options.format: partial(_stored_table, beside)}

@@ -1,7 +1,7 @@
-"""Reads files of tables for predictions, with columns to keep; cuts Parquet into row groups."""
+"""Reads files of tables for predictions, with columns to keep; cuts Parquet and Arrow into row groups and batches."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any, NamedTuple
@@ -12,11 +12,9 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.decompress import MAGIC_BYTES, decompressed, is_compressed
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.parsers.beside import Beside
-from streamsvm.reader.parsers.tables.arrow_table import Table
 from streamsvm.reader.parsers.tables.arrow_types import plain_values
 from streamsvm.reader.parsers.tables.columns import Heading
-from streamsvm.reader.parsers.tables.parquet_file import check_sizes, next_batch, open_table
-from streamsvm.reader.parsers.tables.stored import TABLES, Read, reads
+from streamsvm.reader.parsers.tables.stored import Read, Table, groups_of, reads, tables
 from streamsvm.reader.sources.fetch import read_range
 from streamsvm.reader.sources.files import SourceFile
 from streamsvm.reader.sources.pieces import check_unchanged, read_bytes
@@ -50,15 +48,20 @@ def joined(groups: Iterable[tuple[int, int]], least_rows: int) -> list[Groups]:
     return units
 
 
-def row_group_units(file: SourceFile, least_rows: int, keep: Sequence[str]) -> list[Groups]:
-    """The row groups of a file, joined until they have `least_rows`. Raises InputError for no whole file, or table
-    without the columns to keep.
+def group_units(file: SourceFile, format_: str, least_rows: int, keep: Sequence[str]) -> list[Groups] | None:
+    """The groups of a file, joined until they have `least_rows`; None if the file has to be read as a whole.
+
+    Raises InputError for no whole file, or table without the columns to keep.
     """
-    with _opened(file) as table:
-        check_sizes(table.metadata, file.size, Limits())
-        _places(table.schema_arrow, keep)
-        groups = map(table.metadata.row_group, range(table.metadata.num_row_groups))
-        return joined(((group.num_rows, _stored_bytes(group)) for group in groups), least_rows)
+    if _is_compressed(file):
+        return None
+    with open_seekable(file) as raw:
+        found = groups_of(format_, raw, file.size)
+    if found is None:
+        return None
+    schema, groups = found
+    _places(schema, keep)
+    return joined(groups, least_rows)
 
 
 def types_of(file: SourceFile, format_: str, keep: Sequence[str]) -> list[Any]:
@@ -71,27 +74,25 @@ def types_of(file: SourceFile, format_: str, keep: Sequence[str]) -> list[Any]:
 
 def _tables(file: SourceFile, format_: str) -> Iterator[Table]:
     """Yield the tables of a file, which may be compressed."""
-    if not is_compressed(read_bytes(file, 0, min(file.size, MAGIC_BYTES))):
+    if not _is_compressed(file):
         with open_seekable(file) as raw:
-            yield from TABLES[format_](raw, file.size, Limits())
+            yield from tables(format_, raw, file.size, Limits())
         return
     with closing(read_range(file, threads=1, piece_bytes=_PIECE_BYTES)) as pieces:  # type: ignore[type-var]
         yield from reads(format_, Path(gettempdir()), Limits())(decompressed(pieces, Limits()))
 
 
-def read_row_groups(
-    file: SourceFile, start: int, stop: int, beside: Beside, chunks: Iterable[bytes] = ()
+def _is_compressed(file: SourceFile) -> bool:
+    return is_compressed(read_bytes(file, 0, min(file.size, MAGIC_BYTES)))
+
+
+def read_groups(
+    file: SourceFile, format_: str, start: int, stop: int, beside: Beside, chunks: Iterable[bytes] = ()
 ) -> Iterator[Table]:
-    """Yield row groups [start, stop) as a table, whose batches put the columns to keep into `beside`."""
-    with _opened(file) as table:
-        schema = table.schema_arrow
-
-        def batches(names: list[str], most: int) -> Iterator[Any]:
-            read = table.iter_batches(most, row_groups=range(start, stop), columns=names, use_threads=False)
-            while (batch := next_batch(read)) is not None:
-                yield batch
-
-        yield with_kept(Table(schema, batches), beside)
+    """Yield groups [start, stop) as a table, whose batches put the columns to keep into `beside`."""
+    with open_seekable(file) as raw:
+        for table in tables(format_, raw, file.size, Limits(), range(start, stop)):
+            yield with_kept(table, beside)
     check_unchanged(file)
 
 
@@ -103,20 +104,17 @@ def keeping(read: Read, beside: Beside, chunks: Iterable[bytes]) -> Iterator[Tab
 
 def with_kept(table: Table, beside: Beside) -> Table:
     """A table whose batches put the columns to keep into `beside`."""
-    kept = [table.schema.names[place] for place in _places(table.schema, beside.names)]
+    kept = _places(table.schema, beside.names)
 
-    def batches(names: list[str], most: int) -> Iterator[Any]:
-        for batch in table.batches(list(dict.fromkeys([*names, *kept])), min(most, _BATCH_ROWS)):
-            beside.put([plain_values(batch.column(batch.schema.get_field_index(name))) for name in kept])
-            yield batch
+    def batches(places: Sequence[int], most: int) -> Iterator[Any]:
+        read = sorted({*places, *kept})
+        column_of = {place: column for column, place in enumerate(read)}
+        wanted = [column_of[place] for place in places]
+        for batch in table.batches(read, min(most, _BATCH_ROWS)):
+            beside.put([plain_values(batch.column(column_of[place])) for place in kept])
+            yield batch.select(wanted) if kept else batch
 
     return Table(table.schema, batches)
-
-
-@contextmanager
-def _opened(file: SourceFile) -> Iterator[Any]:
-    with open_seekable(file) as raw, open_table(raw) as table:
-        yield table
 
 
 def _places(schema: Any, keep: Sequence[str]) -> list[int]:
@@ -124,7 +122,3 @@ def _places(schema: Any, keep: Sequence[str]) -> list[int]:
     if len(set(names)) < len(names):
         raise InputError("duplicate_column", "a column name stands twice")
     return Heading(names, len(names)).places_of(keep, "keep")
-
-
-def _stored_bytes(group: Any) -> int:
-    return sum(group.column(k).total_compressed_size for k in range(group.num_columns))

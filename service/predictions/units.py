@@ -109,12 +109,9 @@ def _cut(
     if keep and options.format not in TABLES:
         raise InputError("keep_no_columns", f"{options.format} has no columns that can be kept")
     if options.format in ("parquet", "arrow"):
-        from streamsvm.service.predictions.arrow_units import batch_units  # noqa: PLC0415
-        from streamsvm.service.predictions.table_units import row_group_units  # noqa: PLC0415
+        from streamsvm.service.predictions.table_units import group_units  # noqa: PLC0415
 
-        is_arrow = options.format == "arrow"
-        groups = batch_units(file, UNIT_ROWS) if is_arrow else row_group_units(file, UNIT_ROWS, keep)
-        if groups is not None:
+        if (groups := group_units(file, options.format, UNIT_ROWS, keep)) is not None:
             yield from (Unit(file, options, *each) for each in groups)
             return
     settled = options, b""

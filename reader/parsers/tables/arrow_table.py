@@ -4,7 +4,7 @@ Nulls are missing values.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -15,20 +15,9 @@ from streamsvm.reader.parsers.tables.categories import Fields
 from streamsvm.reader.parsers.tables.columns import Heading, type_hint
 from streamsvm.reader.parsers.tables.fields import batch_rows
 from streamsvm.reader.parsers.tables.mixed import Maker, StringColumn
-from streamsvm.reader.parsers.tables.parquet_file import index_of
+from streamsvm.reader.parsers.tables.stored import Table, index_of
 from streamsvm.reader.parsers.tables.table import Batch, Fault, TableParser
 from streamsvm.storage.rows.csr import Array, Rows
-
-
-class Table(NamedTuple):
-    """A table of an input.
-
-    schema   names and types of its columns
-    batches  (names of columns, most rows of a batch) -> iterator of batches with these columns
-    """
-
-    schema: Any
-    batches: Callable[[list[str], int], Iterator[Any]]
 
 
 class _ArrowBatch:
@@ -95,11 +84,10 @@ class ArrowTableParser(TableParser):
         first = self.first_row
         for table in self._read(chunks):
             places = self._settle(table.schema)
-            names = table.schema.names
-            for batch in table.batches([names[place] for place in places], batch_rows(len(names))):
-                at = {name: number for number, name in enumerate(batch.schema.names)}
-                columns = {place: batch.column(at[names[place]]) for place in places}
-                rows = self.rows_of(_ArrowBatch(columns, batch.num_rows, len(names), first))
+            n_columns = len(table.schema)
+            for batch in table.batches(places, batch_rows(n_columns)):
+                columns = dict(zip(places, batch.columns, strict=True))
+                rows = self.rows_of(_ArrowBatch(columns, batch.num_rows, n_columns, first))
                 first += batch.num_rows
                 if len(rows):
                     yield rows

@@ -63,11 +63,46 @@ def numbers_of(column: Any) -> Array:
 
 def words_of(column: Any) -> Fields:
     """The words of a column; null becomes an empty word."""
-    texts = _texts(plain_values(column)).fill_null("")
+    values, rows = _distinct(column)
+    return _fields(_texts(values).fill_null(""), rows)
+
+
+def documents_of(column: Any) -> tuple[Fields, Array]:
+    """The texts of a column of strings, and (n,) bool: which are null."""
+    values, rows = _distinct(column)
+    is_null = np.append(np.asarray(values.is_null()), True)[rows]
+    return _fields(values.cast(pyarrow.large_string()).fill_null(""), rows), is_null
+
+
+def texts_of(column: Any) -> list[bytes | None]:
+    """The values in UTF-8, each distinct one once, None for null; numbers as Python writes them."""
+    values, rows = _distinct(column)
+    texts = [None if value is None else str(value).encode() for value in values.to_pylist()]
+    return np.array([*texts, None], object)[rows].tolist()
+
+
+def _distinct(column: Any) -> tuple[Any, Any]:
+    """Values, and for each row the place of its value, -1 for null. A dictionary is not written out."""
+    if not types.is_dictionary(column.type):
+        return column, slice(0, len(column))
+    values, places = column.dictionary, np.asarray(column.indices.cast(pyarrow.int64()).fill_null(-1))
+    if types.is_string_view(values.type):
+        values = values.cast(pyarrow.large_string())
+    if len(values) > len(places):
+        used = np.unique(places[places >= 0])
+        values, places = values.take(pyarrow.array(used)), np.where(places < 0, -1, np.searchsorted(used, places))
+    return values, places
+
+
+def _fields(texts: Any, rows: Any) -> Fields:
+    """The fields of rows, of which each has one of the texts, a column of large strings; the last is empty."""
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    text = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(1, np.uint8)
-    return Fields(text, ends[:-1], ends[1:])
+    text = np.zeros(1, np.uint8)
+    if data is not None and len(ends) and ends[-1] > ends[0]:  # the text of a slice is a part of the whole one's
+        text = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]
+    ends = ends - ends[:1]
+    return Fields(text, np.append(ends[:-1], 0)[rows], np.append(ends[1:], 0)[rows])
 
 
 def _texts(column: Any) -> Any:

@@ -9,7 +9,7 @@ from streamsvm.reader.parsers.tables.categories import Fields
 from streamsvm.reader.parsers.tables.mixed_columns import MixedColumns, first_names
 from streamsvm.storage.rows.csr import Array
 
-_LOOK_ROWS, _LOOK_VALUES = 10_000, 1 << 20
+_LOOK_ROWS, _LOOK_VALUES, _LOOK_BYTES = 10_000, 1 << 20, 16 << 20
 _LEAST_ROWS = 10  # before a column is called an id by its values alone
 _ID = re.compile(r"(.*[^a-z])?(id|ids|idx|index|key|uuid|guid|rownum|row_number|row_no|serial)", re.IGNORECASE)
 _CAMEL_ID = re.compile(r".*[a-z](Id|ID)")
@@ -29,11 +29,15 @@ class OddColumns:
         self._most = max(1, min(_LOOK_ROWS, _LOOK_VALUES // max(1, len(columns.names))))
         self._numbers: list[Array] = []
         self._words: list[list[bytes]] = [[] for _ in columns.words]
-        self._rows = 0
+        self._rows = self._bytes = 0
 
     def look(self, numbers: Array, words: Sequence[Fields]) -> None:
         """Store rows: numbers (n, k), NaN where missing, and the words of each word column."""
         count = min(len(numbers), self._most - self._rows)
+        if words and count > 0:
+            size = self._bytes + np.cumsum(sum(fields.stop[:count] - fields.start[:count] for fields in words))
+            fit = int(np.searchsorted(size, _LOOK_BYTES, "right"))
+            self._most, count, self._bytes = (self._most if fit == count else 0), fit, int(size[-1])
         if count <= 0:
             return
         self._numbers.append(numbers[:count].copy())

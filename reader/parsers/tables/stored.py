@@ -1,54 +1,333 @@
-"""Reads tables from files that are stored first: Parquet, Arrow, ORC."""
+"""Reads tables with pyarrow, from files that are stored first, Parquet, Arrow and ORC, and from streams of Arrow.
 
-from collections.abc import Callable, Iterable, Iterator
+What a file of some bytes decodes to is bounded: strings stand in dictionaries where the file has them in some, rows are
+read by as many as their columns fill some MiB, and all that is decoded counts towards the limits.
+"""
+
+import json
+import mmap
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
-from typing import IO, Any
+from itertools import islice
+from typing import IO, Any, NamedTuple
 
+import pyarrow
+from pyarrow import dataset, ipc, orc, parquet, types
+
+from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
+from streamsvm.reader.parsers.matrices.batches import Source
 from streamsvm.reader.parsers.spool import Scratch, size_of, spooled
-from streamsvm.reader.parsers.tables.arrow_file import arrow_file_tables
-from streamsvm.reader.parsers.tables.arrow_table import Table
-from streamsvm.reader.parsers.tables.orc_file import orc_tables
-from streamsvm.reader.parsers.tables.parquet_file import check_sizes, next_batch, open_table
+from streamsvm.reader.parsers.tables.arrow_types import is_string
+
+_MAGIC, _CONTINUATION = b"ARROW1", b"\xff\xff\xff\xff"
+_END, _HEAD_BYTES = _CONTINUATION + bytes(4), 8
+_BUFFER_BYTES = 1 << 20
+_VALUE_BYTES = 8
+_BATCH_BYTES = 16 << 20
+_ORC_ROWS = 1 << 8  # ORC does not say how long its strings are
+# Reading a column of Parquet as a dictionary makes one of all of its texts, and a copy for each batch.
+_DICTIONARY_BYTES, _DICTIONARIES_BYTES = 16 << 20, 256 << 20
+# Of an Arrow file that is cut into groups: each thread holds a batch, and the dictionaries.
+_MOST_GROUP_BYTES = 32 << 20
+
+
+class Table(NamedTuple):
+    """A table of an input.
+
+    schema   names and types of its columns
+    batches  (ascending places of columns, most rows of a batch) -> iterator of batches of these columns, whose strings
+             may stand in dictionaries where the schema has none
+    """
+
+    schema: Any
+    batches: Callable[[Sequence[int], int], Iterator[Any]]
+
 
 # Yields the tables of an input.
 Read = Callable[[Iterable[bytes]], Iterator[Table]]
+# Numbers of row groups of Parquet, or of batches of a file of Arrow; None: all.
+Groups = Sequence[int] | None
+_Batches = Callable[[Sequence[int]], Iterable[Any]]  # of columns at ascending places, as the file has them
+_Opened = tuple[Any, _Batches]  # with the schema
 
 
 def reads(format_: str, scratch: Scratch, limits: Limits) -> Read:
-    """The function that reads an input of a format of TABLES, which it stores in `scratch`.
+    """The function that reads an input of one of STORED_TABLES, which it stores in `scratch`. Errors as `tables`."""
 
-    It raises InputError bad_parquet, bad_arrow, bad_orc, batch_too_large, decompressed_too_large.
+    def read(chunks: Iterable[bytes]) -> Iterator[Table]:
+        with spooled(chunks, scratch) as file:
+            yield from tables(format_, file, size_of(file), limits)
+
+    return read
+
+
+def tables(format_: str, file: IO[bytes], size: int, limits: Limits, groups: Groups = None) -> Iterator[Table]:
+    """Yield the tables of an open file of `size` bytes.
+
+    InputError bad_parquet, bad_arrow, bad_orc, no_rows, batch_too_large, decompressed_too_large.
     """
-    return partial(_stored_tables, TABLES[format_], scratch, limits)
+    decoded = 0
 
+    def sized(batches: _Batches, places: Sequence[int], most: int) -> Iterator[Any]:
+        return of_size(counted(batches, places), most)
 
-def _stored_tables(
-    tables: Callable[[IO[bytes], int, Limits], Iterator[Table]],
-    scratch: Scratch,
-    limits: Limits,
-    chunks: Iterable[bytes],
-) -> Iterator[Table]:
-    with spooled(chunks, scratch) as file:
-        yield from tables(file, size_of(file), limits)
-
-
-def parquet_tables(file: IO[bytes], size: int, limits: Limits) -> Iterator[Table]:
-    """Yield the one table of a Parquet file of `size` bytes."""
-    with open_table(file) as table:
-        check_sizes(table.metadata, size, limits)
-
-        def batches(names: list[str], most: int) -> Iterator[Any]:
-            read = table.iter_batches(most, columns=names, use_threads=False)
-            while (batch := next_batch(read)) is not None:
+    def counted(batches: _Batches, places: Sequence[int]) -> Iterator[Any]:
+        nonlocal decoded
+        with _told(format_):
+            for batch in batches(places):
+                if format_ == "arrow":  # pyarrow trusts its own formats
+                    batch.validate(full=True)
+                decoded += _bytes_of(batch)
+                # Equal values take almost no bytes in Parquet and ORC: there is no ratio that is too large.
+                limits.check_size(decoded, size if format_ == "arrow" else decoded)
                 yield batch
 
-        yield Table(table.schema_arrow, batches)
+    with _told(format_):
+        for schema, batches in _FORMATS[format_](file, size, limits, groups):
+            yield Table(schema, partial(sized, batches))
 
 
-# format -> a function that yields the tables of an open file, of so many bytes, within limits
-TABLES: dict[str, Callable[[IO[bytes], int, Limits], Iterator[Table]]] = {
-    "parquet": parquet_tables,
-    "arrow": arrow_file_tables,
-    "orc": orc_tables,
+def groups_of(format_: str, file: IO[bytes], size: int) -> tuple[Any, list[tuple[int, int]]] | None:
+    """The schema of a file, and rows and bytes of each of its groups; None: it has none, or some too large for each
+    thread to hold one. Raises InputError as `tables`.
+    """
+    with _told(format_):
+        if format_ == "parquet":
+            table = _parquet_file(file)
+            groups = map(table.metadata.row_group, range(table.metadata.num_row_groups))
+            return table.schema_arrow, [(group.num_rows, _stored_bytes(group)) for group in groups]
+        return _arrow_groups(file, size) if format_ == "arrow" and _is_file(file) else None
+
+
+def streamed(chunks: Iterable[bytes]) -> Iterator[Table]:
+    """Yield the tables of streams of Arrow, one after the other, that a program on this machine gives."""
+    source = Source(chunks)
+    while not source.is_at_end():
+        with ipc.open_stream(pyarrow.PythonFile(_File(source), "r")) as stream:
+
+            def batches(places: Sequence[int], most: int, stream: Any = stream) -> Iterator[Any]:
+                return of_size((batch.select(list(places)) for batch in stream), most)
+
+            yield Table(stream.schema, batches)
+            for _ in stream:  # what follows is the next stream
+                pass
+
+
+class _File:
+    """The part of a file's interface that Arrow reads by."""
+
+    closed = False
+
+    def __init__(self, source: Source) -> None:
+        self.read = source.read
+
+    def close(self) -> None:
+        pass
+
+
+def of_size(batches: Iterable[Any], rows: int) -> Iterator[Any]:
+    """Cut and join batches so that each but the last has `rows` rows, or fewer if they have more bytes than is good.
+
+    Categories are numbered batch by batch.
+    """
+    held, n_rows, n_bytes = list[Any](), 0, 0
+    for batch in batches:
+        begin = 0
+        while begin < batch.num_rows:
+            part = batch.slice(begin, rows - n_rows)
+            while (size := _bytes_of(part)) > _BATCH_BYTES and part.num_rows > 1:
+                part = part.slice(0, part.num_rows // 2)
+            if held and n_bytes + size > _BATCH_BYTES:
+                yield from _joined(held)
+                held, n_rows, n_bytes = [], 0, 0
+                continue
+            held.append(part)
+            begin, n_rows, n_bytes = begin + part.num_rows, n_rows + part.num_rows, n_bytes + size
+            if n_rows == rows:
+                yield from _joined(held)
+                held, n_rows, n_bytes = [], 0, 0
+    if held:
+        yield from _joined(held)
+
+
+def _joined(batches: list[Any]) -> list[Any]:
+    if len(batches) == 1:
+        return batches
+    return pyarrow.Table.from_batches(batches).unify_dictionaries().combine_chunks().to_batches()
+
+
+def _bytes_of(batch: Any) -> int:
+    """Bytes of a batch but its dictionaries; a column of nulls, which has none, counts like numbers."""
+    kinds = enumerate(batch.schema.types)
+    others = (k for k, kind in kinds if not (types.is_primitive(kind) or types.is_dictionary(kind)))
+    return batch.num_rows * batch.num_columns * _VALUE_BYTES + sum(batch.column(k).nbytes for k in others)
+
+
+def index_of(schema: Any) -> set[str]:
+    """Names of the columns that pandas, which wrote the file, calls its index in the metadata."""
+    try:
+        columns = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
+    except (KeyError, ValueError, TypeError):
+        return set()
+    return {name for name in columns if isinstance(name, str)} if isinstance(columns, list) else set()
+
+
+def _parquet(file: IO[bytes], size: int, limits: Limits, groups: Groups) -> Iterator[_Opened]:
+    table = _parquet_file(file)
+    metadata, schema = table.metadata, table.schema_arrow
+    encoded = sum(metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups))
+    limits.check_size(encoded, size)
+    _check_array(metadata.num_rows, metadata.num_columns, limits)
+    numbers = range(metadata.num_row_groups) if groups is None else groups
+
+    def batches(places: Sequence[int]) -> Iterator[Any]:
+        names = schema.names
+        chosen = None if len(places) == len(names) else [names[place] for place in places]
+        strings = [names[place] for place in places if is_string(schema.field(place).type)]
+        dictionaries, text_bytes = _by_size(metadata, [metadata.row_group(number) for number in numbers], strings)
+        rows = max(1, int(_BATCH_BYTES / (_VALUE_BYTES * len(places) + text_bytes + 1)))
+        read = _parquet_file(file, metadata=metadata, read_dictionary=dictionaries)
+        for batch in read.iter_batches(rows, row_groups=numbers, columns=chosen, use_threads=False):
+            # The name of a column may be the way to another one, in a column of structures.
+            yield batch if batch.num_columns == len(places) else batch.select(chosen)
+
+    yield schema, batches
+
+
+def _parquet_file(file: IO[bytes], **more: Any) -> Any:
+    return parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False, **more)
+
+
+def _by_size(metadata: Any, groups: list[Any], strings: list[str]) -> tuple[list[str], float]:
+    """The columns of strings that are read as dictionaries, and the bytes a row has on average in the others."""
+    paths = (metadata.schema.column(k).path for k in range(metadata.num_columns if strings else 0))
+    place = {path: k for k, path in enumerate(paths)}
+    dictionaries, left, row_bytes = list[str](), _DICTIONARIES_BYTES, 0.0
+    for name in strings:
+        chunks = [group.column(place[name]) for group in groups]
+        most = max((chunk.total_uncompressed_size for chunk in chunks), default=0)
+        if most <= min(left, _DICTIONARY_BYTES) and all(chunk.has_dictionary_page for chunk in chunks):
+            dictionaries.append(name)
+            left -= most
+        else:
+            row_bytes += max((chunk.total_uncompressed_size / max(1, chunk.num_values) for chunk in chunks), default=0)
+    return dictionaries, row_bytes
+
+
+def _stored_bytes(group: Any) -> int:
+    return sum(group.column(k).total_compressed_size for k in range(group.num_columns))
+
+
+def _orc(file: IO[bytes], _size: int, limits: Limits, _groups: Groups) -> Iterator[_Opened]:
+    source = pyarrow.PythonFile(file, "r")
+    n_rows = orc.ORCFile(source).nrows
+    fragment = dataset.OrcFileFormat().make_fragment(source)
+    schema = fragment.physical_schema
+    _check_array(n_rows, len(schema), limits)
+
+    def batches(places: Sequence[int]) -> Iterator[Any]:
+        names = schema.names
+        reads = {"batch_size": _ORC_ROWS, "batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
+        return fragment.to_batches(columns=[names[place] for place in places], **reads)
+
+    yield schema, batches
+
+
+def _arrow(file: IO[bytes], size: int, _limits: Limits, groups: Groups) -> Iterator[_Opened]:
+    if size == 0:
+        raise InputError("no_rows", "the file is empty")
+    source = _source(file)
+    if not _is_file(file):
+        yield from _streams(source, 0, size)
+        return
+    schema = ipc.open_file(source).schema  # by the footer, which a file that was cut has not
+    source.seek(_HEAD_BYTES)
+    # A stream is read without a copy. Some programs, such as polars, begin a file with no message for the schema.
+    if groups is None and source.read(len(_CONTINUATION)) == _CONTINUATION:
+        yield from islice(_streams(source, _HEAD_BYTES, size), 1)
+        return
+
+    def batches(places: Sequence[int]) -> Iterator[Any]:
+        reader = ipc.open_file(source, options=_options(places))
+        return map(reader.get_batch, range(reader.num_record_batches) if groups is None else groups)
+
+    yield schema, batches
+
+
+def _streams(source: Any, begin: int, size: int) -> Iterator[_Opened]:
+    """The streams in a file from a place on, one behind the other."""
+
+    def batches(places: Sequence[int]) -> Iterator[Any]:
+        source.seek(begin)
+        return iter(ipc.open_stream(source, options=_options(places)))
+
+    while begin < size:
+        source.seek(begin)
+        if source.read(len(_CONTINUATION)) != _CONTINUATION:
+            raise InputError("bad_arrow", "no stream begins where one should")
+        source.seek(begin)
+        yield ipc.open_stream(source).schema, batches
+        begin = source.tell()
+        source.seek(max(0, begin - len(_END)))
+        if source.read(len(_END)) != _END:
+            raise InputError("bad_arrow", "the stream has no end mark: it was cut, or its writer was not closed")
+
+
+def _arrow_groups(file: IO[bytes], size: int) -> tuple[Any, list[tuple[int, int]]] | None:
+    reader = ipc.open_file(_source(file))
+    if reader.num_record_batches == 0:
+        return None
+    # The rows of a batch are those of any column: of one that is read without the others.
+    schema, first = reader.schema, reader.get_batch(0)
+    first.validate(full=True)
+    narrow = next((k for k, kind in enumerate(schema.types) if types.is_primitive(kind)), 0)
+    counter = ipc.open_file(_source(file), options=_options([narrow]))
+    rows = [counter.get_batch(number).num_rows for number in range(counter.num_record_batches)]
+    if first.nbytes * max(rows) > _MOST_GROUP_BYTES * max(1, first.num_rows):
+        return None
+    return schema, [(each, size * each // max(1, sum(rows))) for each in rows]
+
+
+def _is_file(file: IO[bytes]) -> bool:
+    """Whether a file is one of Arrow's file format; else it has streams."""
+    file.seek(0)
+    return file.read(len(_MAGIC)) == _MAGIC
+
+
+def _options(places: Sequence[int]) -> Any:
+    return ipc.IpcReadOptions(included_fields=list(places), use_threads=False)
+
+
+def _source(file: IO[bytes]) -> Any:
+    """The file for pyarrow: one of this machine is mapped, and batches without compression are parts of it."""
+    try:
+        number = file.fileno()
+    except OSError:
+        return pyarrow.PythonFile(file, "r")
+    return pyarrow.BufferReader(pyarrow.py_buffer(mmap.mmap(number, 0, access=mmap.ACCESS_READ)))
+
+
+def _check_array(n_rows: int, n_columns: int, limits: Limits) -> None:
+    """Refuse a table that is too large as an array: a column of equal values takes almost no bytes in a file."""
+    if n_rows * n_columns * _VALUE_BYTES > limits.max_bytes:
+        raise InputError("decompressed_too_large", f"the table has more than {limits.max_bytes} bytes")
+
+
+@contextmanager
+def _told(format_: str) -> Iterator[None]:
+    try:
+        yield
+    except MemoryError as error:
+        raise InputError("batch_too_large", "there is no memory for what a part of the file decodes to") from error
+    except (pyarrow.ArrowException, OSError) as error:
+        first = str(error).partition("\n")[0][:200]
+        raise InputError(f"bad_{format_}", f"the file is damaged, or was cut: {first}") from error
+
+
+_FORMATS: dict[str, Callable[[IO[bytes], int, Limits, Groups], Iterator[_Opened]]] = {
+    "parquet": _parquet,
+    "arrow": _arrow,
+    "orc": _orc,
 }

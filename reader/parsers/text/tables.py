@@ -11,7 +11,7 @@ from streamsvm.reader.parsers.tables.columns import Heading, find_columns, find_
 from streamsvm.reader.parsers.tables.json_lines import JsonLines, Row, cell_text
 from streamsvm.reader.parsers.tables.to_predict import ToPredict
 from streamsvm.reader.parsers.text.hashed_text import Documents, HashedText, PlacedFault, one_text
-from streamsvm.storage.rows.csr import Rows
+from streamsvm.storage.rows.csr import Array, Rows
 
 _BATCH_ROWS = 1 << 12
 _BLANKS = b" \t"
@@ -45,21 +45,28 @@ class ColumnsOfDocuments(HashedText):
         return columns_of_documents(self._options, Heading(names, len(names)), self.to_predict)
 
     def rows_of_columns(
-        self, texts: Sequence[Sequence[bytes | None] | None], places: Sequence[int | None], numbers: Sequence[int]
+        self,
+        documents: tuple[bytes, Array],
+        missing: Sequence[int],
+        beside: Iterable[Sequence[bytes | None] | None],
+        places: Sequence[int | None],
+        numbers: Sequence[int],
     ) -> Iterator[Rows]:
-        """Yield the rows of documents, labels, weights and groups, None for a gap; numbers: those of the rows."""
-        documents = texts[0] or []
-        if not documents:
-            return
-        faults: dict[int, PlacedFault] = {}
+        """Yield the rows of documents.
+
+        documents  `text` and `spans` of Documents
+        missing    rows whose document is missing
+        beside     labels, weights and groups, None for a gap
+        numbers    of the rows
+        """
         width = len(self._names_of_columns)
         # A place is the number of a cell, counted row by row.
         at = np.array(numbers)[:, np.newaxis] * width + np.array([place or 0 for place in places])
-        for row, document in enumerate(documents):
-            if document is None:
-                faults[row] = int(at[row, 0]), "missing_value", "a value is missing"
-        beside = ([(text or b"").strip(_BLANKS) for text in column] if column else () for column in texts[1:])
-        batch = Documents(*one_text([document or b"" for document in documents]), at, *beside)
+        faults: dict[int, PlacedFault] = {
+            row: (int(at[row, 0]), "missing_value", "a value is missing") for row in missing
+        }
+        stripped = ([(text or b"").strip(_BLANKS) for text in column] if column else () for column in beside)
+        batch = Documents(*documents, at, *stripped)
         yield from self.give(batch, faults, lambda cell, *fault: self.error_at(*divmod(cell, width), *fault))
 
     def error_at(self, row: int, column: int, code: str, message: str) -> InputError:
@@ -85,15 +92,20 @@ class ArrowDocuments(ColumnsOfDocuments):
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """Yield the rows. InputError at the first fault, unless rows are skipped."""
+        from streamsvm.reader.parsers.tables.arrow_types import documents_of, texts_of  # noqa: PLC0415 - slow to import
+
         first = self.first_row
         for table in self._read(chunks):
-            names = table.schema.names
-            places = self.find_columns(names)
+            places = self.find_columns(table.schema.names)
             self._check_types(table.schema, places)
-            wanted = [names[place] for place in places if place is not None]
+            wanted = sorted(place for place in places if place is not None)
             for batch in table.batches(wanted, _BATCH_ROWS):
-                columns = [None if place is None else _texts(batch[names[place]]) for place in places]
-                yield from self.rows_of_columns(columns, places, range(first, first + batch.num_rows))
+                column, *beside = (None if place is None else batch.column(wanted.index(place)) for place in places)
+                fields, is_missing = documents_of(column)
+                documents = fields.text.tobytes() + b"\n", np.column_stack([fields.start, fields.stop])
+                texts = [None if each is None else texts_of(each) for each in beside]
+                numbers = range(first, first + batch.num_rows)
+                yield from self.rows_of_columns(documents, np.flatnonzero(is_missing).tolist(), texts, places, numbers)
                 first += batch.num_rows
         self.check_end()
 
@@ -125,8 +137,14 @@ class JsonDocuments(ColumnsOfDocuments):
             self._put_beside(rows)
             for begin in range(0, len(rows), _BATCH_ROWS):
                 some = rows[begin : begin + _BATCH_ROWS]
-                columns = [None if place is None else [_cell(row[place]) for row in some] for place in places]
-                yield from self.rows_of_columns(columns, places, lines[begin : begin + _BATCH_ROWS])
+                texts, *beside = (
+                    [_cell(row[place]) for row in some] if place is not None else None for place in places
+                )
+                assert texts is not None
+                documents = one_text([text or b"" for text in texts])
+                missing = [row for row, text in enumerate(texts) if text is None]
+                numbers = lines[begin : begin + _BATCH_ROWS]
+                yield from self.rows_of_columns(documents, missing, beside, places, numbers)
         self.check_end()
 
     def _put_beside(self, rows: Sequence[Row]) -> None:
@@ -141,8 +159,3 @@ class JsonDocuments(ColumnsOfDocuments):
 
 def _cell(value: Any) -> bytes | None:
     return None if value is None else cell_text(value).encode()
-
-
-def _texts(column: Any) -> list[bytes | None]:
-    """The values in UTF-8, None for null; numbers as Python writes them."""
-    return [None if value is None else str(value).encode() for value in column.to_pylist()]

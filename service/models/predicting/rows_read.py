@@ -68,9 +68,9 @@ def arrow_parser(
 
 
 def _arrow_stream(options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
-    from streamsvm.reader.parsers.tables.arrow import arrow_tables  # noqa: PLC0415
+    from streamsvm.reader.parsers.tables.stored import streamed  # noqa: PLC0415
 
-    return arrow_parser(options, limits, classes, arrow_tables)
+    return arrow_parser(options, limits, classes, streamed)
 
 
 def _stored_table(scratch: Scratch, options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
