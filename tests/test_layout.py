@@ -34,9 +34,9 @@ MOST_LINES = 400
 SOURCES = ("*.py", "*.sh", "*.js", "*.css", "*.html", "answers.txt")
 # What there may be at most: a commit lowers these figures or leaves them, and whoever adds makes room first.
 BUDGET = {
-    "product lines": 66_900,
+    "product lines": 66_800,
     "product statements": 36_900,
-    "product modules": 527,
+    "product modules": 520,
     "test lines": 69_000,
 }
 

@@ -33,6 +33,19 @@ class Fields:
         """The fields of some rows: a mask (n,) or row numbers (m,)."""
         return Fields(self.text, self.start[rows], self.stop[rows])
 
+    def distinct(self) -> tuple["Fields", Any]:
+        """Each field once, in the order in which they come, and for every field its number among these.
+
+        They are looked for only where fields share bytes, as words of a dictionary do.
+        """
+        if int((self.stop - self.start).sum()) <= len(self.text):
+            return self, slice(None)
+        # An empty field may begin where another one does.
+        key = 2 * self.start.astype(np.int64) + (self.stop > self.start)
+        _, first, fields = np.unique(key, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        return self.select(first[order]), np.argsort(order)[fields]
+
     @classmethod
     def of(cls, texts: list[str]) -> "Fields":
         """Fields with these strings in UTF-8."""
@@ -92,6 +105,7 @@ class Dictionary:
         return len(self._words)
 
     def numbers(self, place: int, fields: Fields) -> tuple[Array, Array]:
+        fields, of_row = fields.distinct()
         keys = np.empty(len(fields), INDEX)
         row, go_on = 0, not self._grows
         while True:
@@ -106,8 +120,9 @@ class Dictionary:
         for row in np.flatnonzero(new).tolist():
             numbers[row] = self._known(place, fields[row].decode())
         is_unknown = (numbers == kernel.UNKNOWN) & (fields.stop > fields.start)  # a gap is no word
-        self.unknown[place] += np.count_nonzero(is_unknown)
-        return numbers, np.ones(len(fields), VALUE)
+        self.unknown[place] += np.count_nonzero(is_unknown[of_row])
+        numbers = numbers[of_row]
+        return numbers, np.ones(len(numbers), VALUE)
 
     def input_entries(self) -> dict[str, Any]:
         words: dict[str, dict[str, int]] = {name: {} for name in self._names}
@@ -171,10 +186,11 @@ class Hashed:
         self._before = [np.frombuffer(f"{name}=".encode(), np.uint8) for name in names]
 
     def numbers(self, place: int, fields: Fields) -> tuple[Array, Array]:
+        fields, of_row = fields.distinct()
         numbers, sign = np.empty(len(fields), INDEX), np.empty(len(fields), VALUE)
         before, fields = self._before[place], _with_times(fields)
         kernel.hash_words(fields.text, fields.start, fields.stop, before, self.n_features, numbers, sign)
-        return numbers, sign
+        return numbers[of_row], sign[of_row]
 
     def input_entries(self) -> dict[str, Any]:
         return {"categories": "hashed", "n_features": self.n_features}

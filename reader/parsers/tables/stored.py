@@ -26,7 +26,7 @@ _END, _HEAD_BYTES = _CONTINUATION + bytes(4), 8
 _BUFFER_BYTES = 1 << 20
 _VALUE_BYTES = 8
 _BATCH_BYTES = 16 << 20
-_ORC_ROWS = 1 << 8  # ORC does not say how long its strings are
+_ORC_ROWS = 1 << 7  # ORC does not say how long its strings are
 # Reading a column of Parquet as a dictionary makes one of all of its texts, and a copy for each batch.
 _DICTIONARY_BYTES, _DICTIONARIES_BYTES = 16 << 20, 256 << 20
 # Of an Arrow file that is cut into groups: each thread holds a batch, and the dictionaries.
@@ -79,9 +79,9 @@ def tables(format_: str, file: IO[bytes], size: int, limits: Limits, groups: Gro
             for batch in batches(places):
                 if format_ == "arrow":  # pyarrow trusts its own formats
                     batch.validate(full=True)
-                decoded += _bytes_of(batch)
-                # Equal values take almost no bytes in Parquet and ORC: there is no ratio that is too large.
-                limits.check_size(decoded, size if format_ == "arrow" else decoded)
+                # Parquet and ORC have said their rows; equal numbers take almost no bytes there, however many they are.
+                decoded += _bytes_of(batch) if format_ == "arrow" else _text_bytes(batch)
+                limits.check_size(decoded, size)
                 yield batch
 
     with _told(format_):
@@ -160,9 +160,13 @@ def _joined(batches: list[Any]) -> list[Any]:
 
 def _bytes_of(batch: Any) -> int:
     """Bytes of a batch but its dictionaries; a column of nulls, which has none, counts like numbers."""
+    return batch.num_rows * batch.num_columns * _VALUE_BYTES + _text_bytes(batch)
+
+
+def _text_bytes(batch: Any) -> int:
     kinds = enumerate(batch.schema.types)
-    others = (k for k, kind in kinds if not (types.is_primitive(kind) or types.is_dictionary(kind)))
-    return batch.num_rows * batch.num_columns * _VALUE_BYTES + sum(batch.column(k).nbytes for k in others)
+    texts = (k for k, kind in kinds if not (types.is_primitive(kind) or types.is_dictionary(kind)))
+    return sum(batch.column(k).nbytes for k in texts)
 
 
 def index_of(schema: Any) -> set[str]:

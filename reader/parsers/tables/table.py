@@ -253,15 +253,15 @@ class TableParser(MatrixParser):
 
     def _texts(self, batch: Batch, column: int, faults: Faults) -> list[str]:
         """The strings in a column of labels or groups, "" for gaps and faults."""
-        fields, texts = batch.words(column), list[str]()
+        fields, of_row = batch.words(column).distinct()
+        found = [text_fault(field) for field in map(fields.__getitem__, range(len(fields)))]
+        texts = ["" if fault else fields[number].decode() for number, fault in enumerate(found)]
         is_judged = column == self._columns.label and self.to_predict is not None
-        for row in range(batch.rows):
-            field = fields[row]
-            fault = text_fault(field)
-            if fault is not None and not is_judged:
-                faults.setdefault(row, {})[column] = (*fault, 0)
-            texts.append("" if fault else field.decode())
-        return texts
+        if any(found) and not is_judged:
+            for row, number in enumerate(np.arange(len(fields))[of_row].tolist()):
+                if (fault := found[number]) is not None:
+                    faults.setdefault(row, {})[column] = (*fault, 0)
+        return np.array(texts, object)[of_row].tolist()
 
     def _labels_of(self, numbers: dict[int, Array], texts: dict[int, list[str]], keep: Array) -> Array:
         """Labels of the rows that can be read; NaN where there is none."""

@@ -205,7 +205,9 @@ class HashedText:
         is_hard = self._lowercase and any(documents.text.find(hard, *documents.extent) >= 0 for hard in _hard())
         if not undecodable and not is_hard:
             return documents.text, documents.spans
-        return one_text([self._simple(bytes(documents.text[first:last])) for first, last in documents.spans.tolist()])
+        spans, of_row = np.unique(documents.spans, axis=0, return_inverse=True)  # documents of a dictionary come again
+        text, simple = one_text([self._simple(bytes(documents.text[first:last])) for first, last in spans.tolist()])
+        return text, simple[of_row.ravel()]
 
     def _simple(self, document: bytes) -> bytes:
         """The document for the kernel: in valid UTF-8, and in lower case if it has hard characters that matter."""

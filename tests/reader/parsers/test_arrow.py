@@ -2,6 +2,7 @@
 
 import io
 import struct
+from functools import partial
 
 import numpy as np
 import polars
@@ -19,42 +20,26 @@ from streamsvm.reader.parsers.tables.stored import reads
 from tests.contracts.problems import joined
 
 
-def as_file(table, **options) -> bytes:
+def as_file(table, rows: int = 100, new=ipc.new_file, **options) -> bytes:
     sink = io.BytesIO()
-    with ipc.new_file(sink, table.schema, options=ipc.IpcWriteOptions(**options)) as writer:
-        writer.write_table(table, max_chunksize=100)
-    return sink.getvalue()
-
-
-def as_stream(table, rows: int = 100, **options) -> bytes:
-    sink = io.BytesIO()
-    with ipc.new_stream(sink, table.schema, options=ipc.IpcWriteOptions(**options)) as writer:
+    with new(sink, table.schema, options=ipc.IpcWriteOptions(**options)) as writer:
         writer.write_table(table, max_chunksize=rows)
     return sink.getvalue()
 
 
-def as_feather(table) -> bytes:
+def stored_by(write, *table, **options) -> bytes:
     sink = io.BytesIO()
-    feather.write_feather(table, sink, compression="lz4")
+    write(*table, sink, **options)
     return sink.getvalue()
 
 
-def as_orc(table) -> bytes:
-    sink = io.BytesIO()
-    orc.write_table(table, sink, compression="zstd")
-    return sink.getvalue()
-
-
-def as_parquet(table) -> bytes:
-    sink = io.BytesIO()
-    parquet.write_table(table, sink)
-    return sink.getvalue()
+as_stream, as_parquet = partial(as_file, new=ipc.new_stream), partial(stored_by, parquet.write_table)
+as_orc = partial(stored_by, orc.write_table, compression="zstd")
+as_feather = partial(stored_by, feather.write_feather, compression="lz4")
 
 
 def as_polars(table, compression: str = "uncompressed") -> bytes:
-    sink = io.BytesIO()
-    polars.from_arrow(table).write_ipc(sink, compression=compression, record_batch_size=100)
-    return sink.getvalue()
+    return stored_by(polars.from_arrow(table).write_ipc, compression=compression, record_batch_size=100)
 
 
 WAYS = {
@@ -102,17 +87,17 @@ def test_rows_and_inputs_are_those_of_parquet(tmp_path, way):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("way", ["file", "orc"])
-def test_a_fault_names_row_and_column(tmp_path, way):
-    values = np.ones(1000)
-    values[777] = np.inf
-    table = pyarrow.table({"label": np.ones(1000), "value": values})
-    found = fault(WAYS[way](table), tmp_path)
-    assert (found.code, found.line) == ("value_not_finite", 778) and "column 2 (value)" in found.message
-    parser, rows = read(WAYS[way](table), tmp_path, on_bad_row="skip")
-    assert len(rows) == 999 and [each.line for each in parser.rejected.first] == [778]
+@pytest.mark.parametrize("write", [as_file, as_orc, as_parquet])
+def test_a_fault_in_a_late_batch_names_row_and_column(tmp_path, write):
+    values = np.ones(200_000)
+    values[150_000] = np.inf
+    table = pyarrow.table({"label": np.ones(200_000), "value": values})
+    found = fault(write(table), tmp_path)
+    assert (found.code, found.line) == ("value_not_finite", 150_001) and "column 2 (value)" in found.message
+    parser, rows = read(write(table), tmp_path, on_bad_row="skip")
+    assert len(rows) == 199_999 and [each.line for each in parser.rejected.first] == [150_001]
     table = pyarrow.table({"label": [1, 2], "value": pyarrow.array([[1], [2]])})
-    assert fault(WAYS[way](table), tmp_path).code == "column_type"
+    assert fault(write(table), tmp_path).code == "column_type"
 
 
 SMALL = some_table(250)

@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 import pyarrow
 import pytest
-from pyarrow import parquet
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.append import append_rows
@@ -21,6 +20,7 @@ from streamsvm.reader.parsers import open_parser
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.storage.blocks.dataset import Dataset
 from tests.contracts.problems import joined, stored_rows
+from tests.reader.parsers.test_arrow import as_parquet
 
 NAMES = ["age", "a,b", "7", "income", "x y", "Größe"]
 REFUSED = {
@@ -68,9 +68,7 @@ class Case:
 
     def _written(self, columns: dict, named: bool) -> bytes:
         if self.format == "parquet":
-            file = io.BytesIO()
-            parquet.write_table(pyarrow.table(columns), file)
-            return file.getvalue()
+            return as_parquet(pyarrow.table(columns))
         text = io.StringIO()
         writer = csv.writer(text, delimiter="\t" if self.format == "tsv" else ",", lineterminator="\n")
         writer.writerows([list(columns)] * named)

@@ -1,40 +1,23 @@
 """Parquet: the rows of the table, every fault, and sizes checked before decoding."""
 
-import io
+from functools import partial
 
 import numpy as np
 import pyarrow
 import pytest
 from pyarrow import parquet
 
-from streamsvm.reader.errors import HINTS, InputError
-from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import Limits
-from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.tables.arrow_table import ArrowTableParser
-from streamsvm.reader.parsers.tables.stored import reads
-from tests.contracts.problems import joined, stored_rows
+from tests.reader.parsers.test_arrow import as_parquet
+from tests.reader.parsers.test_arrow import fault as any_fault
+from tests.reader.parsers.test_arrow import read as any_read
 
 
 def file_of(columns: dict, **options) -> bytes:
-    sink = io.BytesIO()
-    parquet.write_table(pyarrow.table(columns), sink, **options)
-    return sink.getvalue()
+    return as_parquet(pyarrow.table(columns), **options)
 
 
-def read(data: bytes, scratch, size: int = 1 << 20, limits: Limits | None = None, **options):
-    parser = ArrowTableParser(
-        InputOptions("parquet", **options), limits or Limits(), reads("parquet", scratch, limits or Limits())
-    )
-    return parser, joined(list(parser.parse_chunks(data[k : k + size] for k in range(0, len(data), size))))
-
-
-def fault(data: bytes, scratch, limits: Limits | None = None, **options) -> InputError:
-    with pytest.raises(InputError) as caught:
-        read(data, scratch, limits=limits, **options)
-    assert caught.value.code in ("not_numeric", "column_type") or caught.value.hint == HINTS[caught.value.code]
-    assert list(scratch.iterdir()) == []
-    return caught.value
+read, fault = partial(any_read, format="parquet"), partial(any_fault, format="parquet")
 
 
 @pytest.mark.parametrize("options", [{}, {"compression": "zstd"}, {"row_group_size": 7}, {"use_dictionary": False}])
@@ -95,14 +78,6 @@ def test_a_column_of_strings(tmp_path):
     assert np.diff(rows.indptr).tolist() == [2, 2]
 
 
-def test_a_fault_in_a_late_batch_names_row_and_column(tmp_path):
-    values = np.ones(200_000)
-    values[150_000] = np.inf
-    found = fault(file_of({"y": np.ones(200_000), "value": values}), tmp_path)
-    assert found.line == 150_001
-    assert "column 2 (value)" in found.message
-
-
 def test_bad_rows_are_left_out_and_counted(tmp_path):
     columns = {"y": [1, 2, None, 4], "a": [None, 5.0, 6.0, float("inf")]}
     parser, rows = read(file_of(columns), tmp_path, on_bad_row="skip")
@@ -132,17 +107,6 @@ def test_sizes_are_looked_at_in_the_footer(tmp_path, monkeypatch):
     data = file_of({"y": np.zeros(1_000_000), "a": np.zeros(1_000_000)})
     assert len(data) < 10_000
 
-    def fail(*_arguments, **_options):
-        raise AssertionError("something was decoded")
-
-    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", fail)
-    assert fault(data, tmp_path, Limits(max_bytes=15_999_999)).code == "decompressed_too_large"
-    assert fault(data, tmp_path, Limits(max_features=0)).code == "too_many_features"
-
-
-def test_it_becomes_a_dataset(tmp_path):
-    manifest = ingest([GOOD], tmp_path / "data", InputOptions(label_column="1"))
-    rows, _ = stored_rows(tmp_path / "data")
-    assert (manifest.n_rows, manifest.n_features, manifest.nnz) == (100, 1, 99)
-    assert np.sort(rows.values).tolist() == list(range(1, 100))
-    assert manifest.labels == {1.0: 50, -1.0: 50}
+    monkeypatch.setattr(parquet.ParquetFile, "iter_batches", lambda *_, **__: pytest.fail("something was decoded"))
+    assert fault(data, tmp_path, limits=Limits(max_bytes=15_999_999)).code == "decompressed_too_large"
+    assert fault(data, tmp_path, limits=Limits(max_features=0)).code == "too_many_features"

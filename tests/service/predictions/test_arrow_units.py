@@ -69,13 +69,3 @@ def test_large_batches_several_streams_and_damage_make_whole_units_of_arrow(tmp_
         run(tmp_path, "none.parquet", damaged)
     monkeypatch.setattr(stored, "_MOST_GROUP_BYTES", 1000)
     assert cut(path) == [False]
-
-
-def test_a_fault_in_a_later_batch_of_arrow_has_the_number_of_its_row(tmp_path, monkeypatch):
-    monkeypatch.setattr(units, "UNIT_ROWS", 100)
-    rows = table(600)
-    values = [None if k == 456 else float(k) for k in range(600)]
-    rows = rows.set_column(2, "b", pyarrow.array(values))
-    with pytest.raises(InputError) as caught:
-        run(tmp_path, "out.csv", arrow_file(tmp_path / "rows.arrow", rows.to_batches(100)))
-    assert caught.value.line == 457

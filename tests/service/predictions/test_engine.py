@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow
 import pyarrow.csv
 import pytest
-from pyarrow import ipc, orc, parquet
+from pyarrow import feather, ipc, orc, parquet
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
@@ -221,14 +221,19 @@ def test_nothing_stays_on_a_full_disk(tmp_path, written, where, monkeypatch):
     assert set(tmp_path.iterdir()) == before
 
 
-def test_a_fault_in_parquet_names_its_row(tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_a_fault_in_a_later_group_names_its_row(tmp_path, monkeypatch, kind):
     monkeypatch.setattr("streamsvm.service.predictions.units.UNIT_ROWS", 100)
-    rows = table()
+    rows, path = table(), tmp_path / f"rows.{kind}"
     values = rows["b"].to_pylist()
     values[777] = None
-    parquet.write_table(rows.set_column(2, "b", pyarrow.array(values)), tmp_path / "rows.parquet", row_group_size=100)
+    rows = rows.set_column(2, "b", pyarrow.array(values))
+    if kind == "parquet":
+        parquet.write_table(rows, path, row_group_size=100)
+    else:
+        feather.write_feather(rows, path, chunksize=100)
     with pytest.raises(InputError, match="row 778, column 3"):
-        run(tmp_path, "out.csv", tmp_path / "rows.parquet")
+        run(tmp_path, "out.csv", path)
 
 
 def test_what_is_stopped_goes_on_with_the_same_bytes(tmp_path, written):
