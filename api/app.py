@@ -7,7 +7,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streamsvm.api.access import login
 from streamsvm.api.access.auth import Access, require_scope
-from streamsvm.api.access.login import Logins
 from streamsvm.api.context import AppContext
 from streamsvm.api.description import ABOUT, DescribedApp
 from streamsvm.api.errors import PROBLEM_RESPONSE, add_error_handlers, problem
@@ -55,7 +54,6 @@ def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAP
     )
     app.state.context = context
     app.state.access = Access(Tokens(Database(settings.database)), required=not settings.is_loopback)
-    app.state.logins = Logins()
     app.state.metrics = Metrics(settings, store)
     app.state.prediction_code = PredictionCode()
     app.state.soundness = Soundness(settings, store)

@@ -20,7 +20,7 @@ class Settings:
     import_sources     prefixes of URLs that can be imported, such as s3://bucket/; empty: no URL can
     host               address to listen on; one beyond loopback needs a token
     allowed_hosts      names that clients may use for the service, besides loopback names and `host`
-    trusted_proxies    addresses and networks of proxies, whose headers about the client are believed
+    trusted_proxies    addresses and networks of proxies, whose headers about the client are believed; empty: nobody's
     max_upload_bytes   limit of a dataset's body as sent, and of its text after decompression
     max_predict_bytes  limit of rows to predict as sent, and of their text after decompression
     max_answer_bytes   disk for rows to predict, and answers that are being made or sent, all together
@@ -46,7 +46,7 @@ class Settings:
     import_sources: tuple[str, ...] = ()
     host: str = "127.0.0.1"
     allowed_hosts: tuple[str, ...] = ()
-    trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
+    trusted_proxies: tuple[str, ...] = ()
     max_upload_bytes: int = 1 << 40
     max_predict_bytes: int = 1 << 36
     max_answer_bytes: int = 1 << 34

@@ -85,7 +85,7 @@ def proxy(directory: Path, service_port: int):
 
 @pytest.mark.skipif(NGINX is None, reason="no nginx")
 def test_nginx_before_a_service(tmp_path, caplog):
-    service = Service(tmp_path / "data", allowed_hosts=(NAME,))
+    service = Service(tmp_path / "data", allowed_hosts=(NAME,), trusted_proxies=("127.0.0.1",))
     token = service.tokens.new("ada", "submit")
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
