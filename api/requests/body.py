@@ -129,7 +129,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _stated_bytes(request: Request) -> int | None:
     """Return the body's Content-Length, which the server has checked; None if the body comes in chunks."""
     stated = request.headers.get("content-length")
-    return None if stated is None or "transfer-encoding" in request.headers else int(stated)
+    return None if stated is None else int(stated)
 
 
 def too_large(most_bytes: int) -> ServiceError:

@@ -39,6 +39,8 @@ INFORM = "streamsvm.inform"
 # `receive` has not returned, and whether the body ends with them.
 UNREAD = "streamsvm.unread"
 
+# A proxy may take the one for the length of a body, and the service the other: what follows would be another request.
+_TWO_LENGTHS = {b"content-length", b"transfer-encoding"}
 _LOOKS_A_DEADLINE = 8
 # The client has closed its side, or the connection is broken; the system reports this even while nothing is read.
 _LEFT = select.POLLRDHUP | select.POLLHUP | select.POLLERR
@@ -147,6 +149,9 @@ class TimedProtocol(H11Protocol):
             self._moved += len(message.get("body", b""))
             await send(message)
 
+        if {name for name, _ in scope["headers"]} >= _TWO_LENGTHS:
+            self._refuse("bad_request", "a body with Transfer-Encoding has no Content-Length")
+            return
         scope[PRESENCE] = self._presence
         scope[INFORM], scope[UNREAD] = self._inform, self._unread
         await self._app(scope, receive, counted)
