@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+_MOST_LETTERS = 200  # of a name that is compared
 _ROUTES = "All routes are at /reference, for people, and /openapi.json."
 
 HINTS = {
@@ -54,8 +55,8 @@ HINTS = {
 
 def meant(name: str, known: Iterable[str]) -> str:
     """A question, with a blank behind it, after the name that is most like a mistyped one; "" if none is."""
-    in_small = {each.lower(): each for each in known}
-    return "".join(f"Did you mean {in_small[near]}? " for near in get_close_matches(name.lower(), [*in_small], 1))
+    in_small, given = {each.lower(): each for each in known}, name.lower()[:_MOST_LETTERS]
+    return "".join(f"Did you mean {in_small[near]}? " for near in get_close_matches(given, [*in_small], 1))
 
 
 def shown(name: str) -> str:

@@ -8,6 +8,7 @@ from fastapi.routing import APIRoute
 
 from streamsvm.service.gone import gone_route
 
+_MOST_LETTERS = 200  # of a path that is compared
 _LEAST_RATIO = 0.6  # of two segments that may be meant to be the same
 # How curl sends a body by a method; the other methods need no hint.
 _SENDERS = {"PUT": "curl -X PUT, or -T FILE,", "POST": "curl --data-binary @FILE, or --json,"}
@@ -23,6 +24,8 @@ def hint_of_route(routes: Iterable[Any], path: str, method: str) -> str:
         senders = [each for each in methods if each in _SENDERS] if method in (*_SENDERS, "PATCH") else []
         how = "; ".join(f"{_SENDERS[each]} sends {each}" for each in senders)
         return f"This path takes {', '.join(methods)}{': ' if how else ''}{how}."
+    if len(path) > _MOST_LETTERS:
+        return ""
     near = max(known, key=lambda route: _nearness(route.path, path), default=None)
     if near is None or _nearness(near.path, path) < _LEAST_RATIO:
         return ""

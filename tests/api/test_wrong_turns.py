@@ -38,6 +38,7 @@ TURNS = {
     "a path": ("GET", "/v1/jobs/job_0/event", {}, "no_such_route", "Did you mean /v1/jobs/{job_id}/events?"),
     "a noun": ("GET", "/v1/dataset/magic", {}, "no_such_route", "Did you mean /v1/datasets/{name}?"),
     "another path": ("GET", "/v9/nothing/at/all", {}, "no_such_route", "All routes are at /reference"),
+    "a long path": ("GET", f"/v1/jobs/{'j' * 60_000}/event", {}, "no_such_route", "All routes are at /reference"),
     "joined lines": ("PUT", "/v1/datasets/mine", {"content": TABLE.replace("\n", ""), "headers": FORM}, None,
                      "curl's -d joins the lines of a file: send it with -T or --data-binary @FILE."),
     "joined rows": ("POST", "/v1/models/numbers/predict", {"content": "x,yx,y", "headers": FORM}, None,
