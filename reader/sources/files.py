@@ -48,7 +48,7 @@ class LocalStore:
 
     def find(self, path: str) -> list[tuple[str, int, str]]:
         """See `Store`. If a file has the name, it is taken even if the name looks like a pattern."""
-        if not glob.has_magic(path) or Path(path).is_file():
+        if not glob.has_magic(path) or os.path.isfile(path):  # noqa: PTH113 - it raises nothing for long names
             return [self.look(path)]
         names = _below(path) if _FOLDERS in path.split("/") else glob.iglob(path)  # noqa: PTH207 - may be below a folder
         return [self.look(name) for name in names if Path(name).is_file()]

@@ -18,6 +18,7 @@ from streamsvm.service.predictions.request import FORMATS, OUTPUTS, format_of_de
 from streamsvm.service.settings import Settings
 
 # Options of an input that say how rows to predict are written.
+_LONGEST_NAME = 200  # bytes of a destination: while it is written, its name is longer
 READING = ("index_base", "label_column", "text_column", "header", "delimiter", "decimal", "encoding")
 
 
@@ -122,7 +123,7 @@ def sources_of(settings: Settings, source: str) -> list[str]:
         check_source(settings.import_sources, source)
         return [source]
     directory = settings.import_dir
-    if directory is None or not is_pattern(source) or (directory / source).is_file():
+    if directory is None or not is_pattern(source) or os.path.isfile(directory / source):  # noqa: PTH113
         open_import(directory, source).close()
         assert directory is not None
         return [str(directory / source)]
@@ -152,11 +153,12 @@ def destination_of(settings: Settings, destination: str) -> str:
     path = directory
     for name in folders:
         path = path / name
-        if path.is_symlink() or not path.is_dir():
+        if os.path.islink(path) or not os.path.isdir(path):  # noqa: PTH112, PTH114 - they raise nothing for long names
             raise _invalid()
-    if (path / last).is_symlink() or ((path / last).exists() and not (path / last).is_file()):
+    path = path / last
+    if len(last.encode()) > _LONGEST_NAME or path.is_symlink() or (path.exists() and not path.is_file()):
         raise _invalid()
-    return str(path / last)
+    return str(path)
 
 
 def check_free(spec: PredictionSpec, destination: str) -> None:
@@ -183,5 +185,5 @@ def _checked_url(settings: Settings, url: str) -> str:
 
 
 def _invalid() -> ServiceError:
-    hint = "Give a path below it, in a folder that is there, without links."
+    hint = f"Give a path below it, in a folder that is there, without links; a name has at most {_LONGEST_NAME} bytes."
     return ServiceError("export_invalid", "this names no file of the export directory", hint)

@@ -64,7 +64,7 @@ def _staged_beside(final: Path) -> Iterator[Path]:
 
     The name is random: processes in two containers that share a volume can have the same id.
     """
-    staged = final.with_name(f".{final.name}.{uuid.uuid4().hex}.tmp")
+    staged = final.with_name(f".{uuid.uuid4().hex}.tmp")
     try:
         yield staged
     except BaseException:

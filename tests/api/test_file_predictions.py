@@ -179,7 +179,9 @@ REFUSED = {
 @pytest.mark.parametrize("code", REFUSED)
 def test_what_cannot_run_is_refused(service, code):
     check_problem(service.request("POST", URL, json=asked(**REFUSED[code])), code)
-    for destination in ("../out.csv", "daily/../../out.csv", "/etc/out.csv", "daily/.out.csv", "none/out.csv"):
+    check_problem(service.request("POST", URL, json=asked(**{"import": "*" + "a" * 300})), "unknown_file")
+    wrong = "../out.csv", "daily/../../out.csv", "/etc/out.csv", "daily/.out.csv", "none/out.csv"
+    for destination in (*wrong, "d" * 252 + ".csv", "d" * 202 + ".csv", "d" * 300 + "/out.csv"):
         check_problem(service.request("POST", URL, json=asked(destination=destination)), "export_invalid", 422)
     assert service.request("GET", URL).json() == {"predictions": [], "next_page_token": None}
 

@@ -25,9 +25,10 @@ def test_a_failing_writer_leaves_the_old_file(tmp_path, before):
 
 
 def test_file_is_replaced_whole(tmp_path):
-    write_file(tmp_path / "f", [b"a long first version"])
-    write_file(tmp_path / "f", [b"new", b"er"])
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"f": b"newer"}
+    path = tmp_path / ("f" * 255)  # as long as a name can be
+    write_file(path, [b"a long first version"])
+    write_file(path, [b"new", b"er"])
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {path.name: b"newer"}
 
 
 def test_two_processes_can_write_one_file(tmp_path):
