@@ -57,7 +57,7 @@ ROOM_HINT = "Make room below the data directory, or in the directory of the cach
 
 
 class OutOfSpace(StorageError):
-    """There is no room for a file of a running job."""
+    """There is no room for a file of a running job or prediction."""
 
     code = "out_of_space"
     exit_code = 10

@@ -25,6 +25,7 @@ from streamsvm.service.processes.retry_policy import is_full, lacks
 from streamsvm.service.records.last_read import LastRead
 from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
+from streamsvm.storage.errors import OutOfSpace
 from streamsvm.storage.files.durable import make_directory
 from streamsvm.storage.machine.resources import free_memory, usable_cores
 from streamsvm.storage.run.failure import told
@@ -178,7 +179,7 @@ class PredictionLane:
         """Record what a process that ended with this exit code came to; without a result or a reason it crashed."""
         directory = self._directory(record["id"])
         result = read_object(directory / RESULT) if code == 0 else None
-        failure = told(directory, code) if code == FAILED else None
+        failure = told(directory, code) if code in (FAILED, OutOfSpace.exit_code) else None
         if result is not None:
             self._finish(record, "succeeded", result=result)
         elif failure is not None:

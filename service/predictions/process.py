@@ -2,19 +2,18 @@
 
     python -m streamsvm.service.predictions.process DATA_DIRECTORY PREDICTION_ID
 
-Exit code 0: `result.json` says what it came to; 1: a failure that another attempt would meet, which `failure.json`
-tells; others: a crash. Its priority is below that of training.
+Exit code 0: `result.json` says what it came to; 1, or that of OutOfSpace: a failure that another attempt would meet,
+which `failure.json` tells; others: a crash. Its priority is below that of training.
 """
 
 import json
 import os
 import sys
-import traceback
 from pathlib import Path
 from typing import Any
 
 from streamsvm.reader.errors import InputError
-from streamsvm.service.errors import ModelFormatError, ServiceError
+from streamsvm.service.errors import ModelFormatError, ServiceError, needing_space
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.models.registry import load_model, model_bytes
 from streamsvm.service.predictions.engine import LEAST_BYTES_PER_SECOND, Engine, Progress
@@ -23,7 +22,7 @@ from streamsvm.service.predictions.signs import SignsOfLife
 from streamsvm.service.predictions.spec import PredictionSpec, check_free, destination_of, sources_of
 from streamsvm.service.predictions.submission import PROGRESS
 from streamsvm.service.settings import Settings
-from streamsvm.storage.errors import NO_ROOM, OutOfSpace, StorageError
+from streamsvm.storage.errors import OutOfSpace, StorageError
 from streamsvm.storage.machine.child import die_with_parent, leave
 from streamsvm.storage.run.failure import leave_word
 
@@ -73,20 +72,17 @@ def main(data_dir: str, prediction_id: str) -> int:
     settings = Settings.from_environment(Path(data_dir))
     directory = settings.predictions / prediction_id
     try:
-        result = predict(settings, directory)
-        (directory / RESULT).write_text(json.dumps(result))
+        with needing_space():
+            result = predict(settings, directory)
+            (directory / RESULT).write_text(json.dumps(result))
     except InputError as error:
         problem = error.problem()
         place = f" (in {problem['at']})" if problem["at"] else ""
         leave_word(directory, error.code, f"{problem['detail']}{place}", problem["hint"])
     except (ServiceError, StorageError, ModelFormatError) as error:
         leave_word(directory, error.code, error.message, error.hint)
-    except OSError as error:
-        if error.errno not in NO_ROOM:
-            traceback.print_exc()
-            return FAILED + 1
-        full = OutOfSpace("the disk is full")
-        leave_word(directory, full.code, full.message, full.hint)
+        if error.code == OutOfSpace.code:
+            return OutOfSpace.exit_code  # the word may have found no room, either
     else:
         return 0
     return FAILED

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-from streamsvm.storage.errors import NO_ROOM, OutOfSpace, StorageError
+from streamsvm.storage.errors import NO_ROOM, ROOM_HINT, OutOfSpace, StorageError
 
 _FILE = "failure.json"
 
@@ -54,7 +54,8 @@ def told(run: Path, exit_code: int) -> dict[str, Any] | None:
         return json.loads((run / _FILE).read_bytes())
     except (FileNotFoundError, ValueError):
         found = (kind for kind in _kinds(StorageError) if kind.exit_code == exit_code)
-        return next(({"code": kind.code, "message": kind.__doc__, "hint": ""} for kind in found), None)
+        hint = ROOM_HINT if exit_code == OutOfSpace.exit_code else ""
+        return next(({"code": kind.code, "message": kind.__doc__, "hint": hint} for kind in found), None)
 
 
 def _kinds(kind: type[StorageError]) -> Iterator[type[StorageError]]:

@@ -9,6 +9,7 @@ import pytest
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.predictions import lane as lanes
+from streamsvm.service.predictions import process
 from streamsvm.service.predictions.lane import PredictionLane
 from streamsvm.service.predictions.process import ASKED, FAILED, RESULT, predict
 from streamsvm.service.predictions.spec import parse_prediction
@@ -139,6 +140,17 @@ def test_a_lack_is_waited_for(bench, number):
     bench.now += 61
     bench.step()
     assert bench.state(first) == "running"
+
+
+def test_a_full_disk_is_told_though_its_word_found_no_room(bench, monkeypatch):
+    first = bench.submit()
+    bench.step()
+    monkeypatch.setattr(process, "predict", lambda *_: (_ for _ in ()).throw(OSError(errno.ENOSPC, "full")))
+    monkeypatch.setattr(process, "leave_word", lambda directory, *_: (directory / "failure.json").touch())
+    monkeypatch.setattr("os.nice", lambda _: 0)
+    bench.end(process.main(str(bench.settings.data_dir), first), None)
+    failure = bench.store.prediction(first)["failure"]
+    assert failure["code"] == "out_of_space" and failure["hint"]
 
 
 @pytest.mark.parametrize("damage", ["spec = '{'", "spec = '{\"destination\": 3}'", "spec = '3'"])
