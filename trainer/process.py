@@ -5,6 +5,7 @@
 Prints a JSON object a line: one for each pass, then one with the key `result`, that of each lane.
 """
 
+import re
 import sys
 import time
 from collections.abc import Mapping
@@ -82,6 +83,8 @@ class Trainer:
             return warm_statistics(self._settings.tasks, self._state.alpha), 0
         checkpoint = open_checkpoint(Path(path))
         ended = checkpoint.about["ended"] or {}
+        if ended:
+            ended = {**ended, "job": _job_of(ended["job"])}
         as_now = self._ended(ended.get("reason"))
         if ended == as_now:
             self.stop_reason = ended["reason"]
@@ -147,10 +150,10 @@ class Trainer:
         self._state.control["training_done"] = 1
 
     def _ended(self, reason: str | None) -> dict[str, Any]:
-        """Why a job ended, by which rules, and its id: a job with other rules or another id goes on training."""
+        """Why a job ended, by which rules, and its name: a job with other rules or another name goes on training."""
         settings = self._settings
         rules = settings.tolerance, settings.relative_gap, settings.max_passes, settings.max_seconds
-        return {"reason": reason, "rules": list(rules), "job": settings.checkpoints}
+        return {"reason": reason, "rules": list(rules), "job": _job_of(settings.checkpoints)}
 
     def results(self) -> list[dict]:
         """The result of each lane, once the reader has certified it."""
@@ -164,6 +167,11 @@ class Trainer:
             self._shared.certify(self._w)  # a checkpoint's w is compared with that of its alpha
         if columns:
             self._shared.certify(self._w, columns)
+
+
+def _job_of(checkpoints: str | None) -> str | None:
+    """The name of a job's directory. Earlier versions kept its path, which changes when a data directory moves."""
+    return checkpoints and re.sub(r"/lanes/\d+$", "", checkpoints).rpartition("/")[2]
 
 
 def _open_state(run: Path, settings: TrainerSettings) -> State:

@@ -248,6 +248,15 @@ def test_a_job_that_dies_when_it_has_ended_trains_no_further(tmp_path, dataset, 
     assert found.passes == []
     assert found.w.tobytes() == undisturbed.w.tobytes()
     assert found.result == undisturbed.result
+    # Nor does one that comes back under another path, also with what earlier versions noted: the path it had.
+    job.checkpoints = (tmp_path / "job").rename(tmp_path / "moved") / job.checkpoints.name
+    job._settings["checkpoints"] = job.checkpoints
+    job._run = tmp_path / "run"
+    last = newest_checkpoint(job.checkpoints)
+    ended = {**last.about["ended"], "job": str(tmp_path / "job" / job.checkpoints.name)}
+    for before in (last.about["ended"], ended):
+        write_checkpoint(last.path, {**last.about, "ended": before}, last.arrays())
+        assert job.attempt().passes == []
     # One that was given its checkpoints goes on.
     job.checkpoints = job.checkpoints.rename(tmp_path / "another")
     job._settings["checkpoints"] = job.checkpoints
