@@ -181,7 +181,8 @@ def _where(certificate: dict[str, Any], spec: dict[str, Any]) -> str:
     told = []
     if relative_gap is not None or certificate["gap"] is None:
         wanted = f"; {relative_gap:.3g} was asked for" if relative_gap is not None else ""
-        told.append(f"relative duality gap is {certificate['relative_duality_gap']:.3g}{wanted}")
+        reached = certificate["relative_duality_gap"]
+        told.append(f"relative duality gap is {'no number' if reached is None else f'{reached:.3g}'}{wanted}")
     if certificate["gap"] is not None and (tolerance is not None or not told):
         missed = f"; tolerance was {tolerance:.3g}" if tolerance is not None else ""
         told.append(f"M+ - M- is {certificate['gap']:.3g}{missed}")
