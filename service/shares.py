@@ -3,6 +3,9 @@
 import asyncio
 from collections import deque
 
+# Bytes a second of a client that holds what another one waits for; a slower one may lose it.
+LEAST_RATE = 10_000.0
+
 
 def share_of(total: int) -> int:
     """The most of `total` that one client may have: three quarters, at least 1."""

@@ -11,10 +11,10 @@ from fastapi import Request
 from streamsvm.api.access.clients import client_of
 from streamsvm.api.requests.deadlines import WaitingBudget
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.shares import Shares
+from streamsvm.service.shares import LEAST_RATE, Shares
 
-# Seconds for which others wait for a slow body, and the bytes a second that make one as fast as it has to be then.
-SECONDS, LEAST_RATE = 3.0, 10_000.0
+# Seconds for which others wait for a slow body.
+SECONDS = 3.0
 _LOOK_SECONDS = 0.5
 
 

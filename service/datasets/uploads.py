@@ -18,6 +18,7 @@ from streamsvm.service.processes.awaited import AwaitedProcess, fork_awaited, un
 from streamsvm.service.records.store import Store
 from streamsvm.service.records.unrecorded import mark, remove, unmark
 from streamsvm.service.settings import Settings
+from streamsvm.service.shares import LEAST_RATE
 from streamsvm.storage.blocks.dataset import staged_path
 from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.errors import StorageError
@@ -44,7 +45,7 @@ class Upload:
     def is_late(self) -> bool:
         """Whether the client is away for long, or was waited for _LATE_SECONDS longer than its bytes may take."""
         waiting = 0.0 if self._waits_since is None else time.monotonic() - self._waits_since
-        allowed = self._received / self._settings.least_bytes_per_second
+        allowed = self._received / max(LEAST_RATE, self._settings.least_bytes_per_second)
         return self.is_silent() or self._waited + waiting > allowed + _LATE_SECONDS
 
     async def read(self, options: InputOptions, chunks: AsyncIterator[bytes]) -> None:

@@ -179,10 +179,11 @@ def test_one_client_has_not_all_slots_and_all_clients_no_more_than_there_are(tmp
 
 def test_an_upload_that_comes_too_slowly_makes_room_for_another(tmp_path, monkeypatch):
     monkeypatch.setattr(uploads, "_LATE_SECONDS", 0.0)
-    service = Service(tmp_path, max_uploads=1, least_bytes_per_second=1e9)
+    service = Service(tmp_path, max_uploads=1)
     with RunningServer(service) as server, closing(server.connect()) as slow:
-        slow.sendall(head("slow", 5000) + ROWS)
+        slow.sendall(head("slow", 50_000) + b"1 1:1\n" * 400)  # enough for 5 seconds at the least rate of all bodies
         wait_for(lambda: ingests(service), 30)
+        time.sleep(0.5)
         answer, _ = server.answer(head("other", len(ROWS)) + ROWS)
         assert answer.startswith(b"HTTP/1.1 201 ")
         answer, body = read_answer(slow)
