@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse
 
 from streamsvm.api.access.auth import COOKIE
 from streamsvm.service.jobs.fields.from_text import format_size
+from streamsvm.service.jobs.progress.progress import gap_of
 from streamsvm.service.models.predicting.answers import shown_label
 
 _UNKNOWN = "\N{EN DASH}"
@@ -98,3 +99,4 @@ _ENVIRONMENT = jinja2.Environment(
 _ENVIRONMENT.filters.update(
     count=_count, short=_short, size=_size, time=_time, place=_place, label=shown_label, field=_field, flat=flat
 )
+_ENVIRONMENT.filters["gap"] = gap_of

@@ -6,6 +6,7 @@ from typing import Any
 from streamsvm.service.commands.display import display, duration, progress_line, short
 from streamsvm.service.commands.remote import add_action, exit_code, print_json, print_table, watch
 from streamsvm.service.commands.spelling import in_dashes
+from streamsvm.service.jobs.progress.progress import gap_of
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.remote.client import Client
 from streamsvm.service.remote.objects import RemoteJob
@@ -44,8 +45,7 @@ def ls(options: argparse.Namespace) -> int:
         return 0
     rows = [["JOB", "STATE", "DATASET", "PASS", "M+ - M-", "CREATED"]]
     for job in jobs:
-        progress = job["progress"] or {"pass": "", "gap": None}
-        figures = [str(progress["pass"]), short(progress["gap"])]
+        figures = [str((job["progress"] or {"pass": ""})["pass"]), short(gap_of(job))]
         rows.append([job["id"], job["state"], job["spec"]["dataset"], *figures, job["created_at"]])
     print_table(rows)
     return 0
@@ -108,7 +108,8 @@ def _show(job: dict[str, Any], is_json: bool) -> None:
     requested = f", {job['requested']} requested" if job["requested"] and job["state"] == "running" else ""
     print(f"{job['id']}  {job['state']}{phase}{requested}  on {job['spec']['dataset']}, attempt {job['attempt']}")
     if job["progress"]:
-        print(progress_line(job["progress"], job["spec"]["tolerance"], job["spec"].get("relative_gap")))
+        shown = {**job["progress"], "gap": gap_of(job)}
+        print(progress_line(shown, job["spec"]["tolerance"], job["spec"].get("relative_gap")))
         print(f"for {duration(job['progress']['elapsed_seconds'])}")
     for warning in job["warnings"]:
         print(

@@ -129,7 +129,8 @@ def test_a_job_is_listed_shown_watched_and_stopped(typed, endless):
 
 def test_a_model_is_fetched_in_the_format_of_its_name(typed, tmp_path):
     job = typed.service.wait_until_ended(typed.service.submit(dataset="data", tolerance=0.1))
-    model = job["model_id"]
+    model, gap = job["model_id"], f"{job['result']['certificate']['gap']:.3g}"
+    assert f" {gap} " in typed("job", "ls") and f"M+ - M- {gap} of 0.1" in typed("job", "show", job["id"])
     assert model in typed("model", "ls") and job["id"] in typed("model", "ls")
     typed("model", "get", model, "-o", tmp_path / "m.npz")
     assert (tmp_path / "m.npz").read_bytes() == typed.service.model(job)

@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -53,6 +53,7 @@ def test_progress_has_both_gaps():
     progress = Progress(1, 2, 0.5, -0.25, 0, dual_objective=9.0, primal_bound=10.0, free_rows=0)
     assert progress.gap == 0.75
     assert progress.relative_gap_bound == pytest.approx(0.1)
+    assert replace(progress, dual_objective=np.nextafter(10.0, 11.0)).relative_gap_bound == 0.0
 
 
 def sums(*figures):

@@ -167,8 +167,11 @@ def half_squares(w: Array, n_figures: int) -> Array:
 
 
 def relative_gap(primal: float, dual: float) -> float:
-    """(P - D) / P: a bound on how far P is from the optimum, relative to P. 0 where P is 0: no row costs anything."""
-    return (primal - dual) / primal if primal else 0.0
+    """(P - D) / P: a bound on how far P is from the optimum, relative to P. 0 where P is 0: no row costs anything.
+
+    0, too, where D is above P by rounding; nan if one of them is.
+    """
+    return max((primal - dual) / primal, 0.0) if primal else 0.0
 
 
 def certificate_of(primal: float, dual: float, M_plus: float, M_minus: float, w_error: float) -> dict[str, float]:

@@ -3,13 +3,14 @@
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 from streamsvm.storage.run.compiling import compile_seconds
 from streamsvm.storage.run.state import SOLVER_PHASES, Control
+from streamsvm.trainer.problem.objective import relative_gap
 
 HISTORY = "history.ndjson"  # in a job's directory: a line a pass
 _PLACE = ("pass", "block", "blocks", "sweep")
@@ -46,7 +47,7 @@ def progress(
         "rows_unvisited": page["rows_unvisited"],
         "dual_objective": page["dual_objective"],
         "primal_bound": page["primal_bound"],
-        "relative_gap_bound": _ratio(page["primal_bound"] - page["dual_objective"], page["primal_bound"]),
+        "relative_gap_bound": relative_gap(page["primal_bound"], page["dual_objective"]),
         "free_rows": page["free_rows"],
     }
     if not (page["finished_passes"] or page["sweeps"] or page["newton_steps"]):
@@ -76,6 +77,12 @@ def progress(
         "eta_seconds": eta_seconds(history, limits) if lane["of"] == 1 else None,
         **({"machines": history[-1]["machines"]} if history and "machines" in history[-1] else {}),
     }
+
+
+def gap_of(job: Mapping[str, Any]) -> float | None:
+    """M+ - M- of a job as it is shown: the certificate's if there is a result, else that of its progress."""
+    shown = job["result"].get("certificate") if job["result"] else job["progress"]
+    return (shown or {}).get("gap")
 
 
 def _newton(page: dict[str, float]) -> dict[str, float | None] | None:

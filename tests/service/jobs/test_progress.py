@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.lanes.continuing import keep_history
-from streamsvm.service.jobs.progress.progress import HISTORY, eta_seconds, last_passes, progress, read_history
+from streamsvm.service.jobs.progress.progress import HISTORY, eta_seconds, gap_of, last_passes, progress, read_history
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.run.state import SOLVER_PHASES, create_state
 
@@ -107,6 +107,11 @@ def test_figures_of_a_sweep_before_the_first_pass_is_over(tmp_path):
 def test_a_solver_that_does_not_tell_its_phase_has_none(tmp_path):
     shown = progress(create_state(tmp_path, 100, 6).control, LANE, spec(), 3, [])
     assert (shown["solver_phase"], shown["newton"]) == (None, None)
+
+
+def test_a_job_that_has_ended_shows_the_gap_of_its_certificate():
+    job = {"progress": {"gap": 0.5}, "result": {"certificate": {"gap": 0.25}}}
+    assert [gap_of(each) for each in (job, {**job, "result": None}, dict.fromkeys(job))] == [0.25, 0.5, None]
 
 
 @pytest.mark.parametrize("phase", SOLVER_PHASES)
