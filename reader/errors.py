@@ -34,7 +34,8 @@ HINTS = {
     "decompressed_too_large": "split the data, or raise the limit of the service",
     "delimiter_mismatch": "set delimiter to the character between the columns",
     "drop_columns_missing": "set drop_columns to names or numbers of columns between commas",
-    "duplicate_column": "say header=no if the first line is a row, not names; else give every column a name of its own",
+    "duplicate_column": "say header=no if the first line is a row, not names, and label_column=-1 if its "
+    "last column has the label; else give every column a name of its own",
     "empty_sequence": "give every record a sequence, or remove it",
     "group_column_missing": "set group_column to a name, or a number: 1 is the first column, -1 the last",
     "header_differs": "columns are matched by name: give all tables a line of names, or none of them",

@@ -16,7 +16,7 @@ _ARGUMENTS = {"label_column": "y", "weight_column": "sample_weight"}
 _LIST_OF_ONE = re.compile(r'"(\w+)": (\["\w+"\])')
 # A name without a value is only an option's if it is no English word.
 _OPTION = re.compile(
-    rf"(?<!')\b(?:({'|'.join(OPTIONS)})=(-?\w+(?:-\w+)*)|({'|'.join(name for name in OPTIONS if '_' in name)})\b)"
+    rf"(?<!['?])\b(?:({'|'.join(OPTIONS)})=(-?\w+(?:-\w+)*)|({'|'.join(name for name in OPTIONS if '_' in name)})\b)"
 )
 _FIELD = re.compile(r'(?<!\{)"(\w+)": (\[[^\]]*\]|"[^"]*"|null|true|false|-?[\d.e-]*\d)')  # not one inside an object
 _AS_PYTHON = {"null": "None", "true": "True", "false": "False"}

@@ -90,7 +90,9 @@ def run(options: argparse.Namespace) -> int:
         _tell(figures, predictor)
         return 0
     if options.probabilities and not predictor.has_probabilities:
-        raise ModelFormatError("the model has no probabilities", "predict without --probabilities")
+        raise ModelFormatError(
+            "the model has no probabilities", "predict without --probabilities, or train with --probability sigmoid"
+        )
     figures = Figures()
     with (
         opened(options.file) as chunks,

@@ -60,7 +60,11 @@ def outputs_of(predictor: Predictor, wanted: Sequence[str] | None) -> tuple[str,
     if wanted is None:
         return OUTPUTS[:3] if predictor.has_probabilities else OUTPUTS[:2]
     if "probability" in wanted and not predictor.has_probabilities:
-        raise ServiceError("no_probabilities", "the model has no probabilities", "Leave probability out of outputs.")
+        raise ServiceError(
+            "no_probabilities",
+            "the model has no probabilities",
+            'Leave probability out of outputs, or train with "probability": "sigmoid".',
+        )
     return tuple(each for each in OUTPUTS if each in wanted) or OUTPUTS[:1]
 
 

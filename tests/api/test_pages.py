@@ -201,7 +201,9 @@ def test_the_form_shows_a_field_with_meaning_and_default(filled, field):
 
 def test_a_model_has_a_page(filled):
     text = filled.request("GET", f"/models/{filled.model}").text
-    assert "Converged after 3 passes" in text and "<span>1</span> <span>-1</span>" in text
+    assert (
+        "<title>data: model" in text and "Converged after 3 passes" in text and "<span>1</span> <span>-1</span>" in text
+    )
     for name in MODEL_FORMATS:
         # LIBSVM's text is of kernel machines.
         assert (f"/v1/models/{filled.model}/file?format={name}" in text) == (name != "libsvm")

@@ -264,6 +264,7 @@ def test_a_warning_names_what_ended_training_and_what_helps(problem, given, told
         ("set encoding=windows-1252 if", 'set input_options={"encoding": "windows-1252"} if'),
         ("set label_column to a name; label_type=string", 'set y to a name; input_options={"label_type": "string"}'),
         ("name it: label_column=-1 is the last", "name it: y=-1 is the last"),
+        ("leave it out, or name it: ?label_column=", "leave it out, or name it: ?label_column="),
         ("leave them out: drop_columns", 'leave them out: input_options["drop_columns"]'),
         ("Raise memory_bytes, or ask for fewer values of C", "Raise memory_bytes, or ask for fewer values of C"),
     ],

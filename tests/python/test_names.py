@@ -134,7 +134,7 @@ def test_names_that_are_not_those_of_the_model(fitted):
             fitted.get_feature_names_out(names)
     with pytest.raises(InvalidInput) as caught:
         fitted.predict(frame("pandas").set_axis(["income", "debt", "debt"], axis=1))
-    assert caught.value.code == "duplicate_column"
+    assert caught.value.code == "duplicate_column" and "y=-1 if its last column has the label" in caught.value.hint
 
 
 def test_names_of_what_maps_make(fitted):

@@ -156,7 +156,9 @@ def _misfit(n_features: int, n_columns: int, aside: Sequence[int], may_be_labell
     return InputError(
         "column_count",
         f"the table has {n_columns} columns for features, the model takes {n_features}",
-        hint="if one of them has the labels, name it: label_column" if is_label else "give the columns of training",
+        hint="if one of them has the labels, leave it out, or name it: --label-column, ?label_column="
+        if is_label
+        else "give the columns of training",
     )
 
 

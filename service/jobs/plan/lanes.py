@@ -23,7 +23,10 @@ from streamsvm.trainer.solvers import SOLVERS
 MOST_LANES = 1000
 _FOLDS_FOR_PROBABILITY = 5
 _VALUES_SHOWN = 10
-_REGRESSION_HINT = "If the labels are numbers to be predicted, choose a loss of regression."
+_NO_CLASSES = (
+    "If the last column of a table has the labels, read it in with label_column=-1. "
+    "If labels are numbers to be predicted, choose a loss of regression."
+)
 # Measured, see section "C in turn" of tests/bench/HISTORY.md.
 _FEW_BYTES = 64 << 20  # of decoded rows
 _LARGE = 200.0  # C times the mean squared norm of the rows: scaling the features does not change it
@@ -70,12 +73,12 @@ def labels_of(spec: JobSpec, manifest: Manifest) -> tuple[float, ...]:
             "Training needs two classes: check that what was read as the label is the label.",
         )
     if not values:
-        raise ServiceError("too_many_classes", "the dataset has too many labels for classes", _REGRESSION_HINT)
+        raise ServiceError("too_many_classes", "the dataset has too many labels for classes", _NO_CLASSES)
     if len(values) > 2 and 2 * len(values) > manifest.n_rows:
         raise ServiceError(
             "too_many_classes",
             f"{len(values)} labels in {manifest.n_rows} rows: nearly every row has its own",
-            _REGRESSION_HINT,
+            _NO_CLASSES,
         )
     if spec.is_joint and len(values) > MOST_LANES:
         raise ServiceError(

@@ -56,8 +56,9 @@ def test_texts_with_all_their_numbers(predict):
 
 
 def test_a_model_without_probabilities_says_so(predict):
-    with pytest.raises(ModelFormatError, match="no probabilities"):
+    with pytest.raises(ModelFormatError, match="no probabilities") as error:
         predict(Model(np.ones(2), (1.0, -1.0), 1), "a.npz", "--probabilities")
+    assert "train with --probability sigmoid" in error.value.hint
 
 
 BINARY = Model(np.array([1.0, -1.0]), (1.0, -1.0), 1)
@@ -83,7 +84,10 @@ def test_a_name_that_ends_in_a_format_gets_columns(predict, tmp_path, monkeypatc
 
 
 def test_a_wider_table_is_refused(predict):
-    hints = {"y,a,b,c\n1,2,1,7\n": "give the columns", "a,b,kind\n2,1,cat\n": "if one of them has the labels, name it"}
+    hints = {
+        "y,a,b,c\n1,2,1,7\n": "give the columns",
+        "a,b,kind\n2,1,cat\n": "if one of them has the labels, leave it out",
+    }
     for text, hint in hints.items():
         with pytest.raises(InputError, match="the table has 3 columns for features, the model takes 2") as caught:
             predict(BINARY, "a.npz", text=text)
