@@ -9,6 +9,7 @@ from typing import Any
 
 from streamsvm.service.commands.display import Display
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.outcome.limits import is_done
 from streamsvm.service.remote.client import DEFAULT_URL, URL_VARIABLE, Client
 from streamsvm.service.remote.objects import RemoteJob
 
@@ -78,4 +79,4 @@ def exit_code(job: dict[str, Any]) -> int:
         raise ServiceError(failure["code"], failure["message"], failure["hint"], at)
     if job["state"] == "cancelled":
         return INTERRUPTED
-    return CONVERGED if job["result"]["converged"] else NOT_CONVERGED
+    return CONVERGED if is_done(job["result"]) else NOT_CONVERGED

@@ -20,7 +20,7 @@ from streamsvm.service.datasets.views import columns_view
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import scaling_note
 from streamsvm.service.jobs.fields.spec import parse_spec
-from streamsvm.service.jobs.outcome.limits import limits_met
+from streamsvm.service.jobs.outcome.limits import is_done, limits_met
 from streamsvm.service.jobs.plan.lanes import order_note
 from streamsvm.service.jobs.plan.newton import takes_newton
 from streamsvm.service.jobs.plan.plan import JobPlan
@@ -93,7 +93,7 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
         with whole_file(path) as file:
             file.writelines(pieces)
         show.finish(model.about, str(path))
-    if all(model.about["converged"] for _, model in models):
+    if all(is_done(model.about) for _, model in models):
         return CONVERGED
     if limits := {name: None for _, model in models for name in limits_met(model.about)}:
         show.say(in_dashes(f"it ends nearer to the optimum with a larger {' and a larger '.join(limits)}"))

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from streamsvm.service.commands.remote import exit_code
 from streamsvm.service.jobs.fields import texts
 from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.models.exports import MODEL_FORMATS
@@ -466,18 +467,22 @@ def test_jobs_that_cannot_be_compared(service, query, status, says):
     assert answer.status_code == status and says in answer.text and "<b>" not in answer.text
 
 
-def test_a_job_that_ended_short_of_its_target_says_so_and_shows_its_notes(service):
+@pytest.mark.parametrize(
+    ("reason", "code", "hint"), [("max_passes", 4, "a larger max_passes"), ("averaged", 0, '"combine": "line_search"')]
+)
+def test_a_job_that_ended_short_of_its_target_says_so_and_shows_its_notes(service, reason, code, hint):
     dataset = service.add_dataset("data")
     job = service.store.add_job(dataset, {"dataset": "data", "labels": {"experiment": "<first>"}}, 10)
     service.store.claim_job()
     certificate = {**CERTIFICATE, "dual_objective": 1.0, "relative_duality_gap": 0.5, "gap": None}
-    result = {"converged": False, "stop_reason": "max_passes", "passes": 2, "certificate": certificate, "lanes": []}
+    result = {"converged": False, "stop_reason": reason, "passes": 2, "certificate": certificate, "lanes": []}
     service.store.finish_job(job, "succeeded", result=result)
     for path in ("/", f"/jobs/{job}"):
         text = service.request("GET", path).text
         assert re.search('class="badge stopped"[^>]*>succeeded, not converged<', text), path
         assert "experiment: &lt;first&gt;" in text
-    assert service.request("GET", f"/v1/jobs/{job}").json()["state"] == "succeeded"
+    shown = service.request("GET", f"/v1/jobs/{job}").json()
+    assert (shown["state"], exit_code(shown)) == ("succeeded", code) and hint in shown["warnings"][-1]["hint"]
 
 
 def test_what_is_not_there_is_told_in_a_sentence(service):

@@ -13,6 +13,7 @@ import numpy as np
 
 from streamsvm.service.cluster.rounds.machines import Certificate, Rules
 from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.outcome.limits import AVERAGED
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.rows.csr import Array
 from streamsvm.trainer.problem.losses import SVM_LOSSES
@@ -81,6 +82,8 @@ class Convergence:
     def has_to_end(self, round_: int) -> str | None:
         """Why the job is to end after this round, however near it is."""
         rules = self._rules
+        if rules.combine == "average" and round_ >= rules.max_rounds:
+            return AVERAGED
         return limit_reached(round_, rules.max_rounds, self.elapsed_seconds, rules.max_seconds, self._is_stopping())
 
     def wants_look(self, round_: int, dual_objective: Array) -> bool:

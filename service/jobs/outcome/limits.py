@@ -3,7 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+AVERAGED = "averaged"  # the stop_reason of several machines that had one round, to take the mean of it
 _LIMITS = ("max_passes", "max_seconds")
+
+
+def is_done(result: Mapping[str, Any]) -> bool:
+    """Whether all is done that was asked for: it has converged, or the one round of an average is over."""
+    return bool(result["converged"]) or result["stop_reason"] == AVERAGED
 
 
 def limits_met(result: Mapping[str, Any]) -> list[str]:
