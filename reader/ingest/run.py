@@ -30,6 +30,7 @@ from streamsvm.reader.limits import Limits
 from streamsvm.reader.options import InputOptions, add_input_options, input_options
 from streamsvm.reader.parsers import OF_PROGRAMS
 from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.tables.mixed_columns import first_names
 from streamsvm.reader.sources.files import list_files
 from streamsvm.storage.blocks.dataset import publish_dataset, staged_path
 from streamsvm.storage.blocks.feature_numbers import write_listed, write_places
@@ -142,8 +143,21 @@ def _profile(reading: Reading, features: Renumbering) -> Profile:
         features.frequent,
         features.counted_rows,
         scales,
-        reading.warnings,
+        (*reading.warnings, *_unused_indicators(reading)),
     )
+
+
+def _unused_indicators(reading: Reading) -> Iterator[dict[str, str]]:
+    """Yield a warning if columns of a new dataset have features that say where values are missing, and none is."""
+    input_, statistics = reading.parser.input or {}, reading.statistics
+    if input_.get("missing") != "indicator" or statistics is None or reading.options.like is not None:
+        return
+    names = [name for name in input_["columns"] if name not in input_["categorical"]]
+    first = reading.parser.index_base + len(names)
+    rows = statistics.of_width(first + len(names)).rows[first:]
+    if whole := [name for name, count in zip(names, rows.tolist(), strict=True) if not count]:
+        what = f"columns without a missing value have features that say where one is: {first_names(whole)}"
+        yield {"code": "indicators_unused", "message": f"{what}. These are 0 in all rows; missing=zero makes none"}
 
 
 def read_chunks(file: IO[bytes]) -> Iterator[bytes]:

@@ -128,6 +128,11 @@ def test_what_looks_like_no_feature_is_warned_of(tmp_path, format_):
     assert "'when'." in told["columns_like_dates"]
     _, warned = read_in(tmp_path / "few", b"label,a\n1,1\n0,2\n1,3\n", "csv")
     assert not warned
+    _, warned = read_in(
+        tmp_path / "gap", b"label,a,b,w\n1,1,,u\n0,2,5,v\n", "csv", missing="indicator", categorical="w"
+    )
+    (told,) = read_profile(tmp_path / "gap").warnings
+    assert warned == ["indicators_unused"] and "where one is: 'a'. " in told["message"]
 
 
 @pytest.mark.parametrize(
