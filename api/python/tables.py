@@ -13,8 +13,7 @@ from streamsvm.frames import column_names
 from streamsvm.labels import Labels
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import OF_FRAMES, InputOptions, options_from
-from streamsvm.reader.parsers.tables.arrow import written
-from streamsvm.reader.parsers.tables.arrow_types import is_number, plain_values
+from streamsvm.reader.parsers.tables.arrow import is_number, plain_values, written
 from streamsvm.reader.parsers.tables.columns import Heading
 from streamsvm.sources import is_column
 from streamsvm.storage.rows.csr import Array

@@ -12,7 +12,7 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.decompress import MAGIC_BYTES, decompressed, is_compressed
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.parsers.beside import Beside
-from streamsvm.reader.parsers.tables.arrow_types import plain_values
+from streamsvm.reader.parsers.tables.arrow import plain_values
 from streamsvm.reader.parsers.tables.columns import Heading
 from streamsvm.reader.parsers.tables.stored import Read, Table, groups_of, reads, tables
 from streamsvm.reader.sources.fetch import read_range

@@ -10,7 +10,7 @@ import numpy as np
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.parsers.matrices.matrix import misfit, weight_misfit
-from streamsvm.reader.parsers.tables import arrow_types
+from streamsvm.reader.parsers.tables import arrow
 from streamsvm.reader.parsers.tables.categories import Fields
 from streamsvm.reader.parsers.tables.columns import Heading, type_hint
 from streamsvm.reader.parsers.tables.fields import batch_rows
@@ -38,22 +38,22 @@ class _ArrowBatch:
         values, missing = np.empty((self.rows, len(places))), np.zeros((self.rows, len(places)), bool)
         for k, place in enumerate(places.tolist()):
             column = self.columns[place]
-            if not arrow_types.is_number(column.type):
+            if not arrow.is_number(column.type):
                 values[:, k], missing[:, k] = np.nan, True
                 continue
-            values[:, k] = arrow_types.numbers_of(column)
+            values[:, k] = arrow.numbers_of(column)
             if np.isnan(values[:, k]).any():
                 missing[:, k] = np.asarray(column.is_null(nan_is_null=True))
         return values, missing
 
     def words(self, place: int) -> Fields:
-        return arrow_types.words_of(self.columns[place])
+        return arrow.words_of(self.columns[place])
 
     def fault(self, row: int, column: int, kind: str) -> tuple[str, str]:
         one = self.columns[column].slice(row, 1)
         if np.asarray(one.is_null(nan_is_null=True))[0]:
             return "missing_value", "a value is missing"
-        value = float(arrow_types.numbers_of(one)[0])
+        value = float(arrow.numbers_of(one)[0])
         return weight_misfit(value) if kind == "weight" else misfit(value)
 
     def place(self, row: int, column: int) -> int:
@@ -110,7 +110,7 @@ class ArrowTableParser(TableParser):
             self.settle_heading(Heading(None if self._options.header == "no" else names, len(names)))
             if self._labels.type == "auto" and self._columns.label is not None:
                 kind = schema.field(self._columns.label).type
-                self._labels.type = "string" if arrow_types.is_label_text(kind) else "number"
+                self._labels.type = "string" if arrow.is_label_text(kind) else "number"
             maker = self.settle_features(self._word_columns, index_of(schema))
             self._check_types(maker)
         except InputError as error:
@@ -119,23 +119,23 @@ class ArrowTableParser(TableParser):
         return sorted({*self._columns.aside, *maker.number_places.tolist(), *maker.word_places})
 
     def _word_columns(self) -> set[int]:
-        return {place for place, field in enumerate(self._schema) if arrow_types.is_words(field.type)}
+        return {place for place, field in enumerate(self._schema) if arrow.is_words(field.type)}
 
     def _check_types(self, maker: Maker) -> None:
         """InputError column_type for a column whose type does not fit its use."""
         label = self._columns.label if self.to_predict is None else None
         numbers = {label, self._columns.weight, *maker.number_places.tolist()} - {None, *self.text_columns}
         for place in sorted(numbers):
-            if not arrow_types.is_number(self._schema.field(place).type):
+            if not arrow.is_number(self._schema.field(place).type):
                 raise self._column_type(place)
         if isinstance(maker, StringColumn):
             for place in maker.word_places:
-                if not arrow_types.is_string(self._schema.field(place).type):
+                if not arrow.is_string(self._schema.field(place).type):
                     raise self._column_type(place)
 
     def _column_type(self, place: int) -> InputError:
         kind, hint = self._schema.field(place).type, None
         if self._options.string_column is None and place not in self._columns.aside:
-            is_date, is_words = arrow_types.is_date(kind), arrow_types.is_words(kind)
+            is_date, is_words = arrow.is_date(kind), arrow.is_words(kind)
             hint = type_hint(self._heading.option(place), self.is_new, is_date, is_words)
         return InputError("column_type", f"{self._heading.shown(place)} is of type {str(kind)[:40]}", hint=hint)

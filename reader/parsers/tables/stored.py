@@ -19,7 +19,7 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import Limits
 from streamsvm.reader.parsers.matrices.batches import Source
 from streamsvm.reader.parsers.spool import Scratch, size_of, spooled
-from streamsvm.reader.parsers.tables.arrow_types import is_string
+from streamsvm.reader.parsers.tables.arrow import is_string
 
 _MAGIC, _CONTINUATION = b"ARROW1", b"\xff\xff\xff\xff"
 _END, _HEAD_BYTES = _CONTINUATION + bytes(4), 8

@@ -92,7 +92,7 @@ class ArrowDocuments(ColumnsOfDocuments):
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """Yield the rows. InputError at the first fault, unless rows are skipped."""
-        from streamsvm.reader.parsers.tables.arrow_types import documents_of, texts_of  # noqa: PLC0415 - slow to import
+        from streamsvm.reader.parsers.tables.arrow import documents_of, texts_of  # noqa: PLC0415 - slow to import
 
         first = self.first_row
         for table in self._read(chunks):
@@ -110,7 +110,7 @@ class ArrowDocuments(ColumnsOfDocuments):
         self.check_end()
 
     def _check_types(self, schema: Any, places: Sequence[int | None]) -> None:
-        from streamsvm.reader.parsers.tables.arrow_types import is_number, is_string  # noqa: PLC0415 - slow to import
+        from streamsvm.reader.parsers.tables.arrow import is_number, is_string  # noqa: PLC0415 - slow to import
 
         for number, place in enumerate(places):
             kind = None if place is None else schema.field(place).type
