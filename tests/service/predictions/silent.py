@@ -1,6 +1,7 @@
-"""A process of a prediction that hangs."""
+"""A process of a prediction that hangs; the fork server calls `main`."""
 
 import signal
 
-if __name__ == "__main__":
+
+def main(*_: str) -> None:
     signal.pause()
