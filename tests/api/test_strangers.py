@@ -87,8 +87,8 @@ def test_damaged_files_are_read_or_refused(send, name):
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "keys"])
-def test_few_bytes_that_mean_gigabytes_are_refused(send, kind):
+def test_few_bytes_that_mean_gigabytes_are_read_as_few_or_refused(send, kind):
     body = KEYS if kind == "keys" else table(kind, 1 << 16, 3_000 if kind == "orc" else 30_000)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert {status for status, _ in send(body)} <= {413, 422}
+    assert {status for status, _ in send(body)} <= ({413, 422} if kind in ("orc", "keys") else {200, 201})
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MOST_KIB
