@@ -167,7 +167,8 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
             if self.pace == "fixed" and is_linear and self.solver in ("auto", "streamsvm"):
                 advice.append('leave out pace="fixed", which takes no Newton steps')
             passes = f"{self.n_iter_} pass{'es' * (self.n_iter_ > 1)}"
-            warn(f"not converged after {passes}: {reached}{' or '.join(advice)}", ConvergenceWarning)
+            told = f"{reached}{' or '.join(advice)}".removesuffix("; ")
+            warn(f"not converged after {passes}: {told}", ConvergenceWarning)
 
     def _job(self, labels: Labels, space: Workspace) -> dict[str, Any]:
         """The fields of the job that this asks the engine for."""

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC, LinearSVR
 
 from streamsvm import InvalidInput, StreamSVC, StreamSVR, load
-from streamsvm.errors import TrainingError, in_python
+from streamsvm.errors import SlowerTraining, TrainingError, in_python
 from streamsvm.parameters import given_ends
 from streamsvm.service.jobs.fields.spec import parse_spec
 from tests.contracts.problems import random_problem
@@ -313,3 +313,12 @@ def test_rows_that_stayed_behind_are_missed(problem):
     with pytest.raises(ValueError, match="pickled"):
         back.partial_fit(X, y)
     assert back.fit(X, y).partial_fit(X, y).n_features_in_ == X.shape[1]
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_values_too_far_apart_for_64_bits_end_training_soon(loss):
+    X = np.random.default_rng(8).normal(size=(40, 2))
+    nanoseconds = 1.7e18 + 8.64e13 * np.arange(40)
+    with pytest.warns(ConvergenceWarning, match="relative duality gap"), pytest.warns(SlowerTraining):
+        model = StreamSVC(loss=loss).fit(np.c_[nanoseconds, X], X[:, 0] > 0)
+    assert model.n_iter_ < 9

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.run.slowdowns import bits_of
 from streamsvm.storage.run.state import State
 from streamsvm.trainer.problem.objective import certificate_of, relative_gap
 from streamsvm.trainer.settings import TrainerSettings
@@ -19,6 +20,9 @@ from streamsvm.trainer.updates.progress import Progress
 from streamsvm.trainer.updates.statistics import SweepStatistics
 
 CONVERGED = ("tolerance", "relative_gap")  # why a task has converged
+# Why a job has ended that gave up Newton steps: passes raise D no further, rounding is all that visits do. Two of them
+# are sure: a visit that changes nothing changes nothing in the next pass either.
+STALLED, _STALLED_PASSES, _ROUNDING = "stalled", 2, 1e-14
 
 # A certificate costs a pass over all rows: it is made only if the guessed figure is this many times below its target.
 _TO_SPARE = 2.0
@@ -128,6 +132,8 @@ class Convergence:
         self._settings, self._targets = settings, StoppingTargets.of(settings)
         self._is_dual = is_dual
         self._lanes = state.lanes[: settings.tasks.count]
+        self._dual_objective: Array | None = None  # of the pass before
+        self._passes_alike = 0
 
     @property
     def _by(self) -> Array:
@@ -141,7 +147,16 @@ class Convergence:
     def stop_reason(self, passes: int, seconds: float) -> str | None:
         """Why the job ends after so many passes; None: it goes on."""
         settings, is_stopping = self._settings, bool(self._state.control["stop"])
-        return self.reason or limit_reached(passes, settings.max_passes, seconds, settings.max_seconds, is_stopping)
+        limit = limit_reached(passes, settings.max_passes, seconds, settings.max_seconds, is_stopping)
+        return self.reason or limit or (STALLED if self._has_stalled() else None)
+
+    def _has_stalled(self) -> bool:
+        now, before = self._lanes["dual_objective"].copy(), self._dual_objective
+        self._dual_objective = now
+        has_given_up = int(self._state.control["slowdowns"]) & bits_of(["newton_given_up"]) and self._targets.is_bound
+        is_alike = has_given_up and before is not None and (now <= before + _ROUNDING * np.abs(before)).all()
+        self._passes_alike = self._passes_alike + 1 if is_alike else 0
+        return self._passes_alike >= _STALLED_PASSES
 
     def restore(self, reason: str | None) -> None:
         """Note again why a job had converged that died without a model. With several tasks the state has it."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from streamsvm.service.jobs.fields.kernel_values import warning_of
 from streamsvm.service.jobs.fields.spec import migrate, read_spec
-from streamsvm.service.jobs.outcome.limits import is_done, limits_met
+from streamsvm.service.jobs.outcome.limits import AVERAGED, limits_met
 from streamsvm.service.jobs.plan.forecast import told_last
 from streamsvm.service.jobs.plan.lanes import order_note
 from streamsvm.service.jobs.plan.run_file import read_lane
@@ -21,10 +21,14 @@ from streamsvm.storage.blocks.manifest import MANIFEST, Manifest, read_manifest
 from streamsvm.storage.errors import OutOfSpace, StorageError
 from streamsvm.storage.run.compiling import is_compiling
 from streamsvm.storage.run.state import RUN_FILE, Control, read_control
+from streamsvm.trainer.updates.convergence import STALLED
 
 _log = logging.getLogger("streamsvm.api")
 _SCALED, _SCALED_BEFORE = 'with "features": ["scale"]', "on scaled rows: a kernel takes no features"
-_IN_ROUNDS = 'Rounds go on to the optimum: train anew with "combine": "line_search".'
+_HINTS = {
+    AVERAGED: 'Rounds go on to the optimum: train anew with "combine": "line_search".',
+    STALLED: "Passes change nothing any more: values lie too far apart for numbers of 64 bits.",
+}
 _PASS_BITS = 32  # of a sequence number; what is left is enough for 2^20 changes of state in a double
 
 
@@ -143,7 +147,7 @@ def _warnings(record: dict[str, Any]) -> list[dict[str, str]]:
     if result and not result["converged"]:
         where = _where(result["certificate"], spec)
         message = f"ended by {result['stop_reason']} before it converged: {where}"
-        hint = _IN_ROUNDS if is_done(result) else _way_on(limits_met(result))
+        hint = _HINTS.get(result["stop_reason"]) or _way_on(limits_met(result))
         if "scales_differ" in {each["code"] for each in told_last(record)}:
             takes_maps = spec.get("kernel", "linear") == "linear"
             hint += f" Or train anew {_SCALED if takes_maps else _SCALED_BEFORE}."
