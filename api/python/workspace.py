@@ -151,8 +151,9 @@ class Workspace:
         training = Training(
             work, self._dataset, self._settings, watch, is_inline=is_inline, checkpoints=checkpoints, begins=begins
         )
-        # BLAS takes all cores else, for products so small that its threads wait for each other.
-        with interrupting(training.stop), _telling(), threadpool_limits(plan.threads, "blas"):
+        # BLAS takes all cores else, for products so small that its threads wait for each other. With one, as processes
+        # of jobs have, the number of threads changes no byte of a model.
+        with interrupting(training.stop), _telling(), threadpool_limits(1, "blas"):
             trained = training.all_lanes(plan)
         self._keep(plan, checkpoints)
         return Fitted(trained, read_history(work / HISTORY), training.is_stopping, self.is_numbered, self.beside)
