@@ -87,15 +87,15 @@ def keep_freed_memory() -> None:
 class WorkLimit:
     """Memory that this process may take beside what it has: 768 MiB, and 32 bytes for each byte of its input.
 
-    An allocation beyond that fails, as one beyond three quarters of the machine's memory does. Where memory runs out
-    all the same, the kernel ends this process before others. It also does after ten minutes of a processor, and a
-    second for each 100 kB of the input.
+    An allocation beyond that fails, as one beyond three quarters of the machine's memory does, if these are more than
+    768 MiB: what is allocated is not all used. Where memory runs out all the same, the kernel ends this process before
+    others. It also does after ten minutes of a processor, and a second for each 100 kB of the input.
     """
 
     def __init__(self) -> None:
         # The sixth figure is what RLIMIT_DATA is compared with.
         self._held = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
-        self._of_machine = memory_limit() * 3 // 4
+        self._of_machine = max(_MOST_MEMORY, memory_limit() * 3 // 4)
         self._input_bytes = 0
         with suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text("1000")
