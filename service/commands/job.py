@@ -6,7 +6,7 @@ from typing import Any
 from streamsvm.service.commands.display import display, duration, progress_line, short
 from streamsvm.service.commands.remote import add_action, exit_code, print_json, print_table, watch
 from streamsvm.service.commands.spelling import in_dashes
-from streamsvm.service.jobs.progress.progress import gap_of
+from streamsvm.service.jobs.outcome.limits import gap_of
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.remote.client import Client
 from streamsvm.service.remote.objects import RemoteJob

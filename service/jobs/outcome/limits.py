@@ -1,4 +1,4 @@
-"""The limits that ended a job before it converged: raising others would change nothing."""
+"""How a job ended: the limits that it met, raising others would change nothing; and how near it is."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,3 +17,9 @@ def limits_met(result: Mapping[str, Any]) -> list[str]:
     lanes = [each for each in result.get("lanes", ()) if "stop_reason" in each] or [result]
     reasons = {each["stop_reason"] for each in lanes if not each["converged"]}
     return [name for name in _LIMITS if name in reasons]
+
+
+def gap_of(job: Mapping[str, Any]) -> float | None:
+    """M+ - M- of a job as it is shown: the certificate's if there is a result, else that of its progress."""
+    shown = job["result"].get("certificate") if job["result"] else job["progress"]
+    return (shown or {}).get("gap")

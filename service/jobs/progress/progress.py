@@ -3,7 +3,7 @@
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -77,12 +77,6 @@ def progress(
         "eta_seconds": eta_seconds(history, limits) if lane["of"] == 1 else None,
         **({"machines": history[-1]["machines"]} if history and "machines" in history[-1] else {}),
     }
-
-
-def gap_of(job: Mapping[str, Any]) -> float | None:
-    """M+ - M- of a job as it is shown: the certificate's if there is a result, else that of its progress."""
-    shown = job["result"].get("certificate") if job["result"] else job["progress"]
-    return (shown or {}).get("gap")
 
 
 def _newton(page: dict[str, float]) -> dict[str, float | None] | None:

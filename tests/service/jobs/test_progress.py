@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.lanes.continuing import keep_history
-from streamsvm.service.jobs.progress.progress import HISTORY, eta_seconds, gap_of, last_passes, progress, read_history
+from streamsvm.service.jobs.outcome.limits import gap_of
+from streamsvm.service.jobs.progress.progress import HISTORY, eta_seconds, last_passes, progress, read_history
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.run.state import SOLVER_PHASES, create_state
 
