@@ -60,7 +60,6 @@ def test_both_are_healthy_and_answer_to_the_name_in_the_settings(project):
     assert project.is_healthy("api") and project.is_healthy("worker")
     assert project.request("GET", "/v1/info", headers={"Host": NAME})["features"] == {
         "tokens": True,
-        "parquet": True,
         "onnx": True,
     }
 
