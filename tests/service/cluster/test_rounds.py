@@ -168,7 +168,7 @@ class Late:
 def test_a_machine_that_is_late_is_not_waited_for_and_its_change_counts_later(dataset, tmp_path, monkeypatch):
     monkeypatch.setattr("streamsvm.service.cluster.rounds.collecting._LEAST_PATIENCE", 0.02)
     monkeypatch.setattr("streamsvm.service.cluster.rounds.collecting._PATIENCE", 0.0)
-    done, seen, _ = coordinate(dataset, tmp_path, 2, wrap=lambda machines: Late(machines, 5), max_passes=3000)
+    done, seen, _ = coordinate(dataset, tmp_path, 2, wrap=lambda machines: Late(machines, 5), max_passes=600)
     assert done.convergence.stop_reason == "relative_gap"
     assert done.convergence.certificate.w_error[0] < 1e-6
     duals = [float(D[0]) for D, *_ in seen]
