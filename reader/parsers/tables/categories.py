@@ -115,12 +115,11 @@ class Dictionary:
             if row == len(fields):
                 break
             self._meet(place, fields[row].decode())
-        new = keys == kernel.UNKNOWN
-        numbers = np.where(new, kernel.UNKNOWN, self._of_key[keys])
-        for row in np.flatnonzero(new).tolist():
-            numbers[row] = self._known(place, fields[row].decode())
-        is_unknown = (numbers == kernel.UNKNOWN) & (fields.stop > fields.start)  # a gap is no word
-        self.unknown[place] += np.count_nonzero(is_unknown[of_row])
+        numbers, new = self._of_key[keys], np.flatnonzero(keys == kernel.UNKNOWN)
+        if len(new):
+            numbers[new] = [self._known(place, fields[row].decode()) for row in new.tolist()]
+            is_unknown = (numbers == kernel.UNKNOWN) & (fields.stop > fields.start)  # a gap is no word
+            self.unknown[place] += np.count_nonzero(is_unknown[of_row])
         numbers = numbers[of_row]
         return numbers, np.ones(len(numbers), VALUE)
 
