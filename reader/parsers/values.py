@@ -51,7 +51,7 @@ def settled(word: str) -> str:
 
 
 def value_of(word: str) -> str:
-    """The same text for all words that are one value: 7 for 7 and 7.0, True for true, 2024-01-31 for its midnight."""
+    """Return one text for all words that are one value: 7 for 7 and 7.0, True for true, 2024-01-31 for its midnight."""
     whole = _WHOLE.fullmatch(word)
     return whole[1] if whole else _TRUTH.get(word) or settled(word)
 

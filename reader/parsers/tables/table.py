@@ -207,7 +207,7 @@ class TableParser(MatrixParser):
         raise NotImplementedError
 
     def kind(self, column: int) -> str:
-        """What a column of numbers holds: "label", "weight" or "field"."""
+        """Return what a column of numbers holds: "label", "weight" or "field"."""
         return {self._columns.label: "label", self._columns.weight: "weight"}.get(column, "field")
 
     def _reject(self, batch: Batch, faults: Faults) -> None:

@@ -163,7 +163,7 @@ def _misfit(n_features: int, n_columns: int, aside: Sequence[int], may_be_labell
 
 
 class ToPredict:
-    """What parsers of documents and tables ask for, whose options.like is a model's `input`, or {"n_features": n}.
+    """Answers parsers of documents and tables whose options.like is a model's `input`, or {"n_features": n}.
 
     No label is a fault: one that is a string becomes its place in `classes`, or their number if it is none of them.
 
