@@ -17,12 +17,19 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: setup demo serve kernels test test-slow test-mlflow test-3.11 test-3.12 test-3.13 test-3.14 test-processors containers faults cluster-faults silent audit fuzz-api fuzz-reader bench papers openapi browser libsvm lock check clean
 
+# Editors and type checkers do not read how setuptools maps folders: links to them lie below one, as they are installed.
+define LAY_OUT
+rm -rf $(VENV)/typed && mkdir -p $(VENV)/typed/streamsvm
+ln -sfn $(addprefix $(CURDIR)/,api service reader trainer storage $(wildcard api/python/*.py)) $(VENV)/typed/streamsvm
+endef
+
 # To run streamsvm, and no more.
 setup: $(RUN)
 
-$(RUN): pyproject.toml
+$(RUN): pyproject.toml setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(INSTALL) --editable .
+	$(LAY_OUT)
 	touch $@
 
 # What is imported is compiled then: most of these packages' modules never are, which pip would take half a minute for.
@@ -31,7 +38,7 @@ $(TEST): $(RUN)
 	$(INSTALL) --no-compile --group test
 	touch $@
 
-$(MLFLOW): pyproject.toml
+$(MLFLOW): pyproject.toml setup.py
 	$(PYTHON) -m venv .venv-mlflow
 	.venv-mlflow/bin/python -m pip install --quiet --disable-pip-version-check --no-compile 'pip>=25.1'
 	.venv-mlflow/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable . --group mlflow
@@ -46,7 +53,7 @@ demo: $(RUN)
 
 # Otherwise the first job would wait for them.
 $(KERNELS): $(RUN) $(shell find storage reader trainer service/cluster -name '*.py')
-	$(BIN)/python -m streamsvm.service.processes.kernels
+	$(BIN)/streamsvm warm
 	touch $@
 
 # Those that tests of several files call besides.
@@ -77,7 +84,7 @@ test-processors: $(addprefix test-as-on-,$(or $(PROCESSOR),$(PROCESSORS)))
 
 test-as-on-%: $(TEST) $(TEST_KERNELS)
 	export $(if $(filter generic,$*),NUMBA_CPU_NAME,OPENBLAS_CORETYPE)=$* && \
-	  $(BIN)/python -m streamsvm.service.processes.kernels && $(BIN)/python -m tests.kernels && $(RUN_TESTS) $(ROOMS)
+	  $(BIN)/streamsvm warm && $(BIN)/python -m tests.kernels && $(RUN_TESTS) $(ROOMS)
 
 # The tests under another Python, in an environment of its own: .venv-3.13. Without that Python the target says so and fails.
 test-3.11 test-3.12 test-3.13 test-3.14: test-%:
@@ -154,11 +161,11 @@ libsvm:
 	  apt-get install -y -q --no-install-recommends libsvm-tools; } || echo "no svm-predict, and no right to install it"
 
 check: $(TEST)
-	rm -rf $(VENV)/typed && mkdir -p $(VENV)/typed/streamsvm
-	ln -sfn $(addprefix $(CURDIR)/,api service reader trainer storage $(wildcard api/python/*.py)) $(VENV)/typed/streamsvm
+	$(LAY_OUT)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/pyright
 	$(BIN)/python -m pytest -q tests/test_layout.py
 
 clean:

@@ -15,8 +15,8 @@ from streamsvm.api.app import create_app
 from streamsvm.api.requests.deadlines import Deadlines
 from streamsvm.api.server import check_bind, make_server
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.forks.fork_server import fork_server
 from streamsvm.service.gone import tell_gone_settings
-from streamsvm.service.processes.fork_server import fork_server
 from streamsvm.service.processes.health import lock
 from streamsvm.service.processes.keeper import WorkerKeeper
 from streamsvm.service.processes.logs import log_as_json
@@ -24,10 +24,12 @@ from streamsvm.service.records.database import Database
 from streamsvm.service.records.opening import open_store
 from streamsvm.service.records.tokens import NO_TOKENS, Tokens
 from streamsvm.service.settings import Settings
-from streamsvm.storage.machine.child import keep_private, leave
+from streamsvm.storage.machine.child import OWN_MEMORY, keep_private, leave
+from streamsvm.storage.machine.resources import memory_limit
 
 _REFUSED = 5
 _SWITCH_SECONDS = 5e-4
+_LEAST_BYTES, _LEAST_GIVEN = 1 << 30, 256 << 20  # with less, to compile a kernel ends the process
 
 
 def main() -> int:
@@ -69,6 +71,8 @@ def main() -> int:
         # The collector would look through all modules again while others are loaded, for a tenth of a second.
         gc.freeze()
         Thread(target=app.state.prediction_code.load, name="load-prediction-code", daemon=True).start()
+        given = settings.max_api_bytes
+        OWN_MEMORY.bound(max(_LEAST_GIVEN, given) if given else max(_LEAST_BYTES, memory_limit() // 2))
         make_server(app, settings, options.port, Deadlines()).run()
     except KeyboardInterrupt:
         pass

@@ -10,13 +10,11 @@ from streamsvm.api.access.auth import Access, require_scope
 from streamsvm.api.context import AppContext
 from streamsvm.api.description import ABOUT, DescribedApp
 from streamsvm.api.errors import PROBLEM_RESPONSE, add_error_handlers, problem
-from streamsvm.api.pages import compare, dataset, queue, reference, routes
-from streamsvm.api.pages import predictions as prediction_pages
-from streamsvm.api.pages import registry as registered_pages
+from streamsvm.api.pages import queue, reference, routes
 from streamsvm.api.requests.frequent import FrequentRoutes
 from streamsvm.api.requests.log import Requests
 from streamsvm.api.requests.parameters import refuse_unknown
-from streamsvm.api.routes import datasets, health, info, jobs, metrics, models, predictions, registry, uploads
+from streamsvm.api.routes import datasets, jobs, metrics, models, predictions, registry, service, uploads
 from streamsvm.api.routes.metrics import Metrics
 from streamsvm.api.routes.rows import PredictionCode
 from streamsvm.service.datasets.registry import Datasets
@@ -58,8 +56,8 @@ def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAP
     app.state.prediction_code = PredictionCode()
     app.state.soundness = Soundness(settings, store)
     add_error_handlers(app)
-    pages = routes, dataset, compare, queue, reference, registered_pages, prediction_pages
-    modules = datasets, uploads, jobs, models, registry, predictions, health, info, metrics, login, *pages
+    pages = routes, queue, reference
+    modules = datasets, uploads, jobs, models, registry, predictions, service, metrics, login, *pages
     for module in modules:
         app.include_router(module.router)
     app.state.routes = [route for module in modules for route in module.router.routes]

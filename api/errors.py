@@ -4,6 +4,8 @@ import errno
 import logging
 import re
 import sqlite3
+from collections.abc import Iterable
+from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -11,85 +13,53 @@ from urllib.parse import urlencode
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from streamsvm.api.answers import Responses, ref
 from streamsvm.api.pages.render import missing_page
-from streamsvm.api.requests.near_routes import hint_of_route
 from streamsvm.reader.options import OPTIONS
 from streamsvm.service import gone
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.gone import gone_route
 from streamsvm.service.hints import HINTS, meant
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
+from streamsvm.service.models.loaded import forget_predictors
 from streamsvm.service.processes.logs import request_id
 from streamsvm.service.records.database import DAMAGED
 from streamsvm.service.records.opening import RESTORE, check_sound, is_blank
 from streamsvm.storage.errors import NO_ROOM, ROOM_HINT, StorageError
 from streamsvm.storage.options import default_words, plain, without_null
 
-STATUS = {
-    "bad_json": 400,
-    "bad_request": 400,
-    "upload_header_missing": 400,
-    "upload_length_mismatch": 400,
-    "duplicate_key": 400,
-    "token_missing": 401,
-    "token_invalid": 401,
-    "scope_missing": 403,
-    "cross_site": 403,
-    "import_forbidden": 403,
-    "export_forbidden": 403,
-    "unknown_prediction": 404,
-    "destination_exists": 409,
-    "unknown_dataset": 404,
-    "unknown_block": 404,
-    "unknown_file": 404,
-    "unknown_job": 404,
-    "unknown_model": 404,
-    "unknown_model_name": 404,
-    "unknown_alias": 404,
-    "unknown_upload": 404,
-    "no_such_route": 404,
-    "method_not_allowed": 405,
-    "too_slow": 408,
-    "dataset_exists": 409,
-    "dataset_in_use": 409,
-    "dataset_spread": 409,
-    "not_ready": 409,
-    "given_up": 409,
-    "not_possible": 409,
-    "model_in_use": 409,
-    "upload_offset_mismatch": 409,
-    "upload_taken_over": 409,
-    "upload_complete": 410,
-    "alias_moved": 412,
-    "body_too_large": 413,
-    "answer_too_large": 413,
-    "line_too_long": 413,
-    "too_large_to_read": 413,
-    "decompressed_too_large": 413,
-    "unknown_format": 415,
-    "multipart": 415,
-    "partial_upload_type": 415,
-    "host_not_allowed": 421,
-    "request_under_way": 409,
-    "queue_full": 429,
-    "too_many_uploads": 429,
-    "internal": 500,
-    "corrupt_data": 500,
-    "dataset_corrupt": 500,
-    "ingest_failed": 500,
-    "evaluation_failed": 500,
-    "store_corrupt": 500,
-    "store_missing": 503,
-    "unavailable": 503,
-    "out_of_space": 507,
-}
+_MOST_LETTERS = 200  # of a path that is compared
+_LEAST_RATIO = 0.6  # of two segments that may be meant to be the same
+# How curl sends a body by a method; the other methods need no hint.
+_SENDERS = {"PUT": "curl -X PUT, or -T FILE,", "POST": "curl --data-binary @FILE, or --json,"}
+_CODES = {  # of each status
+    400: "bad_json bad_request upload_header_missing upload_length_mismatch duplicate_key",
+    401: "token_missing token_invalid token_expired",
+    403: "scope_missing cross_site import_forbidden export_forbidden",
+    404: "unknown_prediction unknown_dataset unknown_block unknown_file unknown_job unknown_model "
+    "unknown_model_name unknown_alias unknown_upload no_such_route",
+    405: "method_not_allowed",
+    408: "too_slow",
+    409: "destination_exists dataset_exists dataset_in_use dataset_spread not_ready given_up not_possible "
+    "model_in_use upload_offset_mismatch upload_taken_over request_under_way",
+    410: "upload_complete",
+    412: "alias_moved",
+    413: "body_too_large answer_too_large line_too_long too_large_to_read decompressed_too_large",
+    415: "unknown_format multipart partial_upload_type",
+    421: "host_not_allowed",
+    429: "queue_full too_many_uploads",
+    500: "internal corrupt_data dataset_corrupt ingest_failed evaluation_failed store_corrupt",
+    503: "store_missing unavailable out_of_memory",
+    507: "out_of_space",
+}  # fmt: skip
+STATUS = {code: status for status, codes in _CODES.items() for code in codes.split()}
 HEADERS = {
     "token_missing": {"WWW-Authenticate": "Bearer"},
-    "token_invalid": {"WWW-Authenticate": 'Bearer error="invalid_token"'},
-    "queue_full": {"Retry-After": "30"},
-    "too_many_uploads": {"Retry-After": "30"},
+    **{code: {"WWW-Authenticate": 'Bearer error="invalid_token"'} for code in ("token_invalid", "token_expired")},
+    **{code: {"Retry-After": "30"} for code in ("queue_full", "too_many_uploads", "out_of_memory")},
 }
 _NO_MORE_FILES = (errno.EMFILE, errno.ENFILE)
 _ROUTING = {404: "no_such_route", 405: "method_not_allowed"}
@@ -133,6 +103,14 @@ def problem(code: str, detail: str, hint: str = "", at: dict[str, Any] | None = 
     return JSONResponse(content, status, HEADERS.get(code), media_type="application/problem+json")
 
 
+def no_memory(error: Exception) -> JSONResponse | None:
+    """Make the answer to a lack of memory, that for the stack of a thread too; None to another error."""
+    if not isinstance(error, MemoryError) and "can't start new thread" not in str(error):
+        return None
+    forget_predictors()
+    return problem("out_of_memory", "the service may have no more memory now", "STREAMSVM_MAX_API_BYTES is it.")
+
+
 def bug(database: Path) -> JSONResponse:
     """Make the answer to an unexpected error: the store's code if the store is damaged, else `internal`."""
     try:
@@ -145,7 +123,7 @@ def bug(database: Path) -> JSONResponse:
 
 
 def _on_service_error(request: Request, error: Any) -> Response:
-    if error.code == "token_missing" and _is_person(request):
+    if error.code in ("token_missing", "token_expired") and _is_person(request):
         return RedirectResponse(f"/login?{urlencode({'next': request.url.path})}", 303)
     hint = error.hint
     if getattr(request.state, "is_joined", False) and error.code != "bad_json":
@@ -212,3 +190,31 @@ def _on_http_error(request: Request, error: Any) -> Response:
     response = problem(code, str(error.detail), hint or HINTS[code])
     response.headers.update(error.headers or {})
     return response
+
+
+def hint_of_route(routes: Iterable[Any], path: str, method: str) -> str:
+    """A hint for a path that no route has, or not with this method; "" if no route is near."""
+    if told := gone_route(path):
+        return told
+    known = [route for route in routes if isinstance(route, APIRoute) and route.include_in_schema]
+    methods = sorted({each for route in known if route.path_regex.match(path) for each in route.methods or ()})
+    if methods:
+        senders = [each for each in methods if each in _SENDERS] if method in (*_SENDERS, "PATCH") else []
+        how = "; ".join(f"{_SENDERS[each]} sends {each}" for each in senders)
+        return f"This path takes {', '.join(methods)}{': ' if how else ''}{how}."
+    if len(path) > _MOST_LETTERS:
+        return ""
+    near = max(known, key=lambda route: _nearness(route.path, path), default=None)
+    if near is None or _nearness(near.path, path) < _LEAST_RATIO:
+        return ""
+    shown = near.path.replace(":path}", "}")
+    return f"Did you mean {shown}? All routes are at /reference, for people, and /openapi.json."
+
+
+def _nearness(template: str, path: str) -> float:
+    """How alike the least alike segments are, 0 to 1; a parameter is like any segment."""
+    wanted, given = template.strip("/").split("/"), path.strip("/").split("/")
+    if len(wanted) != len(given):
+        return 0
+    pairs = [(one, other) for one, other in zip(wanted, given, strict=True) if not one.startswith("{")]
+    return min((SequenceMatcher(None, one, other).ratio() for one, other in pairs), default=0)

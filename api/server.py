@@ -3,6 +3,7 @@
 import asyncio
 import resource
 import socket
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
@@ -10,6 +11,7 @@ from fastapi import FastAPI
 from streamsvm.api.context import AppContext
 from streamsvm.api.requests.deadlines import Connections, Deadlines
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.loaded import forget_predictors
 from streamsvm.service.records.database import Database
 from streamsvm.service.records.tokens import Tokens
 from streamsvm.service.settings import Settings
@@ -61,6 +63,7 @@ class _Server(uvicorn.Server):
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until a signal; return even while threads are at work."""
         loop = (self.config.get_loop_factory() or asyncio.new_event_loop)()
+        loop.set_exception_handler(_on_fault)
         try:
             loop.run_until_complete(self.serve(sockets))
         finally:
@@ -77,6 +80,7 @@ class _Server(uvicorn.Server):
         cutting_off = loop.call_later(self._context.settings.shutdown_seconds, self._cut_off)
         await super().shutdown(sockets)
         cutting_off.cancel()
+        await self._context.feed.end()
         await self._context.datasets.resumable.end(_BORDER_SECONDS)
         if self.force_exit:
             await self.lifespan.shutdown()
@@ -89,6 +93,13 @@ class _Server(uvicorn.Server):
 
     def _leave(self) -> None:
         self.force_exit = True
+
+
+def _on_fault(loop: asyncio.AbstractEventLoop, fault: dict[str, Any]) -> None:
+    """Make room if a connection was closed because there was none; log the fault."""
+    if isinstance(fault.get("exception"), MemoryError):
+        forget_predictors()
+    loop.default_exception_handler(fault)
 
 
 def _allow_files(settings: Settings) -> int:

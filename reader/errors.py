@@ -1,9 +1,11 @@
-"""The one exception for inputs that cannot be read. Its `code` is stable and names the fault; HINTS say what to do."""
+"""The exception for inputs that cannot be read, with a stable `code` and the HINTS what to do; rejected rows."""
 
+from collections.abc import Callable
 from typing import Any
 
 EXCERPT = 40
 _BYTES_A_CHARACTER = 4  # at most
+MOST_SHOWN = 10  # rejected rows
 
 HINTS = {
     "bad_arrow": "write the file again, close its writer, and compare checksums after the transfer",
@@ -161,6 +163,36 @@ class InputError(Exception):
     def of(cls, problem: dict[str, Any]) -> "InputError":
         """The error that another process has written as a JSON object."""
         return cls(problem["code"], problem["detail"], hint=problem["hint"], **problem["at"])
+
+
+class Rejected:
+    """Raises a row's fault, or with `skip` counts the row.
+
+    rows   number of rows left out so far
+    first  faults of the first MOST_SHOWN of them, in the order of the input
+    """
+
+    def __init__(self, skip: bool) -> None:
+        self.skip = skip
+        self.rows = 0
+        self.first: list[InputError] = []
+
+    def add(self, fault: Callable[[], InputError]) -> None:
+        """Reject a row. `fault` makes its error, and is called only if that is raised or shown: its line costs time."""
+        if not self.skip:
+            raise fault()
+        self.rows += 1
+        if len(self.first) < MOST_SHOWN:
+            self.first.append(fault())
+
+    def join(self, others: "list[Rejected]") -> "Rejected":
+        """Add up the rejected rows of several parsers; keep the first faults by line number."""
+        joined = Rejected(self.skip)
+        all_ = [self, *others]
+        joined.rows = sum(each.rows for each in all_)
+        joined.first = sorted((fault for each in all_ for fault in each.first), key=lambda fault: fault.line or 0)
+        del joined.first[MOST_SHOWN:]
+        return joined
 
 
 def excerpt(data: bytes | bytearray) -> str:

@@ -10,7 +10,7 @@ RATIO_FROM_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
-class Limits:
+class InputLimits:
     """Bounds on one input.
 
     max_bytes       most decoded bytes

@@ -14,12 +14,12 @@ from typing import Any, NoReturn
 
 from streamsvm.reader.errors import InputError
 from streamsvm.service.commands import COMMANDS, GROUPS
-from streamsvm.service.commands.spelling import in_dashes, spell_out
 from streamsvm.service.errors import PROCESS_FAILURES, ModelFormatError, ServiceError
+from streamsvm.service.forks.fork_server import fork_server
 from streamsvm.service.gone import COMMANDS as GONE_COMMANDS
 from streamsvm.service.gone import OPTIONS as GONE_OPTIONS
-from streamsvm.service.processes.fork_server import fork_server
-from streamsvm.service.processes.kernels import are_compiled
+from streamsvm.service.processes.kernels import missing
+from streamsvm.service.terminal.spelling import in_dashes, spell_out
 from streamsvm.storage.errors import StorageError
 from streamsvm.storage.machine.child import leave
 
@@ -35,7 +35,7 @@ def command() -> NoReturn:
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns its exit code."""
     words = spell_out(sys.argv[1:] if arguments is None else arguments)
-    if words[:1] == ["train"] and "--url" not in words and are_compiled():
+    if words[:1] == ["train"] and "--url" not in words and not missing("one"):
         fork_server()  # it loads the libraries of training while this process loads the command
     parser = _parser(words)
     if not words:

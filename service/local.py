@@ -16,10 +16,9 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import JobSpec
 from streamsvm.service.jobs.lanes.continuing import keep_history
 from streamsvm.service.jobs.lanes.lane_files import checkpoint_place
-from streamsvm.service.jobs.lanes.runner import LaneRunner, Plan, Run
+from streamsvm.service.jobs.lanes.runner import LaneRunner, Run
 from streamsvm.service.jobs.lanes.warm_start import next_beginning
-from streamsvm.service.jobs.plan.following import FollowPlan, can_follow, plan_following
-from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
+from streamsvm.service.jobs.plan.plan import JobPlan, can_follow, followed_again, plan_following, plan_job
 from streamsvm.service.jobs.progress.progress import HISTORY, progress, read_history
 from streamsvm.service.models.heaviest import input_about, with_heaviest
 from streamsvm.service.processes.interrupts import interrupting
@@ -27,6 +26,7 @@ from streamsvm.service.processes.launch import RunPlace, launch
 from streamsvm.service.processes.run_directories import has_room, temporary_directory
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import read_manifest
+from streamsvm.storage.machine.compile_time import NOTICED_SECONDS, say_compiling
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import load_kernels
 from streamsvm.storage.run.state import State
@@ -67,7 +67,7 @@ def train_file(
         _forgetting(work / "dataset", settings),
         Ingesting(source, work / "dataset", settings, options, machines=_readers(file, spec)) as ingesting,
     ):
-        training = Training(work, work / "dataset", settings, report, check, ingesting, stopping=stopping)
+        training = LocalTraining(work, work / "dataset", settings, report, check, ingesting, stopping=stopping)
         if can_follow(spec):
             with interrupting(training.stop):
                 if trained := _follow(training, spec, settings.max_features):
@@ -79,22 +79,22 @@ def train_file(
             return training.all_lanes(plan_job(spec, read_manifest(work / "dataset")))
 
 
-def _follow(training: "Training", spec: JobSpec, max_features: int) -> Trained | None:
+def _follow(training: "LocalTraining", spec: JobSpec, max_features: int) -> Trained | None:
     """Train while the dataset is read in; None: the job turns out to need the whole dataset first."""
-    plan: FollowPlan | None = plan_following(spec, max_features)
+    plan: JobPlan | None = plan_following(spec, max_features)
     while plan:
         try:
             return training.all_lanes(plan)
         except ServiceError as error:
-            plan = plan.after(error)
+            plan = followed_again(plan, error)
     return None
 
 
-class Training:
+class LocalTraining:
     """Trains all lanes of a job on the dataset `dataset`, and keeps their models in `work`, an empty directory.
 
     ingesting    what reads the dataset in, if it is not complete
-    is_inline    train in this process, see `service.processes.inline_run`
+    is_inline    train in this process, see `service.processes.launch`
     checkpoints  where a job of one lane leaves its checkpoint, an empty directory; None: nowhere
     begins       prepares the state of such a job
     stopping     called once a stop that was asked for has reached the run
@@ -132,9 +132,9 @@ class Training:
         if self._lanes is not None:
             self._lanes.request_stop()
 
-    def all_lanes(self, plan: Plan) -> Trained:
+    def all_lanes(self, plan: JobPlan) -> Trained:
         """Train, and make the models."""
-        if isinstance(plan, JobPlan):
+        if not plan.follows:
             self._check(plan, self._dataset)
         with LaneRunner(self._work, self._dataset, self._begin, partial(self._replan, plan)) as lanes:
             self._lanes = lanes
@@ -164,7 +164,7 @@ class Training:
             self._has_told = True
             self._stopping()
 
-    def _replan(self, plan: Plan) -> Plan:
+    def _replan(self, plan: JobPlan) -> JobPlan:
         """The job's plan for the whole dataset, once that is there; until then the plan it has."""
         if self._ingesting is None or not self._ingesting.is_done():
             return plan
@@ -173,7 +173,7 @@ class Training:
         load_kernels()  # the model will need one; ingest has left a core free
         return whole
 
-    def _begin(self, plan: Plan) -> "_Attempt":
+    def _begin(self, plan: JobPlan) -> "_LocalAttempt":
         if plan.number == 0:
             keep_history(self._work, 0)
         # The cache belongs into memory, the blocks do not.
@@ -183,7 +183,7 @@ class Training:
         try:
             scratch = files.enter_context(temporary_directory(cache_dir if in_memory else self._work, "streamsvm-run-"))
             checkpoints, begins = self._checkpoints, self._begins
-            if isinstance(plan, JobPlan) and len(plan.lanes) > len(plan.running):
+            if len(plan.lanes) > len(plan.running):
                 # For the next lanes alone: nobody resumes this job.
                 checkpoints, begins = checkpoint_place(self._work, plan), next_beginning(plan, self._work)
             place = RunPlace(scratch / "run", self._work, self._dataset, checkpoints, not in_memory)
@@ -195,21 +195,24 @@ class Training:
         except BaseException:
             files.close()
             raise
-        return _Attempt(run, files, self._work / HISTORY, self._report)
+        return _LocalAttempt(run, files, self._work / HISTORY, self._report)
 
 
-class _Attempt:
+class _LocalAttempt:
     """A run of a command, whose progress it reports. A `service.jobs.lanes.runner.Attempt`."""
 
     def __init__(self, run: Run, files: ExitStack, history: Path, report: Report) -> None:
         self.run = run
         self._files, self._history, self._report = files, history, report
 
-    def poll(self, plan: Plan) -> bool:
+    def poll(self, plan: JobPlan) -> bool:
         """Poll the run, and report how far it is."""
         has_ended = self.run.poll()
         history = read_history(self._history)
-        self._report(progress(self.run.control, self.run.lane, plan.spec, plan.blocks, history), history)
+        shown = progress(self.run.control, self.run.lane, plan.spec, plan.blocks, history)
+        if shown["compile_seconds"] > NOTICED_SECONDS:
+            say_compiling()
+        self._report(shown, history)
         return has_ended
 
     def close(self) -> None:

@@ -10,56 +10,36 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Settings:
-    """
-    data_dir           everything durable is below it
-    cache_dir          directory of running jobs' caches; a cache that does not fit there goes below data_dir
-    import_dir         files below it can be imported by name; None: no file can
-    ray_address        HOST:PORT of the Ray cluster for jobs on several machines, or auto; None: there is no cluster
-    export_dir         predictions of files can be written below it; None: nowhere on this machine
-    export_destinations  prefixes of URLs that predictions can be written to; empty: to none
-    import_sources     prefixes of URLs that can be imported, such as s3://bucket/; empty: no URL can
-    host               address to listen on; one beyond loopback needs a token
-    allowed_hosts      names that clients may use for the service, besides loopback names and `host`
-    trusted_proxies    addresses and networks of proxies, whose headers about the client are believed; empty: nobody's
-    max_upload_bytes   limit of a dataset's body as sent, and of its text after decompression
-    max_predict_bytes  limit of rows to predict as sent, and of their text after decompression
-    max_answer_bytes   disk for rows to predict, and answers that are being made or sent, all together
-    max_json_bytes     limit of a body of JSON
-    max_features       feature numbers of a dataset are below this
-    jobs_at_once       jobs that run at a time, if memory has room for them
-    max_queued_jobs    jobs that may be queued at a time; one client may have three quarters of them
-    max_uploads        uploads at a time; a child process reads each of them in
-    upload_wait        seconds for which an upload that can go on waits for its client
-    max_connections    open connections; more close first those that have sent no request yet
-    least_bytes_per_second  least rate of a body or an answer, after the first minute
-    shutdown_seconds   for which running requests may go on when the service ends
-    max_crashes        a job fails after so many crashes without a newer checkpoint, or ten times as many in a pass
-    stall_seconds      a reader, trainer or prediction that is silent for longer is killed, unless it has announced that
-    """
+    """Each field's meaning is beside or above it; service/README.md says more."""
 
-    data_dir: Path
-    cache_dir: Path = Path("/dev/shm")
-    import_dir: Path | None = None
-    ray_address: str | None = None
-    export_dir: Path | None = None
-    export_destinations: tuple[str, ...] = ()
-    import_sources: tuple[str, ...] = ()
-    host: str = "127.0.0.1"
-    allowed_hosts: tuple[str, ...] = ()
-    trusted_proxies: tuple[str, ...] = ()
-    max_upload_bytes: int = 1 << 40
-    max_predict_bytes: int = 1 << 36
-    max_answer_bytes: int = 1 << 34
-    max_json_bytes: int = 1 << 20
-    max_features: int = 1 << 27
-    jobs_at_once: int = 2
-    max_queued_jobs: int = 1000
-    max_uploads: int = 4
-    upload_wait: float = 600.0
-    max_connections: int = 4096
-    least_bytes_per_second: float = 500.0
-    shutdown_seconds: int = 5
+    data_dir: Path  # everything durable is below it
+    cache_dir: Path = Path("/dev/shm")  # of running jobs' caches; one that does not fit there goes below data_dir
+    import_dir: Path | None = None  # files below it can be imported by name; None: no file can
+    ray_address: str | None = None  # HOST:PORT of the Ray cluster of jobs on several machines, or auto; None: none
+    export_dir: Path | None = None  # predictions of files can be written below it; None: nowhere on this machine
+    export_destinations: tuple[str, ...] = ()  # prefixes of URLs that predictions can be written to
+    import_sources: tuple[str, ...] = ()  # prefixes of URLs that can be imported, such as s3://bucket/
+    host: str = "127.0.0.1"  # address to listen on; one beyond loopback needs a token
+    allowed_hosts: tuple[str, ...] = ()  # names that clients may use for the service, besides loopback names and `host`
+    trusted_proxies: tuple[str, ...] = ()  # addresses and networks whose headers about the client are believed
+    max_upload_bytes: int = 1 << 40  # limit of a dataset's body as sent, and of its text after decompression
+    max_predict_bytes: int = 1 << 36  # limit of rows to predict as sent, and of their text after decompression
+    max_answer_bytes: int = 1 << 34  # disk for rows to predict, and answers being made or sent, all together
+    max_json_bytes: int = 1 << 20  # limit of a body of JSON
+    # Memory that the process which answers may take beside what it has when it starts, 0: half of the machine's or of
+    # its control group's, at least 1 GiB; else at least 256 MiB.
+    max_api_bytes: int = 0
+    max_features: int = 1 << 27  # feature numbers of a dataset are below this
+    jobs_at_once: int = 2  # jobs that run at a time, if memory has room for them
+    max_queued_jobs: int = 1000  # jobs that may be queued at a time; one client may have three quarters of them
+    max_uploads: int = 4  # uploads at a time; a child process reads each of them in
+    upload_wait: float = 600.0  # seconds for which an upload that can go on waits for its client
+    max_connections: int = 4096  # open connections; more close first those that have sent no request yet
+    least_bytes_per_second: float = 500.0  # least rate of a body or an answer, after the first minute
+    shutdown_seconds: int = 5  # for which running requests may go on when the service ends
+    # A job fails after so many crashes without a newer checkpoint, or ten times as many in a pass.
     max_crashes: int = 5
+    # A reader, trainer or prediction that is silent for longer is killed, unless it has announced that.
     stall_seconds: float = 120.0
 
     @classmethod

@@ -1,20 +1,39 @@
-"""What the benches of memory and of warm starts say of a run."""
+"""What benches say of a run: memory, seconds, core seconds; results of the papers are of clean commits."""
 
 import json
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
-from streamsvm.reader.ingest.append import append_rows
-from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
-from streamsvm.reader.options import InputOptions
-from streamsvm.storage.blocks.dataset import Dataset
-from streamsvm.storage.run.state import create_state
-from tests.bench import small_memory, warm_start
+from tests.bench import papers, small_memory
+from tests.bench.command import chosen
 from tests.bench.commands import Ended, launch
-from tests.bench.usage import Spent
+from tests.bench.commit import has_history, is_ancestor
+from tests.bench.papers.__main__ import PAPERS
+from tests.bench.papers.summary import claims, minutes, summed_up
+from tests.bench.usage import Spent, Stopwatch, core_seconds_below, median_spent
 from tests.end_to_end.cgroup import MemoryGroup, reason_unusable
 
+RESULTS = (Path(papers.__file__).with_name("RESULTS.md")).read_text()
+SECTIONS = dict(re.findall(r"(?ms)^## (.+?)\n(.*?)(?=^## |\Z)", RESULTS))
+FIGURES = Path(papers.__file__).with_name("figures")
+# Computes for so many core seconds, then says so and waits for a line.
+_COMPUTE = """
+import sys, time
+while time.process_time() < float(sys.argv[1]):
+    pass
+print(flush=True)
+sys.stdin.readline()
+"""
+# Leaves such a process behind.
+_LEAVE = """
+import subprocess, sys
+subprocess.Popen([sys.executable, *sys.argv[1:]], stdout=subprocess.DEVNULL, start_new_session=True)
+"""
+_SECONDS = 0.4
 _HOARD = "print('begun', flush=True); hoard = bytearray(200 << 20); hoard[::4096] = bytes(len(hoard) // 4096)"
 
 
@@ -51,22 +70,104 @@ def test_what_a_command_holds_is_charged_to_its_group(limit, words):
         group.remove()
 
 
-def test_a_row_of_warm_starts():
-    ways = [Spent(4.0, 6.0), Spent(2.0, 8.0), Spent(9.0, 1.0)], [Spent(1.0, 2.0), Spent(1.0, 2.0), Spent(3.0, 3.0)]
-    cells = warm_start.line("a9a", "came", 1e-4, *ways).strip("| ").split(" | ")
-    assert cells == ["a9a", "came", "1e-04", "4.00", "6.0", "1.00", "2.0", "0.25"]
+def test_spent_adds_up_and_what_is_unknown_stays_so():
+    assert Spent(1.0, 2.0) + Spent(3.0, 4.0) == Spent(4.0, 6.0)
+    assert Spent(3.0, 4.0) - Spent(1.0) == Spent(2.0, None)
+    assert Spent(1.0).busy is None
 
 
-def test_a_bench_of_warm_starts_begins_with_what_was_found(tmp_path):
-    """On nine tenths of the rows; the others begin at 0."""
-    lines = [f"{(-1) ** k} {k % 7 + 1}:1 {k % 31 + 8}:0.5\n" for k in range(3000)]
-    (tmp_path / "text.svm").write_text("".join(lines))
-    dataset = tmp_path / "dataset"
-    ingest(warm_start.lines_of(tmp_path / "text.svm", 0, 2700), dataset)
-    before = warm_start.job_before(dataset, tmp_path / "checkpoints", 1e-2)
-    append_rows(warm_start.lines_of(tmp_path / "text.svm", 2700, 3000), dataset, InputOptions(), Limits(), 1)
-    assert Dataset(dataset).manifest.n_rows == 3000
-    state = create_state(tmp_path, 3000, Dataset(dataset).manifest.width)
-    warm_start.take_over(state, dataset, before)
-    assert state.alpha[:2700].any() and state.w.any() and not state.alpha[2700:].any()
-    assert not state.control["w_unmade"]
+def test_the_median_counts_none_as_never():
+    assert median_spent([Spent(3.0, 1.0), None, Spent(2.0, 5.0)]) == Spent(3.0, 5.0)
+    assert median_spent([Spent(3.0), Spent(2.0, 5.0), Spent(1.0, 1.0)]) == Spent(2.0, None)
+    assert median_spent([Spent(1.0), None]) is None
+    assert median_spent([]) is None
+
+
+def test_laps_of_a_stopwatch():
+    ticks = iter([1.0, 3.0, 6.0, 10.0])
+    watch = Stopwatch(lambda: 7.0, lambda: next(ticks))
+    assert [watch.lap(), watch.lap(), watch.total()] == [Spent(2.0, 0.0), Spent(3.0, 0.0), Spent(9.0, 0.0)]
+
+
+def test_core_seconds_of_a_process_that_lives_and_once_it_has_ended():
+    before = core_seconds_below()
+    command = [sys.executable, "-c", _COMPUTE, str(_SECONDS)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        child.stdout.readline()
+        assert core_seconds_below() - before > 0.9 * _SECONDS
+        child.communicate(b"\n")
+    assert core_seconds_below() - before > 0.9 * _SECONDS
+
+
+def test_what_a_command_leaves_behind_is_counted():
+    ended = launch([sys.executable, "-c", _LEAVE, "-c", _COMPUTE, _SECONDS])
+    assert ended.code == 0
+    assert ended.spent.core_seconds > 0.9 * _SECONDS
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_command_tells_its_exit_code_and_what_it_printed(code):
+    ended = launch([sys.executable, "-c", f"print('x' * 3); raise SystemExit({code})"])
+    assert (ended.code, ended.printed) == (code, b"xxx\n")
+    assert ended.spent.seconds > 0
+
+
+def faults(section: str) -> list[str]:
+    """What keeps a section of results from being believed."""
+    named = re.search(r"(?m)^(?:commit (\S+)|of no commit); `", section)
+    if named is None or named[1] is None:
+        return ["no commit"]
+    if "-" in named[1]:
+        return ["a tree with changes"]
+    return [] if not has_history() or is_ancestor(named[1]) else ["a commit that is not in this history"]
+
+
+def test_every_experiment_has_its_results():
+    assert set(SECTIONS) == set(chosen([], PAPERS))
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_a_section_is_of_a_clean_commit_and_of_an_experiment_that_there_is(name):
+    assert faults(SECTIONS[name]) == []
+    assert name in chosen([], PAPERS)
+
+
+def test_all_sections_are_of_one_commit():
+    assert len(set(re.findall(r"(?m)^commit (\S+); `", RESULTS))) == 1
+
+
+def test_results_of_other_trees_are_refused():
+    text = "2 cores;\n{}; `python -m tests.bench.papers avsf`.\n"
+    assert faults(text.format("commit 0123456-dirty")) == ["a tree with changes"]
+    assert faults(text.format("of no commit")) == ["no commit"]
+    assert faults("nothing") == ["no commit"]
+    if has_history():
+        assert faults(text.format("commit 0123456")) == ["a commit that is not in this history"]
+
+
+def test_every_figure_belongs_to_a_section():
+    shown = set(re.findall(r"\(figures/(.+?)\.png\)", RESULTS))
+    assert shown == {path.stem for path in FIGURES.glob("*.png")}
+
+
+def test_the_head_sums_up_the_claims_of_all_sections():
+    assert summed_up(RESULTS) == RESULTS
+    assert {name for name, _, _ in claims(RESULTS)} == set(SECTIONS)
+
+
+def test_a_claim_and_its_verdict_are_found_however_their_lines_are_broken():
+    first = "**Claim**: one two\nthree.\n\n**In part**. Holds: a (1)."
+    page = f"# Page\n\n## bm methods\n\n{first}\n\n**Claim**: four.\n\n**Undecided**. a\n\n## x\n"
+    assert claims(page) == [("bm methods", "one two three", "In part"), ("bm methods", "four", "Undecided")]
+    once = summed_up(page)
+    assert "| bm methods | four | Undecided |\n\n## bm methods" in once and summed_up(once) == once
+
+
+def test_all_experiments_take_less_than_six_hours_and_those_of_a_paper_less_than_ninety_minutes():
+    taken = minutes(RESULTS)
+    assert set(taken) == set(SECTIONS)
+    papers_minutes: dict[str, int] = {}
+    for name, each in taken.items():
+        papers_minutes[name.split()[0]] = papers_minutes.get(name.split()[0], 0) + each
+    assert sum(taken.values()) < 6 * 60
+    assert all(each < 90 for each in papers_minutes.values())

@@ -31,7 +31,7 @@ model = StreamSVC(C=1.0).fit(np.zeros((3, 2)), np.array([0, 1, 1]))
 def built(tmp_path_factory):
     """A folder with the wheel and the sdist; they are made of a copy, for setuptools leaves files where it builds."""
     folder = tmp_path_factory.mktemp("built")
-    wanted = (*ROOMS, "README.md", "LICENSE", "pyproject.toml")
+    wanted = (*ROOMS, "README.md", "LICENSE", "pyproject.toml", "setup.py")
     listed = subprocess.check_output(["git", "-C", ROOT, "ls-files", "-z", *wanted], text=True)
     for name in filter(None, listed.split("\0")):
         copy = folder / "tree" / name

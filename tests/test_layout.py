@@ -3,12 +3,14 @@
 import ast
 import importlib
 import re
-import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 from streamsvm.storage.machine.kernel_sources import kernel_modules
+from streamsvm.trainer.problem.losses import LOSSES
 
 ROOT = Path(__file__).resolve().parents[1]
 LAYERS = {
@@ -30,14 +32,14 @@ PLACES = {
 }
 FOLDERS = {PLACES.get(layer, Path(layer)) for layer in LAYERS}
 MODULES = sorted({path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")})
-MOST_LINES = 400
+MOST_LINES, MOST_MODULES = 400, 16  # of a module, of a folder
 SOURCES = ("*.py", "*.sh", "*.js", "*.css", "*.html", "answers.txt")
 # What there may be at most: a commit lowers these figures or leaves them, and whoever adds makes room first.
 BUDGET = {
-    "product lines": 66_800,
-    "product statements": 36_900,
-    "product modules": 520,
-    "test lines": 69_000,
+    "product lines": 65_255,
+    "product statements": 35_945,
+    "product modules": 406,
+    "test lines": 68_528,
 }
 
 
@@ -65,6 +67,10 @@ def package_of(module: Path) -> str:
     return ".".join(("streamsvm", *rooms.parts))
 
 
+def name_of(module: Path) -> str:
+    return package_of(module) if module.name == "__init__.py" else f"{package_of(module)}.{module.stem}"
+
+
 def layer_named(name: str) -> str:
     """The layer, or the other library, that an import names."""
     package, *below = name.split(".")
@@ -89,6 +95,33 @@ def test_imports_point_down():
             yield f"import of {name} lacks `streamsvm.`"
         for name in packages(module) & (LAYERS.keys() | {"tests"}) - (LAYERS[layer] | {layer}):
             yield f"{layer} imports {name}"
+
+    assert not every_module(faults_of)
+
+
+def test_no_module_imports_itself_by_way_of_others():
+    names, graph = {name_of(module) for module in MODULES}, {}
+    for module in MODULES:
+        found = (n for n in ast.walk(ast.parse((ROOT / module).read_text())) if isinstance(n, ast.ImportFrom))
+        named = ({f"{n.module}.{alias.name}" for alias in n.names} & names or {n.module} for n in found)
+        graph[name_of(module)] = set().union(*named)
+    TopologicalSorter(graph).prepare()  # CycleError names a circle
+
+
+def test_a_class_name_stands_for_one_thing():
+    nodes = (node for module in MODULES for node in ast.walk(ast.parse((ROOT / module).read_text())))
+    names = Counter(node.name.lstrip("_") for node in nodes if isinstance(node, ast.ClassDef))
+    assert sorted(name for name, count in names.items() if count > 1) == ["Arrivals", "Client"]
+
+
+def test_nobody_compares_the_name_of_a_loss():
+    """But who may not import the losses: the estimators' parameter, and what a model file says."""
+
+    def faults_of(module):
+        compared = (n for n in ast.walk(ast.parse((ROOT / module).read_text())) if isinstance(n, ast.Compare))
+        words = {getattr(n, "value", None) for each in compared for n in ast.walk(each)}
+        if layer_of(module) not in ("streamsvm", "storage"):
+            yield from words & set(LOSSES)
 
     assert not every_module(faults_of)
 
@@ -133,6 +166,11 @@ def test_modules_are_short():
     assert not {str(module): lines for module, lines in lengths.items() if lines > MOST_LINES}
 
 
+def test_folders_are_small():
+    counts = Counter(str(module.parent) for module in MODULES if not module.name.startswith("__"))
+    assert not {folder: count for folder, count in counts.items() if count > MOST_MODULES}
+
+
 def statements_of(module: Path) -> int:
     """Statements of a module; docstrings count as none, so that leaving them out saves nothing."""
     nodes = [*ast.walk(ast.parse((ROOT / module).read_text()))]
@@ -164,20 +202,11 @@ def test_there_is_something_to_look_at():
     assert "sklearn" in packages(Path("api/python/base.py"))
     assert "lmdb" in packages(Path("storage/rows/cache.py"))
     assert "numba" in packages(Path("storage/machine/compiled.py"))
-    assert "fsspec" in packages(Path("reader/sources/remote.py"))
-
-
-def listed_packages() -> list[str]:
-    return tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
-
-
-def test_listed_packages_are_the_folders():
-    folders = {package_of(module) for module in MODULES if layer_of(module) != "examples"}
-    assert sorted(listed_packages()) == sorted(folders)
+    assert "fsspec" in packages(Path("reader/sources/files.py"))
 
 
 def test_packages_are_of_this_tree():
-    for name in listed_packages():
+    for name in sorted({package_of(module) for module in MODULES if layer_of(module) != "examples"}):
         package = importlib.import_module(name)
         _, *rooms = name.split(".")
         assert Path(package.__file__) == ROOT.joinpath(*(rooms or PLACES["streamsvm"].parts), "__init__.py")

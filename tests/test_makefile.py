@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is no
 
 def steps(target: str, folder: Path) -> str:
     """What make would do in a fresh clone."""
-    for name in ("Makefile", "pyproject.toml"):
+    for name in ("Makefile", "pyproject.toml", "setup.py"):
         shutil.copy(ROOT / name, folder)
     return dry_run(folder, target)
 
@@ -34,6 +34,7 @@ def test_what_runs_it_needs_no_tests(target, tmp_path):
     said = steps(target, tmp_path)
     assert said.count("pip install") == 1
     assert "--editable ." in said and "[" not in said
+    assert ".venv/typed/streamsvm\n" in said  # what editors and type checkers follow
 
 
 @pytest.mark.parametrize("target", ["test", "check", "test-slow"])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from streamsvm.reader.stream.process import Reader
-from streamsvm.service.jobs.fields.spec import JobSpec, own_options
+from streamsvm.service.jobs.fields.spec import JobSpec, migrate
 from streamsvm.service.jobs.plan.lanes import Lane
 from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
 from streamsvm.service.processes.inline_run import Turns
@@ -19,12 +19,11 @@ from streamsvm.storage.machine.disk_health import DiskHealth
 from streamsvm.storage.machine.resources import usable_cores
 from streamsvm.storage.rows.cache_plan import plan_cache
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.decoded_row_cache import DecodedRowCache
 from streamsvm.storage.run.state import RUN_FILE, State, open_state
 from streamsvm.trainer.problem.losses import REGRESSION
 from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.process import Trainer
-from streamsvm.trainer.rows.disk import DiskRows, MakeDisk
+from streamsvm.trainer.rows.disk import DiskRows, MakeDisk, OpenStored
 from streamsvm.trainer.shared_state import SharedState
 from streamsvm.trainer.solvers import OPTIONS, SOLVERS, MakeShared, Solver
 from streamsvm.trainer.solvers.streamsvm import streamsvm
@@ -59,10 +58,10 @@ def without_axis(array: Array) -> Array:
     return array[:, 0] if array.shape[1] == 1 else array
 
 
-def small_disk(directory: str | None, lent: int, row_cache: DecodedRowCache | None = None) -> DiskRows:
+def small_disk(directory: str | None, lent: int, open_stored: OpenStored | None = None) -> DiskRows:
     """Of many segments for a few rows; how fast the real one is decides nothing."""
     return DiskRows(
-        directory, lent, row_cache, SMALL_SEGMENT, lambda directory: DiskHealth(directory, clock=lambda: 0.0)
+        directory, lent, open_stored, SMALL_SEGMENT, lambda directory: DiskHealth(directory, clock=lambda: 0.0)
     )
 
 
@@ -85,12 +84,12 @@ def write_run(run: Path, dataset: Path, cache_bytes: int, positive: float | None
 
     `settings` are a job's fields, options of its solver among them, C_negative, `checkpoints`, and ways of the
     contracts: on_disk, rows are kept there at pace "fixed", too, as there are threads, and a pass has as many sweeps as
-    updates_per_row says; holds_all, which is about `cache_bytes`; keeps_rows, also for the next job on the dataset;
-    lanes, all that the fields say, side by side; number, of the lane.
+    updates_per_row says; holds_all, which is about `cache_bytes`; lanes, all that the fields say, side by side; number,
+    of the lane.
     """
     settings.pop("holds_all", None)
     checkpoints = settings.pop("checkpoints", None)
-    on_disk, keeps_rows = settings.pop("on_disk", False), settings.pop("keeps_rows", False)
+    on_disk = settings.pop("on_disk", False)
     manifest = Dataset(dataset).manifest
     C_negative = settings.pop("C_negative", None)
     has_lanes, number = settings.pop("lanes", False), settings.pop("number", 0)
@@ -113,15 +112,15 @@ def write_run(run: Path, dataset: Path, cache_bytes: int, positive: float | None
     told["trainer"]["threads"] = spec.threads or told["trainer"]["threads"]
     if on_disk:
         told["trainer"]["spill_directory"], told["reader"]["keeps_all"] = str(run), True
-    if not keeps_rows:
-        told["trainer"]["kept_rows"] = None
     (run / RUN_FILE).write_text(json.dumps(told))
 
 
 def nested(fields: Mapping[str, Any]) -> dict:
     """Fields of a job, with the options of its solver that are among them; those of other solvers are left out."""
     general = {name: value for name, value in fields.items() if name not in OPTIONS}
-    return {**general, "solver_options": {**own_options(fields), **fields.get("solver_options", {})}}
+    told = dict(fields)
+    options = told.pop("solver_options", {})
+    return {**general, "solver_options": {**migrate(told)["solver_options"], **options}}
 
 
 def train(

@@ -30,7 +30,7 @@ class OutOfBox(Exception):
     """alpha is not in its box, so that neither D nor a checkpoint made from it would be valid."""
 
 
-class Slots:
+class CheckpointSlots:
     """Writes checkpoints to two files in turn: the newest sound one is never overwritten.
 
     run        directory of the attempt: after the worker has removed it, this process writes no more checkpoints
@@ -95,7 +95,7 @@ class Checkpoints:
 
     def __init__(
         self,
-        slots: Slots,
+        slots: CheckpointSlots,
         state: State,
         largest: float = np.inf,
         is_signed: bool = False,

@@ -15,22 +15,21 @@ from typing import Any
 
 from streamsvm.storage.machine.backoff import backoff_sleep
 from streamsvm.storage.machine.child import die_with_parent, keep_freed_memory, leave
-from streamsvm.storage.rows.axis import zeros
 from streamsvm.storage.rows.cache import CacheReader
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.checkpoint import open_checkpoint
 from streamsvm.storage.run.compiling import telling_compiling
 from streamsvm.storage.run.failure import telling
 from streamsvm.storage.run.slowdowns import told
-from streamsvm.storage.run.state import CACHE_FILE, KEPT_ARRAYS, State, open_state
-from streamsvm.trainer.checkpoints import RESIDENTS, Slots
+from streamsvm.storage.run.state import CACHE_FILE, KEPT_ARRAYS, State, open_state, zeros
+from streamsvm.trainer.checkpoints import RESIDENTS, CheckpointSlots
 from streamsvm.trainer.distributed.cocoa_round import Round
 from streamsvm.trainer.report import report, write_line
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.shared_state import HandedBack, SharedState
 from streamsvm.trainer.solvers import SOLVERS, MakeShared, Solver, make_cursor, make_source, read_settings
 from streamsvm.trainer.updates.convergence import Convergence
-from streamsvm.trainer.updates.limits import Ended, Limits
+from streamsvm.trainer.updates.limits import Ended, JobLimits
 from streamsvm.trainer.updates.statistics import warm_statistics
 
 _SWITCH_SECONDS = 1e-4
@@ -57,7 +56,7 @@ class Trainer:
         self._is_certified = False
         self._told = 0  # of the control page's slowdowns
         kept, number = self._resume(settings.resume)
-        slots = Slots(run, settings.checkpoints, settings.checkpoint_seconds, number)
+        slots = CheckpointSlots(run, settings.checkpoints, settings.checkpoint_seconds, number)
         self._cursor = make_cursor(cache, self._state, settings, make_shared, slots, kept)
         self._shared = self._cursor.shared
         self._cursor.model.settle(self._shared.has_converged, self.stop_reason is not None)
@@ -96,10 +95,10 @@ class Trainer:
         own = set(checkpoint.names) - {*KEPT_ARRAYS, *RESIDENTS, "w", "published", "lanes"}
         return {name: checkpoint[name] for name in own}, checkpoint.about["number"]
 
-    def _limits(self) -> Limits | None:
+    def _limits(self) -> JobLimits | None:
         settings, shared = self._settings, self._shared
         spares_first = settings.follows or settings.shares_time
-        return Limits(self._state.control, lambda: shared.elapsed_seconds, settings.max_seconds, spares_first)
+        return JobLimits(self._state.control, lambda: shared.elapsed_seconds, settings.max_seconds, spares_first)
 
     def step(self) -> dict | None:
         """Train for one pass and report it; sets `stop_reason` if it was the last. None: the job ended within it."""

@@ -8,18 +8,13 @@ from typing import Any
 
 from streamsvm.storage.run.state import State
 from streamsvm.trainer.settings import TrainerSettings
-from streamsvm.trainer.updates.progress import NewtonStep, Progress, Sweep, TaskStep
+from streamsvm.trainer.updates.progress import NewtonStep, PassProgress, Sweep, TaskStep
 
-NOT_IN_HISTORY = {
-    "is_worth_a_look",
-    "lanes",
-    "sweeps",
-    "newton",
-}  # fields of Progress left out, or written in another form
+NOT_IN_HISTORY = {"is_worth_a_look", "lanes", "sweeps", "newton"}  # fields left out, or written in another form
 
 
 def report(
-    progress: Progress, settings: TrainerSettings, state: State, elapsed: float, slowdowns: list[dict[str, str]]
+    progress: PassProgress, settings: TrainerSettings, state: State, elapsed: float, slowdowns: list[dict[str, str]]
 ) -> dict:
     """The line of a pass in a job's history."""
     own = asdict(replace(progress, lanes=(), sweeps=(), newton=()))
@@ -41,17 +36,9 @@ def report(
     }
 
 
-def _of_lanes(progress: Progress, first: int) -> list[dict]:
+def _of_lanes(progress: PassProgress, first: int) -> list[dict]:
     return [
-        {
-            "lane": number,
-            "m_plus": lane.M_plus,
-            "m_minus": lane.M_minus,
-            "gap": lane.gap,
-            "dual_objective": lane.dual_objective,
-            "primal_bound": lane.primal_bound,
-            "relative_gap_bound": lane.relative_gap_bound,
-        }
+        {"lane": number, "m_plus": lane.M_plus, "m_minus": lane.M_minus, **_figures(lane)}
         for number, lane in enumerate(progress.lanes, first)
     ]
 
@@ -84,11 +71,11 @@ def _system(taking_part: TaskStep | None) -> dict[str, float | None]:
     return {"system_rows": rows, "sigma": sigma if sigma is not None and isfinite(sigma) else None}
 
 
-def _figures(found: Progress) -> dict[str, float]:
+def _figures(found: PassProgress) -> dict[str, float]:
     return {**_gaps(found), "dual_objective": found.dual_objective, "primal_bound": found.primal_bound}
 
 
-def _gaps(found: Progress) -> dict[str, float]:
+def _gaps(found: PassProgress) -> dict[str, float]:
     return {"gap": found.gap, "relative_gap_bound": found.relative_gap_bound}
 
 

@@ -34,9 +34,8 @@ class TrainerSettings:
     relative_gap      training stops when the relative gap is at most this; None: never
     pace              "fixed": exactly as many updates as are due; "adaptive": more while the reader is not ready
     threads           threads that may work at once
-    spill_directory   directory for the file of decoded rows; None: no file
-    kept_rows         properties by which a later job finds the decoded rows that this job keeps; `dataset` is their
-                      directory. None: none are kept
+    spill_directory   directory for the file of active rows; None: no file, and no sweeps over rows on disk
+    stored_rows       `dataset`: directory of the blocks; `part_rows`: as the reader's (reader.stream.settings)
     checkpoints       directory for checkpoints, or None; checkpoint_seconds: longest time between two
     resume            the checkpoint to go on from, whose arrays the state has already; or None
     newton_equations  most equations that a system of Newton steps may have (trainer.newton); 0: no room for the steps
@@ -67,7 +66,7 @@ class TrainerSettings:
     threads: int
     seed: int
     spill_directory: str | None
-    kept_rows: dict[str, Any] | None
+    stored_rows: dict[str, Any]
     checkpoints: str | None
     checkpoint_seconds: float
     resume: str | None

@@ -8,15 +8,14 @@ import numpy as np
 
 from streamsvm.storage.errors import ValuesOverflow
 from streamsvm.storage.machine.backoff import backoff_sleep
-from streamsvm.storage.models.support_vectors import Machine
+from streamsvm.storage.models.support_vectors import KernelState
 from streamsvm.storage.rows.cache import Step
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.slowdowns import bits_of
 from streamsvm.storage.run.state import SOLVER_PHASES, State, pass_stamp
 from streamsvm.trainer.problem.objective import half_squares
-from streamsvm.trainer.updates.elapsed import Elapsed
-from streamsvm.trainer.updates.limits import Ended, Limits
-from streamsvm.trainer.updates.progress import NewtonStep, Progress
+from streamsvm.trainer.updates.limits import Elapsed, Ended, JobLimits
+from streamsvm.trainer.updates.progress import NewtonStep, PassProgress
 
 T = TypeVar("T")
 SHOWN_OF_LANE = ("M_plus", "M_minus", "dual_objective", "primal_bound")
@@ -58,7 +57,7 @@ class SharedState:
         self._notes: list[tuple[Array, Array, bool]] = []  # ids, scores, whether they were visited
         self._marked = 0  # notes already entered in `visited`
         self._stamp = self._width = 0
-        self.limits: Limits | None = None  # None: the caller says when it ends
+        self.limits: JobLimits | None = None  # None: the caller says when it ends
         # |w|^2 / 2 of the published w.
         self._half_norm = np.zeros(n_figures) if is_blank else half_squares(self._w, n_figures)
 
@@ -190,7 +189,7 @@ class SharedState:
         for place, column in columns.items():
             self._w[: len(column), place] = column
 
-    def publish_machine(self, machine: Machine) -> None:
+    def publish_machine(self, machine: KernelState) -> None:
         """Publish a kernel machine for the reader and the worker. Raises ValuesOverflow if beta is not finite."""
         if not np.isfinite(machine.beta).all():
             raise ValuesOverflow("the weights")
@@ -222,7 +221,7 @@ class SharedState:
         self.control["certificates_wanted"] += 1
         self.wait_until(lambda: self.control["certificates_made"] >= self.control["certificates_wanted"])
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: PassProgress) -> None:
         """Write the figures of a pass or sweep into the state, for the service and its pages."""
         self.control["elapsed_seconds"] = self.elapsed_seconds
         show_figures(self._state, progress)
@@ -233,7 +232,7 @@ class SharedState:
         self.show(step.found)
 
 
-def show_figures(state: State, progress: Progress) -> None:
+def show_figures(state: State, progress: PassProgress) -> None:
     """Write the figures of a pass, a sweep or a step into a job's state."""
     for name in _SHOWN:
         state.control[name] = getattr(progress, name)

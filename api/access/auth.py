@@ -6,6 +6,8 @@ come from a page of this service.
 """
 
 import asyncio
+import logging
+import sqlite3
 import time
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -91,13 +93,17 @@ OPEN = {"showLogin", "login", "logout", "serverLive", "serverReady", "getStatic"
 
 
 COOKIE = "streamsvm_token"
-_TABLE_SECONDS = 1.0
+_TABLE_SECONDS, _USE_SECONDS = 1.0, 60.0
 _SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+_log = logging.getLogger("streamsvm.api")
 _IN_DOCUMENT = Depends(HTTPBearer(scheme_name="token", description="streamsvm token new", auto_error=False))
 
 
 class Access:
-    """The table of tokens, read again when it is a second old, or for a token that may have been made since."""
+    """The table of tokens, read again when it is a second old, or for a token that may have been made since.
+
+    The use of a token is noted at most once a minute.
+    """
 
     def __init__(self, tokens: Tokens, required: bool) -> None:
         self._tokens = tokens
@@ -106,15 +112,34 @@ class Access:
         self._expires = 0.0
         self._change: tuple[int, ...] | None = None
         self._reading: asyncio.Task | None = None
+        self._noted: dict[str, float] = {}  # hashes of tokens, and when their use was last noted
+        self._noting: set[asyncio.Future[None]] = set()
 
     async def token_of(self, text: str) -> Token | None:
-        """Return the token with this text, or None if there is none."""
+        """Return the token with this text, or None if there is none. Raises ServiceError token_expired."""
         await self._refresh()
         hashed = hash_of(text)
         for _ in range(2):  # the first read may be one that began before the token was made
             if hashed not in self._table and self._tokens.change() != self._change:
                 await self._read_again()
-        return self._table.get(hashed)
+        token = self._table.get(hashed)
+        if token is None:
+            return None
+        if token.has_expired:
+            hint = "On the service's machine streamsvm token revoke NAME and token new NAME make another."
+            raise ServiceError("token_expired", f"the token expired at {token.expires_at}", hint)
+        if time.monotonic() - self._noted.get(hashed, -_USE_SECONDS) >= _USE_SECONDS:
+            self._noted[hashed] = time.monotonic()
+            noting = asyncio.ensure_future(run_in_threadpool(self._note_use, token.name))
+            self._noting.add(noting)
+            noting.add_done_callback(self._noting.discard)
+        return token
+
+    def _note_use(self, name: str) -> None:
+        try:
+            self._tokens.note_use(name)
+        except sqlite3.Error:
+            _log.exception("the last use of the token %s could not be noted", name)
 
     async def is_open(self) -> bool:
         """Tell whether requests need no token: there never was one, and only this machine can reach the service."""
@@ -142,7 +167,7 @@ class Access:
 
 
 async def require_scope(request: Request, _: Annotated[object, _IN_DOCUMENT] = None) -> None:
-    """Dependency of every route: refuses with `token_missing`, `token_invalid`, `scope_missing` or `cross_site`."""
+    """Dependency of every route: refuses with `scope_missing`, or as `scope_of_request` does."""
     route = request.scope["route"]
     operation = route.operation_id or route.name
     if operation in OPEN:
@@ -156,7 +181,7 @@ async def require_scope(request: Request, _: Annotated[object, _IN_DOCUMENT] = N
 
 
 async def scope_of_request(request: Request, access: Access) -> str:
-    """Return the scope of the client and note its token; raises `token_missing`, `token_invalid` or `cross_site`."""
+    """Return the client's scope and note its token; raises `token_missing`, `_invalid` or `_expired`, `cross_site`."""
     header = request.headers.get("authorization")
     if header is not None:
         scheme, _, text = header.partition(" ")

@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from streamsvm.api.access.auth import COOKIE, refuse_other_sites
 from streamsvm.api.access.clients import TOKEN
 from streamsvm.api.requests.body import stream
+from streamsvm.service.errors import ServiceError
 from streamsvm.service.records.tokens import NO_TOKENS
 
 router = APIRouter(include_in_schema=False)
@@ -66,7 +67,10 @@ async def login(request: Request) -> HTMLResponse | RedirectResponse:
     form = parse_qs(text)
     token, target = form.get("token", [""])[0].strip(), form.get("next", ["/"])[0]
     access = request.app.state.access
-    known = await access.token_of(token)
+    try:
+        known = await access.token_of(token)
+    except ServiceError as error:
+        return _page(f"{error.message.capitalize()}.", target, 401)
     if known is None:
         return _page("This is no valid token." if await access.has_tokens() else NO_TOKENS, target, 401)
     request.scope[TOKEN] = known.name

@@ -1,11 +1,13 @@
 """The forms of jobs and uploads, made of the descriptions of their fields and options.
 
-A new field or option, or a new choice of one, is there at once.
+A new field or option, or a new choice of one, is there at once. Also a row that a model can predict, for the command
+that its page shows.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from streamsvm.reader.options import OPTIONS
 from streamsvm.reader.parsers import READERS
@@ -15,6 +17,7 @@ from streamsvm.service.jobs.fields.from_text import parse_size
 from streamsvm.storage.options import Option, default_words, null_words, plain
 from streamsvm.trainer.solvers import SOLVERS
 
+_MOST_COLUMNS = 20  # of a table: the command stays one that can be read
 # (option of an input, value) -> words for it; a value that is missing here is its own word.
 _WORDS = {
     ("index_base", "auto"): "found out",
@@ -35,7 +38,7 @@ _WORDS = {
     ("on_bad_text", "error"): "an error",
     ("on_bad_text", "replace"): "replace it",
 }
-_OF_SOME_FORMATS = frozenset().union(*(reader.options for reader in READERS.values()))
+_OF_SOME_FORMATS = frozenset().union(*READERS.values())
 _KINDS = {bool: "choice", int: "number", float: "number", list: "list"}
 
 
@@ -96,7 +99,7 @@ def _input_field(option: Option) -> InputField:
         _label(option),
         words[usual],
         tuple(each for each in words.items() if each[0] != usual) if option.choices else (),
-        tuple(key for key, reader in READERS.items() if name in reader.options or name not in _OF_SOME_FORMATS),
+        tuple(key for key, own in READERS.items() if name in own or name not in _OF_SOME_FORMATS),
         name in OF_TEXT,
         name.endswith("_column"),
     )
@@ -144,7 +147,7 @@ def _choices(option: Option) -> list[tuple[str, str, str]]:
 
 
 def _needs_of(name: str, choice: str) -> str:
-    """A loss is for the solvers that have it."""
+    """JSON of the fields that have to be set for this choice: of a loss, the solvers that have it; else empty."""
     solvers = [solver for solver, known in SOLVERS.items() if choice in known.losses]
     return json.dumps({"solver": solvers}) if name == "loss" else ""
 
@@ -160,3 +163,40 @@ def _value(default: Any) -> str:
     if isinstance(default, float):
         return f"{default:g}"
     return "" if default in (None, []) else str(default)
+
+
+class _Example(NamedTuple):
+    """A body of a prediction: its media type, and its text with line ends as printf writes them."""
+
+    media_type: str
+    text: str
+
+
+def example_of(model: Mapping[str, Any], input_: Mapping[str, Any] | None) -> _Example | None:
+    """A row of the form that the model was trained on; None if that takes too long a line.
+
+    model   as `model_view` describes it
+    input_  of what its dataset was read in, with all columns and words; None: of LIBSVM text
+    """
+    name = input_["format"] if input_ else "libsvm"
+    if name == "text":
+        return _Example("text/plain", r"a text\nanother\n")
+    if input_ and "columns" in input_:
+        return _table(input_) if len(input_["columns"]) <= _MOST_COLUMNS else None
+    first, last = model["index_base"], model["index_base"] + model["features"] - 1
+    features = f"{first}:0.5 {last}:1.2" if last > first else f"{first}:0.5"
+    return _Example("text/libsvm", rf"0 {features}\n") if name == "libsvm" else None
+
+
+def _table(input_: Mapping[str, Any]) -> _Example:
+    words = input_.get("dictionary", {})
+    row = ",".join(_quoted(next(iter(words.get(column, ())), "0.5")) for column in input_["columns"])
+    names = ",".join(map(_quoted, input_["columns"])) + r"\n" if input_["has_names"] else ""
+    return _Example("text/csv", rf"{names}{row}\n")
+
+
+def _quoted(field: str) -> str:
+    """A field of CSV within single quotes of a shell, within what printf takes for its format."""
+    if set(field) & set(',"\r\n'):
+        field = '"' + field.replace('"', '""') + '"'
+    return field.replace("\\", r"\\").replace("%", "%%").replace("\n", r"\n").replace("\r", r"\r").replace("'", r"'\''")

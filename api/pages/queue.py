@@ -1,25 +1,34 @@
-"""/queue: the jobs and predictions that run, those that wait in the order of their turns, and what they wait for."""
+"""Pages of work: /queue, /predictions, /predictions/{id}, and /compare?jobs=a,b.
 
+The queue shows what runs, what waits in the order of turns, and what it waits for.
+"""
+
+import json
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from streamsvm.api.context import AppContext, Context
-from streamsvm.api.pages.render import page
+from streamsvm.api.pages.render import flat, missing_page, page
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import read_spec
 from streamsvm.service.jobs.plan.forecast import memory_needed
-from streamsvm.service.jobs.plan.recorded import plan_recorded
-from streamsvm.service.jobs.progress.views import job_view
+from streamsvm.service.jobs.plan.plan import plan_recorded
+from streamsvm.service.jobs.progress.progress import job_view
+from streamsvm.service.predictions.request import FORMATS, OUTPUTS
 from streamsvm.service.predictions.submission import prediction_view
+from streamsvm.service.processes.run import log_tail
+from streamsvm.service.records.predictions import PREDICTION_STATES
 from streamsvm.storage.errors import StorageError
 from streamsvm.storage.machine.resources import memory_limit
 
 router = APIRouter(include_in_schema=False)
 
-_MOST_SHOWN = 50  # of the jobs, or predictions, that wait
+_MOST_SHOWN = 50  # jobs, or predictions
+_FEWEST, _MOST = 2, 5  # jobs side by side
+_NAMES = "ABCDE"
 # reason of a job that is queued again -> what it waits for
 _REASONS = {
     "out_of_space": "room on the disk, which is looked for again every minute",
@@ -70,3 +79,73 @@ def _waiting(context: AppContext, record: dict[str, Any], n_running: int) -> dic
         is_full = n_running >= context.settings.jobs_at_once
         why = why or ("a place: as many jobs run as may run at a time" if is_full else "its turn")
     return {**_shown(context, record), "waits_for": jobs, "why": why}
+
+
+@router.get("/predictions", operation_id="showPredictions")
+def show_predictions(
+    context: Context, request: Request, before: Annotated[str | None, Query(pattern="^prd_[0-9A-Z]{26}$")] = None
+) -> HTMLResponse:
+    """Show predictions of files, submitted `before` one of them, and a form that submits one."""
+    store = context.store
+    newest = store.models()[:_MOST_SHOWN]
+    records = store.predictions(None, before, _MOST_SHOWN + 1)
+    shown = [prediction_view(context.settings, record) for record in records[:_MOST_SHOWN]]
+    return page(
+        request,
+        "predictions.html",
+        predictions=shown,
+        older=shown[-1]["id"] if len(records) > _MOST_SHOWN else None,
+        before=before,
+        models=[each["name"] for each in store.registered_models()] + [each["id"] for each in newest],
+        datasets=[record["name"] for record in store.datasets() if record["state"] == "ready"],
+        has_imports=bool(context.settings.import_dir or context.settings.import_sources),
+        has_exports=bool(context.settings.export_dir or context.settings.export_destinations),
+        formats=FORMATS,
+        outputs=OUTPUTS,
+    )
+
+
+@router.get("/predictions/{prediction_id}", operation_id="showPrediction")
+def show_prediction(context: Context, request: Request, prediction_id: str) -> HTMLResponse:
+    """Show a prediction of files."""
+    try:
+        prediction = prediction_view(context.settings, context.store.prediction(prediction_id))
+    except ServiceError as error:
+        return missing_page(request, error)
+    return page(
+        request,
+        "prediction.html",
+        prediction=prediction,
+        ended=not PREDICTION_STATES[prediction["state"]],
+        log=log_tail(context.settings.predictions / prediction_id / "log"),
+    )
+
+
+@router.get("/compare", operation_id="compareJobs")
+def compare_jobs(context: Context, request: Request, jobs: Annotated[str, Query(max_length=1000)] = "") -> HTMLResponse:
+    """Show the fields in which jobs differ, their results, and their curves in one picture."""
+    ids = list(dict.fromkeys(job for job in jobs.split(",") if job))
+    if not _FEWEST <= len(ids) <= _MOST:
+        message = f"{len(ids)} jobs cannot be compared: choose {_FEWEST} to {_MOST} of them"
+        return page(request, "error.html", 422, error={"message": message}, heading="Compare jobs")
+    try:
+        shown = [job_view(context.settings, context.store.job(job)) for job in ids]
+    except ServiceError as error:
+        return missing_page(request, error)
+    return page(
+        request,
+        "compare.html",
+        jobs=list(zip(_NAMES, shown, strict=False)),
+        fields=_differing([flat(job["spec"]) for job in shown]),
+        drawn=[
+            {"id": job["id"], "name": name, "certificate": (job["result"] or {}).get("certificate")}
+            for name, job in zip(_NAMES, shown, strict=False)
+        ],
+    )
+
+
+def _differing(specs: list[dict[str, Any]]) -> dict[str, list[Any]]:
+    """Map each field that differs between specs to its value in each of them, None where a spec does not have it."""
+    names = dict.fromkeys(name for spec in specs for name in spec)
+    values = {name: [spec.get(name) for spec in specs] for name in names}
+    return {name: each for name, each in values.items() if len({json.dumps(value) for value in each}) > 1}

@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse
 
 from streamsvm.api.access.auth import COOKIE
 from streamsvm.service.jobs.fields.from_text import format_size
-from streamsvm.service.jobs.outcome.limits import gap_of
+from streamsvm.service.jobs.progress.states import gap_of
 from streamsvm.service.models.predicting.answers import shown_label
 
 _UNKNOWN = "\N{EN DASH}"

@@ -1,4 +1,4 @@
-"""The pages /, /jobs/{id} and /models/{id}."""
+"""The pages /, /jobs/{id}, /models/{id}, /registered-models/{name} and /datasets/{name}."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,19 +9,18 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from streamsvm.api.context import AppContext, Context
-from streamsvm.api.pages.examples import example_of
-from streamsvm.api.pages.forms import input_fields, job_form
+from streamsvm.api.pages.forms import example_of, input_fields, job_form
 from streamsvm.api.pages.render import missing_page, page
 from streamsvm.reader.parsers import READERS
-from streamsvm.service.datasets.views import dataset_view
+from streamsvm.reader.parsers.tables.mixed import feature_names
+from streamsvm.service.datasets.views import block_view, dataset_view
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import named_maps
-from streamsvm.service.jobs.fields.field_rules import KERNEL_SOLVERS
-from streamsvm.service.jobs.fields.spec import read_spec
+from streamsvm.service.jobs.fields.spec import KERNEL_SOLVERS, read_spec
 from streamsvm.service.jobs.lanes.continuing import may_go_on
 from streamsvm.service.jobs.plan.lanes import labels_of, lanes_of
+from streamsvm.service.jobs.progress.progress import job_view
 from streamsvm.service.jobs.progress.states import TRANSITIONS
-from streamsvm.service.jobs.progress.views import job_view
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.formats import formats_for
 from streamsvm.service.models.registry import load_head, model_view
@@ -35,6 +34,8 @@ router = APIRouter(include_in_schema=False)
 
 _MOST_SHOWN = 50
 _MOST_LABELS = 30  # of a model
+_MOST_LABELS_OF_ROWS = 20
+_HAS_BLOCKS = ("ready", "changing")
 _NAME = ("class", "fold", "C")
 
 
@@ -189,3 +190,71 @@ def _planned(context: AppContext, record: dict[str, Any]) -> list[dict[str, Any]
 
 def _name(lane: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(lane.get(name) for name in _NAME)
+
+
+@router.get("/registered-models/{name}", operation_id="showRegisteredModel")
+def show_registered_model(context: Context, request: Request, name: str) -> HTMLResponse:
+    """Show the versions of a name with their certificates, and a form that moves its aliases."""
+    try:
+        registered = context.store.registered_model(name)
+    except ServiceError as error:
+        return missing_page(request, error)
+    shown = registered["versions"][:_MOST_SHOWN]
+    versions = [_version(context, registered, each) for each in shown]
+    return page(request, "registered.html", registered=registered, versions=versions, base=str(request.base_url))
+
+
+def _version(context: AppContext, registered: dict[str, Any], version: dict[str, Any]) -> dict[str, Any]:
+    """A version with its aliases and the view of its model, {} if that cannot be read."""
+    aliases = [each["alias"] for each in registered["aliases"] if each["version"] == version["version"]]
+    try:
+        model = model_view(context.store.model(version["model_id"]), load_head(context.settings, version["model_id"]))
+    except (ServiceError, StorageError):
+        model = {}
+    return {**version, "aliases": aliases, "model": model}
+
+
+@router.get("/datasets/{name}", operation_id="showDataset")
+def show_dataset(context: Context, request: Request, name: str) -> HTMLResponse:
+    """Show labels, blocks, lengths of rows, frequent features, and the lines that were rejected."""
+    try:
+        dataset = context.datasets.view(name)
+        blocks = _blocks(context, name)
+    except (ServiceError, StorageError) as error:
+        return missing_page(request, error)
+    names = _names(context, name, dataset)
+    labels = sorted(dataset.get("label_counts", {}).items(), key=lambda label: -label[1])
+    return page(
+        request,
+        "dataset.html",
+        dataset=dataset,
+        labels=labels[:_MOST_LABELS_OF_ROWS],
+        more_labels=labels[_MOST_LABELS_OF_ROWS:],
+        blocks=blocks,
+        names=names,
+        sample=_sample_rows(context, name, dataset),
+    )
+
+
+def _names(context: AppContext, name: str, dataset: dict[str, Any]) -> dict[int, str]:
+    """Map the numbers of the most frequent features to their names, where features have names."""
+    frequent = {each["feature"] for each in (dataset.get("profile") or {}).get("frequent_features", ())}
+    if not (frequent and dataset["input"]):
+        return {}
+    manifest = read_manifest(context.datasets.directory(context.store.dataset(name)["id"]))
+    return feature_names(manifest.input, frequent, manifest.index_base)
+
+
+def _sample_rows(context: AppContext, name: str, dataset: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return some rows; none while the dataset changes or if it cannot be read, so that the page shows the rest."""
+    try:
+        return context.datasets.sample(name) if dataset["state"] == "ready" else []
+    except (ServiceError, StorageError):
+        return []
+
+
+def _blocks(context: AppContext, name: str) -> list[dict[str, Any]]:
+    record = context.store.dataset(name)
+    if record["state"] not in _HAS_BLOCKS:
+        return []
+    return [block_view(block) for block in read_manifest(context.datasets.directory(record["id"])).blocks]

@@ -1,30 +1,110 @@
 """The base of both estimators: from X and y of any kind to a fitted model."""
 
-from collections.abc import Mapping, Sequence
+import inspect
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from difflib import get_close_matches
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from streamsvm.bars import progress_bar
 from streamsvm.callbacks import Callbacks
-from streamsvm.compiling import compile_first
-from streamsvm.errors import SlowerTraining, in_python, told_plainly, warn
+from streamsvm.errors import as_arguments, tell_slower, told_plainly, warn
 from streamsvm.labels import Labels, is_time, stored
-from streamsvm.parameters import are_reached, as_python, ends, given_ends
 from streamsvm.prediction import Certificate, Predictions
 from streamsvm.raw import evaluated
-from streamsvm.results import cv_results, plot_history
+from streamsvm.results import cv_results, plot_history, progress_bar
 from streamsvm.rows import TrainingRows
 from streamsvm.service.jobs.fields.descriptions import FIELDS
-from streamsvm.service.jobs.outcome.limits import limits_met
-from streamsvm.service.models.numbering import NUMBERED
+from streamsvm.service.jobs.fields.spec import COUNTERPARTS, end_of
+from streamsvm.service.jobs.fields.texts import parameter
+from streamsvm.service.jobs.progress.states import END_HINTS, limits_met
+from streamsvm.service.processes.kernels import compile_first
 from streamsvm.sources import Source, without_beside
-from streamsvm.storage.models.model_file import Label, Model
-from streamsvm.workspace import Fitted, Workspace
+from streamsvm.storage.models.model_file import NUMBERED, Label, Model
+from streamsvm.workspace import TrainingOutcome, Workspace
+
+AUTO = "auto"  # relative_gap follows from the tolerance and the kernel
+_WIDTH = 112
+_Kind = TypeVar("_Kind", bound=type)
+
+
+def described(kind: _Kind) -> _Kind:
+    """Replace each line `field NAME` of the docstring by the description of that field, with the default here."""
+    _show_known(kind)
+    defaults = {name: known.default for name, known in inspect.signature(kind).parameters.items()}
+
+    def paragraph(place: re.Match[str]) -> str:
+        head, text = parameter(FIELDS[place[1]], defaults[place[1]])
+        return f"{head}\n{textwrap.indent(textwrap.fill(text, _WIDTH), ' ' * 4)}"
+
+    if kind.__doc__:  # none with python -OO
+        kind.__doc__ = re.sub(r"^field (\w+)$", paragraph, inspect.cleandoc(kind.__doc__), flags=re.MULTILINE)
+    return kind
+
+
+def _show_known(kind: type) -> None:
+    """Leave out of the signature that `__init__` takes other parameters, only to refuse them with a hint."""
+    init: Any = kind.__init__  # type: ignore[misc]
+    signature = inspect.signature(init)
+    known = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    init.__signature__ = signature.replace(parameters=known)
+
+
+def keep_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
+    """Set each parameter that `__init__` was given as the attribute of its name, as scikit-learn asks.
+
+    TypeError for one that the estimator does not have, with the name of its counterpart.
+    """
+    for name in given["unknown"]:
+        raise TypeError(f"{type(estimator).__name__} has no parameter {name!r}{_instead(name, given)}")
+    vars(estimator).update({name: value for name, value in given.items() if name not in ("self", "unknown")})
+
+
+def _instead(name: str, known: Iterable[str]) -> str:
+    """The counterpart of a parameter of scikit-learn's, or the likely meaning of a mistyped one, for a message."""
+    if name in COUNTERPARTS:
+        return f": {as_arguments(COUNTERPARTS[name])}"
+    if name == "warm_start":
+        return ": partial_fit goes on from the rows before"
+    near = get_close_matches(name, {*known} - {"self", "unknown"}, 1)
+    return f": did you mean {near[0]!r}?" if near else ""
+
+
+def given_ends(tolerance: float | None, relative_gap: float | str | None) -> dict[str, Any]:
+    """The fields that these parameters set in a job, which fills in all others itself."""
+    if relative_gap != AUTO:
+        return {"tolerance": tolerance, "relative_gap": relative_gap}
+    return {} if tolerance is None else {"tolerance": tolerance}
+
+
+def ends(tolerance: float | None, relative_gap: float | str | None, kernel: str) -> tuple[float | None, float | None]:
+    """The tolerance and the relative gap of a job of these parameters."""
+    given = given_ends(tolerance, relative_gap)
+    known = {name: FIELDS[name].default for name in ("tolerance", "relative_gap")}
+    found = {**known, **end_of({"kernel": kernel, **given}), **given}
+    return found["tolerance"], found["relative_gap"]
+
+
+def are_reached(wanted: tuple[float | None, float | None], gap: float, relative_gap: float) -> bool:
+    """Whether M+ - M- and the relative gap are both as small as is wanted; None: that one does not matter."""
+    pairs = [(now, most) for now, most in zip((gap, relative_gap), wanted, strict=True) if most is not None]
+    return bool(pairs) and all(now <= most for now, most in pairs)
+
+
+def as_python(value: Any) -> Any:
+    """Convert numbers and vectors of numpy to Python's own, since a job is JSON."""
+    if isinstance(value, np.ndarray | tuple):
+        value = list(value)
+    if isinstance(value, list):
+        return [as_python(each) for each in value]
+    return value.item() if isinstance(value, np.generic) else value
+
 
 # Parameters that are fields of a job and mean something else there, or are left out at times; all others are passed on.
 _TRANSLATED = {
@@ -85,14 +165,14 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
     def _fit_source(self, source: Source, labels: Labels) -> None:
         """Train on the rows of a source alone."""
         with told_plainly(), closing(Workspace(source.size)) as space:
-            compile_first(self.verbose)
+            compile_first("several" if len(labels.known) > 2 else "one")
             space.add(source)
             self._learn(space, labels)
 
     def _add_source(self, source: Source, labels: Labels) -> None:
         """Train on the rows of a source and all that were added before."""
         with told_plainly():
-            compile_first(self.verbose)
+            compile_first("several" if len(labels.known) > 2 else "one")
             space = self._workspace = getattr(self, "_workspace", None) or Workspace(keeps=True)
             space.add(source)
             self._learn(space, labels)
@@ -112,7 +192,7 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
         self._tell_passes(fitted.history)
         self._take_fitted(fitted, labels)
 
-    def _take_fitted(self, fitted: Fitted, labels: Labels) -> None:
+    def _take_fitted(self, fitted: TrainingOutcome, labels: Labels) -> None:
         if not fitted.trained.models:
             raise KeyboardInterrupt
         ((C, model),) = fitted.trained.models
@@ -124,12 +204,11 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
             self.best_index_ = [each["C"] for each in self.cv_results_["params"]].index(C)
         self._take_certificate(model.about)
         told = {each["code"]: each for record in fitted.history for each in record.get("slowdowns", ())}
-        self._warn(fitted.was_stopped, limits_met(model.about), "scales_differ" in told)
-        for each in told.values():
-            warn(f"{each['message']}. {in_python(each['hint'])} [{each['code']}]", SlowerTraining)
+        self._warn(fitted.was_stopped, model.about, "scales_differ" in told)
+        tell_slower(each for code, each in told.items() if code not in fitted.forecast)
 
     def _as_given(self, model: Model, is_numbered: bool, beside: Sequence[str]) -> Model:
-        """The model with what it says of its rows as they were given; for the arguments see `Fitted`."""
+        """The model with what it says of its rows as they were given; for the arguments see `TrainingOutcome`."""
         about = dict(model.about)
         if not is_numbered:
             about[NUMBERED] = False
@@ -149,10 +228,10 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
         is_near = are_reached(self._ends, found.gap, found.relative_duality_gap)
         self.converged_ = bool(about["converged"]) or is_near
 
-    def _warn(self, was_stopped: bool, limits: Sequence[str], needs_scaling: bool) -> None:
+    def _warn(self, was_stopped: bool, about: Mapping[str, Any], needs_scaling: bool) -> None:
         """Warn of a model that is not near enough, with the parameters that would bring it nearer.
 
-        limits         parameters whose value ended training
+        about          of the model: why its training ended
         needs_scaling  training is slow for the scales of the features
         """
         if was_stopped:
@@ -162,12 +241,13 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
             reached = "" if np.isnan(gap) else f"M+ - M- is {gap:.3g}; "
             reached += "" if np.isnan(relative) else f"the relative duality gap is {relative:.3g}; "
             is_linear = getattr(self, "kernel", "linear") == "linear"
-            advice = [f"raise {name}" for name in limits]
+            advice = [f"raise {name}" for name in limits_met(about)]
             advice += ['set features=["scale"]' if is_linear else "scale X"] * needs_scaling
             if self.pace == "fixed" and is_linear and self.solver in ("auto", "streamsvm"):
                 advice.append('leave out pace="fixed", which takes no Newton steps')
             passes = f"{self.n_iter_} pass{'es' * (self.n_iter_ > 1)}"
-            told = f"{reached}{' or '.join(advice)}".removesuffix("; ")
+            hint = END_HINTS.get(about["stop_reason"], "").rstrip(".")
+            told = f"{reached}{hint or ' or '.join(advice)}".removesuffix("; ")
             warn(f"not converged after {passes}: {told}", ConvergenceWarning)
 
     def _job(self, labels: Labels, space: Workspace) -> dict[str, Any]:

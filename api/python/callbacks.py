@@ -7,9 +7,9 @@ from typing import Any, TypeVar, cast
 import sklearn
 
 from streamsvm.errors import told_plainly
-from streamsvm.frames import is_frame
+from streamsvm.frames import is_column, is_frame
 from streamsvm.reader.errors import InputError
-from streamsvm.sources import is_column, is_files
+from streamsvm.sources import is_files
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks

@@ -49,8 +49,8 @@ class Client(ServiceClient):
 
 def _stream(frame: Any) -> Iterator[bytes]:
     # pyarrow is slow to import.
-    from streamsvm.arrow_frames import opened  # noqa: PLC0415
     from streamsvm.reader.parsers.tables.arrow import written  # noqa: PLC0415
+    from streamsvm.tables import opened  # noqa: PLC0415
 
     return written(opened(frame).batches)
 

@@ -92,6 +92,12 @@ def warn(message: str, kind: type[Warning] = UserWarning) -> None:
     warnings.warn(message, kind, level)
 
 
+def tell_slower(slowdowns: Iterable[Mapping[str, str]]) -> None:
+    """Issue warnings of what makes training slower, with code, message and hint each."""
+    for each in slowdowns:
+        warn(f"{each['message']}. {in_python(each['hint'])} [{each['code']}]", SlowerTraining)
+
+
 def tell(warned: Iterable[Mapping[str, str]]) -> None:
     """Issue the warnings of a dataset, each of which has a code and a message."""
     for each in warned:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from streamsvm.errors import InputWarning, warn
 
 
@@ -94,3 +96,8 @@ def _schema_of(X: Any) -> Any:
 
 def _is_of(X: Any, library: str) -> bool:
     return type(X).__module__.split(".")[0] == library
+
+
+def is_column(given: Any) -> bool:
+    """Tell whether y or a weight is the name or the number of a column."""
+    return isinstance(given, str) or (isinstance(given, int | np.integer) and not isinstance(given, bool))

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from streamsvm.errors import InputWarning, told_plainly, warn
-from streamsvm.frames import column_names, is_frame, selected, warn_of
+from streamsvm.frames import column_names, is_column, is_frame, selected, warn_of
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.ingest.run import read_chunks
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.strings.strings import is_of_strings
 from streamsvm.reader.parsers.tables.mixed_columns import is_numbers
@@ -23,7 +23,7 @@ from streamsvm.reader.sources.files import list_files
 from streamsvm.service.models.evaluation.files import evaluate_rows
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.service.models.predicting.raw_rows import TableRows, match_names, rows_of_columns, rows_of_strings
-from streamsvm.sources import files, is_column, is_files, table
+from streamsvm.sources import files, is_files, table
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import Array, Rows
 
@@ -89,7 +89,7 @@ def evaluated(model: Model, X: Any, y: Any, weight: Any, options: dict[str, Any]
     if is_files(X):
         source = files(X, y, weight, options)
         paths = [str(path) for path in source.paths]
-        return evaluate_rows(model, SourceInput(list_files(paths), Limits()), source.options)
+        return evaluate_rows(model, SourceInput(list_files(paths), InputLimits()), source.options)
     if not is_frame(X):
         raise ValueError("evaluate takes files and data frames: score takes matrices")
     given = model.about.get("input", {}).get("label_column") if y is None else y

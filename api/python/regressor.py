@@ -7,10 +7,9 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from streamsvm.base import StreamEstimator
+from streamsvm.base import StreamEstimator, described, keep_parameters
 from streamsvm.callbacks import telling_callbacks
 from streamsvm.labels import OwnLabels
-from streamsvm.parameters import described, keep_parameters
 from streamsvm.raw import has_labels, judged
 from streamsvm.sources import Source
 

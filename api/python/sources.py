@@ -1,5 +1,6 @@
 """Tells apart what `fit` takes as X, and turns it into a source that the engine reads."""
 
+import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from streamsvm.batches import batches, name_array, size_of
 from streamsvm.frames import column_names, is_frame, selected
 from streamsvm.labels import Labels
 from streamsvm.reader.errors import InputError
@@ -19,6 +19,7 @@ from streamsvm.reader.parsers.tables.columns import Heading
 from streamsvm.reader.parsers.tables.mixed_columns import new_columns
 from streamsvm.reader.sources.locations import is_pattern, is_url
 
+_MOST_ROWS, _MOST_VALUES = 1 << 16, 1 << 20
 # Input options that choose columns.
 _CHOICE = ("columns", "drop_columns")
 # Input options that only tables have, but those that choose columns.
@@ -68,11 +69,6 @@ class Chunk(NamedTuple):
 def asks_for_table(options: dict[str, Any] | None) -> bool:
     """Tell whether an input option is given that a matrix has no use for."""
     return bool(options_from(options).given & TABLE)
-
-
-def is_column(given: Any) -> bool:
-    """Tell whether y or a weight is the name or the number of a column."""
-    return isinstance(given, str) or (isinstance(given, int | np.integer) and not isinstance(given, bool))
 
 
 def without_beside(input_: dict[str, Any], beside: Sequence[str]) -> dict[str, Any]:
@@ -134,7 +130,7 @@ def matrix(X: Any, y: Any, weight: Any, names: Sequence[str] | None, options: di
     """
     head = [] if names is None else [name_array(names)]
     read_as = _as_batches(options if names is None else _but_choice(options))
-    return Stream(chain(head, batches(X, y, weight)), read_as, size_of(X))
+    return Stream(chain(head, batches(X, y, weight)), read_as, _size_of(X))
 
 
 def chunks(X: Any, y: Any, sample_weight: Any, labels: Labels, options: dict[str, Any] | None) -> Stream:
@@ -223,3 +219,45 @@ def _checked(X: Any, y: Any, weight: Any = None) -> tuple[Any, Any, Any]:
     if X.dtype.kind not in "biuf":
         X = X.astype(np.float64)  # raises ValueError for text that is not a number
     return X, y, weight
+
+
+def batches(X: Any, y: Any, weight: Any = None) -> Iterator[bytes]:
+    """Yield batches of bytes.
+
+    X       (n_rows, n_columns), an array or a CSR matrix
+    y       (n_rows,) numbers
+    weight  (n_rows,) numbers, or None
+    """
+    begin = 0
+    while begin < X.shape[0]:
+        end = _end(X, begin)
+        part = sparse.csr_matrix(X[begin:end])
+        part.sum_duplicates()
+        file = io.BytesIO()
+        weights = () if weight is None else weight[begin:end]
+        for array in (part.shape, y[begin:end], part.indptr, part.indices, part.data, weights):
+            np.save(file, np.asarray(array), allow_pickle=False)
+        yield file.getvalue()
+        begin = end
+
+
+def name_array(names: Sequence[str]) -> bytes:
+    """Write the column names of the batches that follow."""
+    file = io.BytesIO()
+    np.save(file, np.array(names, str), allow_pickle=False)
+    return file.getvalue()
+
+
+def _size_of(X: Any) -> int:
+    """Estimate the bytes that the values of X take in the engine."""
+    return 8 * (X.nnz if sparse.issparse(X) else X.size)
+
+
+def _end(X: Any, begin: int) -> int:
+    """Return the end of the batch that begins at this row, so that it has at most _MOST_ROWS and _MOST_VALUES."""
+    most = min(X.shape[0], begin + _MOST_ROWS)
+    if sparse.issparse(X):
+        last = int(np.searchsorted(X.indptr, int(X.indptr[begin]) + _MOST_VALUES, "right")) - 1
+    else:
+        last = begin + _MOST_VALUES // max(1, X.shape[1])
+    return min(most, max(last, begin + 1))

@@ -13,19 +13,20 @@ from typing import IO, Any, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
-from streamsvm.errors import tell
+from streamsvm.errors import tell, tell_slower
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.run import ingest, read_chunks
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.datasets.ingesting import Ingesting
 from streamsvm.service.errors import DIED, ServiceError, needing_space
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.lanes.warm_start import can_grow, grow
+from streamsvm.service.jobs.plan.forecast import planned_on
 from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
 from streamsvm.service.jobs.progress.progress import HISTORY, read_history
-from streamsvm.service.local import Trained, Training
+from streamsvm.service.local import LocalTraining, Trained
 from streamsvm.service.processes.interrupts import interrupting
 from streamsvm.service.settings import Settings
 from streamsvm.sources import Files, Source, Stream
@@ -34,6 +35,7 @@ from streamsvm.storage.blocks.manifest import Manifest, read_manifest
 from streamsvm.storage.blocks.profile import read_profile
 from streamsvm.storage.errors import StorageError
 from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.run.slowdowns import bits_of, told
 from streamsvm.storage.run.state import State
 
 # Smaller data are read and trained on in this process: starting others takes a second or two.
@@ -43,7 +45,7 @@ SMALL_BYTES = 32 << 20
 Watch = Callable[[dict[str, Any], list[dict[str, Any]]], bool]
 
 
-class Fitted(NamedTuple):
+class TrainingOutcome(NamedTuple):
     """The outcome of training.
 
     trained      models and folds
@@ -51,6 +53,7 @@ class Fitted(NamedTuple):
     was_stopped  an interrupt ended training
     is_numbered  rows came from files or tables, which number their features
     beside       see `Stream`
+    forecast     codes of slowdowns that were told when training began
     """
 
     trained: Trained
@@ -58,6 +61,7 @@ class Fitted(NamedTuple):
     was_stopped: bool
     is_numbered: bool
     beside: tuple[str, ...]
+    forecast: frozenset[str]
 
 
 class _Before(NamedTuple):
@@ -73,7 +77,7 @@ class Workspace:
 
     size   bytes of all rows to come, None if unknown; small data go to memory
     keeps  more rows will come: each training keeps a checkpoint, from which the next one starts
-    is_numbered, beside   see `Fitted`
+    is_numbered, beside   see `TrainingOutcome`
     """
 
     def __init__(self, size: int | None = None, keeps: bool = False) -> None:
@@ -135,7 +139,7 @@ class Workspace:
                 else:
                     self._read_apart(file, source.options)
 
-    def train(self, fields: Mapping[str, Any], report: Watch) -> Fitted:
+    def train(self, fields: Mapping[str, Any], report: Watch) -> TrainingOutcome:
         """Train on all rows so far; an interrupt, or a report's wish, ends training early, with the models so far."""
         plan = plan_job(parse_spec({"dataset": "data", **fields}), self.manifest)
         work = self._work / f"training{self._trainings}"
@@ -148,7 +152,9 @@ class Workspace:
             if report(progress, history):
                 training.stop()
 
-        training = Training(
+        forecast = planned_on(plan, self._dataset)
+        tell_slower(told(bits_of(forecast)))
+        training = LocalTraining(
             work, self._dataset, self._settings, watch, is_inline=is_inline, checkpoints=checkpoints, begins=begins
         )
         # BLAS takes all cores else, for products so small that its threads wait for each other. With one, as processes
@@ -156,7 +162,9 @@ class Workspace:
         with interrupting(training.stop), _telling(), threadpool_limits(1, "blas"):
             trained = training.all_lanes(plan)
         self._keep(plan, checkpoints)
-        return Fitted(trained, read_history(work / HISTORY), training.is_stopping, self.is_numbered, self.beside)
+        return TrainingOutcome(
+            trained, read_history(work / HISTORY), training.is_stopping, self.is_numbered, self.beside, forecast
+        )
 
     def _warm(self, plan: JobPlan, work: Path) -> tuple[Path | None, Callable[[State], None] | None]:
         """Return the directory for checkpoints, and a function that fills in the last training's state, or None."""
@@ -186,7 +194,7 @@ class Workspace:
             self._read_apart(file, source.options, partial(_write, pipe, chain(first, rest), file))
 
     def _read_here(self, chunks: Any, options: InputOptions) -> None:
-        limits = Limits(max_features=self._settings.max_features, max_bytes=self._settings.max_upload_bytes)
+        limits = InputLimits(max_features=self._settings.max_features, max_bytes=self._settings.max_upload_bytes)
         if self._dataset.exists():
             append_rows(chunks, self._dataset, options, limits, threads=1)
         else:

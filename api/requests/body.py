@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
-from streamsvm.api.requests.hurry import Hurry
+from streamsvm.api.requests.deadlines import Hurry
 from streamsvm.api.requests.leaving import turn
 from streamsvm.service.errors import ServiceError, refuse_other_fields
 

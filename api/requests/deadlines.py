@@ -3,7 +3,9 @@
 A client has a deadline for the head of a request, from when it connects or begins the next one, and for the time
 between two requests, which uvicorn enforces. While it sends a body or takes an answer it has a budget: waiting spends
 it, and every `least_bytes_per_second` bytes that move add a second, up to the whole budget. If there are more
-connections than allowed, the one that has waited longest for a request is closed.
+connections than allowed, the one that has waited longest for a request is closed. A stream of events, which brings
+some hundred bytes a second, would fill the buffers of the system for an hour before its client is seen to take nothing:
+it has small ones.
 
 A client that leaves is noticed even while nothing is read from it, and the work for it ends.
 """
@@ -12,16 +14,60 @@ import asyncio
 import select
 import socket
 import time
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 import h11
+from fastapi import Request
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from streamsvm.api.access.clients import client_of
 from streamsvm.api.errors import problem
 from streamsvm.api.requests.leaving import PRESENCE, Presence
+from streamsvm.service.errors import ServiceError
 from streamsvm.service.processes.logs import request_id
-from streamsvm.service.records.stamps import new_id
+from streamsvm.service.records.database import new_id
+from streamsvm.service.shares import LEAST_RATE, Shares
+
+# Seconds for which others wait for a slow body.
+SECONDS = 3.0
+_LOOK_SECONDS = 0.5
+
+
+class Hurry:
+    """Takes the chunks of one body, whose client holds a part of `shares` until it has arrived."""
+
+    def __init__(self, request: Request, shares: Shares) -> None:
+        self._client, self._shares = client_of(request.scope), shares
+        self._budget = WaitingBudget(SECONDS, LEAST_RATE)
+
+    async def rest(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """Yield all chunks that are still to come. Raises ServiceError too_slow, and what `chunks` raises."""
+        loop = asyncio.get_running_loop()
+        chunk: bytes | None = b""
+        while chunk is not None:
+            began = loop.time()
+            try:
+                async with asyncio.timeout(None) as limit:
+                    looking = loop.create_task(self._end_if_wanted(limit))
+                    try:
+                        chunk = await anext(chunks, None)
+                    finally:
+                        looking.cancel()
+            except TimeoutError:
+                raise ServiceError("too_slow", "the body came too slowly, and another client waited") from None
+            self._budget.spend(loop.time() - began, len(chunk or b""))
+            if chunk:
+                yield chunk
+
+    async def _end_if_wanted(self, limit: asyncio.Timeout) -> None:
+        """Let the time be over when the client was waited for long enough, and somebody wants what it holds."""
+        await asyncio.sleep(max(0.0, self._budget.left))
+        while not self._shares.is_wanted(self._client):
+            await asyncio.sleep(_LOOK_SECONDS)
+        limit.reschedule(asyncio.get_running_loop().time())
+
 
 # Phases of a connection. Each has a deadline, but for answers that the service has yet to make.
 WAITING = "waiting"  # for the head of the first request, or the rest of the head of a later one
@@ -31,8 +77,6 @@ REST = "rest"  # the answer is sent, and the rest of the body is still arriving
 ANSWER = "answer"  # the answer is made or sent; the deadline counts only while the client has bytes to take
 CLOSING = "closing"  # the connection closes once the client has taken the remaining bytes
 
-# A key of the ASGI scope: the answer is a stream of events, which never ends by itself.
-ENDLESS = "streamsvm.endless"
 # A key of the ASGI scope: a function (status, headers) that sends an interim response, which ASGI does not know.
 INFORM = "streamsvm.inform"
 # A key of the ASGI scope: a function that returns the bytes of the body that had come when the client left, which
@@ -42,6 +86,8 @@ UNREAD = "streamsvm.unread"
 # A proxy may take the one for the length of a body, and the service the other: what follows would be another request.
 _TWO_LENGTHS = {b"content-length", b"transfer-encoding"}
 _LOOKS_A_DEADLINE = 8
+_EVENTS = b"text/event-stream"
+_UNSENT_BYTES = 1 << 14  # of a stream of events, in the system's buffer
 # The client has closed its side, or the connection is broken; the system reports this even while nothing is read.
 _LEFT = select.POLLRDHUP | select.POLLHUP | select.POLLERR
 # TCP keep-alive, for clients that vanish without closing: seconds of silence, seconds between probes, probes.
@@ -136,6 +182,7 @@ class TimedProtocol(H11Protocol):
         self._connections = connections
         self._presence = Presence()
         self._app, self.app = self.app, self._run
+        self._is_stream = False  # its answer is a stream of events, which never ends by itself
         self._moved = 0  # bytes received, and bytes given to the transport
         self._taken = 0  # the part of them that had left the transport at the last check
         self._phase_since: tuple[str, object, float] = (WAITING, None, time.monotonic())
@@ -146,6 +193,9 @@ class TimedProtocol(H11Protocol):
         """Call the application with the client's Presence in its scope, and count the bytes of the answer."""
 
         async def counted(message: Any) -> None:
+            headers = message.get("headers", ())
+            if any(name == b"content-type" and value.startswith(_EVENTS) for name, value in headers):
+                self._begin_stream()
             self._moved += len(message.get("body", b""))
             await send(message)
 
@@ -155,6 +205,14 @@ class TimedProtocol(H11Protocol):
         scope[PRESENCE] = self._presence
         scope[INFORM], scope[UNREAD] = self._inform, self._unread
         await self._app(scope, receive, counted)
+
+    def _begin_stream(self) -> None:
+        """Stop writing as soon as the client takes nothing. The stream is the last answer of its connection."""
+        self._is_stream = True
+        self.transport.set_write_buffer_limits(0)
+        with suppress(OSError):
+            connected = self.transport.get_extra_info("socket")
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -179,7 +237,7 @@ class TimedProtocol(H11Protocol):
 
     def shutdown(self) -> None:
         super().shutdown()
-        if self.cycle is not None and self.cycle.scope.get(ENDLESS):
+        if self._is_stream:
             self.transport.close()
 
     def send_400_response(self, msg: str) -> None:

@@ -10,10 +10,9 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from streamsvm.api.access.clients import TOKEN, address_of
-from streamsvm.api.errors import bug
-from streamsvm.api.requests.deadlines import ENDLESS
+from streamsvm.api.errors import bug, no_memory
 from streamsvm.service.processes.logs import request_id
-from streamsvm.service.records.stamps import new_id
+from streamsvm.service.records.database import new_id
 
 # A key of the ASGI scope: the request has no line in the log, and is only counted.
 UNLOGGED = "streamsvm.unlogged"
@@ -39,23 +38,26 @@ class Requests:
             await self._app(scope, receive, send)
             return
         request_id.set(new_id("req"))
-        answer = _Answer(scope, send)
+        answer = _LoggedAnswer(send)
         began = time.monotonic()
         try:
             await self._answered(scope, receive, answer)
         finally:
             self._record(scope, answer.status, time.monotonic() - began)
 
-    async def _answered(self, scope: Scope, receive: Receive, answer: "_Answer") -> None:
+    async def _answered(self, scope: Scope, receive: Receive, answer: "_LoggedAnswer") -> None:
         try:
             await self._app(scope, receive, answer)
         except ClientDisconnect:
             pass
-        except Exception:
+        except Exception as error:
             if answer.status != GONE:
                 raise  # a part of the answer was sent: the server closes the connection
-            _log.exception("a bug")
-            await (await run_in_threadpool(bug, self._database))(scope, receive, answer)
+            # Handlers of the app run in threads, for which there may be no memory either.
+            if (response := no_memory(error)) is None:
+                _log.exception("a bug")
+                response = await run_in_threadpool(bug, self._database)
+            await response(scope, receive, answer)
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         method, route = scope["method"], getattr(scope.get("route"), "path_format", "")
@@ -69,19 +71,15 @@ class Requests:
         _log.info("request", extra={"fields": fields})
 
 
-class _Answer:
+class _LoggedAnswer:
     """Adds the headers of every answer and passes it on; `status` is GONE until the answer begins."""
 
-    def __init__(self, scope: Scope, send: Send) -> None:
-        self._scope = scope
+    def __init__(self, send: Send) -> None:
         self._send = send
         self.status = GONE
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = message["headers"]
-            message["headers"] = [*headers, (b"x-request-id", request_id.get().encode()), _NOSNIFF]
-            if any(name == b"content-type" and value.startswith(b"text/event-stream") for name, value in headers):
-                self._scope[ENDLESS] = True
+            message["headers"] = [*message["headers"], (b"x-request-id", request_id.get().encode()), _NOSNIFF]
         await self._send(message)

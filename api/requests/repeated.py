@@ -16,9 +16,9 @@ from fastapi import Depends, Header, Request, Response
 from streamsvm.api.access.clients import client_of
 from streamsvm.api.context import AppContext, Context
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.progress.views import job_view
+from streamsvm.service.jobs.progress.progress import job_view
 from streamsvm.service.predictions.submission import prediction_view
-from streamsvm.service.records.keys import RequestKey
+from streamsvm.service.records.table import RequestKey
 
 _KEY = re.compile(r'"?[\x21\x23-\x7e]{1,255}"?')
 

@@ -17,7 +17,7 @@ from streamsvm.api.context import Context
 from streamsvm.api.requests.body import stream
 from streamsvm.api.requests.leaving import while_connected
 from streamsvm.api.requests.repeated import KeyHeader, alone, check_same, key_of, under_way
-from streamsvm.service.records.keys import RequestKey
+from streamsvm.service.records.table import RequestKey
 
 # Reads a client's chunks in as rows.
 Add = Callable[[str, AsyncIterator[bytes]], Coroutine[Any, Any, None]]

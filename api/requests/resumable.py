@@ -31,7 +31,7 @@ _INTEROP = "8"
 
 
 @dataclass(frozen=True)
-class Part:
+class UploadPart:
     """A request's headers about the upload that it is a part of; None where one is missing or malformed.
 
     is_last  the upload is complete after the bytes of this request
@@ -53,7 +53,7 @@ async def _part(
     length: Annotated[
         str | None, Header(alias="Upload-Length", description="bytes of the whole upload, if they are known")
     ] = None,
-) -> Part:
+) -> UploadPart:
     is_last = _BOOLEANS.get(complete or "")
     offset = _integer(request.headers.get("upload-offset"))
     stated = _integer(request.headers.get("content-length"))
@@ -61,14 +61,14 @@ async def _part(
     told = _integer(length)
     if None not in (ending, told) and ending != told:
         raise ServiceError("upload_length_mismatch", "Upload-Length and Content-Length do not agree")
-    return Part(is_last, offset, ending if told is None else told)
+    return UploadPart(is_last, offset, ending if told is None else told)
 
 
 def _integer(text: str | None) -> int | None:
     return int(text) if text is not None and _INTEGER.fullmatch(text) else None
 
 
-PartHeaders = Annotated[Part, Depends(_part)]
+PartHeaders = Annotated[UploadPart, Depends(_part)]
 
 
 async def refuse_part(part: PartHeaders) -> None:
@@ -78,7 +78,7 @@ async def refuse_part(part: PartHeaders) -> None:
 
 
 async def create(
-    request: Request, response: Response, context: AppContext, name: str, options: InputOptions, part: Part
+    request: Request, response: Response, context: AppContext, name: str, options: InputOptions, part: UploadPart
 ) -> None:
     """Begin an upload with the bytes of this request; unless they are all, the response says where it goes on."""
     _check_length(part, context.settings)
@@ -100,7 +100,7 @@ async def create(
         response.headers.update(where)
 
 
-async def take(request: Request, context: AppContext, upload: ResumableUpload, offset: int, part: Part) -> None:
+async def take(request: Request, context: AppContext, upload: ResumableUpload, offset: int, part: UploadPart) -> None:
     """Take the bytes of this request; raises what `ResumableUpload.take` raises, and ClientDisconnect."""
     _check_length(part, context.settings)
     chunks = _chunks(request, context.settings.max_upload_bytes - offset)
@@ -130,6 +130,6 @@ def limits(settings: Settings) -> dict[str, str]:
     return {"upload-limit": f"max-size={settings.max_upload_bytes}, max-age={int(settings.upload_wait)}"}
 
 
-def _check_length(part: Part, settings: Settings) -> None:
+def _check_length(part: UploadPart, settings: Settings) -> None:
     if part.length is not None and part.length > settings.max_upload_bytes:
         raise ServiceError("body_too_large", f"an upload may have {settings.max_upload_bytes} bytes")

@@ -1,14 +1,12 @@
 """/v1/jobs: submit, look, stop, resume, forget; and /v1/jobs/{id}/events: a job, live, as server-sent events."""
 
 import sys
-from collections.abc import AsyncIterator
-from functools import lru_cache, partial
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
-from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from streamsvm.api.answers import Responses, answers, body_of, stream_of, type_of
 from streamsvm.api.context import AppContext, Context
@@ -19,13 +17,11 @@ from streamsvm.service.cluster.cluster_run import check_machines
 from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
 from streamsvm.service.jobs.lanes.continuing import CHANGEABLE, continued_spec
 from streamsvm.service.jobs.lanes.warm_start import check_warm_start
-from streamsvm.service.jobs.plan.following import plan_following
 from streamsvm.service.jobs.plan.forecast import estimate
-from streamsvm.service.jobs.plan.plan import plan_job
-from streamsvm.service.jobs.progress.events import Event
+from streamsvm.service.jobs.plan.plan import plan_following, plan_job
+from streamsvm.service.jobs.progress.progress import history, history_csv, job_view
 from streamsvm.service.jobs.progress.states import TRANSITIONS
-from streamsvm.service.jobs.progress.views import history, history_csv, job_view
-from streamsvm.service.records.keys import RequestKey
+from streamsvm.service.records.table import RequestKey
 from streamsvm.service.records.unrecorded import remove, unrecording
 from streamsvm.storage.machine.resources import machine_memory
 
@@ -56,8 +52,8 @@ _EVENTS: Responses = {
 }
 _MOST_WAIT_SECONDS = 60
 _CANCEL_SECONDS = 2  # the worker takes less, so that the answer nearly always shows a cancelled job
-# A proxy that buffers would hold events back.
-_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+# A proxy that buffers would hold events back. The connection is closed after them: it has small buffers.
+_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no", "Connection": "close"}
 
 
 @router.post("", status_code=202, operation_id="submitJob", openapi_extra=_JOB_BODY, responses=_MADE)
@@ -178,9 +174,9 @@ class _EventStream(StreamingResponse):
     media_type = "text/event-stream"
 
 
-async def _existing_job(context: Context, job_id: str) -> dict[str, Any]:
+async def _existing_job(context: Context, job_id: str) -> None:
     # A dependency, because nothing can be refused once the answer streams.
-    return await run_in_threadpool(context.store.job, job_id)
+    await context.feed.text(job_id)
 
 
 @router.get(
@@ -198,21 +194,4 @@ async def watch_job(
     They begin with the job, or after the event that `Last-Event-ID` names.
     """
     after = int(last_event_id) if last_event_id.isascii() and last_event_id.isdecimal() else 0
-    return _EventStream(_stream(context.feed.events(job_id, after)), headers=_HEADERS)
-
-
-async def _stream(events: AsyncIterator[tuple[Event, ...]]) -> AsyncIterator[bytes]:
-    async for some in events:
-        yield _encoded(some)
-
-
-@lru_cache(64)  # each may have a long line, of many lanes
-def _encoded(events: tuple[Event, ...]) -> bytes:
-    return b"".join(map(_encoded_event, events))
-
-
-def _encoded_event(event: Event) -> bytes:
-    if event.kind == "ping":
-        return KEEPALIVE_COMMENT
-    number = None if event.number is None else str(event.number)
-    return format_sse_event(data_str=event.data, event=event.kind, id=number)
+    return _EventStream(context.feed.events(job_id, after), headers=_HEADERS)

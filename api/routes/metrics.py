@@ -17,9 +17,9 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from streamsvm.api.answers import Responses
+from streamsvm.api.answers import Responses, type_of
+from streamsvm.service.jobs.progress.progress import job_view
 from streamsvm.service.jobs.progress.states import TRANSITIONS
-from streamsvm.service.jobs.progress.views import job_view
 from streamsvm.service.predictions.submission import prediction_view
 from streamsvm.service.processes.health import worker_is_there
 from streamsvm.service.records.predictions import PREDICTION_STATES
@@ -36,23 +36,13 @@ disable_created_metrics()
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 _METHODS = {"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS"}
 
-# Figures of a job's progress; counters are those that only grow.
-_GAUGES = {
-    "pass": "Pass being streamed",
-    "gap": "M+ - M- of the last finished pass",
-    "dual_objective": "Dual objective after the last finished pass",
-    "primal_bound": "Primal objective at the weights of the start of the last finished pass",
-    "relative_gap_bound": "Bound on the relative distance to the optimum",
-    "free_rows": "Rows with 0 < alpha < C",
-    "resident_rows": "Rows in the cache",
-    "resident_bytes": "Bytes of the rows in the cache",
-}
-_COUNTERS = {
-    "rows_streamed": "Rows read, over all passes",
-    "evicted_rows": "Rows that left the cache",
-    "read_bytes": "Bytes read from the blocks",
-    "updates": "Coordinate updates",
-}
+# Figures of a job's progress, whose meanings the document tells; counters are those that only grow.
+_MEANINGS = {name: field.description for name, field in type_of("Progress").model_fields.items()}
+_GAUGES = (
+    "pass", "gap", "dual_objective", "primal_bound", "relative_gap_bound", "free_rows", "resident_rows",
+    "resident_bytes",
+)  # fmt: skip
+_COUNTERS = ("rows_streamed", "evicted_rows", "read_bytes", "updates")
 
 # Figures of the running prediction of files, and their meaning.
 _OF_PREDICTIONS = {
@@ -78,7 +68,7 @@ class Metrics:
         self._prediction_seconds = self._histogram(
             "streamsvm_prediction_duration_seconds", "From head until all predictions are known"
         )
-        self._registry.register(_Records(settings, store))
+        self._registry.register(_MetricsCollector(settings, store))
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request."""
@@ -100,7 +90,7 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-class _Records(Collector):
+class _MetricsCollector(Collector):
     """Reads the store and the control pages at every scrape, because jobs run in other processes."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
@@ -136,8 +126,8 @@ class _Records(Collector):
         jobs = [job_view(self._settings, record) for record in self._store.jobs("running")]
         progress = {job["id"]: job["progress"] for job in jobs if job["progress"]}
         for kind, figures in ((GaugeMetricFamily, _GAUGES), (CounterMetricFamily, _COUNTERS)):
-            for name, text in figures.items():
-                yield _family(kind, name, text, {job_id: shown[name] for job_id, shown in progress.items()})
+            for name in figures:
+                yield _family(kind, name, _MEANINGS[name], {job_id: shown[name] for job_id, shown in progress.items()})
         yield from _machines({job_id: shown["machines"] for job_id, shown in progress.items() if "machines" in shown})
         silence = {job_id: self._silence(job_id) for job_id in progress}
         yield _family(GaugeMetricFamily, "silence_seconds", "Since reader or trainer last did something", silence)

@@ -17,18 +17,18 @@ from starlette.types import Receive, Scope, Send
 from streamsvm.api.access.clients import client_of
 from streamsvm.api.context import AppContext
 from streamsvm.api.requests.body import head_of, stream, too_large
-from streamsvm.api.requests.hurry import Hurry
+from streamsvm.api.requests.deadlines import Hurry
 from streamsvm.api.requests.leaving import in_thread, turn
 from streamsvm.api.routes.rows import FORMAT_OF_OBJECTS, JSON, STORED, TYPES, format_of, predicted_rows
 from streamsvm.reader.ingest.decompress import is_compressed
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.sniff import stored_format
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.forks.fork_server import fork_server
 from streamsvm.service.models.apart import predict_apart
 from streamsvm.service.models.loaded import load_predictor, loaded_predictor
 from streamsvm.service.models.predicting.answers import ANSWERS, Predicted, first_names
 from streamsvm.service.models.predicting.predictor import DEFAULTS, Predictor
-from streamsvm.service.processes.fork_server import fork_server
 from streamsvm.service.records.models import Reference
 
 # Types that say nothing: the content does. curl sends the last one unless told otherwise.

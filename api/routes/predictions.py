@@ -14,8 +14,8 @@ from streamsvm.api.requests.body import JsonObject
 from streamsvm.api.requests.repeated import OncePredicted
 from streamsvm.service.predictions.spec import parse_prediction
 from streamsvm.service.predictions.submission import prediction_view, submit
-from streamsvm.service.records.keys import RequestKey
 from streamsvm.service.records.predictions import PREDICTION_STATES
+from streamsvm.service.records.table import RequestKey
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"])
 

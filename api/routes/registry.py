@@ -13,7 +13,7 @@ from streamsvm.api.requests.body import JsonObject, only_field
 from streamsvm.api.requests.repeated import REPLAYED, OnceRegistered
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.loaded import load_predictor, loaded_predictor
-from streamsvm.service.records.keys import RequestKey
+from streamsvm.service.records.table import RequestKey
 from streamsvm.storage.errors import StorageError
 
 router = APIRouter(prefix="/v1", tags=["registered models"])

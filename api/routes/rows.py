@@ -16,12 +16,11 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import STORED_TABLES, IndexBase, InputOptions
 from streamsvm.reader.parsers.sniff import has_objects, lines_of
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.models.loaded import samples
 from streamsvm.service.models.predicting.answers import ANSWERS, BinaryFile, Predicted, keep
-from streamsvm.service.models.predicting.json_rows import json_documents, json_rows, json_tables
 from streamsvm.service.models.predicting.predictor import DEFAULTS, Prediction, Predictor
-from streamsvm.service.models.predicting.raw_rows import TableRows
+from streamsvm.service.models.predicting.raw_rows import TableRows, json_documents, json_rows, json_tables
 from streamsvm.service.models.predicting.rows_read import FORMATS
-from streamsvm.service.models.predicting.samples import samples
 
 JSON = "application/json"
 TYPES = {

@@ -1,17 +1,181 @@
-"""The evaluation pass: reads all rows once and measures how well a model predicts them."""
+"""The evaluation pass, which reads all rows once, and the metrics of predictions, those of folds included.
+
+With two classes log loss, Brier score and the table of frequencies use the probability of the first class, as
+scikit-learn uses that of the positive one. With more classes the Brier score sums over the classes (Brier 1950), and
+the table uses the probability of the predicted class (Guo et al., "On calibration of modern neural networks", ICML
+2017).
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from streamsvm.reader.certificate.auc import area_under_curve, weighted
-from streamsvm.reader.certificate.calibration import Calibration
-from streamsvm.reader.certificate.class_counts import ClassCounts
 from streamsvm.storage.models.decision import predicted_classes
 from streamsvm.storage.models.probability import Sigmoid, probabilities
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment
+
+_SCORES_AT_ONCE = 1 << 20
+WEIGHTED = np.dtype(complex)
+
+
+def weighted(scores: Array, weight: Array) -> Array:
+    """Scores (n,) and weights (n,) as one array of WEIGHTED numbers, so that sorting moves both together."""
+    return scores + 1j * weight
+
+
+def area_under_curve(positive: Array, negative: Array) -> float | None:
+    """Share of the pairs (one of each) whose positive has the higher score, ties counted half; None without pairs.
+
+    positive, negative: scores (n,) and (m,), which are changed in place; they may lie in mapped files.
+    (Fawcett 2006, section 7: the Wilcoxon statistic.) Of WEIGHTED numbers a pair counts as much as the product
+    of its weights.
+    """
+    if not len(positive) or not len(negative):
+        return None
+    # Complex numbers are sorted by their real parts, equal ones by their imaginary parts.
+    positive.sort()
+    negative.sort()
+    return _weighted(positive, negative) if positive.dtype == WEIGHTED else _counted(positive, negative)
+
+
+def _counted(positive: Array, negative: Array) -> float:
+    twice = 0
+    for begin in range(0, len(positive), _SCORES_AT_ONCE):
+        scores = positive[begin : begin + _SCORES_AT_ONCE]
+        for side in ("left", "right"):
+            twice += int(np.searchsorted(negative, scores, side).sum())
+    return twice / (2 * len(positive) * len(negative))
+
+
+def _weighted(positive: Array, negative: Array) -> float | None:
+    # Replace weights by their running sums: these ascend, so that the complex numbers stay sorted.
+    np.cumsum(negative.imag, out=negative.imag)
+    total, of_negative = float(positive.imag.sum()), float(negative.imag[-1])
+    if not total or not of_negative:
+        return None
+    found = 0.0
+    for begin in range(0, len(positive), _SCORES_AT_ONCE):
+        scores = positive[begin : begin + _SCORES_AT_ONCE]
+        for end in (-np.inf, np.inf):
+            bounds = scores.copy()
+            bounds.imag = end
+            below = np.searchsorted(negative, bounds)
+            found += float(scores.imag @ np.where(below > 0, negative.imag[below - 1], 0.0))
+    return found / (2.0 * total * of_negative)
+
+
+BINS = 10
+_LEAST = float(np.finfo(float).eps)  # scikit-learn's: a row whose class has probability 0 costs 36, not infinity
+
+
+class Calibration:
+    """`add` every row once, in any order. is_weighted: rows count by their weights, else each counts once."""
+
+    def __init__(self, is_weighted: bool = False) -> None:
+        self._is_weighted = is_weighted
+        self._log_loss = self._squares = 0.0
+        self._rows = np.zeros(BINS, np.int64)
+        self._weight, self._said, self._so = np.zeros((3, BINS))
+
+    def add(self, y: Array, predicted: Array, probabilities: Array, weight: Array | None = None) -> None:
+        """Count rows: true and predicted classes (n_rows,), probabilities (n_rows, n_classes), weights (n_rows,)."""
+        rows = np.arange(len(y))
+        own, weight = probabilities[rows, y], np.ones(len(y)) if weight is None else weight
+        self._log_loss -= float(weight @ np.log(np.clip(own, _LEAST, 1.0 - _LEAST)))
+        if probabilities.shape[1] == 2:
+            self._squares += float(weight @ (1.0 - own) ** 2)
+            self._count(probabilities[:, 0], y == 0, weight)
+        else:
+            self._squares += float(weight @ (np.sum(probabilities**2, axis=1) + 1.0 - 2.0 * own))
+            self._count(probabilities[rows, predicted], y == predicted, weight)
+
+    def _count(self, said: Array, so: Array, weight: Array) -> None:
+        place = np.minimum((said * BINS).astype(np.int64), BINS - 1)
+        self._rows += np.bincount(place, minlength=BINS)
+        self._weight += np.bincount(place, weight, BINS)
+        self._said += np.bincount(place, weight * said, BINS)
+        self._so += np.bincount(place, weight * so, BINS)
+
+    def figures(self) -> dict[str, Any]:
+        """Mean log_loss and brier_score; reliability: for each bin its rows, mean probability and observed share."""
+        columns = (self._rows, self._weight, self._said, self._so)
+        reliability = [
+            {
+                "from": place / BINS,
+                "to": (place + 1) / BINS,
+                "rows": rows,
+                **({"weight": weight} if self._is_weighted else {}),
+                "probability": said / weight if weight else None,
+                "share": so / weight if weight else None,
+            }
+            for place, (rows, weight, said, so) in enumerate(zip(*(column.tolist() for column in columns), strict=True))
+        ]
+        total = float(self._weight.sum())
+        return {
+            "log_loss": self._log_loss / total,
+            "brier_score": self._squares / total,
+            "reliability": reliability,
+        }
+
+
+MOST_CONFUSED = 1000  # classes, whose confusion is a million numbers
+
+
+class ClassCounts:
+    """Counts of rows by true and predicted class; a class is a place in the model's labels.
+
+    is_weighted                       rows count by their weights, else each counts once
+    confusion (n_classes, n_classes)  counts by true class and predicted class; None for more than MOST_CONFUSED classes
+    """
+
+    def __init__(self, n_classes: int, is_weighted: bool = False) -> None:
+        number = np.dtype(float if is_weighted else np.int64)
+        self._is_weighted = is_weighted
+        self._rows = np.zeros(n_classes, np.int64)
+        self._own, self._predicted, self._right = (np.zeros(n_classes, number) for _ in range(3))
+        self.confusion = np.zeros((n_classes, n_classes), number) if n_classes <= MOST_CONFUSED else None
+
+    def add(self, y: Array, predicted: Array, weight: Array | None = None) -> None:
+        """Count rows with these true classes y, predicted classes and, if they count, weights, (n_rows,) each."""
+        n_classes, is_right = len(self._rows), y == predicted
+        self._rows += np.bincount(y, minlength=n_classes)
+        self._own += np.bincount(y, weight, n_classes)
+        self._predicted += np.bincount(predicted, weight, n_classes)
+        self._right += np.bincount(y[is_right], None if weight is None else weight[is_right], n_classes)
+        if self.confusion is not None:
+            np.add.at(self.confusion, (y, predicted), 1 if weight is None else weight)
+
+    @property
+    def accuracy(self) -> float:
+        """Share of the rows whose predicted class is their true class."""
+        return self._right.sum().item() / self._own.sum().item()
+
+    @property
+    def balanced_accuracy(self) -> float:
+        """Mean of the recalls of those classes that have rows."""
+        there = self._own > 0
+        return float(np.mean(self._right[there] / self._own[there]))
+
+    def by_class(self) -> list[dict[str, Any]]:
+        """For each class: rows, their weight if weights count, precision, recall and f1; None for a division by 0."""
+        columns = (self._rows, self._own, self._predicted, self._right)
+        return [
+            {
+                "rows": rows,
+                **({"weight": own} if self._is_weighted else {}),
+                "precision": _share(right, predicted),
+                "recall": _share(right, own),
+                "f1": _share(2 * right, own + predicted),
+            }
+            for rows, own, predicted, right in zip(*(column.tolist() for column in columns), strict=True)
+        ]
+
+
+def _share(part: float, whole: float) -> float | None:
+    return part / whole if whole else None
 
 
 @dataclass(frozen=True)

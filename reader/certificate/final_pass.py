@@ -9,18 +9,18 @@ from streamsvm.reader.certificate.certificate_kernel import dots_and_sums
 from streamsvm.reader.certificate.folds import HeldOut
 from streamsvm.storage.errors import RowsMissing
 from streamsvm.storage.features.visits import UNMAPPED, Visited
-from streamsvm.storage.models.kernel_machine import KernelMachine, squared_norm
-from streamsvm.storage.models.support_vectors import Machine
-from streamsvm.storage.rows.axis import zeros
+from streamsvm.storage.models.decision import KernelMachine, squared_norm
+from streamsvm.storage.models.support_vectors import KernelState
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment
+from streamsvm.storage.run.state import zeros
 from streamsvm.trainer.problem.objective import Objective, add_to_w, dots_of, sizes_of
 
 _PIECE = 1 << 16  # features
 
 
 @dataclass(frozen=True)
-class Certificate:
+class FinalFigures:
     """P(w), D(alpha) and the largest and smallest projected gradient at the final w and alpha, (n_figures,) each.
 
     w_error is |w - v| / |w|, where v = sum_i alpha_i y_i x_i. D is computed from v, after alpha has been projected into
@@ -50,7 +50,7 @@ class CertificatePass:
         w: Array,
         alpha: Array,
         held_out: HeldOut | None = None,
-        machine: Machine | None = None,
+        machine: KernelState | None = None,
         visited: Visited = UNMAPPED,
     ) -> None:
         self._visited = visited
@@ -58,7 +58,7 @@ class CertificatePass:
         self._held_out = held_out
         self._objective = objective
         n_figures = objective.tasks.n_figures
-        self._sums = _Expansion(machine) if machine else _make_sums(w, n_figures)
+        self._sums = _KernelSums(machine) if machine else _make_sums(w, n_figures)
         self._alpha = alpha
         self._rows = 0
         self._losses, self._dual, self._sizes = np.zeros((3, n_figures))
@@ -90,12 +90,12 @@ class CertificatePass:
             self._sizes += sizes.sum() if len(self._sizes) == 1 else sizes[: len(self._sizes)]
             self._M_plus, self._M_minus = np.maximum(self._M_plus, M_plus), np.minimum(self._M_minus, M_minus)
 
-    def result(self) -> Certificate:
+    def result(self) -> FinalFigures:
         """The certificate. Raises RowsMissing unless every row has been added."""
         if self._rows != len(self._alpha):
             raise RowsMissing(f"{self._rows} rows were added to the certificate, the dataset has {len(self._alpha)}")
         w_w, v_v, difference = self._sums.squared_norms()
-        return Certificate(
+        return FinalFigures(
             primal_objective=w_w / 2 + self._losses,
             dual_objective=self._dual - v_v / 2,
             M_plus=self._M_plus,
@@ -112,11 +112,11 @@ class CertificatePass:
     @property
     def w_of_alpha(self) -> Array:
         """v = sum_i alpha_i y_i x_i over the rows added, with the shape of w. Not for a kernel machine."""
-        assert not isinstance(self._sums, _Expansion)
+        assert not isinstance(self._sums, _KernelSums)
         return self._sums.v
 
 
-class _Sums:
+class _TaskSums:
     """The sums of several tasks: w and v = sum_i alpha_i y_i x_i, both (features, width)."""
 
     def __init__(self, w: Array, n_figures: int) -> None:
@@ -140,7 +140,7 @@ class _Sums:
         return total if self._n_figures > 1 else total.sum(axis=1, keepdims=True)
 
 
-class _Pairs:
+class _SideBySide:
     """The sums of one task: w_j and v_j side by side in memory, a copy for each thread that adds rows.
 
     One pass over a row computes <w, x> and adds to v, with half of the cache misses of two passes.
@@ -160,7 +160,7 @@ class _Pairs:
             with lock:
                 self._every.append(self._of_thread.pairs)
         dots, pairs = np.empty((len(rows), 1)), self._of_thread.pairs.reshape(-1)
-        dots_and_sums(coefficients.reshape(-1), rows.indptr, rows.indices, rows.values, pairs, dots.reshape(-1))
+        dots_and_sums(coefficients.reshape(-1), *rows.csr, pairs, dots.reshape(-1))
         return dots
 
     def squared_norms(self) -> Array:
@@ -184,14 +184,14 @@ class _Pairs:
         return pairs
 
 
-def _make_sums(w: Array, n_figures: int) -> _Sums | _Pairs:
-    return _Pairs(w) if w.shape[1] == 1 else _Sums(w, n_figures)
+def _make_sums(w: Array, n_figures: int) -> _TaskSums | _SideBySide:
+    return _SideBySide(w) if w.shape[1] == 1 else _TaskSums(w, n_figures)
 
 
-class _Expansion:
+class _KernelSums:
     """The sums of a kernel machine: f(x) in place of <w, x>, and no v."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: KernelState) -> None:
         self._machine = KernelMachine(machine.vectors, machine.beta)
         self._squared_norm = squared_norm(machine.vectors, machine.beta)
 

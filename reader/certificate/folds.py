@@ -1,31 +1,17 @@
-"""Folds of a cross-validation: deals rows to folds, and stores the decision values of rows that tasks leave out."""
+"""Stores the decision values of rows that tasks leave out, the held-out folds of a cross-validation."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from streamsvm.storage.files.mapped import new_array, open_array
+from streamsvm.storage.files.arrays import new_array, open_array
 from streamsvm.storage.rows.csr import WEIGHT, Array
 from streamsvm.storage.rows.segment import TARGET
 
 HELD_OUT_FILE = "held_out"  # in a run directory
 HELD_OUT = np.dtype([("is_held_out", "?"), ("target", TARGET), ("decision_value", "<f8")])
 WEIGHT_FILE = "held_out.weight"  # there if rows have weights
-
-_WORD = (1 << 64) - 1
-
-
-def fold_of(keys: Array, of: int, seed: int) -> Array:
-    """The fold (n,) int64, 0 to `of` - 1, of rows with these keys (n,): ids, or hashes of groups.
-
-    It is a hash (splitmix64: Steele, Lea, Flood, OOPSLA 2014) of seed and key, so other rows and their order do not
-    matter.
-    """
-    z = keys.astype(np.uint64) + np.uint64((seed + 1) * 0x9E3779B97F4A7C15 & _WORD)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return ((z ^ (z >> np.uint64(31))) % np.uint64(of)).astype(np.int64)
 
 
 class HeldOut:

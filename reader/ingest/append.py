@@ -26,7 +26,7 @@ from streamsvm.reader.ingest.numbering.renumber import Renumbering, numbering_of
 from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.ingest.reading import Reading
 from streamsvm.reader.ingest.shuffling.shuffle import BUCKETS, Shuffler
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.strings.strings import is_of_strings
@@ -36,8 +36,7 @@ from streamsvm.storage.blocks.block import BlockInfo
 from streamsvm.storage.blocks.dataset import Dataset, block_path
 from streamsvm.storage.blocks.feature_numbers import write_listed
 from streamsvm.storage.blocks.feature_words import read_words, write_words
-from streamsvm.storage.blocks.manifest import Manifest, read_manifest, write_manifest
-from streamsvm.storage.blocks.weight_counts import WeightCounts
+from streamsvm.storage.blocks.manifest import Manifest, WeightCounts, read_manifest, write_manifest
 from streamsvm.storage.errors import StorageError
 from streamsvm.storage.features.statistics import drop_statistics, read_statistics, write_statistics
 from streamsvm.storage.files.durable import publish
@@ -59,7 +58,7 @@ class LastBlock(StorageError):
 
 
 def append_rows(
-    chunks: Iterable[bytes] | SourceInput, directory: Path, options: InputOptions, limits: Limits, threads: int
+    chunks: Iterable[bytes] | SourceInput, directory: Path, options: InputOptions, limits: InputLimits, threads: int
 ) -> Manifest:
     """Add the rows of an input to the dataset in `directory`; its new manifest. InputError for a bad input."""
     before = read_manifest(directory)

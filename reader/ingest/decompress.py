@@ -2,18 +2,110 @@
 
 import bz2
 import lzma
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from streamsvm.reader.errors import InputError
-from streamsvm.reader.ingest.unzip import is_archive, unzipped
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.errors import InputError, excerpt
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.parsers.sniff import PEEK_BYTES, refuse_unread
 from streamsvm.storage.errors import CorruptData
 from streamsvm.storage.files.zstd_stream import FRAME_MAGIC, ZstdStream, is_frame
+
+_LOCAL, _CENTRAL, _EMPTY = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"
+_FIXED, _STORED, _DEFLATED, _ENCRYPTED, _SIZE_FOLLOWS = 30, 0, 8, 1, 8
+_WORKBOOKS = (b"[Content_Types].xml", b"_rels/", b"docProps/", b"xl/", b"mimetype")
+_DESCRIPTORS = (0, 12, 16, 20, 24)  # bytes between the data of a file and what follows
+# What file managers put beside the files, and folders.
+_BESIDE = re.compile(rb"(^|[/\\])(__MACOSX[/\\]|\._[^/\\]*$|\.DS_Store$|Thumbs\.db$|desktop\.ini$|$)", re.IGNORECASE)
+_MOST_BESIDE, _PIECE_BYTES = 64 << 20, 64 << 10
+
+
+def is_archive(head: bytes) -> bool:
+    """Whether an input that begins with `head` is an archive of files, and not npz."""
+    if not head.startswith(_LOCAL):
+        return head.startswith(_EMPTY)
+    return not head[_FIXED : _FIXED + _number(head, 26)].endswith(b".npy")
+
+
+def unzipped(source: "PeekableBytes", inflated: Callable[[], Iterator[bytes]]) -> Iterator[bytes]:
+    """Yield the one file of an archive, without folders and what file managers put beside it.
+
+    inflated  yields what the deflated data that `source` gives next decode to
+    InputError several_files, unknown_format, compressed_corrupt or compressed_truncated.
+    """
+    found, passed = b"", 0
+    while source.peek(4) == _LOCAL:
+        head = source.take(_FIXED)
+        name = source.take(_number(head, 26))
+        source.take(_number(head, 28))
+        if not found and name.startswith(_WORKBOOKS):
+            hint = 'save its sheet as CSV: pandas.read_excel("FILE").to_csv("FILE.csv", index=False)'
+            raise InputError("unknown_format", "this is a workbook, as Excel writes it", hint=hint, byte=0)
+        is_beside, crc = bool(_BESIDE.search(name)), 0
+        if found and not is_beside:
+            raise _several(found, name)
+        found = found if is_beside else name
+        for piece in _data(source, head, name.endswith((b"/", b"\\")), inflated):
+            crc = zlib.crc32(piece, crc)
+            if not is_beside:
+                yield piece
+            elif (passed := passed + len(piece)) > _MOST_BESIDE:
+                raise _several(found, name)
+        _check_end(source, head, crc)
+    if not found:
+        raise InputError(
+            "unknown_format", "this is a zip archive without a file", hint="pack the file again: zip FILE.zip FILE"
+        )
+    while source.read():  # the directory behind the files
+        pass
+
+
+def _data(
+    source: "PeekableBytes", head: bytes, is_folder: bool, inflated: Callable[[], Iterator[bytes]]
+) -> Iterator[bytes]:
+    """Yield the data of a file with this header."""
+    method, flags = _number(head, 8), head[6]
+    is_known = method == _DEFLATED or (method == _STORED and (is_folder or not flags & _SIZE_FOLLOWS))
+    if flags & _ENCRYPTED or not is_known:
+        raise InputError("compressed_corrupt", "a file in the archive is encrypted, or packed in a rare way: unpack it")
+    if method == _DEFLATED:
+        yield from inflated()
+        return
+    left = int.from_bytes(head[18:22], "little")
+    while left:
+        piece = source.take(min(left, _PIECE_BYTES))
+        left -= len(piece)
+        yield piece
+
+
+def _check_end(source: "PeekableBytes", head: bytes, crc: int) -> None:
+    """Pass over what stands between the data of a file and the next header; check the checksum."""
+    end = source.peek(_DESCRIPTORS[-1] + 4)
+    length = next((n for n in _DESCRIPTORS if end[n : n + 4] in (_LOCAL, _CENTRAL)), None)
+    if length is None:
+        if len(end) < _DESCRIPTORS[-1] + 4:
+            raise InputError("compressed_truncated", "the input ends behind a file in the archive")
+        raise InputError("compressed_corrupt", "no entry follows the file in the archive")
+    # A signature may stand before the checksum of a descriptor.
+    stated = source.take(length)[length % 8 == 0 and 4 :][:4] if length else head[14:18]
+    if int.from_bytes(stated, "little") != crc:
+        raise InputError("compressed_corrupt", "the checksum of the file in the archive is another")
+
+
+def _number(head: bytes, place: int) -> int:
+    return int.from_bytes(head[place : place + 2], "little")
+
+
+def _several(*names: bytes) -> InputError:
+    what = " and ".join(excerpt(name) for name in names if name)
+    return InputError(
+        "several_files", f"the archive has several files: {what}", hint="unpack it, and give one: unzip FILE"
+    )
+
 
 PIECE_BYTES = 64 << 10  # given to a decoder at once
 STEP_BYTES = 1 << 20  # taken from a decoder at once
@@ -78,26 +170,27 @@ FORMATS = (
 )
 
 
-class Source:
-    """Reads bytes in pieces of at most PIECE_BYTES; pieces can be peeked at and given back."""
+class PeekableBytes:
+    """Reads bytes in pieces, which can be peeked at and given back."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks = iter(chunks)
-        self._chunk = memoryview(b"")
+        self._chunk, self._begin = b"", 0
         self._returned = b""
         self.taken = 0  # bytes taken from the chunks
 
-    def read(self) -> bytes:
-        """The next piece; empty only at the end."""
+    def read(self, most: int = PIECE_BYTES) -> bytes:
+        """The next piece, at most `most` bytes of a chunk, or what was given back; empty only at the end."""
         if self._returned:
             piece, self._returned = self._returned, b""
             return piece
-        while not len(self._chunk):
+        while self._begin == len(self._chunk):
             following = next(self._chunks, None)
             if following is None:
                 return b""
-            self._chunk = memoryview(following)
-        piece, self._chunk = bytes(self._chunk[:PIECE_BYTES]), self._chunk[PIECE_BYTES:]
+            self._chunk, self._begin = following, 0
+        piece = bytes(self._chunk[self._begin : self._begin + most])  # a whole chunk of bytes is not copied
+        self._begin += len(piece)
         self.taken += len(piece)
         return piece
 
@@ -122,22 +215,22 @@ class Source:
         return data
 
 
-def decompressed(chunks: Iterable[bytes], limits: Limits) -> Iterator[bytes]:
+def decompressed(chunks: Iterable[bytes], limits: InputLimits) -> Iterator[bytes]:
     """Yield the input, decompressed once; plain data passes through. Every way in comes through here.
 
     The first piece has PEEK_BYTES, or is all; pieces are not empty and have at most 1 MiB. InputError
     compressed_truncated, compressed_corrupt, trailing_data, several_files or decompressed_too_large; unknown_format
     for what no parser reads.
     """
-    source = Source(chunks)
+    source = PeekableBytes(chunks)
     head = source.peek(HEAD_BYTES)
     kind = _kind(head)
     if kind is None and head and any(kind.magic.startswith(head) for kind in FORMATS):
         raise InputError("compressed_truncated", "the input ends inside the first bytes of a compressed file")
-    text = source if kind is None else Source(_members(source, kind))
+    text = source if kind is None else PeekableBytes(_members(source, kind))
     refuse_unread(text.peek(PEEK_BYTES))
     decoded = 0
-    for piece in iter(text.read, b""):
+    for piece in iter(partial(text.read, STEP_BYTES), b""):
         decoded += len(piece)
         limits.check_size(decoded, source.taken)
         yield piece
@@ -152,7 +245,7 @@ def _kind(head: bytes) -> Format | None:
     return ZIP if is_archive(head) else next((kind for kind in FORMATS if kind.starts(head)), None)
 
 
-def _members(source: Source, kind: Format) -> Iterator[bytes]:
+def _members(source: PeekableBytes, kind: Format) -> Iterator[bytes]:
     if kind is ZIP:
         yield from unzipped(source, partial(_member, source, ZIP))
         return
@@ -161,7 +254,7 @@ def _members(source: Source, kind: Format) -> Iterator[bytes]:
         _check_behind(source, kind)
 
 
-def _check_behind(source: Source, kind: Format) -> None:
+def _check_behind(source: PeekableBytes, kind: Format) -> None:
     """Pass over zeros behind a member. InputError unless another member follows, or nothing."""
     zeros = 0
     while kind.zeros and (piece := source.read()):
@@ -177,7 +270,7 @@ def _check_behind(source: Source, kind: Format) -> None:
         raise InputError("trailing_data", f"other bytes follow the {kind.name} data")
 
 
-def _member(source: Source, kind: Format) -> Iterator[bytes]:
+def _member(source: PeekableBytes, kind: Format) -> Iterator[bytes]:
     stream = kind.stream()
     while not stream.eof:
         piece = b""

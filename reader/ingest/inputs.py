@@ -7,12 +7,12 @@ from typing import NamedTuple, Protocol
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.decompress import decompressed
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.sniff import PEEK_BYTES
 
 
-class FileRange(NamedTuple):
+class InputRange(NamedTuple):
     """A file, or a range of its lines.
 
     name    of the file
@@ -56,7 +56,7 @@ class Input(Protocol):
     def text(self) -> Iterator[bytes]:
         """Yield the whole input, decompressed, as one text."""
 
-    def files(self) -> Iterator[FileRange]:
+    def files(self) -> Iterator[InputRange]:
         """Yield each file."""
 
     def placed(self, error: InputError) -> InputError:
@@ -69,7 +69,7 @@ class StreamInput:
     total: int | None = None
     is_weighted = is_several = False
 
-    def __init__(self, chunks: Iterable[bytes], limits: Limits) -> None:
+    def __init__(self, chunks: Iterable[bytes], limits: InputLimits) -> None:
         self.taken = 0
         self._chunks = chunks
         self._decoded = decompressed(self._counted(), limits)
@@ -88,9 +88,9 @@ class StreamInput:
         """The whole input."""
         return self._decoded
 
-    def files(self) -> Iterator[FileRange]:
+    def files(self) -> Iterator[InputRange]:
         """Yield one file without a name."""
-        yield FileRange("", self._decoded)
+        yield InputRange("", self._decoded)
 
     def placed(self, error: InputError) -> InputError:
         """Return the error unchanged."""

@@ -3,11 +3,10 @@
 from collections import Counter
 from dataclasses import replace
 
+from streamsvm.reader.errors import MOST_SHOWN
 from streamsvm.reader.ingest.reading import MOST_LABELS, Reading
-from streamsvm.reader.parsers.rejected import MOST_SHOWN
 from streamsvm.storage.blocks.block import BlockInfo
-from streamsvm.storage.blocks.manifest import Manifest
-from streamsvm.storage.blocks.weight_counts import WeightCounts
+from streamsvm.storage.blocks.manifest import Manifest, WeightCounts
 
 
 def manifest_of(reading: Reading, uid: str, blocks: tuple[BlockInfo, ...]) -> Manifest:

@@ -8,7 +8,7 @@ _NAME = "progress"
 _SECONDS = 0.5
 
 
-class Progress:
+class IngestProgress:
     """Call `note` after each batch, which writes at most every half second; call `remove` at the end."""
 
     def __init__(self, staged: Path) -> None:

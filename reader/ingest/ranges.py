@@ -15,15 +15,83 @@ from typing import NamedTuple
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.decompress import MAGIC_BYTES, decompressed, is_compressed
-from streamsvm.reader.ingest.inputs import FileRange
-from streamsvm.reader.ingest.range_boundaries import first_line, read_first_rows, without_mark
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.ingest.inputs import InputRange
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers import open_parser
+from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from streamsvm.reader.parsers.sniff import PEEK_BYTES
-from streamsvm.reader.sources.fetch import LinesOfRange, read_range, read_stripes
+from streamsvm.reader.parsers.tables.csv import CsvParser
+from streamsvm.reader.parsers.text.tables import TextTableParser
+from streamsvm.reader.parsers.text_window import BYTE_ORDER_MARK
+from streamsvm.reader.sources.fetch import (
+    LinesOfRange,
+    Share,
+    Stripe,
+    check_unchanged,
+    deal,
+    read_bytes,
+    read_range,
+    read_stripes,
+)
 from streamsvm.reader.sources.files import SourceFile
-from streamsvm.reader.sources.pieces import check_unchanged, read_bytes
-from streamsvm.reader.sources.stripes import Share, Stripe, deal
+
+
+class FirstRows(NamedTuple):
+    """Properties of a whole text that its first rows decide.
+
+    header       the line that names the columns, with its line feed; empty if there is none
+    label_type   as InputOptions.label_type
+    is_weighted  rows of LIBSVM text have weights
+    """
+
+    header: bytes
+    label_type: str
+    is_weighted: bool
+
+
+def read_first_rows(head: bytes, options: InputOptions, limits: InputLimits, scratch: Path) -> FirstRows:
+    """Parse the first bytes of a text. Faults in them are passed over here: ingest reports them later."""
+    whole = head[: head.rfind(b"\n") + 1] or head
+    names = LabelNames(options.label_type)
+    parser = None
+    try:
+        parser = open_parser(options, limits, names, 1, scratch)
+        with closing(iter(parser.parse_chunks([whole]))) as rows:  # type: ignore[type-var]
+            next(rows, None)
+    except InputError:
+        pass
+    has_names = isinstance(parser, CsvParser | TextTableParser) and parser.has_names
+    header = first_line(iter([whole]), len(whole)) if has_names else b""
+    return FirstRows(header, names.type, isinstance(parser, LibsvmParser) and parser.is_weighted)
+
+
+def without_mark(text: Iterator[bytes]) -> tuple[Iterator[bytes], int]:
+    """The text without its byte order mark, and the length of the mark: 0 if there was none."""
+    head = b""
+    while len(head) < len(BYTE_ORDER_MARK) and (piece := next(text, None)) is not None:
+        head += piece
+    mark = len(BYTE_ORDER_MARK) if head.startswith(BYTE_ORDER_MARK) else 0
+    return itertools.chain([head[mark:]], text), mark
+
+
+def first_line(text: Iterator[bytes], most_bytes: int) -> bytes:
+    """The first line that is not blank, without a byte order mark; empty if there is none."""
+    head, begin = b"", 0
+    while True:
+        end = head.find(b"\n", begin)
+        if end < 0:
+            piece = next(text, None)
+            if piece is not None and len(head) - begin <= most_bytes:
+                head += piece
+                continue
+            end = len(head) - 1
+        line = head[begin : end + 1].removeprefix(BYTE_ORDER_MARK)
+        begin = end + 1
+        if line.strip() or begin == len(head):
+            return line
+
 
 # Formats whose rows are lines, unless documents in quotes go over several.
 _LINES = {"libsvm", "csv", "tsv", "text"}
@@ -34,7 +102,7 @@ _HEAD_BYTES = 256 << 10  # read at a time
 class SourceInput:
     """An `Input`: all of these files, or the share of a machine. Call `settle` before `text` and `files`."""
 
-    def __init__(self, files: Sequence[SourceFile], limits: Limits, share: Share = Share()) -> None:  # noqa: B008
+    def __init__(self, files: Sequence[SourceFile], limits: InputLimits, share: Share = Share()) -> None:  # noqa: B008
         self._files = [file for file in files if file.size]
         self._limits = limits
         self._share = share
@@ -78,7 +146,7 @@ class SourceInput:
             self._offsets.passed(piece)
             yield piece
 
-    def files(self) -> Iterator[FileRange]:
+    def files(self) -> Iterator[InputRange]:
         """Yield each file of the share, or a range of its lines behind its line of names.
 
         InputError decompressed_too_large.
@@ -89,10 +157,10 @@ class SourceInput:
                 with _naming(stripe.file.url):
                     header = self._header_of(stripe.file) if self._header else b""
                 offset = partial(_offset, pieces, len(header))
-                yield FileRange(stripe.file.url, self._bounded(itertools.chain([header], text)), offset)
+                yield InputRange(stripe.file.url, self._bounded(itertools.chain([header], text)), offset)
             else:
                 whole = decompressed(text, self._limits) if stripe.is_whole else text
-                yield FileRange(stripe.file.url, self._bounded(whole))
+                yield InputRange(stripe.file.url, self._bounded(whole))
 
     def _header_of(self, file: SourceFile) -> bytes:
         """The first line of the file that is not blank."""

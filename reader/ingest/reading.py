@@ -1,19 +1,19 @@
 """Turns the bytes of one input into rows: decompresses, recognises the format, parses, normalises and counts."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from streamsvm.reader.errors import InputError
-from streamsvm.reader.ingest.inputs import Input, StreamInput
+from streamsvm.reader.errors import MOST_SHOWN, InputError, Rejected
+from streamsvm.reader.ingest.inputs import Input, InputRange, StreamInput
 from streamsvm.reader.ingest.ranges import SourceInput
-from streamsvm.reader.ingest.row_lengths import RowLengths
-from streamsvm.reader.ingest.several_files import SeveralFiles
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import TABLES, InputOptions
 from streamsvm.reader.parsers import Parser, open_parser
 from streamsvm.reader.parsers.forms import form_of, settled
@@ -23,9 +23,142 @@ from streamsvm.reader.parsers.strings.strings import is_of_strings
 from streamsvm.reader.parsers.tables.table import TableParser
 from streamsvm.reader.parsers.text.hashed_text import HashedText
 from streamsvm.storage.blocks.feature_words import FeatureWords
-from streamsvm.storage.blocks.weight_counts import WeightCounts
+from streamsvm.storage.blocks.manifest import WeightCounts
 from streamsvm.storage.features.statistics import FeatureStatistics
 from streamsvm.storage.rows.csr import VALUE, Array, Rows, squared_norms
+
+
+class SeveralFiles:
+    """Call `parse_files` once. The attributes are those of `Parser`, over all files read so far.
+
+    open_one  makes the parser of a file
+    """
+
+    def __init__(self, open_one: Callable[[InputOptions], Any], options: InputOptions) -> None:
+        self._open_one = open_one
+        self._options = options
+        self._last = open_one(options)
+        self._warnings: list[dict[str, str]] = []
+        self.last_values = 0, False  # of the first file, see `TableParser`
+        self._counters: Counter[str] = Counter()
+        self._max_indices: list[int] = []
+        self.rows = self.nnz = 0
+        self.rejected = Rejected(options.on_bad_row == "skip")
+
+    @property
+    def index_base(self) -> int:
+        return self._last.index_base
+
+    @property
+    def max_index(self) -> int | None:
+        return max(self._max_indices, default=None)
+
+    @property
+    def counters(self) -> dict[str, int]:
+        return dict(self._counters) or self._last.counters
+
+    @property
+    def input(self) -> dict[str, Any] | None:
+        return self._last.input
+
+    @property
+    def feature_places(self) -> Array | None:
+        """The places of features in rows, see `MatrixParser`."""
+        return getattr(self._last, "feature_places", None)
+
+    @property
+    def warnings(self) -> list[dict[str, str]]:
+        """Warnings of the first file, see `TableParser`."""
+        return self._warnings
+
+    @property
+    def words(self) -> Any:
+        """The words of `HashedText`; None if files are not documents."""
+        return self._last.words if isinstance(self._last, HashedText) else None
+
+    def know(self, words: Any) -> None:
+        """Take over the words of earlier documents, see `HashedText.know`."""
+        if isinstance(self._last, HashedText):
+            self._last.know(words)
+
+    def parse_files(self, files: Iterable[InputRange]) -> Iterator[Rows]:
+        """Yield the rows of files, or of ranges of them. InputError, with the file's name, for the first fault."""
+        for number, file in enumerate(files):
+            if number:
+                self._open_next()
+            try:
+                for rows in self._last.parse_chunks(file.chunks):
+                    self.rows += len(rows)
+                    self.nnz += rows.nnz
+                    yield rows
+            except InputError as error:
+                # Programs that write many files leave some of them empty.
+                if error.code != "no_rows":
+                    raise file.placed(error) from error.__cause__
+            self._close(file)
+        if self.rows == 0:
+            raise InputError("no_rows", "the files have no row" + " that can be read" * bool(self.rejected.rows))
+
+    def _open_next(self) -> None:
+        before, options = self._last, self._options
+        if before.input is not None and not isinstance(before, HashedText):
+            options = replace(options, n_features=None, like=before.input)
+        words = self.words
+        self._last = self._open_one(options)
+        if words is not None:
+            self._last.know(words.in_order())
+
+    def _close(self, file: InputRange) -> None:
+        parser = self._last
+        self._warnings += getattr(parser, "warnings", ())
+        if not self.last_values[0]:
+            self.last_values = getattr(parser, "last_values", (0, False))
+        self._counters.update(parser.counters)  # `+=` would drop those that are 0
+        if parser.max_index is not None:
+            self._max_indices.append(parser.max_index)
+        self.rejected.rows += parser.rejected.rows
+        for fault in parser.rejected.first[: MOST_SHOWN - len(self.rejected.first)]:
+            self.rejected.first.append(file.placed(fault))
+
+
+MOST_LISTED = 10
+_BINS = 33  # lengths below 2^32
+
+
+class RowLengths:
+    """Lengths of the rows of an input.
+
+    rows     number of rows so far
+    longest  (row, length) of the MOST_LISTED longest rows, the longest first, then by row; rows count from 1
+    """
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.longest: list[tuple[int, int]] = []
+        self._counts = np.zeros(_BINS, np.int64)
+
+    @property
+    def most(self) -> int:
+        """Length of the longest row, 0 before the first."""
+        return self.longest[0][1] if self.longest else 0
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Numbers of rows of length 0, of 1, of 2 or 3, of 4 to 7, and so on to the longest."""
+        return tuple(np.trim_zeros(self._counts, "b").tolist())
+
+    def add(self, lengths: Array) -> None:
+        """Count the next rows, which have these lengths (k,)."""
+        # frexp gives the exponent 0 for 0, 1 for 1, 2 for 2 and 3.
+        self._counts += np.bincount(np.frexp(lengths)[1], minlength=_BINS)
+        beaten = self.longest[-1][1] if len(self.longest) == MOST_LISTED else -1
+        longer = np.flatnonzero(lengths > beaten)
+        longer = longer[np.argsort(-lengths[longer], kind="stable")[:MOST_LISTED]]
+        rows = (longer + self.rows + 1).tolist()
+        both = [*self.longest, *zip(rows, lengths[longer].tolist(), strict=True)]
+        self.longest = sorted(both, key=lambda row: (-row[1], row[0]))[:MOST_LISTED]
+        self.rows += len(lengths)
+
 
 MOST_LABELS = 10_000
 _MANY_LABELS = 100
@@ -51,7 +184,7 @@ class Reading:
         self,
         chunks: Iterable[bytes] | SourceInput,
         options: InputOptions,
-        limits: Limits,
+        limits: InputLimits,
         threads: int,
         scratch: Path,
         names: LabelNames | None = None,
@@ -210,7 +343,7 @@ def check_weights(weights: WeightCounts | None, n_rows: int) -> None:
         raise InputError("no_weight", "all rows have weight 0")
 
 
-def _with_features(limits: Limits, options: InputOptions) -> Limits:
+def _with_features(limits: InputLimits, options: InputOptions) -> InputLimits:
     """Limits with options.n_features as the most; one more where the text may number features from 1."""
     if options.n_features is None:
         return limits

@@ -1,7 +1,7 @@
 """Turns an input of any size into a published dataset, in one pass and bounded memory.
 
-    python -m streamsvm.reader.ingest DIRECTORY [OPTIONS] < INPUT
-    python -m streamsvm.reader.ingest DIRECTORY [OPTIONS] --source URL [--source URL ...]
+    python -m streamsvm.reader.ingest.run DIRECTORY [OPTIONS] < INPUT
+    python -m streamsvm.reader.ingest.run DIRECTORY [OPTIONS] --source URL [--source URL ...]
 
 Reads standard input, or the files of a source, and makes the dataset DIRECTORY. Prints one JSON object: the dataset's
 `rows` and `uid`, or `{"problem": ...}` with exit code 1 for an input that cannot be read; then there is no dataset.
@@ -21,12 +21,12 @@ from streamsvm.reader.errors import InputError, too_large_to_read
 from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.manifests import manifest_of
 from streamsvm.reader.ingest.numbering.renumber import Renumbering
-from streamsvm.reader.ingest.progress import Progress
+from streamsvm.reader.ingest.progress import IngestProgress
 from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.ingest.reading import Reading, check_weights
 from streamsvm.reader.ingest.shared_schema import SharedSchema
 from streamsvm.reader.ingest.shuffling.shuffle import BUCKETS, Shuffler
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions, add_input_options, input_options
 from streamsvm.reader.parsers import OF_PROGRAMS
 from streamsvm.reader.parsers.label_names import LabelNames
@@ -49,7 +49,7 @@ def ingest(
     chunks: Iterable[bytes] | SourceInput,
     final: Path,
     options: InputOptions | None = None,
-    limits: Limits | None = None,
+    limits: InputLimits | None = None,
     seed: int = 0,
     threads: int | None = None,
     schema: SharedSchema | None = None,
@@ -69,9 +69,9 @@ def ingest(
     staged.mkdir(parents=True)
     try:
         schema = schema or SharedSchema(uuid.uuid4().hex, (), None, None)
-        reading = _reading(chunks, options or InputOptions(), limits or Limits(), threads, staged, schema)
+        reading = _reading(chunks, options or InputOptions(), limits or InputLimits(), threads, staged, schema)
         manifest = _stage(reading, staged, seed, threads, schema)
-        (limits or Limits()).check_width(manifest.width)
+        (limits or InputLimits()).check_width(manifest.width)
         publish_dataset(staged, final, manifest)
         return manifest
     except BaseException:
@@ -82,7 +82,7 @@ def ingest(
 def _reading(
     chunks: Iterable[bytes] | SourceInput,
     options: InputOptions,
-    limits: Limits,
+    limits: InputLimits,
     threads: int,
     staged: Path,
     schema: SharedSchema,
@@ -98,7 +98,7 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int, schema: Shar
     features = Renumbering() if schema.features is None else Renumbering.from_numbering(schema.features)
     shuffler = Shuffler(staged, schema.uid, seed, threads, 0, schema.first_block, features, buckets)
     try:
-        progress = Progress(staged)
+        progress = IngestProgress(staged)
         for rows in reading.rows():
             if reading.holds_strings:
                 features.leave()
@@ -169,21 +169,21 @@ def read_chunks(file: IO[bytes]) -> Iterator[bytes]:
 def add_reading_options(parser: argparse.ArgumentParser) -> None:
     """Add the directory, the limits, the source and the options of an input to a command."""
     parser.add_argument("directory", type=Path)
-    parser.add_argument("--max-features", type=int, default=Limits.max_features)
-    parser.add_argument("--max-bytes", type=int, default=Limits.max_bytes)
+    parser.add_argument("--max-features", type=int, default=InputLimits.max_features)
+    parser.add_argument("--max-bytes", type=int, default=InputLimits.max_bytes)
     parser.add_argument("--source", action="append", metavar="URL", help="a file to read, or a pattern of files")
     add_input_options(parser, tuple(OF_PROGRAMS))
 
 
-def limits_of(given: argparse.Namespace) -> Limits:
+def limits_of(given: argparse.Namespace) -> InputLimits:
     """The limits that the command line names."""
-    return Limits(max_features=given.max_features, max_bytes=given.max_bytes)
+    return InputLimits(max_features=given.max_features, max_bytes=given.max_bytes)
 
 
 def main(*arguments: str) -> int:
     """Run the command; return its exit code."""
     die_with_parent()
-    parser = argparse.ArgumentParser(prog="python -m streamsvm.reader.ingest", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m streamsvm.reader.ingest.run", description=__doc__)
     add_reading_options(parser)
     parser.add_argument("--append", action="store_true", help="add the rows to the dataset that is there")
     given = parser.parse_args(arguments)

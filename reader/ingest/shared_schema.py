@@ -21,7 +21,7 @@ from streamsvm.reader.ingest.numbering.renumber import Numbering, Renumbering
 from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.ingest.reading import Reading
 from streamsvm.reader.ingest.shuffling.shuffle import BUCKETS
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.values import value_of
@@ -56,7 +56,7 @@ class SharedSchema:
 
 
 def schema_of_first_rows(
-    files: Sequence[SourceFile], options: InputOptions, limits: Limits, threads: int, scratch: Path
+    files: Sequence[SourceFile], options: InputOptions, limits: InputLimits, threads: int, scratch: Path
 ) -> SharedSchema:
     """Make the schema from the first 64 MiB of the files. InputError if they cannot be read."""
     reading = Reading(SourceInput(files, limits), options, limits, threads, scratch)

@@ -26,7 +26,7 @@ from streamsvm.reader.parsers.tables.fields import (
 )
 
 _WRITTEN = ("delimiter", "decimal", "encoding")  # options that say how CSV is written
-_OF_TABLES = READERS["csv"].options - READERS["text"].options
+_OF_TABLES = READERS["csv"] - READERS["text"]
 Input = dict[str, Any]
 Classes = Sequence[float | str]
 

@@ -1,8 +1,8 @@
 """Numbers labels that are strings, and hashes groups; rows hold the numbers and the hashes.
 
-The manifest keeps the names, in the order of their numbers (`Manifest.label_names`). `RowEncoder` of
-reader.stream.pieces turns a row's number into the class code that training uses. The plan of a job looks the names up
-for the model (`JobPlan.model_labels`), so that a model predicts names.
+The manifest keeps the names, in the order of their numbers (`Manifest.label_names`). `RowEncoder` turns a row's number
+into the class code that training uses. The plan of a job looks the names up for the model (`JobPlan.model_labels`), so
+that a model predicts names.
 """
 
 from collections.abc import Iterable, Sequence

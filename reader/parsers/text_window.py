@@ -8,7 +8,7 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.parsers.sniff import HEAD_BYTES, refuse_foreign
 
 WINDOW_BYTES = 4 << 20
-SPARE_BYTES = 8  # for a missing last line feed, and for a byte order mark beside the longest line
+SPARE_BYTES = 8  # for a missing last line feed, a byte order mark beside the longest line, eight bytes read at once
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _NEWLINE = ord("\n")
 
@@ -17,12 +17,14 @@ class TextWindow:
     """Text is written at `filled` and read from `begin` on; both are offsets in `buffer`.
 
     buffer          bytearray; `text` (len(buffer),) uint8 is a view of it. `make_room` may replace both
+    lines_read      lines of the text before `begin`, if the caller counts them
     ends_in_return  whether the text ends in a carriage return without a line feed; known after `fill`
     """
 
     def __init__(self, max_line_bytes: int, size: int = WINDOW_BYTES) -> None:
         self.max_line_bytes = max_line_bytes
         self.begin = self.filled = 0
+        self.lines_read: int | None = None
         self.ends_in_return = False
         self._bytes_before = self._lines_before = 0
         self.buffer = bytearray(max(size, 2 * HEAD_BYTES) + SPARE_BYTES)
@@ -102,7 +104,8 @@ class TextWindow:
     def _make_room(self) -> None:
         """Drop the lines before `begin`; if there are none, make the window larger."""
         if self.begin:
-            self._lines_before += int(np.count_nonzero(self.text[: self.begin] == _NEWLINE))
+            counted, before = self.lines_read, self._lines_before
+            self._lines_before = before + self.buffer.count(b"\n", 0, self.begin) if counted is None else counted
             self._bytes_before += self.begin
             remaining = self.filled - self.begin
             self.buffer[:remaining] = self.buffer[self.begin : self.filled]

@@ -1,5 +1,6 @@
-"""Reads ranges of files in bounded memory, several pieces at a time, and cuts ranges of texts at line ends.
+"""Deals ranges of a source to machines, reads them in bounded memory, and cuts ranges of texts at line ends.
 
+Files are cut into stripes, which are dealt in turn, so that every machine has rows of all regions of a sorted file.
 A file is looked at again after the last piece of a range: if it has changed, the error is `source_changed`.
 
 A line belongs to the range [start, stop) in which its first byte lies. With
@@ -9,25 +10,164 @@ A line belongs to the range [start, stop) in which its first byte lies. With
 the lines of a range are the bytes [border(start), border(stop)). Each line is in exactly one of consecutive ranges.
 """
 
+import io
+import time
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice
-from typing import NamedTuple
+from typing import IO, Any, NamedTuple
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.sources.files import SourceFile
-from streamsvm.reader.sources.pieces import check_unchanged, read_bytes
-from streamsvm.reader.sources.stripes import Stripe
-from streamsvm.storage.machine.pools import pool_of
+from streamsvm.reader.sources.files import PAUSES, SourceFile, fault, persistently, store_of
+from streamsvm.reader.sources.locations import LOCAL, located
+from streamsvm.storage.machine.abandoned_work import pool_of
 
+_BUFFER_BYTES = 1 << 20
+
+
+def read_bytes(file: SourceFile, start: int, stop: int, sleep: Callable[[float], None] = time.sleep) -> bytes:
+    """Bytes [start, stop), in memory at once. InputError source_changed, source_denied, source_unavailable."""
+    location = located(file.url)
+    path, store = location.path, store_of(location)
+    pieces: list[bytes] = []
+    failures = 0
+    while start < stop:
+        try:
+            piece = store.read(path, start, stop)
+        except Exception as error:
+            check_unchanged(file, persists=False)
+            translated = fault(error, file.url)
+            if translated.code != "source_unavailable" or failures == len(PAUSES):
+                raise translated from None
+            sleep(PAUSES[failures])
+            failures += 1
+            continue
+        if not 0 < len(piece) <= stop - start:
+            check_unchanged(file)
+            raise InputError("source_unavailable", f"{file.url}: the store gave other bytes than were asked for")
+        pieces.append(piece)
+        start += len(piece)
+        failures = 0
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def check_unchanged(file: SourceFile, *, persists: bool = True) -> None:
+    """InputError source_changed if a file has changed or is gone.
+
+    persists  look again if the store does not answer, and raise the other InputErrors; else nothing is told then
+    """
+    location = located(file.url)
+    look = partial(store_of(location).look, location.path)
+    try:
+        seen = persistently(look, file.url, PAUSES if persists else ())
+    except InputError as error:
+        if error.code == "source_not_found":
+            raise InputError("source_changed", f"{file.url} was removed while it was read") from None
+        if persists:
+            raise
+        return
+    if seen[1:] != (file.size, file.version):
+        raise InputError("source_changed", f"{file.url} changed while it was read")
+
+
+def open_seekable(file: SourceFile) -> IO[bytes]:
+    """Open a file to read and seek in. Raises OSError of a file on this machine, InputError of a store."""
+    location = located(file.url)
+    if location.scheme == LOCAL:
+        return open(location.path, "rb")  # noqa: PTH123 - the caller closes it
+    return io.BufferedReader(_Ranges(file), _BUFFER_BYTES)
+
+
+class _Ranges(io.RawIOBase):
+    """Reads ranges of a file of a store."""
+
+    def __init__(self, file: SourceFile) -> None:
+        super().__init__()
+        self._file, self._place = file, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, place: int, whence: int = io.SEEK_SET) -> int:
+        begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._place, io.SEEK_END: self._file.size}[whence]
+        self._place = max(0, begin + place)
+        return self._place
+
+    def tell(self) -> int:
+        return self._place
+
+    def readinto(self, buffer: Any) -> int:
+        stop = min(self._place + len(buffer), self._file.size)
+        if stop <= self._place:
+            return 0
+        data = read_bytes(self._file, self._place, stop)
+        buffer[: len(data)] = data
+        self._place += len(data)
+        return len(data)
+
+
+STRIPE_BYTES = 64 << 20
 PIECE_BYTES = 8 << 20
 THREADS = 4
 # Read behind a stripe, where its last line ends: enough for most texts.
 _MORE_BYTES = 64 << 10
 # Longer than any line that a parser takes: without it, all machines would search a file without line feeds to its end.
 LONGEST_LINE = 1 << 25
+
+
+@dataclass(frozen=True)
+class Share:
+    """The share of machine `number` among `of` machines, 0 <= number < of."""
+
+    number: int = 0
+    of: int = 1
+    stripe_bytes: int = STRIPE_BYTES
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.number < self.of or self.stripe_bytes < 1:
+            raise ValueError("a share is one of 0 to of - 1, and stripes have at least a byte")
+
+
+@dataclass(frozen=True)
+class Stripe:
+    """Bytes [start, stop) of a file; in a text, the lines that begin there."""
+
+    file: SourceFile
+    start: int
+    stop: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the stripe is its whole file."""
+        return self.start == 0 and self.stop == self.file.size
+
+
+def deal(files: Sequence[SourceFile], share: Share, whole: Collection[SourceFile] = ()) -> list[Stripe]:
+    """The stripes of a share, in the order of the files; adjacent stripes are joined. Files in `whole` are not cut.
+
+    Each byte of each file is in exactly one of the shares 0 to `of` - 1.
+    """
+    stripes = [stripe for file in files for stripe in _cut(file, file.size if file in whole else share.stripe_bytes)]
+    dealt: list[Stripe] = []
+    for stripe in stripes[share.number :: share.of]:
+        last = dealt[-1] if dealt else None
+        if last is not None and last.file == stripe.file and last.stop == stripe.start:
+            dealt[-1] = Stripe(stripe.file, last.start, stripe.stop)
+        else:
+            dealt.append(stripe)
+    return dealt
+
+
+def _cut(file: SourceFile, size: int) -> Iterator[Stripe]:
+    for start in range(0, file.size, max(size, 1)):
+        yield Stripe(file, start, min(start + size, file.size))
 
 
 class _Span(NamedTuple):

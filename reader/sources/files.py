@@ -1,19 +1,58 @@
-"""Lists the files of a source; defines the protocol of stores, and the store of files that have a path."""
+"""Lists the files of a source, in stores: a disk, or what fsspec reads, which no other module imports.
+
+The libraries take credentials and addresses from the environment alone (AWS_*, GOOGLE_APPLICATION_CREDENTIALS,
+AZURE_STORAGE_*). They never pass through this module, so that no error can show them. Texts of the libraries' errors
+are not passed on either: they may hold user names and keys.
+"""
 
 import glob
+import logging
 import os
 import stat
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, TypeVar
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.sources.faults import persistently
-from streamsvm.reader.sources.locations import LOCAL, Location, Pattern, check_installed, located
+from streamsvm.reader.sources.locations import (
+    LOCAL,
+    Location,
+    Pattern,
+    begin_of_pattern,
+    check_installed,
+    is_pattern,
+    located,
+)
 
+PAUSES = (0.1, 0.3, 1.0, 3.0, 10.0)  # seconds before each new try; the fault after the last one is raised
 _FOLDERS = "**"
+Answer = TypeVar("Answer")
+
+# Names of exceptions of botocore, google-auth and azure, which need not be installed.
+_WITHOUT_RIGHTS = {
+    "NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "TokenRetrievalError",
+    "ProfileNotFound", "NoAuthTokenError", "DefaultCredentialsError", "RefreshError", "ClientAuthenticationError",
+}  # fmt: skip
+_NOT_THERE = {"ResourceNotFoundError"}
+_WRONG_STATUS = {401: "source_denied", 403: "source_denied", 404: "source_not_found"}
+
+_VERSIONS = ("ETag", "etag", "generation", "mtime", "LastModified", "last_modified", "updated", "created")
+# The libraries' caches of listings are off: `look` has to see whether a file has changed.
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "s3": {
+        "config_kwargs": {
+            "connect_timeout": 10,
+            "read_timeout": 30,
+            "retries": {"max_attempts": 1, "mode": "standard"},
+            "max_pool_connections": 16,
+        }
+    },
+}
+
+Found = tuple[str, int, str]  # path, size and version of a file
 
 
 @dataclass(frozen=True)
@@ -30,31 +69,18 @@ class SourceFile:
     version: str
 
 
-class Store(Protocol):
-    """Raises the errors of the library below it; `faults` translates them."""
-
-    def find(self, path: str) -> list[tuple[str, int, str]]:
-        """Path, size and version of the file with this name, or of all files that match a pattern."""
-
-    def look(self, path: str) -> tuple[str, int, str]:
-        """Path, size and version of one file now; its name is no pattern."""
-
-    def read(self, path: str, start: int, stop: int) -> bytes:
-        """Bytes [start, stop) of a file, or fewer of them."""
-
-
 class LocalStore:
-    """A `Store` of files on a disk, or on a file system that machines share."""
+    """A store of files on a disk, or on a file system that machines share. Raises OSError."""
 
-    def find(self, path: str) -> list[tuple[str, int, str]]:
-        """See `Store`. If a file has the name, it is taken even if the name looks like a pattern."""
+    def find(self, path: str) -> list[Found]:
+        """The file of this name, even if it looks like a pattern; else all files that match it."""
         if not glob.has_magic(path) or os.path.isfile(path):  # noqa: PTH113 - it raises nothing for long names
             return [self.look(path)]
         names = _below(path) if _FOLDERS in path.split("/") else glob.iglob(path)  # noqa: PTH207 - may be below a folder
         return [self.look(name) for name in names if Path(name).is_file()]
 
-    def look(self, path: str) -> tuple[str, int, str]:
-        """See `Store`. Raises OSError; IsADirectoryError also for a pipe or a device, which has no ranges."""
+    def look(self, path: str) -> Found:
+        """The file of this name now. IsADirectoryError also for a pipe or a device, which has no ranges."""
         status = Path(path).stat()
         if not stat.S_ISREG(status.st_mode):
             raise IsADirectoryError
@@ -69,8 +95,62 @@ class LocalStore:
             os.close(file)
 
 
+class RemoteStore:
+    """A store with the methods of `LocalStore` over a file system of fsspec. Raises the errors of its library."""
+
+    def __init__(self, system: Any) -> None:
+        self._system = system
+
+    @classmethod
+    def of_scheme(cls, scheme: str) -> "RemoteStore":
+        """Open the store, at the address and with the credentials of the environment."""
+        import fsspec  # noqa: PLC0415 - an extra, and slow to import
+
+        for name in ("botocore", "aiobotocore", "s3fs", "gcsfs", "adlfs", "azure", "google"):
+            # At lower levels they log heads of requests.
+            logging.getLogger(name).setLevel(logging.ERROR)
+        system = fsspec.filesystem(scheme, use_listings_cache=False, **_OPTIONS.get(scheme, {}))
+        # `read_bytes` itself tries again, from the byte where a connection broke.
+        system.retries = 1
+        return cls(system)
+
+    def find(self, path: str) -> list[Found]:
+        """The file of this name, or all files that match a pattern, without folders.
+
+        The listing begins as the pattern does, and goes no deeper than it reaches; fsspec's `glob` can take for ever.
+        """
+        if not is_pattern(path):
+            return [self.look(path)]
+        folder, _, prefix = path[: begin_of_pattern(path)].rpartition("/")
+        depth = None if _FOLDERS in path else path[len(folder) + 1 :].count("/") + 1
+        more = {"prefix": prefix} if prefix else {}
+        below = self._system.find(f"{folder}/", maxdepth=depth, withdirs=True, detail=True, **more)
+        pattern = Pattern(path)
+        # Some file systems of fsspec put a slash before the names of buckets.
+        return [
+            _description(name, info)
+            for name, info in below.items()
+            if pattern.matches(name.removeprefix("/")) and _is_file(name, info)
+        ]
+
+    def look(self, path: str) -> Found:
+        """The file of this name now. IsADirectoryError for a folder."""
+        info = self._system.info(path)
+        if not _is_file(path, info):
+            raise IsADirectoryError
+        return _description(path, info)
+
+    def read(self, path: str, start: int, stop: int) -> bytes:
+        """Bytes [start, stop) of a file, fewer if it ends before."""
+        return self._system.cat_file(path, start=start, end=stop)
+
+    def write(self, path: str, source: Path) -> None:
+        """Write a file of this machine to the store, which shows it when all of it has arrived."""
+        self._system.put_file(str(source), path)
+
+
 # Open stores, by scheme.
-STORES: dict[str, Store] = {LOCAL: LocalStore()}
+STORES: dict[str, LocalStore | RemoteStore] = {LOCAL: LocalStore()}
 
 
 def list_files(urls: Sequence[str]) -> list[SourceFile]:
@@ -89,15 +169,52 @@ def _files_of(url: str, location: Location) -> list[SourceFile]:
     return [SourceFile(location.url_of(path), size, version) for path, size, version in sorted(files)]
 
 
-def store_of(location: Location) -> Store:
+def store_of(location: Location) -> LocalStore | RemoteStore:
     """The store that holds this file. InputError not_installed."""
     if location.scheme not in STORES:
         check_installed(location)
-        # fsspec is an extra, and slow to import.
-        from streamsvm.reader.sources.remote import RemoteStore  # noqa: PLC0415
-
         STORES[location.scheme] = RemoteStore.of_scheme(location.scheme)
     return STORES[location.scheme]
+
+
+def persistently(call: Callable[[], Answer], url: str, pauses: Sequence[float] = PAUSES) -> Answer:
+    """Call a store, again after each of the pauses while it is unavailable. InputError about the file `url`."""
+    for pause in (*pauses, None):
+        try:
+            return call()
+        except Exception as error:
+            translated = fault(error, url)
+            if translated.code != "source_unavailable" or pause is None:
+                raise translated from None
+            time.sleep(pause)
+    raise AssertionError
+
+
+def fault(error: Exception, url: str) -> InputError:
+    """The InputError for an error of a store; after `source_unavailable` a new try may succeed."""
+    code = _fault_code(error)
+    said = {
+        "source_denied": f"{url} may not be read",
+        "source_not_found": f"there is no {url}",
+        "source_invalid": f"{url} cannot be the name of a file there",
+        "source_is_folder": f"{url} is no file",
+        "source_unavailable": f"{url} cannot be read ({type(error).__name__})",
+    }
+    return InputError(code, said[code])
+
+
+def _fault_code(error: BaseException) -> str:
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    if isinstance(error, PermissionError) or kinds & _WITHOUT_RIGHTS:
+        return "source_denied"
+    if isinstance(error, FileNotFoundError | NotADirectoryError) or kinds & _NOT_THERE:
+        return "source_not_found"
+    if isinstance(error, ValueError):
+        return "source_invalid"
+    if isinstance(error, IsADirectoryError):
+        return "source_is_folder"
+    status = getattr(error, "code", None) or getattr(error, "status_code", None)
+    return _WRONG_STATUS.get(status, "source_unavailable") if isinstance(status, int) else "source_unavailable"
 
 
 def _below(path: str) -> Iterator[str]:
@@ -110,3 +227,13 @@ def _below(path: str) -> Iterator[str]:
         inside = folder if fixed else folder.removeprefix(os.curdir).lstrip("/")
         paths = (str(Path(inside, name)) for name in files if not name.startswith("."))
         yield from filter(pattern.matches, paths)
+
+
+def _description(path: str, info: dict[str, Any]) -> Found:
+    version = next((str(info[name]) for name in _VERSIONS if info.get(name)), "")
+    return path, int(info["size"]), version.strip('"')
+
+
+def _is_file(path: str, info: dict[str, Any]) -> bool:
+    steps = {".", ".."} & set(path.split("/"))
+    return info["type"] == "file" and not path.endswith("/") and not steps

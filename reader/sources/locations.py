@@ -16,9 +16,7 @@ from streamsvm.reader.errors import InputError
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 _PATTERN = re.compile(r"[*\[]")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_TOKEN = re.compile(r"\*+|\[(!?)(\]?[^\]]*)\]|.", re.DOTALL)
 _FOLDERS = "**"
-_TRANSLATED = re.compile(r"\(\?s:(.*)\)\\[Zz]", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -112,19 +110,11 @@ def _is_plain(key: str) -> bool:
     return key.isprintable() and not {".", ".."} & set(key.split("/"))
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """The text between two stars: a regular expression for `length` characters."""
-
-    text: re.Pattern[str]
-    length: int
-
-
 class Pattern:
     """A pattern of keys, such as `bucket/day=*/part-[0-9].svm`."""
 
     def __init__(self, text: str) -> None:
-        self._parts = [None if part == _FOLDERS else _Part(part) for part in text.split("/")]
+        self._parts = [None if part == _FOLDERS else _expression(part) for part in text.split("/")]
 
     def matches(self, path: str) -> bool:
         """Whether the pattern matches this path."""
@@ -134,7 +124,7 @@ class Pattern:
         while name < len(names):
             if part < len(parts) and (pattern := parts[part]) is None:
                 folders, resumed, part = part, name, part + 1
-            elif part < len(parts) and pattern is not None and pattern.matches(names[name]):
+            elif part < len(parts) and pattern is not None and pattern.match(names[name]):
                 name, part = name + 1, part + 1
             elif folders >= 0:
                 # The last ** matches one folder more; an earlier ** can do no better.
@@ -145,39 +135,9 @@ class Pattern:
         return all(rest is None for rest in parts[part:])
 
 
-class _Part:
-    """The part of a pattern between two slashes."""
+def _expression(part: str) -> re.Pattern[str]:
+    """For the names that match the part of a pattern between two slashes. A star alone matches no empty name.
 
-    def __init__(self, text: str) -> None:
-        pieces: list[list[str]] = [[]]
-        for token in _TOKEN.finditer(text):
-            if token[0].startswith("*"):
-                pieces.append([])
-            else:
-                pieces[-1].extend(_characters(token))
-        self._least = 1 if len(text) else 0
-        self._first, *self._others = [_Piece(re.compile("".join(piece), re.DOTALL), len(piece)) for piece in pieces]
-
-    def matches(self, name: str) -> bool:
-        if len(name) < self._least or not self._first.text.match(name):
-            return False
-        place = self._first.length
-        if not self._others:
-            return place == len(name)
-        *within, last = self._others
-        for piece in within:
-            # The first match is the best: it leaves most of the name to the pieces that follow.
-            match = piece.text.search(name, place)
-            if match is None:
-                return False
-            place = match.end()
-        return place <= len(name) - last.length and last.text.match(name, len(name) - last.length) is not None
-
-
-def _characters(token: re.Match[str]) -> list[str]:
-    """A regular expression for each character; the standard library translates brackets."""
-    if not token[2]:
-        return [re.escape(character) for character in token[0]]
-    kind = _TRANSLATED.fullmatch(fnmatch.translate(token[0]))
-    assert kind is not None
-    return [kind[1]]
+    fnmatch writes expressions that never go back behind a star, so that no pattern takes long.
+    """
+    return re.compile((r"(?!\Z)" if part else "") + fnmatch.translate(part))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from streamsvm.reader.stream.passes import Passes
-from streamsvm.reader.stream.pieces import Stream, Streamed
+from streamsvm.reader.stream.piece_sources import Stream, Streamed
 from streamsvm.reader.stream.residents import Residents
 from streamsvm.reader.stream.resume import WeightCheck
 from streamsvm.reader.stream.screening import Margins, Screening

@@ -4,14 +4,15 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import TypeVar
 
-from streamsvm.reader.stream.piece_sources import Following, Partitioned, Shuffled
-from streamsvm.reader.stream.pieces import RowEncoder, Source, Stream, Streamer
+from streamsvm.reader.stream.piece_sources import Following, Partitioned, PieceSource, Shuffled, Stream, Streamer
 from streamsvm.reader.stream.settings import ReaderSettings
 from streamsvm.storage.blocks.arriving import ArrivingDataset
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import FeaturesMissing, StorageError
 from streamsvm.storage.features.visits import Visited
+from streamsvm.storage.machine.resources import PageBudget
 from streamsvm.storage.rows.segment import Segment
+from streamsvm.trainer.problem.row_encoder import RowEncoder
 
 T = TypeVar("T")
 
@@ -29,11 +30,12 @@ class Passes:
     ) -> None:
         self._take_room = take_room
         self._settings = settings
+        makes_dense = not (settings.has_kernel or len(settings.maps.late))
         self._encoder = RowEncoder.of_tasks(
-            settings.tasks, settings.has_weights, settings.maps.early, settings.part_rows
+            settings.tasks, settings.has_weights, settings.maps.early, settings.part_rows, makes_dense
         )
         self._streamer = Streamer(self._encoder, wait)
-        self._source: Source | None = None
+        self._source: PieceSource | None = None
         self._arriving = None
         self.n_rows = self.width = 0
         self.visited = Visited(settings.maps.late)
@@ -41,7 +43,9 @@ class Passes:
             self._open()
             self._take_room(self.n_rows, self.width)
         else:
-            self._arriving = ArrivingDataset(settings.staged, settings.dataset)
+            # A trainer that sweeps over the blocks reads them again soon.
+            budget = PageBudget() if settings.keeps_all else None
+            self._arriving = ArrivingDataset(settings.staged, settings.dataset, budget)
 
     def stream(self, pass_: int, look: Callable[[Segment], T], skipped: int = 0, is_alone: bool = False) -> Stream[T]:
         """The pieces of a pass after the first `skipped`, see `Streamer.stream`. Pass 0 is the certificate's.
@@ -89,7 +93,7 @@ class Passes:
         if rows.indices.min(initial=0) < 0:
             raise FeaturesMissing("rows are strings: they have no features", 'Ask for "features": ["weighted_degree"].')
         self.n_rows = int(rows.row_id[-1]) + 1
-        self.width = max(self.width, int(rows.indices.max(initial=-1)) + 1)
+        self.width = max(self.width, rows.width)
         if self.n_rows > self._settings.n_rows or self.width > self._settings.width:
             raise StorageError("more rows or features come than there is room for in the state")
         self._take_room(self.n_rows, self.width)

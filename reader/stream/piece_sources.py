@@ -3,13 +3,17 @@
 Orders and blocks are pure functions of the dataset, the seed and the pass.
 """
 
-from collections.abc import Iterator
-from functools import cache
-from itertools import islice, pairwise
+import sys
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import chain, islice, pairwise
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from streamsvm.reader.stream.pieces import RowEncoder
 from streamsvm.storage.blocks.arriving import ArrivingDataset
 from streamsvm.storage.blocks.block import LOCATION, Piece
 from streamsvm.storage.blocks.dataset import Dataset
@@ -17,7 +21,116 @@ from streamsvm.storage.errors import DatasetLost
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.files.direct import FileRange
 from streamsvm.storage.rows.csr import Array, Rows
-from streamsvm.storage.rows.segment import OPTIONAL_COLUMN, PLAIN_ROW, packed_bytes, row_bytes
+from streamsvm.storage.rows.segment import OPTIONAL_COLUMN, PLAIN_ROW, Segment, packed_bytes, row_bytes
+from streamsvm.trainer.problem.row_encoder import RowEncoder
+
+T = TypeVar("T")
+
+_SWITCH_SECONDS = 1e-4
+_FETCHED_AHEAD = 4  # pieces read before they are decoded
+
+
+@dataclass(frozen=True)
+class Streamed(Generic[T]):
+    """A piece of a pass: blocks begun so far, bytes read for the piece, its rows, and what `look` returned for them."""
+
+    blocks_begun: int
+    read_bytes: int
+    rows: Segment
+    result: T
+
+
+@dataclass(frozen=True)
+class _Fetched:
+    """A piece that has been read: blocks begun so far, its LOCATION, its bytes."""
+
+    blocks_begun: int
+    location: Array
+    bytes: FileRange
+
+
+Stream: TypeAlias = Generator[Streamed[T], None, None]
+
+
+class PieceSource(Protocol):
+    """Where pieces come from."""
+
+    def order(self, seed: int, pass_: int, skipped: int = 0) -> Iterator[tuple[int, Array] | None]:
+        """(Blocks begun, LOCATION) of each piece of a pass after the first `skipped`; None: wait for the next."""
+
+    def fetch(self, location: Array) -> FileRange:
+        """Read a piece, on any thread."""
+
+    def decode(self, location: Array, fetched: FileRange) -> Piece:
+        """Check and decode it, on any thread."""
+
+
+class Streamer:
+    """Streams pieces. Threads beside the caller's decode them ahead, if there are any."""
+
+    def __init__(self, encoder: RowEncoder, wait: Callable[[], object]) -> None:
+        self._encoder = encoder
+        self._wait = wait
+        # Otherwise a thread that returns from a kernel would wait five milliseconds for the interpreter's lock.
+        sys.setswitchinterval(_SWITCH_SECONDS)
+
+    def stream(
+        self, source: PieceSource, seed: int, pass_: int, look: Callable[[Segment], T], threads: int, skipped: int = 0
+    ) -> Stream[T]:
+        """The pieces of a pass after the first `skipped`; calls `look` with the rows of each, in any order and thread.
+
+        Close a stream that you do not read to its end: closing waits for its threads, which garbage collection must
+        not do.
+        """
+        reads = (place and partial(_fetch, source, *place) for place in source.order(seed, pass_, skipped))
+        first = list(islice(reads, 2))
+        if len(first) == 1 and first[0] is not None:
+            # One piece, and nothing to do ahead that a thread would be worth.
+            yield self._look_at(source, first[0](), look)
+            return
+        reading, pool = ThreadPoolExecutor(1), ThreadPoolExecutor(max(threads, 1))
+        try:
+            tasks = (
+                partial(self._look_at, source, fetched, look)
+                for fetched in work_ahead(chain(first, reads), reading, _FETCHED_AHEAD, self._wait)
+            )
+            if threads < 1:
+                yield from (task() for task in tasks)
+            else:
+                yield from work_ahead(tasks, pool, threads + 1, self._wait)
+        finally:
+            for executor in (reading, pool):
+                executor.shutdown(cancel_futures=True)
+
+    def _look_at(self, source: PieceSource, fetched: _Fetched, look: Callable[[Segment], T]) -> Streamed[T]:
+        rows = self._encoder.encode(source.decode(fetched.location, fetched.bytes))
+        return Streamed(fetched.blocks_begun, int(fetched.location["bytes"]), rows, look(rows))
+
+
+def _fetch(source: PieceSource, blocks_begun: int, location: Array) -> _Fetched:
+    return _Fetched(blocks_begun, location, source.fetch(location))
+
+
+def work_ahead(
+    tasks: Iterable[Callable[[], T] | None], pool: Executor, depth: int, wait: Callable[[], object]
+) -> Iterator[T]:
+    """The results of the tasks, in their order; up to `depth` tasks are begun before their results are asked for.
+
+    None in place of a task says that the next task is not known yet: without results to yield, `wait` is called.
+    """
+    begun: deque[Future[T]] = deque()
+    for task in tasks:
+        if task is not None:
+            begun.append(pool.submit(task))
+            if len(begun) > depth:
+                yield begun.popleft().result()
+        elif begun:
+            yield begun.popleft().result()
+        else:
+            wait()
+    while begun:
+        yield begun.popleft().result()
+
 
 _STREAM = 0  # of random numbers, apart from those that `residents` draws from the same seed
 # A LOCATION of which only some rows belong to a block: those whose first byte, counted in the piece as the cache would
@@ -39,7 +152,7 @@ def piece_order(n_pieces: int, seed: int, pass_: int, block: int) -> Array:
 
 
 class Shuffled:
-    """A `Source` of a complete dataset: blocks in random order, the pieces of each block in random order."""
+    """A `PieceSource` of a complete dataset: blocks in random order, the pieces of each block in random order."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
@@ -59,7 +172,7 @@ class Shuffled:
 
 
 class Following:
-    """A `Source` of one pass over a dataset that is still being read in: its pieces as they are written.
+    """A `PieceSource` of one pass over a dataset that is still being read in: its pieces as they are written.
 
     The first pieces are held back until two labels are known. The larger one becomes the encoder's positive label.
     """
@@ -95,7 +208,7 @@ class Following:
 
 
 class Partitioned:
-    """A `Source` for block minimization: all rows in `blocks` blocks of equal size, the same ones in every pass.
+    """A `PieceSource` for block minimization: all rows in `blocks` blocks of equal size, the same ones in every pass.
 
     permutes  whether passes visit the blocks in different orders
     maps      feature maps that are applied to every row before it comes into the cache: they decide its size

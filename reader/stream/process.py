@@ -12,10 +12,9 @@ import numpy as np
 from streamsvm.reader.certificate.final_pass import CertificatePass
 from streamsvm.reader.certificate.folds import HeldOut
 from streamsvm.reader.stream.arrivals import Arrivals, ArrivalSource
-from streamsvm.reader.stream.block_residents import BlockResidents
 from streamsvm.reader.stream.passes import Passes
-from streamsvm.reader.stream.residents import Eviction, Residents
-from streamsvm.reader.stream.resume import ResidentRows, WeightCheck, check_w_error, make_w
+from streamsvm.reader.stream.residents import BlockResidents, Eviction, Residents
+from streamsvm.reader.stream.resume import ResidentCollector, WeightCheck, check_w_error, make_w
 from streamsvm.reader.stream.screening import Screening
 from streamsvm.reader.stream.settings import ReaderSettings
 from streamsvm.storage.machine.backoff import backoff_sleep
@@ -66,10 +65,10 @@ class Reader:
         alpha = self._state.alpha[: self._passes.n_rows]
         check = WeightCheck(self._objective, alpha, checkpoint["w"], self._passes.visited) if is_dual else None
         if is_exact:
-            self._fill_cache(ResidentRows(checkpoint, self._passes.n_rows), check)
+            self._fill_cache(ResidentCollector(checkpoint, self._passes.n_rows), check)
         self._source.resume(checkpoint, None if is_exact else check)
 
-    def _fill_cache(self, resident: ResidentRows, check: WeightCheck | None) -> None:
+    def _fill_cache(self, resident: ResidentCollector, check: WeightCheck | None) -> None:
         """Read all rows once, to fill the cache as it was and to check w before training goes on."""
 
         def add(rows: Segment) -> None:

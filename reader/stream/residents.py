@@ -5,14 +5,72 @@ from itertools import pairwise
 
 import numpy as np
 
-from streamsvm.reader.stream.slots import Slots
 from streamsvm.reader.stream.stream_kernel import gather
 from streamsvm.storage.rows.cache import CacheWriter
 from streamsvm.storage.rows.cache_plan import CachePlan
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.repack import Candidates, appraise, choose_segments, usable_room
-from streamsvm.storage.rows.segment import ROW_ID, SegmentBuilder, room
+from streamsvm.storage.rows.segment import ROW_ID, Segment, SegmentBuilder, most_rows, room, view
 from streamsvm.storage.run.state import State, pass_stamp
+
+
+class SlotTable:
+    """A table with a line, a slot, for each segment that the cache may hold.
+
+    ids     (n_slots,)            id of the segment
+    live    (n_slots,)            whether the slot has a segment; fresh: whether the last step brought it
+    rows    (n_slots,)            number of its rows
+    row_id  (n_slots, most_rows)  ids of its rows; bytes: their packed sizes
+    worth   (n_slots,)            bytes of its rows worth keeping, as computed last; is_new: never computed
+    """
+
+    def __init__(self, plan: CachePlan) -> None:
+        # The operating system gives memory only to pages that are written; few segments are full of shortest rows.
+        shape = plan.most_live, most_rows(plan.segment_bytes)
+        self._slot_of: dict[int, int] = {}
+        self._free = list(range(plan.most_live))
+        self.ids = np.zeros(plan.most_live, np.int64)
+        self.live, self.fresh, self.is_new = (np.zeros(plan.most_live, bool) for _ in range(3))
+        self.rows = np.zeros(plan.most_live, np.int64)
+        self.row_id = np.empty(shape, np.int32)
+        self.bytes = np.empty(shape, np.int32)
+        self.worth = np.zeros(plan.most_live)
+
+    @property
+    def scored(self) -> Array:
+        """Slots of the segments that may be retired: rows of the last step have no scores yet."""
+        return self.in_order(self.live & ~self.fresh)
+
+    def in_order(self, chosen: Array) -> Array:
+        """The chosen (n_slots,) bool slots, ordered by the ids of their segments: results must not depend on slots."""
+        slots = np.flatnonzero(chosen)
+        return slots[np.argsort(self.ids[slots])]
+
+    def ids_of(self, chosen: Array) -> tuple[int, ...]:
+        """Ids of the segments at the chosen (n_slots,) bool slots, ascending."""
+        return tuple(np.sort(self.ids[chosen]).tolist())
+
+    def begin_section(self) -> None:
+        """All segments have scores now, and no worth."""
+        self.fresh[:], self.is_new[:], self.worth[:] = False, self.live, 0.0
+
+    def advance(self, retired: list[int], repacked: dict[int, bytes], fresh: dict[int, bytes]) -> None:
+        """Note a commit: segments that left, that were packed anew, and that came."""
+        for segment_id in retired:
+            slot = self._slot_of.pop(segment_id)
+            self.live[slot] = False
+            self._free.append(slot)
+        self.fresh[:] = False
+        for segment_id, data in {**repacked, **fresh}.items():
+            slot = self._slot_of[segment_id] = self._free.pop()
+            self.ids[slot] = segment_id
+            self.live[slot] = self.is_new[slot] = True
+            self.fresh[slot] = segment_id in fresh
+            segment = view(data)
+            self.rows[slot] = len(segment)
+            self.row_id[slot, : len(segment)] = segment.row_id
+            self.bytes[slot, : len(segment)] = segment.row_bytes
+
 
 # A segment's worth (bytes of rows worth keeping) is computed when it is new, and again now and then, since scores
 # change: computing it for all segments at every step would cost more than it gains.
@@ -55,7 +113,7 @@ class Residents:
         self._seed = seed
         self._rng = self._generator((1, 0))
         self._builder = SegmentBuilder(plan.segment_bytes)
-        self._slots = Slots(plan)
+        self._slots = SlotTable(plan)
         self._left = np.empty(0, ROW_ID)
         self.rows = 0
         self.is_resident = np.zeros(len(state.alpha), bool)
@@ -134,7 +192,7 @@ class Residents:
     def _leave_whole(self) -> bool:
         """Whether the oldest segments leave as a whole, which costs least.
 
-        They do while the trainer copies all rows to its own disk: it will visit them there, and scores are vague yet.
+        They do while the trainer is to sweep over all rows after the pass, on disk; scores are vague yet.
         """
         return bool(self._state.control["collects"])
 
@@ -211,3 +269,82 @@ def _at_random(rows: Candidates, rng: np.random.Generator) -> Candidates:
 
 
 _RULES = {"score": _by_score, "random": _at_random}
+
+
+class BlockResidents(Residents):
+    """`begin_section` chooses the rows that stay when the trainer has finished a block; `make_room` packs them anew.
+
+    Old segments are deleted one by one, when their room is needed: LMDB uses the oldest free pages first. If many were
+    deleted at once, LMDB would write the single pages of each step scattered among the segments that follow, and soon
+    no gap between them would hold a whole segment.
+
+    kept_bytes   room for the rows that stay, those with the lowest scores; 0: no row stays (plain block minimization)
+    """
+
+    def __init__(self, cache: CacheWriter, plan: CachePlan, state: State, kept_bytes: int, seed: int) -> None:
+        super().__init__(cache, plan, state, "score", seed)
+        self._protects = False  # every row is visited while its block is here
+        self._kept_bytes = kept_bytes
+        # Slots of segments with rows to be packed anew, and the positions (k,) of these rows.
+        self._old: list[tuple[int, Array]] = []
+        self._is_useless = np.zeros(plan.most_live, bool)  # slots of segments that can be deleted
+        self._evicted = np.empty(0, ROW_ID)
+
+    def begin_section(self, _place: tuple[int, int]) -> None:
+        """Choose which rows of the finished blocks stay; the others may be read in again from now on."""
+        slots = self._slots.in_order(self._shown)
+        if not len(slots):
+            return
+        self._slots.fresh[:] = False
+        rows = self._look_up(slots, 0)
+        stays, _ = appraise(rows, len(slots), self._kept_bytes)
+        sizes = self._slots.rows[slots].tolist()
+        row_id = np.concatenate([self._slots.row_id[slot, :size] for slot, size in zip(slots, sizes, strict=True)])
+        self._evicted = row_id[~stays]
+        self.is_resident[self._evicted] = False
+        masks = np.split(stays, np.cumsum(sizes)[:-1])
+        self._old = [(slot, np.flatnonzero(mask)) for slot, mask in zip(slots, masks, strict=True) if mask.any()]
+        self._is_useless[slots] = [not mask.any() for mask in masks]
+
+    def make_room(self, arriving: int, _pass: int) -> Eviction:
+        """Pack some more of the rows that stay: a step writes no more segments than the cache's plan allows."""
+        most = self._plan.most_retired - self._plan.fresh_per_step - 1
+        now, self._old = self._old[:most], self._old[most:]
+        packed = []
+        segments = self._cache.read_all([int(self._slots.ids[slot]) for slot, _ in now])
+        for segment, (slot, stay) in zip(segments, now, strict=True):
+            packed += self._pack_on(segment, stay)
+            self._is_useless[slot] = True
+        if self._old:
+            return Eviction(self._retire(len(packed)), packed, np.empty(0, ROW_ID), makes_room=False)
+        if not self._builder.is_empty:
+            packed.append(self._builder.take())
+        evicted, self._evicted = self._evicted, np.empty(0, ROW_ID)
+        return Eviction(self._retire(len(packed) + arriving), packed, evicted)
+
+    def advance(self, retired: list[int], repacked: dict[int, bytes], fresh: dict[int, bytes]) -> None:
+        """Note what a commit changed; every segment that came since the last block ended stays fresh."""
+        came = self._slots.fresh.copy()
+        super().advance(retired, repacked, fresh)
+        self._slots.fresh |= came
+        self.rows = int(self._slots.rows[self._shown].sum())
+
+    @property
+    def _shown(self) -> Array:
+        return self._slots.live & ~self._is_useless
+
+    def _retire(self, coming: int) -> list[int]:
+        """The oldest useless segments, as many as have to go for `coming` new ones."""
+        to_free = max(0, int(np.count_nonzero(self._slots.live)) + coming - self._plan.most_live)
+        slots = self._slots.in_order(self._slots.live & self._is_useless)[:to_free]
+        self._is_useless[slots] = False
+        return self._slots.ids[slots].tolist()
+
+    def _pack_on(self, segment: Segment, rows: Array) -> list[bytes]:
+        """Pack these rows; returns the segments that became full. The rest stays in the builder."""
+        packed = []
+        while len(rows):
+            rows = rows[self._builder.add(segment, rows) :]
+            if len(rows):
+                packed.append(self._builder.take())
+        return packed

@@ -1,6 +1,7 @@
 """Begins a run with the alpha of an earlier one: checks that w belongs to alpha, or makes w; refills the cache."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
@@ -79,7 +80,7 @@ def _add_to_w(rows: Segment, coefficients: Array, visited: Visited, w: Array) ->
         begin += len(batch)
 
 
-class ResidentRows:
+class ResidentCollector:
     """Collects the rows that were in the cache from a stream of all rows, in any order.
 
     Until all rows are there, features are in unnamed files beside the checkpoint: the cache needs the memory.
@@ -107,6 +108,12 @@ class ResidentRows:
                 column[place] = values[resident]
             elif len(rows):
                 self._columns[name] = values  # a column that the rows do not have
+        lengths = np.diff(self._indptr)[place]
+        rows = rows.with_indices
+        if not np.array_equal(np.diff(rows.indptr)[resident], lengths):
+            rows = _without_zeros(rows)  # the checkpoint is of a version that had no dense rows
+        if not np.array_equal(np.diff(rows.indptr)[resident], lengths):
+            raise CheckpointUnsound("rows of the cache have other lengths than the dataset's")
         source = _ranges(rows.indptr[resident], rows.indptr[resident + 1])
         target = _ranges(self._indptr[place], self._indptr[place + 1])
         self._indices[target], self._values[target] = rows.indices[source], rows.values[source]
@@ -123,8 +130,14 @@ class ResidentRows:
                 indptr=(self._indptr[first : first + size + 1] - start).astype(OFFSET),
                 indices=self._indices[start:end],
                 values=self._values[start:end],
-            )
+            ).in_shortest_form
             first += size
+
+
+def _without_zeros(rows: Segment) -> Segment:
+    stays = rows.values != 0
+    indptr = np.concatenate(([0], np.cumsum(stays)))[rows.indptr].astype(OFFSET)
+    return replace(rows, indptr=indptr, indices=rows.indices[stays], values=rows.values[stays])
 
 
 def _ranges(starts: Array, ends: Array) -> Array:

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamsvm.storage.features.visits import UNMAPPED, Visited
-from streamsvm.storage.rows.axis import aligned
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment
-from streamsvm.storage.run.state import State
+from streamsvm.storage.run.state import State, aligned
 from streamsvm.trainer.problem.objective import Objective, dots_of
 
 

@@ -9,22 +9,22 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
+from streamsvm.reader.certificate.folds import HeldOut
 from streamsvm.service.cluster.dataset.shards import Shard, shards_of
 from streamsvm.service.cluster.nodes.connecting import connect, nodes_of
 from streamsvm.service.cluster.nodes.ray_machines import RayMachines
 from streamsvm.service.cluster.rounds.convergence import has_whole_steps
 from streamsvm.service.cluster.rounds.coordinator import Coordinator
-from streamsvm.service.cluster.rounds.gathering import bring_alpha, bring_held_out
-from streamsvm.service.cluster.rounds.machines import Rules
-from streamsvm.service.cluster.rounds.messages import Begin
+from streamsvm.service.cluster.rounds.messages import COUNTED, Begin, Rules
 from streamsvm.service.cluster.rounds.newton import newton_for
 from streamsvm.service.cluster.rounds.pool import pool_for
-from streamsvm.service.cluster.rounds.reporting import Reporter
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import fitted_maps
 from streamsvm.service.jobs.fields.spec import JobSpec
@@ -33,13 +33,162 @@ from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.machine.child import die_with_parent, leave
 from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.row_runs import count_rows, written_ids
 from streamsvm.storage.run.checkpoint import open_checkpoint
 from streamsvm.storage.run.failure import leave_word, say
-from streamsvm.storage.run.state import KEPT, RUN_FILE, State, open_state
-from streamsvm.trainer.checkpoints import Slots
-from streamsvm.trainer.shared_state import HandedBack
+from streamsvm.storage.run.slowdowns import bits_of, told
+from streamsvm.storage.run.state import KEPT, RUN_FILE, SOLVER_PHASES, State, open_state
+from streamsvm.trainer.checkpoints import CheckpointSlots
+from streamsvm.trainer.problem.objective import certificate_of, relative_gap
+from streamsvm.trainer.report import told_step
+from streamsvm.trainer.shared_state import HandedBack, note_step, show_figures
+from streamsvm.trainer.updates.convergence import lane_result
 from streamsvm.trainer.updates.model_weights import ModelWeights
+from streamsvm.trainer.updates.progress import NewtonStep
 
+
+class Reporter:
+    """`attend` while the machines work, `report` after each round."""
+
+    def __init__(self, state: State, told: dict[str, Any], machines: RayMachines, reports: TextIO) -> None:
+        self._reports = reports
+        self._state, self._control, self._lanes = state, state.control, state.lanes
+        self._told, self._machines = told, machines
+        self._before = {name: state.control[name] for name in (*COUNTED, "newton_steps", "scans")}
+        self._slowdowns = 0  # that have been told
+
+    def attend(self, come: dict[int, Any], silence: float = 0.0) -> None:
+        """Give a sign of life before so many seconds without one.
+
+        If the worker has to end, have machines keep their alpha, and raise HandedBack.
+        """
+        self._control["trainer_heartbeat"] = self._control["reader_heartbeat"] = time.monotonic() + silence
+        if self._control["hand_back"]:
+            self._machines.keep(come, at_once=True)
+            raise HandedBack
+
+    def attend_all(self) -> None:
+        """`attend`, when all machines have come to the end."""
+        self.attend(dict.fromkeys(range(len(self._machines))))
+
+    def show_step(self, step: NewtonStep) -> None:
+        """Show a Newton step while the round goes on."""
+        updates = self._control["updates"]
+        note_step(self._state, self._in_job(step))
+        show_figures(self._state, step.found)
+        self._control["updates"], self._control["elapsed_seconds"] = updates, step.elapsed_seconds
+        self._enter("newton")
+
+    def _in_job(self, step: NewtonStep) -> NewtonStep:
+        """The step as it counts in all attempts."""
+        number, scans = (int(self._before[name]) for name in ("newton_steps", "scans"))
+        return replace(step, number=number + step.number, scans=scans + step.scans)
+
+    def _enter(self, phase: str) -> None:
+        self._control["solver_phase"] = 1 + SOLVER_PHASES.index(phase)
+
+    def report(self, now: Coordinator) -> None:
+        """Report the round that has ended."""
+        self._enter("sweep")
+        worst = int(np.argmax(np.nan_to_num(now.convergence.M_plus - now.convergence.M_minus, nan=-np.inf)))
+        page = {
+            "finished_passes": now.round,
+            "pass": now.round,
+            "M_plus": now.convergence.M_plus[worst],
+            "M_minus": now.convergence.M_minus[worst],
+            "dual_objective": now.D[worst],
+            "primal_bound": now.convergence.P[worst],
+            "free_rows": int(sum(shard.counts.get("free_rows", 0) for shard in now.shards)),
+            "sweeps_made": max(int(shard.counts.get("sweeps_made", 0)) for shard in now.shards),
+            "elapsed_seconds": now.convergence.elapsed_seconds,
+            **{name: self._before[name] + sum(shard.counts.get(name, 0) for shard in now.shards) for name in COUNTED},
+        }
+        page["updates"] += now.pooled_updates
+        page["slowdowns"] = self._found(now)
+        for name, value in page.items():
+            self._control[name] = type(self._control[name])(value)
+        of_lanes = {
+            "M_plus": now.convergence.M_plus,
+            "M_minus": now.convergence.M_minus,
+            "dual_objective": now.D,
+            "primal_bound": now.convergence.P,
+        }
+        for name, figures in of_lanes.items():
+            self._lanes[name][: len(now.D)] = figures
+        self._reports.write(json.dumps(self._line(now, page, worst)) + "\n")
+
+    def results(self, now: Coordinator) -> list[dict[str, Any]]:
+        """The result of each lane."""
+        return [self._result(now, lane, by) for lane, by in enumerate(now.convergence.converged.tolist())]
+
+    def _line(self, now: Coordinator, page: dict[str, Any], worst: int) -> dict[str, Any]:
+        lanes = [self._figures(now, lane) for lane in range(len(now.D))]
+        first = self._told["number"]
+        steps = [told_step(self._in_job(step), first) for step in now.newton.take_shown()] if now.newton else []
+        return {
+            **{name: page[name] for name in ("free_rows", "elapsed_seconds", *COUNTED)},
+            "pass": self._told["passes_before"] + now.round,
+            "lane": first,
+            "rows_unvisited": 0,
+            **lanes[worst],
+            **({"lanes": [{"lane": first + k, **each} for k, each in enumerate(lanes)]} if len(lanes) > 1 else {}),
+            **({"newton": steps} if steps else {}),
+            "step": float(now.step.min()),
+            "pooled_rows": now.pooled_rows,
+            "machines": [self._machine(now, number) for number in range(len(now.shards))],
+            **self._new_slowdowns(),
+        }
+
+    @staticmethod
+    def _found(now: Coordinator) -> int:
+        """Faster ways that a machine has given up, or the coordinator, as bits."""
+        given_up = (int(shard.counts.get("slowdowns", 0)) for shard in now.shards)
+        own = {"pool_without_room"} if now.lacked_room else set()
+        return reduce(or_, given_up, bits_of(own | (now.newton.slowdowns if now.newton else set())))
+
+    def _new_slowdowns(self) -> dict[str, Any]:
+        before, self._slowdowns = self._slowdowns, int(self._control["slowdowns"])
+        new = told(self._slowdowns & ~before)
+        return {"slowdowns": new} if new else {}
+
+    @staticmethod
+    def _figures(now: Coordinator, lane: int) -> dict[str, float | None]:
+        figures = {
+            "m_plus": now.convergence.M_plus[lane],
+            "m_minus": now.convergence.M_minus[lane],
+            "gap": now.convergence.M_plus[lane] - now.convergence.M_minus[lane],
+            "dual_objective": now.D[lane],
+            "primal_bound": now.convergence.P[lane],
+            "relative_gap_bound": relative_gap(now.convergence.P[lane], now.D[lane])
+            if np.isfinite(now.convergence.P[lane])
+            else np.nan,
+        }
+        # Before the first look there is no P.
+        return {name: float(value) if np.isfinite(value) else None for name, value in figures.items()}
+
+    def _machine(self, now: Coordinator, number: int) -> dict[str, Any]:
+        """`seconds`: of its last round; `waited_seconds`: for others, in all; `sent_bytes`: in all."""
+        shard = now.shards[number]
+        return {
+            "machine": number,
+            "node": self._machines.node(number)[:12],
+            "state": "lost" if self._machines.is_lost(number) else "late" if shard.round < now.round else "in",
+            "seconds": shard.seconds,
+            "waited_seconds": shard.waited,
+            "sent_bytes": shard.sent_bytes,
+            "read_bytes": shard.counts.get("read_bytes", 0),
+            "resident_bytes": shard.counts.get("resident_bytes", 0),
+        }
+
+    @staticmethod
+    def _result(now: Coordinator, lane: int, by: int) -> dict[str, Any]:
+        found = now.convergence.certificate
+        assert found is not None, "a job ends with a look"
+        of_lane = (float(figures[lane]) for figures in vars(found).values())
+        return lane_result(by, now.convergence.stop_reason, now.round, certificate_of(*of_lane))
+
+
+_PIECE_ROWS = 1 << 20  # whose dual variables are on their way at a time
 FAILED = 11  # exit code; what is the matter lies beside
 
 
@@ -137,8 +286,45 @@ def _leave_checkpoint(
         say(f"no checkpoint is left: {error}")
         return
     control = {name: state.control[name] for name in KEPT}
-    slots = Slots(run, told["checkpoints"], 0.0, told["last_checkpoint"])
+    slots = CheckpointSlots(run, told["checkpoints"], 0.0, told["last_checkpoint"])
     slots.write({"pass": control["pass"] + 1, "control": control}, {**arrays, "alpha": state.alpha}, is_sure=True)
+
+
+def bring_held_out(
+    machines: RayMachines, run: Path, n_rows: int, places: Sequence[int], attend: Callable[[], None]
+) -> None:
+    """Write down the rows that the lanes at these places have left out, as the reader of one machine does.
+
+    attend  is called again and again, and may raise
+    Raises ServiceError machine_left.
+    """
+    held = HeldOut(run, n_rows, places)
+    for place in places:
+        for number in range(len(machines)):
+            attend()
+            rows = machines.held_out(number, place)
+            held.put(place, rows.row_id, rows.target, rows.decision_values)
+            if rows.weight is not None:
+                held.put_weights(rows.row_id, rows.weight)
+
+
+def bring_alpha(
+    machines: RayMachines,
+    rows: Sequence[Array],
+    alpha: Array,
+    attend: Callable[[], None],
+    piece_rows: int = _PIECE_ROWS,
+) -> None:
+    """Fill alpha (n_rows,), or with an axis of lanes; rows: of each machine, runs of their ids among all.
+
+    attend  is called again and again, and may raise
+    Raises ServiceError machine_left.
+    """
+    for number, runs in enumerate(rows):
+        for start in range(0, count_rows(runs), piece_rows):
+            attend()
+            piece = machines.alpha(number, slice(start, start + piece_rows))
+            alpha[written_ids(runs, np.arange(start, start + len(piece)))] = piece
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ COMMANDS = {
     "worker": "Run the worker alone: the process that trains queued jobs.",
     "token": "Make, list and revoke the tokens that let others use the service.",
     "doctor": "Check every byte of a data directory, and name what is damaged.",
+    "warm": "Compile kernels ahead, which the first training would wait for.",
     "backup": "Copy a data directory, while a service runs on it.",
 }
 
@@ -31,5 +32,5 @@ GROUPS = {
         "model",
         "plot",
     ),
-    "To run a service": ("serve", "worker", "token", "doctor", "backup"),
+    "To run a service": ("serve", "worker", "token", "doctor", "warm", "backup"),
 }

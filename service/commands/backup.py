@@ -5,9 +5,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from streamsvm.service.commands.doctor import DAMAGED, SOUND
-from streamsvm.service.commands.remote import add_local_arguments, print_json
 from streamsvm.service.records.backup import back_up
 from streamsvm.service.settings import Settings
+from streamsvm.service.terminal.remote import add_local_arguments, print_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -6,15 +6,15 @@ from typing import Any
 
 from streamsvm.reader.options import InputOptions, add_input_options, input_options
 from streamsvm.reader.sources.locations import is_url
-from streamsvm.service.commands.display import counted
-from streamsvm.service.commands.inputs import Source, column_notes, file_or_url
-from streamsvm.service.commands.remote import add_action, add_local_arguments, print_json, print_list
-from streamsvm.service.commands.spelling import in_dashes
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.from_text import number_or_all
 from streamsvm.service.remote.client import Client
 from streamsvm.service.remote.objects import RemoteDataset
 from streamsvm.service.settings import Settings
+from streamsvm.service.terminal.display import counted
+from streamsvm.service.terminal.inputs import Source, column_notes, file_or_url
+from streamsvm.service.terminal.remote import add_action, add_local_arguments, print_json, print_list
+from streamsvm.service.terminal.spelling import in_dashes
 
 _COUNTS = {"rows": "row", "features": "feature", "non_zeros": "non-zero"}
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.from_text import format_size, parse_size
-from streamsvm.service.processes.kernels import compile_kernels, show_bar
+from streamsvm.service.processes.kernels import compile_kernels, missing, show_bar
 from streamsvm.storage.rows.csr import Array
 
 CACHE_SHARE, TOLERANCE, TEST_ROWS = 10, 1e-3, 2000
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run the demo. All processes and files that it makes are removed, however it ends."""
-    kernels, began = compile_kernels(show_bar(sys.stderr)), time.monotonic()
+    kernels, began = compile_kernels(show_bar(sys.stderr), missing("one", "libsvm")), time.monotonic()
     _say(f"StreamSVM trains on {format_size(options.size)} of generated text with a tenth of its rows in memory")
     with tempfile.TemporaryDirectory(prefix="streamsvm-demo-") as name:
         directory, corpus = Path(name), Corpus()

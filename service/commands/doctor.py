@@ -4,10 +4,9 @@ import argparse
 from collections.abc import Iterable
 from dataclasses import asdict
 
-from streamsvm.service.commands.remote import add_local_arguments, print_json
-from streamsvm.service.records.doctor import Finding, examine
-from streamsvm.service.records.strays import adopt, put_aside
+from streamsvm.service.records.doctor import Finding, adopt, examine, put_aside
 from streamsvm.service.settings import Settings
+from streamsvm.service.terminal.remote import add_local_arguments, print_json
 
 SOUND, DAMAGED = 0, 3
 _ACTIONS = {

@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 from streamsvm.reader.ingest.ranges import SourceInput
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import add_input_options, input_options
 from streamsvm.reader.sources.files import list_files
-from streamsvm.service.commands.display import counted
-from streamsvm.service.commands.inputs import file_or_url
 from streamsvm.service.commands.predict import opened
 from streamsvm.service.models.evaluation.files import evaluate_rows
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.formats import stored_format
 from streamsvm.service.models.predicting.answers import shown_label
+from streamsvm.service.terminal.display import counted
+from streamsvm.service.terminal.inputs import file_or_url
 
 _FIGURES = {
     "accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "auc": "area under the ROC curve",
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
         model = MODEL_FORMATS[stored_format(options.model)].read(file)
     given = input_options(options)
     if isinstance(options.file, str):
-        found = evaluate_rows(model, SourceInput(list_files([options.file]), Limits()), given)
+        found = evaluate_rows(model, SourceInput(list_files([options.file]), InputLimits()), given)
     else:
         with opened(options.file) as chunks:
             found = evaluate_rows(model, chunks, given)

@@ -3,13 +3,12 @@
 import argparse
 from typing import Any
 
-from streamsvm.service.commands.display import display, duration, progress_line, short
-from streamsvm.service.commands.remote import add_action, exit_code, print_json, print_table, watch
-from streamsvm.service.commands.spelling import in_dashes
-from streamsvm.service.jobs.outcome.limits import gap_of
-from streamsvm.service.jobs.progress.states import TRANSITIONS
+from streamsvm.service.jobs.progress.states import TRANSITIONS, gap_of
 from streamsvm.service.remote.client import Client
 from streamsvm.service.remote.objects import RemoteJob
+from streamsvm.service.terminal.display import display, duration, progress_line, short
+from streamsvm.service.terminal.remote import add_action, exit_code, print_json, print_table, watch
+from streamsvm.service.terminal.spelling import in_dashes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

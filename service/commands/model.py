@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from streamsvm.service.commands.remote import add_action, print_json, print_list, print_table
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.formats import SUFFIXES
 from streamsvm.service.remote.client import Client
 from streamsvm.service.remote.objects import RegisteredModel, RemoteModel
+from streamsvm.service.terminal.remote import add_action, print_json, print_list, print_table
 
 _REFERENCE = "its id, mdl_..., or a name, NAME:VERSION or NAME@ALIAS"
 
@@ -119,7 +119,7 @@ def _view(options: argparse.Namespace) -> dict[str, Any]:
     from streamsvm.service.models.exports import MODEL_FORMATS  # noqa: PLC0415
     from streamsvm.service.models.formats import stored_format  # noqa: PLC0415
     from streamsvm.service.models.registry import model_view  # noqa: PLC0415
-    from streamsvm.storage.models.model_head import head_of  # noqa: PLC0415
+    from streamsvm.storage.models.model_file import head_of  # noqa: PLC0415
 
     with path.open("rb") as file:
         return model_view({}, head_of(MODEL_FORMATS[stored_format(path)].read(file)))

@@ -4,10 +4,10 @@ import argparse
 from pathlib import Path
 from urllib.parse import quote
 
-from streamsvm.service.commands.remote import add_service_arguments
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.progress.plots import draw
 from streamsvm.service.remote.client import Client
+from streamsvm.service.terminal.remote import add_service_arguments
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,7 +1,9 @@
 """Predict the labels of a file, or numbers, with a model file."""
 
 import argparse
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
@@ -13,15 +15,19 @@ from streamsvm.reader.ingest.run import read_chunks
 from streamsvm.reader.options import OPTIONS, InputOptions, index_base
 from streamsvm.reader.sources.fetch import read_range
 from streamsvm.reader.sources.files import list_files
-from streamsvm.service.commands.inputs import Source, file_or_url
-from streamsvm.service.commands.predict_files import is_of_files, predict_files, predict_there
+from streamsvm.reader.sources.locations import is_url
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.service.models.formats import stored_format
 from streamsvm.service.models.predicting.answers import shown_label
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.service.models.predicting.rows_read import FORMATS
-from streamsvm.service.predictions.figures import Figures
+from streamsvm.service.predictions.engine import Engine
+from streamsvm.service.predictions.figures import PredictionFigures
+from streamsvm.service.predictions.request import ENDINGS, OUTPUTS, PredictionRequest, format_of_destination, outputs_of
+from streamsvm.service.remote.client import Client
+from streamsvm.service.terminal.display import counted
+from streamsvm.service.terminal.inputs import Source, file_or_url
 from streamsvm.storage.files.durable import whole_file
 
 _OUTPUT = (
@@ -82,18 +88,18 @@ def run(options: argparse.Namespace) -> int:
     if (options.file is None) == (options.dataset is None) or (options.dataset and not options.url):
         raise ServiceError("no_source", "give FILE, or --dataset with --url", "See streamsvm predict --help.")
     if options.url:
-        return predict_there(options, _input_options(options))
+        return _predict_there(options, _input_options(options))
     with options.model.open("rb") as file:
         predictor = Predictor(MODEL_FORMATS[stored_format(options.model)].read(file))
-    if is_of_files(options):
-        figures = predict_files(predictor, options, _input_options(options))
+    if _is_of_files(options):
+        figures = _predict_files(predictor, options, _input_options(options))
         _tell(figures, predictor)
         return 0
     if options.probabilities and not predictor.has_probabilities:
         raise ModelFormatError(
             "the model has no probabilities", "predict without --probabilities, or train with --probability sigmoid"
         )
-    figures = Figures()
+    figures = PredictionFigures()
     with (
         opened(options.file) as chunks,
         _writing(options.output) as write,
@@ -110,7 +116,7 @@ def _input_options(options: argparse.Namespace) -> InputOptions:
     return InputOptions(**given | {"index_base": index_base(options.index_base)})
 
 
-def _tell(figures: Figures, predictor: Predictor) -> None:
+def _tell(figures: PredictionFigures, predictor: Predictor) -> None:
     """Tell, on standard error, of columns and features that were left out, and the accuracy or error."""
     for line in _column_notes(figures):
         print(line, file=sys.stderr)
@@ -145,7 +151,7 @@ def opened(file: Source) -> Iterator[Iterator[bytes]]:
             yield read_chunks(source)
 
 
-def _column_notes(figures: Figures) -> Iterator[str]:
+def _column_notes(figures: PredictionFigures) -> Iterator[str]:
     """Lines about columns that were left out, or matched by place."""
     if count := figures.unknown_columns:
         yield f"columns that the model does not have, left out: {count:,} ({figures.unknown_names})"
@@ -166,3 +172,73 @@ def _lines(predictor: Predictor, prediction: Prediction, options: argparse.Names
 def _texts(values: Any) -> list[list[str]]:
     """Write numbers (n_rows,) or (n_rows, n) as a list of texts for each row."""
     return [[f"{value:.17g}" for value in row] for row in values.reshape(len(values), -1).tolist()]
+
+
+def _is_of_files(options: argparse.Namespace) -> bool:
+    """Whether the predictions are a file of columns, and not a label a line."""
+    output = options.output
+    has_ending = output is not None and Path(output).suffix.lower() in ENDINGS
+    return bool(has_ending or options.keep or (output is not None and is_url(output)))
+
+
+def _predict_files(predictor: Predictor, options: argparse.Namespace, input_options: InputOptions) -> PredictionFigures:
+    """Predict the files that options.file names into options.output. Raises InputError, ServiceError."""
+    output = options.output or "-"
+    with _sources(options.file) as sources, _directory(output) as directory:
+        request = PredictionRequest(
+            sources,
+            format_of_destination(output),
+            input_options,
+            tuple(options.keep or ()),
+            outputs_of(predictor, _outputs(options)),
+        )
+        figures = Engine(predictor, request, directory).run(output)
+    print(f"{counted(figures.rows, 'row')} predicted", file=sys.stderr)
+    return figures
+
+
+def _predict_there(options: argparse.Namespace, input_options: InputOptions) -> int:
+    """Have a service predict; print its answer's figures when it has ended. Raises ServiceError."""
+    given = {name: getattr(input_options, name) for name in input_options.given}
+    fields = {"keep": list(options.keep or ()), "outputs": _outputs(options), "options": given}
+    client, output = Client(options.url), options.output or ""
+    if options.dataset:
+        prediction = client.predict_dataset(str(options.model), options.dataset, output, **fields)
+    else:
+        prediction = client.predict_files(str(options.model), str(options.file), output, **fields)
+    print(f"prediction {prediction.id} with {prediction.view['model_id']}", file=sys.stderr)
+    print(f"{counted(prediction.wait().view['result']['rows'], 'row')} predicted", file=sys.stderr)
+    return 0
+
+
+def _outputs(options: argparse.Namespace) -> list[str] | None:
+    """The outputs that the options choose; None: all that the model has."""
+    asked = [("decision_value", options.decision_values), ("probability", options.probabilities)]
+    wanted = ["label", *(name for name, is_wanted in asked if is_wanted)]
+    if options.contributions:
+        return [*(wanted if len(wanted) > 1 else OUTPUTS[:2]), "contributions"]
+    return wanted if len(wanted) > 1 else None
+
+
+@contextmanager
+def _sources(file: Source) -> Iterator[list[str]]:
+    """The files to read. Standard input, or a pipe, is stored first, since its rows are read by several threads."""
+    if isinstance(file, str) or file.is_file() or not (str(file) == "-" or file.exists()):
+        yield [str(file)]
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        stored = Path(folder) / "rows"
+        with stored.open("wb") as copy, sys.stdin.buffer if str(file) == "-" else file.open("rb") as source:
+            shutil.copyfileobj(source, copy, 1 << 20)
+        yield [str(stored)]
+
+
+@contextmanager
+def _directory(output: str) -> Iterator[Path]:
+    """The directory of the pieces: beside a file, where it stays if this process is killed; temporary for a store."""
+    if is_url(output):
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder) / "pieces"
+        return
+    path = Path(output).resolve()
+    yield path.with_name(f".{path.name}.predicting")

@@ -3,10 +3,10 @@
 import argparse
 from typing import Any
 
-from streamsvm.service.commands.remote import add_action, print_json, print_table
 from streamsvm.service.records.predictions import PREDICTION_STATES
 from streamsvm.service.remote.client import Client
 from streamsvm.service.remote.objects import RemotePrediction
+from streamsvm.service.terminal.remote import add_action, print_json, print_table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,37 +1,43 @@
 """Train a model on a file."""
 
 import argparse
-import sys
+import errno
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from streamsvm.reader.options import add_input_options, input_options
+from streamsvm.reader.options import FORMATS, add_input_options, input_options
 from streamsvm.service.cluster.nodes.connecting import check_ray
 from streamsvm.service.commands.data import upload
-from streamsvm.service.commands.display import Display, display
-from streamsvm.service.commands.inputs import column_notes, dataset_name, file_or_url, plain_name
-from streamsvm.service.commands.job_fields import add_fields, given_fields
-from streamsvm.service.commands.model_output import check_dataset, check_output, check_plan, left_out, output_files
-from streamsvm.service.commands.remote import CONVERGED, NOT_CONVERGED, exit_code, watch
-from streamsvm.service.commands.spelling import in_dashes
 from streamsvm.service.datasets.views import columns_view
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.fields.features import scaling_note
-from streamsvm.service.jobs.fields.spec import parse_spec
-from streamsvm.service.jobs.outcome.limits import is_done, limits_met
+from streamsvm.service.jobs.fields.features import named_maps, scaling_note
+from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
+from streamsvm.service.jobs.plan.forecast import planned_on
 from streamsvm.service.jobs.plan.lanes import order_note
-from streamsvm.service.jobs.plan.newton import takes_newton
+from streamsvm.service.jobs.plan.memory import takes_newton
 from streamsvm.service.jobs.plan.plan import JobPlan
+from streamsvm.service.jobs.progress.states import END_HINTS, STALLED, is_done, limits_met
 from streamsvm.service.local import train_file
 from streamsvm.service.models.exports import MODEL_FORMATS
-from streamsvm.service.models.formats import format_of
-from streamsvm.service.processes.kernels import are_compiled, compile_kernels, show_bar
+from streamsvm.service.models.exports.onnx_graph import onnx_package
+from streamsvm.service.models.formats import check_ending, format_of, formats_for, refusal
+from streamsvm.service.processes.kernels import compile_first
 from streamsvm.service.remote.client import Client
 from streamsvm.service.settings import Settings
+from streamsvm.service.terminal.display import Display, display
+from streamsvm.service.terminal.inputs import column_notes, dataset_name, file_or_url, plain_name
+from streamsvm.service.terminal.job_fields import add_fields, given_fields
+from streamsvm.service.terminal.remote import CONVERGED, NOT_CONVERGED, exit_code, watch
+from streamsvm.service.terminal.spelling import in_dashes
 from streamsvm.storage.files.durable import whole_file
+from streamsvm.storage.run.slowdowns import bits_of, told
 
+_Labels = Sequence[float | str]
+_BY_ENDING = ("npz", "onnx")
 _STOPPING = "stopping after this pass, with the model so far; interrupt again to end at once, without one"
 
 
@@ -52,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     output = options.output or Path("stdin.model" if options.file == Path("-") else f"{plain_name(options.file)}.model")
     fields = {"dataset": str(options.file), **given_fields(options)}
     spec = parse_spec(fields)
-    check_output(output, spec, options.url is None)
+    _check_output(output, spec, options.url is None)
     show = display(options.json, spec.tolerance, spec.relative_gap)
     if note := order_note(spec.C):
         show.say(note)
@@ -66,10 +72,11 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
         raise ServiceError("unknown_model_name", "models have names in a service", "Name the service: --url.")
     if options.warm_start is not None:
         raise ServiceError("unknown_job", "there are no jobs here to start from", "Name their service: --url.")
-    if sys.stderr.isatty() and not options.json and not are_compiled():
-        if isinstance(options.file, Path) and str(options.file) != "-":
-            options.file.open("rb").close()  # one that is missing is better said before
-        compile_kernels(show_bar(sys.stderr))
+    if isinstance(options.file, Path) and str(options.file) != "-":
+        options.file.stat()  # one that is missing is better said before
+    ending = plain_name(options.file).rpartition(".")[2]
+    guessed = ending if ending in FORMATS else "libsvm"
+    compile_first("one", guessed if options.format == "auto" else options.format)
     show.say(f"reading {options.file}")
     spec, settings, plans = parse_spec(fields), Settings.from_environment(), list[JobPlan]()
     if options.ray is not None:
@@ -78,17 +85,18 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
         check_ray(settings.ray_address)
 
     def check(plan: JobPlan, dataset: Path) -> None:
-        check_plan(output, plan)
+        _check_plan(output, plan)
         if not plans:
             for line in column_notes(columns_view(plan.manifest, dataset)):
                 show.say(in_dashes(line))
-            list(map(show.say, left_out(output, plan)))
+            list(map(show.say, _left_out(output, plan)))
+            show.show_slowdowns({"slowdowns": told(bits_of(planned_on(plan, dataset)))})
         plans.append(plan)
 
     stopping = partial(show.say, _STOPPING)
     models, folds = train_file(options.file, spec, settings, input_options(options), show, check, stopping)
     show.show_folds(folds)
-    for (_, model), path in zip(models, output_files(output, [C for C, _ in models]), strict=True):
+    for (_, model), path in zip(models, _output_files(output, [C for C, _ in models]), strict=True):
         pieces = MODEL_FORMATS[format_of(output, model.vectors is not None)].write(model)
         with whole_file(path) as file:
             file.writelines(pieces)
@@ -97,6 +105,8 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
         return CONVERGED
     if limits := {name: None for _, model in models for name in limits_met(model.about)}:
         show.say(in_dashes(f"it ends nearer to the optimum with a larger {' and a larger '.join(limits)}"))
+    for reason in {model.about["stop_reason"] for _, model in models} & {STALLED}:
+        show.say(END_HINTS[reason])
     if spec.kernel == "linear" and not takes_newton(spec) and (note := scaling_note(spec, plans[-1].manifest)):
         show.say(in_dashes(note))
     if (spec.pace, spec.solver, spec.kernel) == ("fixed", "streamsvm", "linear"):
@@ -116,7 +126,7 @@ def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Pa
             added.wait()
         for line in column_notes(added.view):
             show.say(in_dashes(line))
-    check_dataset(output, parse_spec(fields), client.dataset(name).view)
+    _check_dataset(output, parse_spec(fields), client.dataset(name).view)
     submitted = client.submit(**{**fields, "dataset": name})
     show.say(f"training as {submitted.id}")
     try:
@@ -127,7 +137,68 @@ def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Pa
     code = exit_code(job)
     show.show_folds(job["result"] or {})
     values = [model["C"] for model in (job["result"] or {}).get("models", ())]
-    for model, path in zip(submitted.models, output_files(output, values), strict=True):
+    for model, path in zip(submitted.models, _output_files(output, values), strict=True):
         model.download(path, format_of(output))
         show.finish(job["result"], str(path))
     return code
+
+
+def _check_output(output: Path, spec: JobSpec, is_here: bool) -> None:
+    """Refuse an output file that cannot be written, or whose format cannot hold a model of a job with these fields.
+
+    is_here  this program writes the model's format, not a service
+    Raises OSError, or ServiceError unknown_format, not_exportable.
+    """
+    if not output.absolute().parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "no such directory", str(output.parent))
+    if output.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "this is a directory", str(output))
+    if not os.access(output if output.exists() else output.absolute().parent, os.W_OK, effective_ids=True):
+        raise PermissionError(errno.EACCES, "the file cannot be written", str(output))
+    check_ending(output)
+    if format_of(output) == "onnx" and is_here:
+        onnx_package()
+    _check(output, spec, ())
+
+
+def _check_plan(output: Path, plan: JobPlan) -> None:
+    """Refuse a format that cannot hold the labels or weights of the planned job. ServiceError not_exportable."""
+    labels = plan.model_labels
+    _check(output, plan.spec, labels, plan.width * (len(labels) if len(labels) > 2 else 1))
+
+
+def _check_dataset(output: Path, spec: JobSpec, dataset: Mapping[str, Any]) -> None:
+    """Refuse a format that cannot hold the labels of a service's dataset. ServiceError not_exportable."""
+    labels = list(dataset.get("label_counts") or ())
+    is_number = dataset.get("label_type") == "number"
+    shown = [float(label) if is_number else label for label in labels]
+    _check(output, spec, [] if spec.loss_kind.is_regression else shown)
+
+
+def _check(output: Path, spec: JobSpec, labels: _Labels, n_weights: int = 0) -> None:
+    """Raise ServiceError not_exportable if the format cannot hold the job's model."""
+    if not spec.refit:
+        return
+    has_kernel, maps = spec.kernel == "rbf", [name for name, _ in named_maps(spec.features)]
+    why = refusal(format_of(output, has_kernel), labels, has_kernel, maps, spec.bias, n_weights)
+    if why:
+        others = [f"NAME.{name}" for name in formats_for(labels, has_kernel, maps, spec.bias) if name in _BY_ENDING]
+        raise ServiceError("not_exportable", why, f"Choose another format: -o {', '.join(others)}.")
+
+
+def _left_out(output: Path, plan: JobPlan) -> Iterator[str]:
+    """Yield sentences about what the file leaves out."""
+    format_ = format_of(output, plan.spec.kernel == "rbf")
+    if format_ not in ("liblinear", "libsvm"):
+        return
+    if plan.manifest.input is None and plan.manifest.index_base == 0 and format_ == "liblinear":
+        yield "features are numbered from 0: add one to the indices of a file before LIBLINEAR's own predict reads it"
+    if plan.spec.probability and format_ == "liblinear":
+        yield "LIBLINEAR's text has no place for probabilities: .npz and .onnx have"
+
+
+def _output_files(output: Path, values: Sequence[float]) -> list[Path]:
+    """The output file of each value of C: `output` itself if there is one value, else NAME.C=VALUE.ENDING."""
+    if len(values) == 1:
+        return [output]
+    return [output.with_name(f"{output.stem}.C={C:g}{output.suffix}") for C in values]

@@ -1,7 +1,7 @@
 """Removes the files of a dataset here and on the machines that keep parts of it.
 
-A node that is down cannot remove its part. So the dataset's directory is renamed to `.UID.gone`, and removal is tried
-again when the service starts and when another dataset is deleted, for a month.
+A node that is busy or down does not remove its part. So the dataset's directory is renamed to `.UID.gone`, and removal
+is tried again for some minutes, when the service starts, and when another dataset is deleted, for a month.
 """
 
 import shutil
@@ -20,7 +20,9 @@ from streamsvm.storage.machine.child import child_environment
 
 _GONE = ".gone"
 _PATIENCE_SECONDS = 30 * 24 * 3600.0
+_PAUSES = 1.0, 4.0, 15.0, 60.0, 240.0  # seconds, between the attempts of a thread
 _one_at_a_time = threading.Lock()
+_latest: list[threading.Thread] = []  # the thread that goes on trying: it does so for all directories
 
 
 def forget(directory: Path, settings: Settings, waits: bool = False) -> None:
@@ -35,9 +37,10 @@ def forget(directory: Path, settings: Settings, waits: bool = False) -> None:
     gone = directory.rename(directory.with_name(f".{manifest.uid}{_GONE}"))
     gone.touch()  # the month counts from this time
     unmark(directory)
-    thread = forget_parts(directory.parent, settings)
     if waits:
-        thread.join()
+        _drop_parts(directory.parent, settings)
+    else:
+        forget_parts(directory.parent, settings)
 
 
 def is_gone(directory: Path) -> bool:
@@ -45,19 +48,28 @@ def is_gone(directory: Path) -> bool:
     return directory.name.endswith(_GONE)
 
 
-def forget_parts(datasets: Path, settings: Settings) -> threading.Thread:
+def forget_parts(datasets: Path, settings: Settings) -> None:
     """Start a thread that has the machines remove their parts of all deleted datasets of this directory."""
-    thread = threading.Thread(target=_forget_parts, args=(datasets, settings), name="forgetting", daemon=True)
+    thread = threading.Thread(target=_keep_dropping, args=(datasets, settings), name="forgetting", daemon=True)
+    _latest[:] = [thread]
     thread.start()
-    return thread
 
 
-def _forget_parts(datasets: Path, settings: Settings) -> None:
+def _keep_dropping(datasets: Path, settings: Settings) -> None:
+    for pause in (*_PAUSES, 0.0):
+        if _drop_parts(datasets, settings) or threading.current_thread() not in _latest:
+            return
+        time.sleep(pause)
+
+
+def _drop_parts(datasets: Path, settings: Settings) -> bool:
+    """Try to have machines remove their parts; returns whether there is nothing left to try again."""
     if settings.ray_address is None:
-        return
+        return True
     with _one_at_a_time:
         for directory in filter(is_gone, list(datasets.iterdir())):
             command = [sys.executable, "-m", SPREAD, str(directory), "--drop", f"--ray={settings.ray_address}"]
             done = subprocess.run(command, env=child_environment(), check=False, start_new_session=True)
             if done.returncode == 0 or time.time() - directory.stat().st_mtime > _PATIENCE_SECONDS:
                 shutil.rmtree(directory, ignore_errors=True)
+        return not any(map(is_gone, datasets.iterdir()))

@@ -94,7 +94,7 @@ class Importer:
         self._settings = settings
         self._store = store
         self.background = Background("importer", self._next, pauses)
-        self._outcome: _Outcome | None = None
+        self._outcome: _ImportOutcome | None = None
 
     def wake(self) -> None:
         """Start the thread unless it runs."""
@@ -106,7 +106,7 @@ class Importer:
         record = self._store.next_import()
         if record is None:
             return False
-        self._outcome = _Outcome(record["id"], self._import(record))
+        self._outcome = _ImportOutcome(record["id"], self._import(record))
         self._record()
         return True
 
@@ -164,7 +164,7 @@ class Importer:
         return open_import(self._settings.import_dir, name)
 
 
-class _Outcome(NamedTuple):
+class _ImportOutcome(NamedTuple):
     """The outcome of an import that has ended; `problem` is None if nothing was wrong."""
 
     dataset_id: str

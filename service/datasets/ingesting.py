@@ -14,7 +14,7 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.cluster.nodes.connecting import check_ray
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.processes.fork_server import Forked, fork
+from streamsvm.service.forks.fork_server import Forked, fork
 from streamsvm.service.settings import Settings
 from streamsvm.storage.machine.child import child_environment
 

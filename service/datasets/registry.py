@@ -1,6 +1,7 @@
 """The service's datasets by name: uploads, imports, changes and deletions, each done whole or not at all."""
 
 import asyncio
+import itertools
 import os
 import re
 from collections.abc import AsyncIterator, Callable
@@ -9,29 +10,108 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
+
+import numpy as np
 
 from streamsvm.reader.ingest.append import remove_block
 from streamsvm.reader.ingest.progress import read_progress
 from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.strings.strings import is_of_strings, letters_of
+from streamsvm.reader.parsers.tables.mixed import feature_names
 from streamsvm.reader.sources.locations import is_url
 from streamsvm.service.cluster.dataset.shards import check_here
 from streamsvm.service.cluster.nodes.connecting import check_ray
 from streamsvm.service.datasets.forgetting import forget, forget_parts, is_gone
 from streamsvm.service.datasets.importing import Importer, check_source, open_import
 from streamsvm.service.datasets.resuming import ResumableUpload, ResumableUploads
-from streamsvm.service.datasets.sample import sample
-from streamsvm.service.datasets.uploading import Uploads
-from streamsvm.service.datasets.uploads import MoreRows, NewDataset, Upload, end_change, undo_change
+from streamsvm.service.datasets.uploads import MoreRows, NewDataset, Upload, end_change, given_up, too_slow, undo_change
 from streamsvm.service.datasets.views import dataset_view
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.records.keys import RequestKey
 from streamsvm.service.records.store import Store
+from streamsvm.service.records.table import RequestKey
 from streamsvm.service.records.unrecorded import is_marked, sweep, unrecording
 from streamsvm.service.settings import Settings
+from streamsvm.service.shares import share_of
 from streamsvm.storage.blocks.dataset import Dataset, staged_path
 from streamsvm.storage.blocks.manifest import MANIFEST, Manifest, read_manifest
 from streamsvm.storage.blocks.profile import read_profile
+from streamsvm.storage.rows.csr import Array, Rows
 
+
+class Uploads:
+    """At most `most` uploads at a time, and at most a share of them for each owner. Used in one event loop.
+
+    If an upload finds no slot, it ends one that comes too slowly and takes its slot.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        # By upload: the next one into a dataset may begin before the task of the one before has quite ended.
+        self._under_way: dict[Upload, tuple[str, Upload, asyncio.Task[None]]] = {}
+        self._too_slow = WeakSet[Upload]()
+
+    async def run(
+        self, owner: str, begin: Callable[[], Upload], options: InputOptions, chunks: AsyncIterator[bytes]
+    ) -> None:
+        """Read chunks into the upload that `begin` makes. Cancelling it gives the upload up.
+
+        Raises ServiceError too_many_uploads, too_slow, given_up, and what `Upload.read` raises.
+        """
+        while (refusal := self._refusal(owner)) is not None:
+            await self._make_room(refusal, owner)
+        upload = begin()
+        task = asyncio.ensure_future(upload.read(options, chunks))
+        self._under_way[upload] = owner, upload, task
+        task.add_done_callback(lambda _: self._under_way.pop(upload))
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            await _ended(task)
+            raise
+        if task.cancelled():
+            raise too_slow() if upload in self._too_slow else given_up()
+        task.result()
+
+    async def give_up(self, dataset_id: str) -> bool:
+        """End the upload into this dataset and remove all of it; returns whether there was one."""
+        tasks = [task for _, upload, task in self._under_way.values() if upload.dataset_id == dataset_id]
+        for task in tasks:
+            await _ended(task)
+        return bool(tasks)
+
+    def _refusal(self, owner: str) -> ServiceError | None:
+        owners = [each for each, *_ in self._under_way.values()]
+        if owners.count(owner) >= share_of(self._most):
+            message = f"{owners.count(owner)} uploads of yours are under way, the others are for other clients"
+            return ServiceError("too_many_uploads", message, "Wait for one to end.")
+        if len(owners) >= self._most:
+            return ServiceError("too_many_uploads", f"{len(owners)} uploads are under way", "Wait for one to end.")
+        return None
+
+    async def _make_room(self, refusal: ServiceError, owner: str) -> None:
+        """End a late upload, one of the owner's if any of these is late; raise the refusal if none may be ended.
+
+        An owner whose share is used up can only end an upload of their own.
+        """
+        late = [each for each in self._under_way.values() if each[1].is_late()]
+        of_owner = [each for each in late if each[0] == owner]
+        has_share = [each for each, *_ in self._under_way.values()].count(owner) >= share_of(self._most)
+        if not (of_owner if has_share else late):
+            raise refusal
+        _, upload, task = (of_owner or late)[0]
+        self._too_slow.add(upload)
+        await _ended(task)
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+_MOST_ROWS = 10
+_MOST_FEATURES = 25
+_MOST_LETTERS = 1000
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.ASCII)
 
 
@@ -184,9 +264,9 @@ class Datasets:
         return self._unready_view(record)
 
     def sample(self, name: str) -> list[dict[str, Any]]:
-        """Describe some rows of a ready dataset, see `sample`."""
+        """Describe some rows of a ready dataset, see `_sample`."""
         record, _ = self.with_rows(name)
-        return sample(Dataset(self.directory(record["id"])))
+        return _sample(Dataset(self.directory(record["id"])))
 
     def views(self) -> list[dict[str, Any]]:
         """Views of all datasets by name, short ones: they say that a dataset is ready, and not what is in it."""
@@ -227,3 +307,35 @@ class Datasets:
     def directory(self, dataset_id: str) -> Path:
         """The directory of a dataset's files."""
         return self._settings.datasets / dataset_id
+
+
+def _sample(dataset: Dataset) -> list[dict[str, Any]]:
+    """Describe up to _MOST_ROWS rows: `label`; then `string` and `letters`, or `non_zeros` and the first `features`.
+
+    A feature is its number in the input, its `name` (None if it has none) and its `value`. Raises DatasetCorrupt.
+    """
+    manifest = dataset.manifest
+    rows = dataset.piece(dataset.pieces(0)[0]).rows
+    ends = rows.indptr[: _MOST_ROWS + 1].tolist()
+    parts = list(itertools.pairwise(ends))
+    if is_of_strings(manifest.input):
+        assert manifest.input is not None
+        shown: list[dict[str, Any]] = [_string(rows, *part, manifest.input["length"]) for part in parts]
+    else:
+        numbers = dataset.numbers[rows.indices[: ends[-1]]]
+        names = feature_names(manifest.input, set(numbers.tolist()), manifest.index_base)
+        shown = [_features(rows, *part, numbers, names) for part in parts]
+    labels = rows.label[: len(parts)].tolist()
+    return [{"label": manifest.label_text(label), **row} for label, row in zip(labels, shown, strict=True)]
+
+
+def _string(rows: Rows, begin: int, end: int, length: int) -> dict[str, Any]:
+    string = letters_of(rows.indices[begin:end], rows.values[begin:end], length)
+    return {"string": string[:_MOST_LETTERS], "letters": length}
+
+
+def _features(rows: Rows, begin: int, end: int, numbers: Array, names: dict[int, str]) -> dict[str, Any]:
+    first = np.argsort(numbers[begin:end], kind="stable")[:_MOST_FEATURES] + begin
+    pairs = zip(numbers[first].tolist(), rows.values[first].tolist(), strict=True)
+    features = [{"feature": number, "name": names.get(number), "value": value} for number, value in pairs]
+    return {"non_zeros": end - begin, "features": features}

@@ -1,10 +1,12 @@
 """Uploads: a child process reads a request's body in while it arrives. All of the body takes effect, or nothing."""
 
 import asyncio
+import fcntl
 import os
 import shutil
 import time
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -12,9 +14,8 @@ from pathlib import Path
 from streamsvm.reader.ingest.append import appending_path, remove_unlisted_blocks
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.datasets.ingesting import failure, ingest_command, ingest_failed
-from streamsvm.service.datasets.pipe import PipeWriter
 from streamsvm.service.errors import ServiceError, needing_space
-from streamsvm.service.processes.awaited import AwaitedProcess, fork_awaited, undisturbed
+from streamsvm.service.forks.awaited import AwaitedProcess, fork_awaited, undisturbed
 from streamsvm.service.records.store import Store
 from streamsvm.service.records.unrecorded import mark, remove, unmark
 from streamsvm.service.settings import Settings
@@ -23,6 +24,9 @@ from streamsvm.storage.blocks.dataset import staged_path
 from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.errors import StorageError
 
+_PIPE_BYTES = 1 << 20  # the default limit for an unprivileged process (pipe-max-size)
+_PIECE_BYTES = 1 << 18  # small enough to be in the processor's cache when it is written
+_MOST_PARTS = 512  # IOV_MAX is 1024
 # An upload this much behind its least rate may be ended for another one.
 _LATE_SECONDS = 5.0
 
@@ -198,3 +202,66 @@ def undo_change(directory: Path) -> None:
     # A damaged manifest is reported when the dataset is used.
     with suppress(StorageError):
         remove_unlisted_blocks(directory)
+
+
+class PipeWriter:
+    """`feed` chunks, then `close`. `reading` is the process's end; close it here once the process has been started."""
+
+    def __init__(self) -> None:
+        self.reading, self._writing = os.pipe()
+        # With the usual 64 KiB the process would wait 16 times a megabyte, on busy cores for milliseconds each. The
+        # call fails, and the pipe stays small, if this user's pipes are at their limit together.
+        with suppress(OSError):
+            fcntl.fcntl(self._writing, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._thread = ThreadPoolExecutor(1, "pipe")
+        self._under_way: Future[None] | None = None
+
+    async def feed(self, chunk: bytes) -> None:
+        """Queue a chunk; waits while one piece is being written and another is full. Raises BrokenPipeError."""
+        self._parts.append(chunk)
+        self._size += len(chunk)
+        if self._size >= _PIECE_BYTES or len(self._parts) >= _MOST_PARTS:
+            await self._flush()
+
+    async def close(self) -> None:
+        """Write the remaining chunks and end the process's input. Raises BrokenPipeError."""
+        try:
+            await self._flush()
+            await self._written()
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Close the pipe now, or when the running write ends; it fails when the process stops reading."""
+        if self._under_way is None or self._under_way.done():
+            self._close()
+        else:
+            self._under_way.add_done_callback(lambda _: self._close())
+        self._thread.shutdown(wait=False)
+
+    def _close(self) -> None:
+        if self._writing >= 0:
+            os.close(self._writing)
+        self._writing = -1
+
+    async def _flush(self) -> None:
+        await self._written()
+        parts, self._parts, self._size = self._parts, [], 0
+        self._under_way = self._thread.submit(_write, self._writing, parts)
+
+    async def _written(self) -> None:
+        """Wait until the last piece is in the pipe."""
+        if self._under_way is not None:
+            await asyncio.wrap_future(self._under_way)
+
+
+def _write(descriptor: int, parts: list[bytes]) -> None:
+    rest = [memoryview(part) for part in parts]
+    while rest:
+        written = os.writev(descriptor, rest)
+        while rest and written >= len(rest[0]):
+            written -= len(rest.pop(0))
+        if written:
+            rest[0] = rest[0][written:]

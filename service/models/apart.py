@@ -19,16 +19,16 @@ from typing import Any
 from streamsvm.reader.errors import InputError, too_large_to_read
 from streamsvm.reader.ingest.decompress import HEAD_BYTES, is_compressed
 from streamsvm.reader.ingest.run import read_chunks
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.datasets.ingesting import failure
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.forks.awaited import fork_awaited
+from streamsvm.service.forks.fork_server import ForkServer
+from streamsvm.service.models.loaded import samples
 from streamsvm.service.models.predicting.answers import MOST_CHARACTERS, BinaryFile, Predicted, written
 from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Predictor
 from streamsvm.service.models.predicting.rows_read import FORMATS, stored_formats
-from streamsvm.service.models.predicting.samples import samples
-from streamsvm.service.processes.awaited import fork_awaited
-from streamsvm.service.processes.fork_server import ForkServer
 from streamsvm.service.room import Room, RoomFile
 from streamsvm.service.settings import Settings
 from streamsvm.storage.errors import StorageError
@@ -149,7 +149,7 @@ def _predicted(
                 memory.count(os.fstat(body.fileno()).st_size)
                 is_packed = is_compressed(os.pread(body.fileno(), HEAD_BYTES, 0))
                 spooled = partial(Room(Path(scratch), room).spooled, "") if is_packed else lambda _: nullcontext(body)
-                limits, formats = Limits(most, max_features=MOST_FEATURES), FORMATS | stored_formats(spooled)
+                limits, formats = InputLimits(most, max_features=MOST_FEATURES), FORMATS | stored_formats(spooled)
                 predictions = predictor.predict_text(read_chunks(body), limits, InputOptions(**options), formats)
                 rows, unknown, columns, judged = written(predictor, predictions, results.send_bytes)
         except MemoryError:

@@ -1,6 +1,5 @@
 """Finds the words with the largest weights in a linear model of documents."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,10 @@ def with_heaviest(model: Model, dataset: Path) -> Model:
     up to MOST_CLASSES, without `negative`. Regression has one entry whose label is None. `weight` belongs to the word:
     with `alternate_sign` it may differ in sign from the weight of the feature.
     """
-    words = read_words(dataset) if _is_text(model.about) and _weighs_words(model) else None
+    is_text = (model.about.get("input") or {}).get("format") == "text"
+    # The features of a kernel machine have no weights, nor have those that maps make others of.
+    weighs_words = model.vectors is None and (model.maps is None or model.maps.keeps_numbers)
+    words = read_words(dataset) if is_text and weighs_words else None
     if words is None:
         return model
     signs = words.signs if model.about["input"]["alternate_sign"] else np.ones(len(words.signs))
@@ -57,15 +59,6 @@ def _weights(model: Model, w: Array, features: Array) -> Array:
         return w[features]
     places = np.minimum(np.searchsorted(listed, features), len(listed) - 1)
     return np.where(listed[places] == features, w[places], 0.0)
-
-
-def _weighs_words(model: Model) -> bool:
-    """Whether the features of the input have weights: not those of a kernel machine, nor of maps that make others."""
-    return model.vectors is None and (model.maps is None or model.maps.keeps_numbers)
-
-
-def _is_text(about: Mapping[str, Any]) -> bool:
-    return (about.get("input") or {}).get("format") == "text"
 
 
 def _largest(weights: Array, words: FeatureWords) -> list[dict[str, Any]]:

@@ -1,14 +1,24 @@
-"""Keeps the predictors of the most recently used models in memory."""
+"""Keeps the predictors of the most recently used models in memory; has small ones that load their code."""
 
+from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from threading import Lock
 
+import numpy as np
+
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.settings import Settings
-from streamsvm.storage.models.model_file import read_model
+from streamsvm.storage.machine.child import OWN_MEMORY
+from streamsvm.storage.models.model_file import Model, read_model
 
 _MOST = 4
+_TABLE = {
+    "format": "csv", "has_names": True, "n_columns": 3, "places": [1, 2], "columns": ["a", "b"], "categorical": ["b"],
+    "missing": "zero", "categories": "dictionary", "dictionary": {"b": {"x": 0}},
+}  # fmt: skip
+_HASHED = {**_TABLE, "categories": "hashed", "n_features": 4}
+_NUMBERS = {**_TABLE, "categorical": [], "dictionary": {}}
 _lock = Lock()
 # By the model's directory.
 _predictors: dict[Path, Predictor] = {}  # the least recently used comes first
@@ -60,3 +70,31 @@ def loaded_predictor(settings: Settings, model_id: str) -> Predictor | None:
             return None
         _predictors[directory] = predictor
     return predictor
+
+
+def forget_predictors() -> None:
+    """Give back the memory of all models; they are read again when they are asked for."""
+    with _lock:
+        _predictors.clear()
+    OWN_MEMORY.renew()
+
+
+def samples() -> Iterator[tuple[Predictor, str, bytes]]:
+    """Yield a predictor, a format ("json": an object with rows) and an input of one row.
+
+    A process that has predicted them has loaded the code of predictions: that takes it seconds, and to compile a kernel
+    that no process has compiled yet takes longer.
+    """
+    two, three, hinge = np.ones(2), np.ones((3, 2)), {"loss": "hinge"}
+    for model in (
+        Model(two, (1.0, -1.0), 1, None, 0.0, hinge),
+        Model(three, ("a", "b", "c"), 1, None, (0.0,) * 3, hinge, ((-1.0, 0.0),) * 3),
+        Model(two, (), 1, None, 0.0, {"loss": "epsilon_insensitive"}),
+    ):
+        yield Predictor(model), "json", b'{"rows": [{"1": 1.5}]}'
+        yield Predictor(model), "libsvm", b"1 1:1.5 2:1e-3\n"
+        yield Predictor(model), "csv", b"1.5,2\n"
+    for table, n_features in ((_TABLE, 2), (_HASHED, 5), (_NUMBERS, 2)):
+        predictor = Predictor(Model(np.ones(n_features), (1.0, -1.0), 1, None, 0.0, {**hinge, "input": table}))
+        yield predictor, "json", b'{"rows": [{"a": 1.5, "b": 2}]}'
+        yield predictor, "auto", b"a,b\n1.5,2\n"

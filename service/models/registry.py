@@ -8,17 +8,16 @@ from typing import Any
 
 from streamsvm.service.datasets.views import input_view
 from streamsvm.service.errors import ModelFormatError
-from streamsvm.service.jobs.outcome.outcome import Outcome
+from streamsvm.service.jobs.lanes.outcome import Outcome
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.formats import formats_for
 from streamsvm.service.models.heaviest import input_about, with_heaviest
-from streamsvm.service.records.stamps import new_id
+from streamsvm.service.records.database import new_id
 from streamsvm.service.records.store import Store
 from streamsvm.service.records.unrecorded import mark, remove, unmark, unrecording
 from streamsvm.service.room import Room, RoomFile
 from streamsvm.service.settings import Settings
-from streamsvm.storage.models.model_file import Model, read_model, write_model
-from streamsvm.storage.models.model_head import ModelHead, read_head
+from streamsvm.storage.models.model_file import Model, ModelHead, read_head, read_model, write_model
 
 _ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate", "heaviest")
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from streamsvm.reader.parsers.beside import Column
+from streamsvm.reader.parsers.tables.to_predict import Column
 from streamsvm.service.models.predicting.answers import shown_label
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.storage.rows.csr import Array
@@ -11,7 +11,7 @@ from streamsvm.storage.rows.csr import Array
 Output = Array | list[dict[str, float]]
 
 
-class Batch(NamedTuple):
+class PredictedBatch(NamedTuple):
     """Predictions of some rows.
 
     kept     columns of the input, (n,) each
@@ -22,13 +22,13 @@ class Batch(NamedTuple):
     outputs: list[Output]
 
 
-class Columns:
+class OutputColumns:
     """The columns that a prediction of files writes.
 
     kept        names of the columns of the input, in the order wanted; one that has the name of an output gets input_
                 before it
     kept_types  Arrow's types of them; None: they are texts
-    outputs     what is predicted, see `Request`
+    outputs     what is predicted, see `PredictionRequest`
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class Columns:
         """Names of the outputs in a table, where each label has a column: probability_1, probability_2."""
         return [name for output in self.outputs for name in self._flat(output)]
 
-    def batch(self, prediction: Prediction, kept: list[Column]) -> Batch:
+    def batch(self, prediction: Prediction, kept: list[Column]) -> PredictedBatch:
         """The columns of a batch."""
-        return Batch(kept, [self._values(output, prediction) for output in self.outputs])
+        return PredictedBatch(kept, [self._values(output, prediction) for output in self.outputs])
 
-    def flat(self, batch: Batch) -> list[Output]:
+    def flat(self, batch: PredictedBatch) -> list[Output]:
         """The outputs of a batch in the order of `output_names`, (n,) each."""
         return [column for each in batch.outputs for column in ([each] if _is_narrow(each) else each.T)]  # type: ignore[union-attr]
 

@@ -10,8 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.parsers.beside import Column
 from streamsvm.reader.parsers.strings.strings import is_of_strings
+from streamsvm.reader.parsers.tables.to_predict import Column
 from streamsvm.service.models.predicting.input_match import check_base, match_dataset
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.storage.blocks.dataset import Dataset
@@ -51,12 +51,12 @@ class DatasetUnit(NamedTuple):
     size: int
 
     def described(self) -> list[Any]:
-        """See `Cut`."""
+        """See `RowsUnit`."""
         return [self.uid, self.start, self.stop]
 
 
 class DatasetSource:
-    """The rows of the dataset in a directory. A `Source`.
+    """The rows of the dataset in a directory. A `RowsToPredict`.
 
     keep        of KEPT: a row's number in the order in which rows were added, from 0; its label; its weight
     unit_bytes  of decoded rows in a unit, about
@@ -68,7 +68,7 @@ class DatasetSource:
         self._manifest = self._dataset.manifest
 
     def units(self, told: Callable[[], None]) -> Sequence[DatasetUnit]:
-        """See `Source`."""
+        """See `RowsToPredict`."""
         check_kept(self._keep)
         self._numbers  # noqa: B018 - a dataset that does not fit the model is told before anything is predicted
         told()
@@ -81,14 +81,14 @@ class DatasetSource:
         return [DatasetUnit(uid, *each) for each in zip(firsts.tolist(), stops.tolist(), sizes.tolist(), strict=True)]
 
     def kept_types(self, _: Sequence[DatasetUnit]) -> list[Any] | None:
-        """See `Source`."""
+        """See `RowsToPredict`."""
         types = KEPT | ({"label": "string"} if self._manifest.label_names else {})
         import pyarrow  # noqa: PLC0415 - slow to import
 
         return [pyarrow.type_for_alias(types[name]) for name in self._keep]
 
     def predictions(self, unit: DatasetUnit) -> Iterator[tuple[Prediction, list[Column]]]:
-        """See `Source`."""
+        """See `RowsToPredict`."""
         for location in self._pieces[unit.start : unit.stop]:
             piece = self._dataset.piece(location)
             row, rows = piece.first_row, self._as_model(piece.rows)

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import IO
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.sources.faults import persistently
-from streamsvm.reader.sources.files import store_of
+from streamsvm.reader.sources.files import RemoteStore, persistently, store_of
 from streamsvm.reader.sources.locations import LOCAL, Location, is_pattern, located
-from streamsvm.reader.sources.remote import RemoteStore
 from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.storage.files.durable import publish
 

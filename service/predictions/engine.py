@@ -1,31 +1,163 @@
 """Predicts the files of a request into one file: threads predict units, whose pieces are then joined in order."""
 
+import fcntl
+import json
+import os
+import shutil
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, Any, NamedTuple, Protocol
 
 import numpy as np
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.parsers.beside import Column
-from streamsvm.service.models.predicting.contributions import explaining
+from streamsvm.reader.parsers.tables.to_predict import Column
+from streamsvm.reader.sources.files import list_files
+from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
-from streamsvm.service.predictions.columns import Batch, Columns
+from streamsvm.service.predictions.columns import OutputColumns, PredictedBatch
+from streamsvm.service.predictions.dataset_rows import DatasetSource
 from streamsvm.service.predictions.destinations import check_destination, write_whole
-from streamsvm.service.predictions.figures import Figures
-from streamsvm.service.predictions.pieces import Pieces
-from streamsvm.service.predictions.request import Request, described
+from streamsvm.service.predictions.figures import PredictionFigures
+from streamsvm.service.predictions.reading import predictions_of
+from streamsvm.service.predictions.request import PredictionRequest, described
 from streamsvm.service.predictions.signs import Wanted
-from streamsvm.service.predictions.sources import Cut, source_of
-from streamsvm.service.predictions.units import UNIT_BYTES
+from streamsvm.service.predictions.units import UNIT_BYTES, FileUnit, kept_types, units_of
 from streamsvm.service.predictions.writers import WRITERS, Writer
+from streamsvm.storage.files.durable import publish, write_file
 from streamsvm.storage.machine.abandoned_work import Unwanted, wanted_until
 from streamsvm.storage.machine.resources import usable_cores
 from streamsvm.storage.models.model_file import Model
+
+_ASKED = "asked.json"
+_LOCK = "lock"
+
+
+class Pieces:
+    """The pieces in a directory, which the caller holds alone until `close`.
+
+    asked  JSON that says what is predicted; pieces of another prediction are removed
+    Raises ServiceError already_running if another process has the directory.
+    """
+
+    def __init__(self, directory: Path, asked: Any) -> None:
+        self.directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+        self._lock = _held(directory / _LOCK)
+        text = json.dumps(asked, sort_keys=True)
+        if _read(directory / _ASKED) != text:
+            for path in directory.iterdir():
+                if path.name != _LOCK:
+                    path.unlink()
+            with needing_space():
+                write_file(directory / _ASKED, [text.encode()])
+
+    def done(self, number: int) -> dict[str, Any] | None:
+        """The record of a unit's piece, None if there is none yet."""
+        text = _read(self._record(number))
+        return None if text is None else json.loads(text)
+
+    def path(self, number: int) -> Path:
+        """The file of a unit's piece."""
+        return self.directory / f"{number:08}.piece"
+
+    @contextmanager
+    def writing(self, number: int, record: dict[str, Any]) -> Iterator[IO[bytes]]:
+        """A file for a unit's piece. It counts when the block succeeds, with `record` as the block has filled it.
+
+        Raises ServiceError out_of_space.
+        """
+        staged = self.path(number).with_suffix(".staged")
+        with needing_space():
+            with staged.open("wb") as file:
+                yield file
+            publish(staged, self.path(number))
+            write_file(self._record(number), [json.dumps(record).encode()])
+
+    def remove(self) -> None:
+        """Remove the directory and all in it."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def close(self) -> None:
+        """Let another process have the directory."""
+        os.close(self._lock)
+
+    def _record(self, number: int) -> Path:
+        return self.path(number).with_suffix(".json")
+
+
+def _held(path: Path) -> int:
+    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise ServiceError(
+            "already_running", "another process predicts to this destination", "Wait for it, or end it."
+        ) from None
+    return lock
+
+
+def _read(path: Path) -> str | None:
+    with suppress(FileNotFoundError):
+        return path.read_text()
+    return None
+
+
+class _RowsUnit(Protocol):
+    """A unit of rows; `size` is in bytes as they are stored."""
+
+    @property
+    def size(self) -> int: ...
+
+    def described(self) -> list[Any]:
+        """The unit as JSON, to see whether it is still the same."""
+
+
+class _RowsToPredict(Protocol):
+    """Rows to predict."""
+
+    def units(self, told: Callable[[], None]) -> Sequence[Any]:
+        """Cut the rows into a `_RowsUnit` each, in their order; calls `told` now and then. Raises InputError."""
+
+    def kept_types(self, units: Sequence[Any]) -> list[Any] | None:
+        """Arrow's types of the columns to keep; None: they are texts."""
+
+    def predictions(self, unit: Any) -> Iterator[tuple[Prediction, list[Column]]]:
+        """Yield the predictions of a unit's rows in order, with the columns to keep. Raises InputError."""
+
+
+class _FileSource:
+    """The files of a request. A `_RowsToPredict`."""
+
+    def __init__(self, predictor: Predictor, request: PredictionRequest, unit_bytes: int) -> None:
+        self._predictor, self._request, self._unit_bytes = predictor, request, unit_bytes
+
+    def units(self, told: Callable[[], None]) -> Sequence[FileUnit]:
+        """See `_RowsToPredict`."""
+        request, files = self._request, list_files(self._request.sources)
+        return units_of(self._predictor, files, request.options, request.keep, self._unit_bytes, told)
+
+    def kept_types(self, units: Sequence[FileUnit]) -> list[Any] | None:
+        """See `_RowsToPredict`."""
+        return kept_types(units, self._request.keep)
+
+    def predictions(self, unit: FileUnit) -> Iterator[tuple[Prediction, list[Column]]]:
+        """See `_RowsToPredict`."""
+        return predictions_of(self._predictor, unit, self._request.keep)
+
+
+def _source_of(predictor: Predictor, request: PredictionRequest, unit_bytes: int) -> _RowsToPredict:
+    """The rows of a request."""
+    if request.dataset is not None:
+        return DatasetSource(predictor, request.dataset, request.keep, unit_bytes)
+    return _FileSource(predictor, request, unit_bytes)
+
 
 _PASSING = ("source_unavailable", "destination_unwritable")
 _UNFINISHED = "unfinished"
@@ -34,7 +166,7 @@ LEAST_BYTES_PER_SECOND = 1 << 20  # of a disk, or a store, that takes a whole fi
 Sign = Callable[[float], None]
 
 
-class Progress(NamedTuple):
+class PredictionProgress(NamedTuple):
     """How far a prediction is; bytes are those of the input as it is stored, `total_bytes` all of them."""
 
     rows: int
@@ -60,22 +192,22 @@ class Engine:
     def __init__(
         self,
         predictor: Predictor,
-        request: Request,
+        request: PredictionRequest,
         directory: Path,
         threads: int | None = None,
-        progress: Callable[[Progress], None] = lambda _: None,
+        progress: Callable[[PredictionProgress], None] = lambda _: None,
         unit_bytes: int = UNIT_BYTES,
         name: str = _UNFINISHED,
         sign: Sign = lambda _: None,
     ) -> None:
-        predictor = explaining(predictor) if "contributions" in request.outputs else predictor
+        predictor = predictor.explaining() if "contributions" in request.outputs else predictor
         self._predictor, self._request = predictor, request
-        self._source = source_of(predictor, request, unit_bytes)
+        self._source = _source_of(predictor, request, unit_bytes)
         self._directory, self._threads = directory, threads or usable_cores()
         self._progress, self._name = progress, name
         self._sign, self._stopping = sign, Wanted(lambda: sign(0.0))
 
-    def run(self, destination: str) -> Figures:
+    def run(self, destination: str) -> PredictionFigures:
         """Predict all units that have no piece yet, write the destination, and remove the pieces.
 
         After an error, too, the pieces are removed. They stay if this process is killed or interrupted, or a store does
@@ -90,7 +222,7 @@ class Engine:
         if not units:
             raise InputError("no_rows", "the input has no row")
         types = self._source.kept_types(units)
-        self._columns = Columns(self._predictor, request.keep, types, request.outputs)
+        self._columns = OutputColumns(self._predictor, request.keep, types, request.outputs)
         writer = WRITERS[request.format](self._columns)
         asked = [described(request), fingerprint(self._predictor.model), [unit.described() for unit in units]]
         pieces = Pieces(self._directory, asked)
@@ -113,19 +245,19 @@ class Engine:
         """Have `run` raise Stopped soon; any thread may call it."""
         self._stopping.set()
 
-    def _predict(self, units: Sequence[Cut], pieces: Pieces, writer: Writer) -> Figures:
+    def _predict(self, units: Sequence[_RowsUnit], pieces: Pieces, writer: Writer) -> PredictionFigures:
         """Make the pieces that are missing. If units fail, raises the error of the first in the order of rows."""
-        figures, taken, total = Figures(), 0, sum(unit.size for unit in units)
+        figures, taken, total = PredictionFigures(), 0, sum(unit.size for unit in units)
         numbers = iter(range(len(units)))
         with ThreadPoolExecutor(self._threads, "predict") as pool:
             submit = lambda number: pool.submit(self._piece, units[number], number, pieces, writer)  # noqa: E731
-            under_way: deque[Future[Figures]] = deque(map(submit, islice(numbers, 2 * self._threads)))
+            under_way: deque[Future[PredictionFigures]] = deque(map(submit, islice(numbers, 2 * self._threads)))
             try:
                 for unit in units:
                     figures.add_all(under_way.popleft().result().described())
                     under_way.extend(map(submit, islice(numbers, 1)))
                     taken += unit.size
-                    self._progress(Progress(figures.rows, taken, total))
+                    self._progress(PredictionProgress(figures.rows, taken, total))
             except BaseException:
                 self._stopping.set()
                 for each in under_way:
@@ -133,9 +265,9 @@ class Engine:
                 raise
         return figures
 
-    def _piece(self, unit: Cut, number: int, pieces: Pieces, writer: Writer) -> Figures:
+    def _piece(self, unit: _RowsUnit, number: int, pieces: Pieces, writer: Writer) -> PredictionFigures:
         """Make a unit's piece unless it is there."""
-        figures, record = Figures(), pieces.done(number)
+        figures, record = PredictionFigures(), pieces.done(number)
         if record is not None:
             figures.add_all(record)
             return figures
@@ -158,7 +290,9 @@ class Engine:
             yield path
         self._sign(size / LEAST_BYTES_PER_SECOND)
 
-    def _batches(self, predictions: Iterator[tuple[Prediction, list[Column]]], figures: Figures) -> Iterator[Batch]:
+    def _batches(
+        self, predictions: Iterator[tuple[Prediction, list[Column]]], figures: PredictionFigures
+    ) -> Iterator[PredictedBatch]:
         for prediction, kept in predictions:
             if self._stopping.is_set():
                 raise Stopped

@@ -11,7 +11,7 @@ from streamsvm.storage.rows.csr import Array
 
 
 @dataclass
-class Figures:
+class PredictionFigures:
     """
     rows              predicted
     unknown_features  stored values of features that the model does not know

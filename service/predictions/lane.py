@@ -1,12 +1,13 @@
 """The worker's second lane: predictions of files run beside jobs, one at a time, each in a process of its own.
 
 A prediction that crashed, or was killed because it gave no sign of life, is queued again and goes on with the pieces
-that it has, until it has crashed too often without a new one.
+that it has, until it has crashed too often without a new one. What an ended one left is removed.
 """
 
 import json
 import logging
 import os
+import shutil
 import sqlite3
 import time
 from collections.abc import Callable
@@ -16,14 +17,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.forks.fork_server import Forked, fork
+from streamsvm.service.jobs.progress.progress import read_json
 from streamsvm.service.models.registry import model_bytes
-from streamsvm.service.predictions.leftovers import Leftovers, read_object
+from streamsvm.service.predictions.destinations import remove_unfinished
 from streamsvm.service.predictions.process import ASKED, FAILED, PIECES, RESULT, SIGNS
 from streamsvm.service.predictions.signs import silence_of
-from streamsvm.service.processes.fork_server import Forked, fork
+from streamsvm.service.predictions.spec import destination_of
 from streamsvm.service.processes.retry_policy import is_full, lacks
-from streamsvm.service.records.last_read import LastRead
+from streamsvm.service.records.predictions import PREDICTION_STATES
 from streamsvm.service.records.store import Store
+from streamsvm.service.records.table import LastRead
 from streamsvm.service.settings import Settings
 from streamsvm.storage.errors import OutOfSpace
 from streamsvm.storage.files.durable import make_directory
@@ -37,7 +41,7 @@ _SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 60.0
 _log = logging.getLogger("streamsvm.predictions")
 
 
-class _Active(NamedTuple):
+class _RunningPrediction(NamedTuple):
     """The running prediction.
 
     began         when its process did, by the monotonic clock
@@ -55,12 +59,12 @@ class PredictionLane:
 
     def __init__(self, settings: Settings, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings, self._store, self._clock = settings, store, clock
-        self._active: _Active | None = None
+        self._active: _RunningPrediction | None = None
         self._next = LastRead(store, lambda: store.first_predictions(1))
         self._cancelled = LastRead(store, store.cancelled_predictions)
         self._unsettled: Callable[[], None] | None = None  # what could not be written down yet
         self._pause, self._paused_until = _SHORTEST_PAUSE_SECONDS, -float("inf")
-        self._leftovers = Leftovers(settings, store)
+        self._leftovers = _Leftovers(settings, store)
         self._sweep = LastRead(store, self._leftovers.sweep)
         self._has_complained = False
 
@@ -129,7 +133,7 @@ class PredictionLane:
         except Exception as error:
             self._settle(partial(self._put_back, record, error))
             return
-        self._active, self._pause = _Active(record, child, began, needed), _SHORTEST_PAUSE_SECONDS
+        self._active, self._pause = _RunningPrediction(record, child, began, needed), _SHORTEST_PAUSE_SECONDS
         _log.info("%s: attempt %s started", record["id"], record["attempt"])
 
     def _start(self, record: dict[str, Any]) -> Forked:
@@ -155,7 +159,7 @@ class PredictionLane:
         self._paused_until = self._clock() + self._pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
 
-    def _attend(self, active: _Active) -> None:
+    def _attend(self, active: _RunningPrediction) -> None:
         record, code = active.record, active.child.poll()
         if code is not None:
             self._end()
@@ -167,7 +171,7 @@ class PredictionLane:
             self._end()
             self._settle(partial(self._retry, record, f"it gave no sign of life for {silence:.0f} seconds"))
 
-    def _end(self) -> _Active | None:
+    def _end(self) -> _RunningPrediction | None:
         """End the process of the running prediction; returns what ran."""
         active, self._active = self._active, None
         if active is not None:
@@ -178,7 +182,7 @@ class PredictionLane:
     def _conclude(self, record: dict[str, Any], code: int) -> None:
         """Record what a process that ended with this exit code came to; without a result or a reason it crashed."""
         directory = self._directory(record["id"])
-        result = read_object(directory / RESULT) if code == 0 else None
+        result = _read_object(directory / RESULT) if code == 0 else None
         failure = told(directory, code) if code in (FAILED, OutOfSpace.exit_code) else None
         if result is not None:
             self._finish(record, "succeeded", result=result)
@@ -214,10 +218,54 @@ class PredictionLane:
     def _directory(self, prediction_id: str) -> Path:
         return self._settings.predictions / prediction_id
 
-    def _silence(self, active: _Active) -> float:
+    def _silence(self, active: _RunningPrediction) -> float:
         return silence_of(self._directory(active.record["id"]) / SIGNS, active.began)
 
     def _needed(self, model_id: str) -> int:
         """Bytes of memory that a prediction with this model may need."""
         model = _MODEL_COPIES * model_bytes(self._settings, model_id)
         return _LIBRARIES_BYTES + usable_cores() * _BYTES_A_THREAD + model
+
+
+class _Leftovers:
+    """The directories of the predictions of a data directory."""
+
+    def __init__(self, settings: Settings, store: Store) -> None:
+        self._settings, self._store = settings, store
+        self._swept: set[str] = set()  # names of directories; one that cannot be removed is tried once
+
+    def sweep(self) -> None:
+        """Remove what predictions left that have ended: one may be cancelled while it waits for another attempt."""
+        if not self._settings.predictions.is_dir():
+            return
+        for directory in self._settings.predictions.iterdir():
+            if directory.name in self._swept:
+                continue
+            record = self._known(directory.name)
+            if record is None or not PREDICTION_STATES.get(record["state"], ()):
+                spec = record["spec"] if record else (_read_object(directory / ASKED) or {}).get("spec")
+                self.tidy(directory.name, spec)
+                self._swept.add(directory.name)
+
+    def tidy(self, prediction_id: str, spec: Any) -> None:
+        """Remove pieces, and the unfinished destination; an error here changes nothing in how the prediction ended."""
+        try:
+            remove_unfinished(destination_of(self._settings, spec["destination"]), prediction_id)
+        except Exception as error:
+            _log.warning("%s: its destination is not looked at: %s", prediction_id, error or type(error).__name__)
+        shutil.rmtree(self._settings.predictions / prediction_id, ignore_errors=True)
+
+    def _known(self, prediction_id: str) -> dict[str, Any] | None:
+        try:
+            return self._store.prediction(prediction_id)
+        except ServiceError:
+            return None
+
+
+def _read_object(path: Path) -> dict[str, Any] | None:
+    """The object in a file of JSON; None if there is none. Raises OSError if it cannot be read now."""
+    try:
+        found = read_json(path.read_text())
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -8,7 +8,7 @@ import pyarrow
 from pyarrow import ipc, parquet
 
 from streamsvm.reader.errors import InputError
-from streamsvm.service.predictions.columns import Batch, Columns, Output
+from streamsvm.service.predictions.columns import Output, OutputColumns, PredictedBatch
 
 _TERMS = pyarrow.map_(pyarrow.string(), pyarrow.float64())
 _GROUP_ROWS, _GROUP_BYTES = 1 << 17, 32 << 20
@@ -17,7 +17,7 @@ _GROUP_ROWS, _GROUP_BYTES = 1 << 17, 32 << 20
 class ParquetWriter:
     """A `Writer`. Labels that are numbers are float64; contributions are a map."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: OutputColumns) -> None:
         self._columns = columns
         has_words = any(isinstance(each, str) for each in columns.predictor.classes)
         kinds = {"contributions": _TERMS, **({"label": pyarrow.string()} if has_words else {})}
@@ -25,7 +25,7 @@ class ParquetWriter:
         outputs = ((name, kinds.get(name, pyarrow.float64())) for name in columns.output_names())
         self._schema = pyarrow.schema([*kept, *outputs])
 
-    def write_piece(self, file: IO[bytes], batches: Iterable[Batch]) -> None:
+    def write_piece(self, file: IO[bytes], batches: Iterable[PredictedBatch]) -> None:
         """See `Writer`. Raises InputError keep_type."""
         with ipc.new_stream(file, self._schema) as stream:
             for batch in batches:

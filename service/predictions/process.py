@@ -16,8 +16,8 @@ from streamsvm.reader.errors import InputError
 from streamsvm.service.errors import ModelFormatError, ServiceError, needing_space
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.models.registry import load_model, model_bytes
-from streamsvm.service.predictions.engine import LEAST_BYTES_PER_SECOND, Engine, Progress
-from streamsvm.service.predictions.request import Request, format_of_destination, outputs_of
+from streamsvm.service.predictions.engine import LEAST_BYTES_PER_SECOND, Engine, PredictionProgress
+from streamsvm.service.predictions.request import PredictionRequest, format_of_destination, outputs_of
 from streamsvm.service.predictions.signs import SignsOfLife
 from streamsvm.service.predictions.spec import PredictionSpec, check_free, destination_of, sources_of
 from streamsvm.service.predictions.submission import PROGRESS
@@ -43,7 +43,7 @@ def predict(settings: Settings, directory: Path) -> dict[str, Any]:
     if asked["attempt"] == 1:  # a later one may find the file of an attempt that was killed at its end
         check_free(spec, destination)
     dataset_id = asked.get("dataset_id")
-    request = Request(
+    request = PredictionRequest(
         [] if spec.source is None else sources_of(settings, spec.source),
         format_of_destination(spec.destination, spec.format),
         spec.input_options(),
@@ -51,9 +51,9 @@ def predict(settings: Settings, directory: Path) -> dict[str, Any]:
         outputs_of(predictor, spec.outputs),
         None if dataset_id is None else settings.datasets / dataset_id,
     )
-    last: list[Progress] = []
+    last: list[PredictionProgress] = []
 
-    def progress(seen: Progress) -> None:
+    def progress(seen: PredictionProgress) -> None:
         last[:] = [seen]
         staged = directory / f".{PROGRESS}"
         staged.write_text(json.dumps(seen._asdict()))

@@ -1,42 +1,42 @@
 """Predicts the rows of a unit, a batch at a time, each with the columns that are kept beside it."""
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.ingest.inputs import FileRange
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.ingest.inputs import InputRange
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import STORED_TABLES, InputOptions
 from streamsvm.reader.parsers import Parser
-from streamsvm.reader.parsers.beside import Beside, Column
-from streamsvm.reader.sources.fetch import LinesOfRange, read_stripes
+from streamsvm.reader.parsers.tables.to_predict import Beside, Column
+from streamsvm.reader.sources.fetch import LinesOfRange, Stripe, read_stripes
 from streamsvm.reader.sources.files import list_files
-from streamsvm.reader.sources.stripes import Stripe
 from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Prediction, Predictor
-from streamsvm.service.models.predicting.rows_read import FORMATS, ParserMaker, arrow_parser, table_parser
-from streamsvm.service.predictions.units import UNIT_BYTES, Unit, units_of
+from streamsvm.service.models.predicting.rows_read import FORMATS, ParserMaker, opened
+from streamsvm.service.predictions.units import UNIT_BYTES, FileUnit, units_of
 from streamsvm.storage.models.model_file import Label
 
 _PIECE_BYTES = 4 << 20
-_LIMITS = Limits(max_features=MOST_FEATURES)
+_LIMITS = InputLimits(max_features=MOST_FEATURES)
 
 
-def predictions_of(predictor: Predictor, unit: Unit, keep: Sequence[str]) -> Iterator[tuple[Prediction, list[Column]]]:
+def predictions_of(
+    predictor: Predictor, unit: FileUnit, keep: Sequence[str]
+) -> Iterator[tuple[Prediction, list[Column]]]:
     """Yield the predictions of a unit's rows in order, with the columns to keep; nothing if it has no row.
 
     Raises InputError, with the file and the place in it.
     """
     beside, has_rows = Beside(keep), False
-    parsers, with_place = _parsers(unit, beside), FileRange(unit.file.url, iter(())).placed
+    parsers, with_place = _parsers(unit, beside), InputRange(unit.file.url, iter(())).placed
     with closing(read_stripes(_stripes(unit), threads=1, piece_bytes=_PIECE_BYTES)) as stripes:  # type: ignore[type-var]
         pieces = next((pieces for _, pieces in stripes), ())
         if isinstance(pieces, LinesOfRange) and unit.start:
-            with_place = FileRange(unit.file.url, iter(()), partial(_offset, pieces, len(unit.header))).placed
+            with_place = InputRange(unit.file.url, iter(()), partial(_offset, pieces, len(unit.header))).placed
             pieces = chain([unit.header] if unit.header else [], pieces)
         try:
             for prediction in predictor.predict_text(pieces, _LIMITS, unit.options, parsers):
@@ -59,31 +59,27 @@ def _offset(lines: LinesOfRange, header: int) -> int:
     return lines.first - header
 
 
-def _stripes(unit: Unit) -> list[Stripe]:
+def _stripes(unit: FileUnit) -> list[Stripe]:
     """The range of bytes to read; none for groups of rows, whose parser opens the file."""
     return [] if unit.are_groups else [Stripe(unit.file, unit.start, unit.stop)]
 
 
-def _parsers(unit: Unit, beside: Beside) -> dict[str, ParserMaker]:
+def _parsers(unit: FileUnit, beside: Beside) -> dict[str, ParserMaker]:
     if unit.are_groups:
         from streamsvm.service.predictions.table_units import read_groups  # noqa: PLC0415
 
         read = partial(read_groups, unit.file, unit.options.format, unit.start, unit.stop, beside)
-        return {unit.options.format: _with_tables(read, beside, unit.first_row)}
+        return {unit.options.format: partial(opened, beside=beside, read=read, first_row=unit.first_row)}
     if unit.options.format in STORED_TABLES:
         return {unit.options.format: partial(_stored_table, beside)}
     if unit.options.format in ("csv", "tsv", "jsonl"):
-        return {unit.options.format: partial(table_parser, beside=beside)}
+        return {unit.options.format: partial(opened, beside=beside)}
     return FORMATS
 
 
-def _with_tables(read: Callable[[Iterable[bytes]], Iterator[Any]], beside: Beside, first_row: int) -> ParserMaker:
-    return lambda options, limits, classes: arrow_parser(options, limits, classes, read, beside, first_row)
-
-
-def _stored_table(beside: Beside, options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
+def _stored_table(beside: Beside, options: InputOptions, limits: InputLimits, classes: Sequence[Label]) -> Parser:
     from streamsvm.reader.parsers.tables.stored import reads  # noqa: PLC0415
     from streamsvm.service.predictions.table_units import keeping  # noqa: PLC0415
 
     read = partial(keeping, reads(options.format, Path(tempfile.gettempdir()), limits), beside)
-    return arrow_parser(options, limits, classes, read, beside)
+    return opened(options, limits, classes, beside=beside, read=read)

@@ -7,17 +7,18 @@ from typing import Any
 
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.models.predicting.contributions import can_explain
 from streamsvm.service.models.predicting.predictor import Predictor
 
 OUTPUTS = ("label", "decision_value", "probability", "contributions")
+
+
 # ending of a destination -> format of the predictions
 ENDINGS = {".csv": "csv", ".ndjson": "ndjson", ".jsonl": "ndjson", ".parquet": "parquet"}
 FORMATS = ("csv", "ndjson", "parquet")
 
 
 @dataclass(frozen=True)
-class Request:
+class PredictionRequest:
     """The predictions of a model for the rows of files.
 
     sources  paths, URLs and patterns; the rows of files follow each other, those of a pattern by name
@@ -52,7 +53,7 @@ def outputs_of(predictor: Predictor, wanted: Sequence[str] | None) -> tuple[str,
     """
     if wanted is not None and not set(wanted) <= set(OUTPUTS):
         raise ServiceError("unknown_output", "there is no such output", f"Outputs are {', '.join(OUTPUTS)}.")
-    if wanted is not None and "contributions" in wanted and not can_explain(predictor.model):
+    if wanted is not None and "contributions" in wanted and not predictor.can_explain:
         message = "the model has no contributions: it is not linear in the features"
         raise ServiceError("no_contributions", message, "Leave contributions out of outputs.")
     if predictor.is_regression:
@@ -68,7 +69,7 @@ def outputs_of(predictor: Predictor, wanted: Sequence[str] | None) -> tuple[str,
     return tuple(each for each in OUTPUTS if each in wanted) or OUTPUTS[:1]
 
 
-def described(request: Request) -> dict[str, Any]:
+def described(request: PredictionRequest) -> dict[str, Any]:
     """The request as JSON, to see whether a later one asks for the same."""
     options = {name: getattr(request.options, name) for name in sorted(request.options.given)}
     return {"format": request.format, "options": options, "keep": list(request.keep), "outputs": list(request.outputs)}

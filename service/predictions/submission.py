@@ -11,8 +11,8 @@ from streamsvm.service.models.loaded import load_predictor
 from streamsvm.service.predictions.dataset_rows import check_fits
 from streamsvm.service.predictions.request import outputs_of
 from streamsvm.service.predictions.spec import PredictionSpec, check_free, destination_of, sources_of
-from streamsvm.service.records.keys import RequestKey
 from streamsvm.service.records.store import Store
+from streamsvm.service.records.table import RequestKey
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.models.model_file import Model

@@ -10,22 +10,20 @@ import pyarrow
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.decompress import MAGIC_BYTES, decompressed, is_compressed
-from streamsvm.reader.limits import Limits
-from streamsvm.reader.parsers.beside import Beside
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.parsers.tables.arrow import plain_values
 from streamsvm.reader.parsers.tables.columns import Heading
-from streamsvm.reader.parsers.tables.stored import Read, Table, groups_of, reads, tables
-from streamsvm.reader.sources.fetch import read_range
+from streamsvm.reader.parsers.tables.stored import Read, StoredTable, groups_of, reads, tables
+from streamsvm.reader.parsers.tables.to_predict import Beside
+from streamsvm.reader.sources.fetch import check_unchanged, open_seekable, read_bytes, read_range
 from streamsvm.reader.sources.files import SourceFile
-from streamsvm.reader.sources.pieces import check_unchanged, read_bytes
-from streamsvm.reader.sources.seekable import open_seekable
 
 _PIECE_BYTES = 4 << 20
 _BATCH_ROWS = 1 << 14  # each thread holds some arrays of a batch
 
 
 class Groups(NamedTuple):
-    """Row groups, or batches, [start, stop) of a file; see `Unit`, whose fields follow each other like these."""
+    """Row groups, or batches, [start, stop) of a file; see `FileUnit`, whose fields follow each other like these."""
 
     start: int
     stop: int
@@ -72,14 +70,14 @@ def types_of(file: SourceFile, format_: str, keep: Sequence[str]) -> list[Any]:
     return [each.value_type if pyarrow.types.is_dictionary(each) else each for each in types]
 
 
-def _tables(file: SourceFile, format_: str) -> Iterator[Table]:
+def _tables(file: SourceFile, format_: str) -> Iterator[StoredTable]:
     """Yield the tables of a file, which may be compressed."""
     if not _is_compressed(file):
         with open_seekable(file) as raw:
-            yield from tables(format_, raw, file.size, Limits())
+            yield from tables(format_, raw, file.size, InputLimits())
         return
     with closing(read_range(file, threads=1, piece_bytes=_PIECE_BYTES)) as pieces:  # type: ignore[type-var]
-        yield from reads(format_, Path(gettempdir()), Limits())(decompressed(pieces, Limits()))
+        yield from reads(format_, Path(gettempdir()), InputLimits())(decompressed(pieces, InputLimits()))
 
 
 def _is_compressed(file: SourceFile) -> bool:
@@ -88,21 +86,21 @@ def _is_compressed(file: SourceFile) -> bool:
 
 def read_groups(
     file: SourceFile, format_: str, start: int, stop: int, beside: Beside, chunks: Iterable[bytes] = ()
-) -> Iterator[Table]:
+) -> Iterator[StoredTable]:
     """Yield groups [start, stop) as a table, whose batches put the columns to keep into `beside`."""
     with open_seekable(file) as raw:
-        for table in tables(format_, raw, file.size, Limits(), range(start, stop)):
+        for table in tables(format_, raw, file.size, InputLimits(), range(start, stop)):
             yield with_kept(table, beside)
     check_unchanged(file)
 
 
-def keeping(read: Read, beside: Beside, chunks: Iterable[bytes]) -> Iterator[Table]:
+def keeping(read: Read, beside: Beside, chunks: Iterable[bytes]) -> Iterator[StoredTable]:
     """Yield the tables that `read` makes, whose batches put the columns to keep into `beside`."""
     for table in read(chunks):
         yield with_kept(table, beside)
 
 
-def with_kept(table: Table, beside: Beside) -> Table:
+def with_kept(table: StoredTable, beside: Beside) -> StoredTable:
     """A table whose batches put the columns to keep into `beside`."""
     kept = _places(table.schema, beside.names)
 
@@ -114,7 +112,7 @@ def with_kept(table: Table, beside: Beside) -> Table:
             beside.put([plain_values(batch.column(column_of[place])) for place in kept])
             yield batch.select(wanted) if kept else batch
 
-    return Table(table.schema, batches)
+    return StoredTable(table.schema, batches)
 
 
 def _places(schema: Any, keep: Sequence[str]) -> list[int]:

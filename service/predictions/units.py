@@ -13,20 +13,19 @@ from typing import Any
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.decompress import MAGIC_BYTES, decompressed, is_compressed
-from streamsvm.reader.ingest.range_boundaries import first_line
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.ingest.ranges import first_line
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import STORED_TABLES, TABLES, IndexBase, InputOptions
 from streamsvm.reader.parsers import Parser
-from streamsvm.reader.parsers.beside import Beside
 from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from streamsvm.reader.parsers.sniff import PEEK_BYTES
 from streamsvm.reader.parsers.tables.csv import CsvParser
 from streamsvm.reader.parsers.tables.json_lines import names_line
-from streamsvm.reader.sources.fetch import read_range
+from streamsvm.reader.parsers.tables.to_predict import Beside
+from streamsvm.reader.sources.fetch import read_bytes, read_range
 from streamsvm.reader.sources.files import SourceFile
-from streamsvm.reader.sources.pieces import read_bytes
 from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Predictor
-from streamsvm.service.models.predicting.rows_read import table_parser
+from streamsvm.service.models.predicting.rows_read import opened
 from streamsvm.storage.models.model_file import Label
 
 UNIT_BYTES = 32 << 20  # of text
@@ -38,7 +37,7 @@ _REMARK = re.compile(rb'#|"?sep=', re.IGNORECASE)
 
 
 @dataclass(frozen=True)
-class Unit:
+class FileUnit:
     """A part of a file.
 
     options      how it is read; the format is known
@@ -70,12 +69,12 @@ def units_of(
     keep: Sequence[str],
     unit_bytes: int,
     told: Callable[[], None] = lambda: None,
-) -> list[Unit]:
+) -> list[FileUnit]:
     """The units of all files, in the order of their rows. Raises InputError, with the name of its file.
 
     told  is called after each file
     """
-    units: list[Unit] = []
+    units: list[FileUnit] = []
     with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
         for of_file in pool.map(partial(_units_of_file, predictor, options, tuple(keep), unit_bytes), files):
             told()
@@ -83,7 +82,7 @@ def units_of(
     return units
 
 
-def kept_types(files: Sequence[Unit], keep: Sequence[str]) -> list[Any] | None:
+def kept_types(files: Sequence[FileUnit], keep: Sequence[str]) -> list[Any] | None:
     """Arrow's types of the columns to keep, as the first file has them; None if it is a text: they are texts."""
     if not files or files[0].options.format not in STORED_TABLES:
         return None
@@ -94,7 +93,7 @@ def kept_types(files: Sequence[Unit], keep: Sequence[str]) -> list[Any] | None:
 
 def _units_of_file(
     predictor: Predictor, options: InputOptions, keep: tuple[str, ...], unit_bytes: int, file: SourceFile
-) -> list[Unit]:
+) -> list[FileUnit]:
     try:
         return list(_cut(predictor, options, keep, unit_bytes, file)) if file.size else []
     except InputError as error:
@@ -104,7 +103,7 @@ def _units_of_file(
 
 def _cut(
     predictor: Predictor, options: InputOptions, keep: tuple[str, ...], unit_bytes: int, file: SourceFile
-) -> Iterator[Unit]:
+) -> Iterator[FileUnit]:
     options = predictor.settled(options, _head(file))
     if keep and options.format not in TABLES:
         raise InputError("keep_no_columns", f"{options.format} has no columns that can be kept")
@@ -112,7 +111,7 @@ def _cut(
         from streamsvm.service.predictions.table_units import group_units  # noqa: PLC0415
 
         if (groups := group_units(file, options.format, UNIT_ROWS, keep)) is not None:
-            yield from (Unit(file, options, *each) for each in groups)
+            yield from (FileUnit(file, options, *each) for each in groups)
             return
     settled = options, b""
     if file.size > unit_bytes and options.format in _LINES:
@@ -122,7 +121,7 @@ def _cut(
         unit_bytes = file.size
     for start in range(0, file.size, unit_bytes):
         stop = min(start + unit_bytes, file.size)
-        yield Unit(file, settled[0], start, stop, stop - start, settled[1])
+        yield FileUnit(file, settled[0], start, stop, stop - start, settled[1])
 
 
 def _head(file: SourceFile, most: int = PEEK_BYTES) -> bytes:
@@ -130,7 +129,7 @@ def _head(file: SourceFile, most: int = PEEK_BYTES) -> bytes:
     head = b""
     pieces = read_range(file, 0, min(file.size, most), threads=1, piece_bytes=most)
     with closing(pieces), suppress(InputError):  # type: ignore[type-var]
-        for piece in decompressed(pieces, Limits(max_features=MOST_FEATURES)):
+        for piece in decompressed(pieces, InputLimits(max_features=MOST_FEATURES)):
             head += piece
             if len(head) >= most:
                 break
@@ -158,7 +157,9 @@ def _lines_settled(
 def _settled_base(predictor: Predictor, options: InputOptions, lines: bytes) -> IndexBase | None:
     """The number of the first feature in LIBSVM text that begins with these lines; None if they do not show it."""
     numbering = predictor.numbering(options.index_base)
-    for rows in LibsvmParser(numbering.base, Limits(max_features=MOST_FEATURES), weighted=False).parse_chunks([lines]):
+    for rows in LibsvmParser(numbering.base, InputLimits(max_features=MOST_FEATURES), weighted=False).parse_chunks(
+        [lines]
+    ):
         numbering.as_model(rows)
     return numbering.settled
 
@@ -169,8 +170,8 @@ def _settled_table(
     """See `_lines_settled`. Lines before the names, and documents in quotes over several lines, forbid ranges."""
     parsers: list[Parser] = []
 
-    def make(options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
-        parsers.append(table_parser(options, limits, classes, Beside(keep)))
+    def make(options: InputOptions, limits: InputLimits, classes: Sequence[Label]) -> Parser:
+        parsers.append(opened(options, limits, classes, beside=Beside(keep)))
         return parsers[-1]
 
     next(predictor.predict_text([lines], options=options, parsers={options.format: make}), None)

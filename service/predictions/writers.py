@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from streamsvm.service.models.predicting.answers import shown_label
-from streamsvm.service.predictions.columns import Batch, Columns, Output
+from streamsvm.service.predictions.columns import Output, OutputColumns, PredictedBatch
 from streamsvm.storage.rows.csr import Array
 
 
 class Writer(Protocol):
     """Writes predictions in one format."""
 
-    def write_piece(self, file: IO[bytes], batches: Iterable[Batch]) -> None:
+    def write_piece(self, file: IO[bytes], batches: Iterable[PredictedBatch]) -> None:
         """Write the batches of a unit."""
 
     def join(self, pieces: Iterable[Path], file: IO[bytes]) -> None:
@@ -30,10 +30,10 @@ class Writer(Protocol):
 class CsvWriter:
     """A line of names, then a line for each row. A missing value is an empty field."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: OutputColumns) -> None:
         self._columns = columns
 
-    def write_piece(self, file: IO[bytes], batches: Iterable[Batch]) -> None:
+    def write_piece(self, file: IO[bytes], batches: Iterable[PredictedBatch]) -> None:
         """See `Writer`: lines without names."""
         for batch in batches:
             kept = [_texts(column) for column in batch.kept]
@@ -50,12 +50,12 @@ class CsvWriter:
 class NdjsonWriter:
     """An object for each row, as predictions of a request have it, with the columns of the input before."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: OutputColumns) -> None:
         self._columns = columns
         names = [*columns.kept, *columns.outputs]
         self._row = "{" + ",".join(json.dumps(name).replace("%", "%%") + ":%s" for name in names) + "}\n"
 
-    def write_piece(self, file: IO[bytes], batches: Iterable[Batch]) -> None:
+    def write_piece(self, file: IO[bytes], batches: Iterable[PredictedBatch]) -> None:
         """See `Writer`."""
         for batch in batches:
             kept = [[json.dumps(value, default=str) for value in _plain(column)] for column in batch.kept]
@@ -67,14 +67,14 @@ class NdjsonWriter:
         _append(pieces, file)
 
 
-def _parquet(columns: Columns) -> Writer:
+def _parquet(columns: OutputColumns) -> Writer:
     from streamsvm.service.predictions.parquet_writer import ParquetWriter  # noqa: PLC0415 - needs an extra
 
     return ParquetWriter(columns)
 
 
 # format -> a function that makes its writer
-WRITERS: dict[str, Callable[[Columns], Writer]] = {"csv": CsvWriter, "ndjson": NdjsonWriter, "parquet": _parquet}
+WRITERS: dict[str, Callable[[OutputColumns], Writer]] = {"csv": CsvWriter, "ndjson": NdjsonWriter, "parquet": _parquet}
 
 
 def _append(pieces: Iterable[Path], file: IO[bytes]) -> None:

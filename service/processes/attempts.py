@@ -12,11 +12,10 @@ from typing import Any
 from streamsvm.service.errors import Crash, ServiceError
 from streamsvm.service.jobs.lanes.continuing import keep_history
 from streamsvm.service.jobs.lanes.lane_files import begun_last, checkpoint_place, has_checkpoint
-from streamsvm.service.jobs.lanes.runner import Plan, Run
-from streamsvm.service.jobs.lanes.trained_rows import note_rows
-from streamsvm.service.jobs.lanes.warm_start import beginning
-from streamsvm.service.jobs.outcome.outcome import Outcome
-from streamsvm.service.jobs.plan.recorded import plan_recorded
+from streamsvm.service.jobs.lanes.outcome import Outcome
+from streamsvm.service.jobs.lanes.runner import Run
+from streamsvm.service.jobs.lanes.warm_start import beginning, note_rows
+from streamsvm.service.jobs.plan.plan import JobPlan, plan_recorded
 from streamsvm.service.jobs.progress.progress import HISTORY, last_passes, progress
 from streamsvm.service.models.registry import publish_models, settle_models, unpublish_models
 from streamsvm.service.processes.launch import LASTING, RunPlace, launch
@@ -33,7 +32,7 @@ _log = logging.getLogger("streamsvm.worker")
 
 
 @dataclass
-class Attempt:
+class RecordedAttempt:
     """A run that has been started for a job on record. A `service.jobs.lanes.runner.Attempt`.
 
     checkpoint  the checkpoint that the run goes on from, or None
@@ -48,7 +47,7 @@ class Attempt:
     remove: Callable[[], None]
     slowdowns: int = 0
 
-    def poll(self, _plan: Plan) -> bool:
+    def poll(self, _plan: JobPlan) -> bool:
         """Poll the run; raises Crash if it died of something that another attempt may not meet."""
         try:
             has_ended = self.run.poll()
@@ -99,11 +98,11 @@ class Attempts:
         self._store = store
         self.directories = RunDirectories(settings)
 
-    def plan(self, record: dict[str, Any]) -> Plan:
+    def plan(self, record: dict[str, Any]) -> JobPlan:
         """The plan of a job, as far as the dataset is known. Raises ServiceError if it does not suit, or is gone."""
         return plan_recorded(self._settings, self._store, record)
 
-    def begin(self, record: dict[str, Any], plan: Plan) -> Attempt:
+    def begin(self, record: dict[str, Any], plan: JobPlan) -> RecordedAttempt:
         """Start a run of the plan's next lanes. Leaves no files if it raises: ServiceError, StorageError, OSError."""
         directory = self.directories.place(record, plan.number, plan.run_bytes)
         try:
@@ -116,9 +115,9 @@ class Attempts:
         told = record["attempt"], run.control["finished_passes"]
         JobLog(_log, record["id"]).info("attempt %s started after pass %d", *told)
         remove = lambda: self.directories.remove(record["id"], directory)  # noqa: E731
-        return Attempt(record, run, checkpoint, self._store, remove)
+        return RecordedAttempt(record, run, checkpoint, self._store, remove)
 
-    def _lay_out(self, record: dict[str, Any], plan: Plan, directory: Path) -> tuple[Run, Checkpoint | None]:
+    def _lay_out(self, record: dict[str, Any], plan: JobPlan, directory: Path) -> tuple[Run, Checkpoint | None]:
         job_dir, dataset = self._settings.jobs / record["id"], self._settings.datasets / record["dataset_id"]
         has_begun = has_checkpoint(job_dir) or (not plan.follows and begun_last(job_dir) is not None)
         checkpoints = checkpoint_place(job_dir, plan)

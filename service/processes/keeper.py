@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from streamsvm.service.processes.fork_server import Forked, fork
+from streamsvm.service.forks.fork_server import Forked, fork
 from streamsvm.service.processes.health import last_sign, worker_is_there
 from streamsvm.service.processes.worker import REFUSED
 from streamsvm.service.settings import Settings

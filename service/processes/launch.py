@@ -13,7 +13,7 @@ from typing import Any
 
 from streamsvm.service.cluster.cluster_run import cluster_run
 from streamsvm.service.cluster.nodes.connecting import FOR_GOOD
-from streamsvm.service.jobs.lanes.runner import Plan, Run
+from streamsvm.service.jobs.lanes.runner import Run
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.processes.run import ProcessRun, prepare_run
 from streamsvm.service.settings import Settings
@@ -45,7 +45,7 @@ class RunPlace:
 
 
 def launch(
-    plan: Plan,
+    plan: JobPlan,
     place: RunPlace,
     settings: Settings,
     name: str,
@@ -61,7 +61,7 @@ def launch(
     Raises ServiceError: dataset_changed; ray_missing, ray_address.
     """
     directory, job_dir = place.directory, place.job_dir
-    if isinstance(plan, JobPlan) and plan.spec.machines is not None:
+    if plan.spec.machines is not None:
         return cluster_run(plan, directory, job_dir, place.dataset, name, settings, place.checkpoints, begins)
     checkpoint = prepare_run(
         directory, plan, place.dataset, place.checkpoints, begins, is_on_disk=place.is_on_disk and not is_inline

@@ -11,7 +11,7 @@ from typing import Any
 request_id: ContextVar[str] = ContextVar("request_id", default="")
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """at, level, logger, message; request_id within a request; `fields` of the message; traceback of an exception."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -61,6 +61,6 @@ class OnceASecond(logging.Filter):
 def log_as_json() -> None:
     """Send all messages of this process to standard error, as lines of JSON."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.getLogger("asyncio").addFilter(OnceASecond())

@@ -5,13 +5,12 @@ import sqlite3
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
-from streamsvm.service.jobs.lanes.runner import Plan
 from streamsvm.service.jobs.plan.forecast import memory_needed
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.processes.logs import JobLog
 from streamsvm.service.processes.retry_policy import is_full
-from streamsvm.service.records.last_read import LastRead
 from streamsvm.service.records.store import Store
+from streamsvm.service.records.table import LastRead
 from streamsvm.storage.machine.resources import memory_limit
 
 _MOST_LOOKED_AT = 50
@@ -31,10 +30,10 @@ class Needs(NamedTuple):
     is_alone: bool = False
 
     @classmethod
-    def of(cls, record: dict[str, Any], plan: Plan) -> "Needs":
+    def of(cls, record: dict[str, Any], plan: JobPlan) -> "Needs":
         """The needs of a job on record."""
         is_alone = any(step.get("alone") for step in record["transitions"])
-        if isinstance(plan, JobPlan) and plan.spec.machines is not None:
+        if plan.spec.machines is not None:
             return cls(has_cluster=True, is_alone=is_alone)
         return cls(memory_needed(plan), is_alone=is_alone)
 
@@ -54,7 +53,7 @@ class Queue:
     plan  plans a job on record
     """
 
-    def __init__(self, store: Store, plan: Callable[[dict[str, Any]], Plan]) -> None:
+    def __init__(self, store: Store, plan: Callable[[dict[str, Any]], JobPlan]) -> None:
         self._store = store
         self._plan = plan
         self._records = LastRead(store, lambda: store.waiting_jobs(_MOST_LOOKED_AT))

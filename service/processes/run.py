@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from streamsvm.service.errors import DIED, STALLED, ServiceError
+from streamsvm.service.forks.fork_server import Forked, fork
 from streamsvm.service.jobs.fields.features import fitted_maps
-from streamsvm.service.jobs.plan.following import FollowPlan
-from streamsvm.service.jobs.plan.forecast import planned
+from streamsvm.service.jobs.plan.forecast import planned_on
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.jobs.plan.run_file import read_lane, run_file
 from streamsvm.service.jobs.progress.progress import HISTORY, read_json
-from streamsvm.service.processes.fork_server import Forked, fork
 from streamsvm.storage.blocks.dataset import Dataset
-from streamsvm.storage.blocks.profile import read_profile
 from streamsvm.storage.features.maps import FeatureMaps, write_maps
 from streamsvm.storage.run.checkpoint import Checkpoint, newest_checkpoint
 from streamsvm.storage.run.compiling import silent_until
@@ -40,7 +38,7 @@ _HEARTBEAT = "{}_heartbeat"
 
 def prepare_run(
     directory: Path,
-    plan: JobPlan | FollowPlan,
+    plan: JobPlan,
     dataset: Path,
     checkpoints: Path | None = None,
     warm_up: Callable[[State], None] | None = None,
@@ -57,18 +55,15 @@ def prepare_run(
     `dataset_changed`.
     """
     directory.mkdir(parents=True)
-    axes = plan.axes if isinstance(plan, JobPlan) else (1,)
-    state = create_state(directory, plan.n_rows, plan.width, isinstance(plan, FollowPlan), *axes)
+    state = create_state(directory, plan.n_rows, plan.width, plan.follows, *plan.axes)
     checkpoint = newest_checkpoint(checkpoints) if checkpoints else None
     if checkpoint:
         _restore(state, checkpoint)
     elif warm_up:
         warm_up(state)
-    profile = read_profile(dataset)
-    told_before = planned(plan, profile.scales if profile else ())
-    state.control["slowdowns"] = bits_of({*told_before, *(("cache_on_disk",) if is_on_disk else ())})
+    state.control["slowdowns"] = bits_of({*planned_on(plan, dataset), *(("cache_on_disk",) if is_on_disk else ())})
     told = run_file(plan, dataset)
-    if isinstance(plan, JobPlan):
+    if not plan.follows:
         fitted = fitted or fitted_maps(plan.maps, Dataset(dataset))
     maps = write_maps(directory, fitted or plan.maps)
     for part in ("reader", "trainer"):

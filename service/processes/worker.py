@@ -5,7 +5,6 @@ python -m streamsvm.service.processes.worker DATA_DIRECTORY
 
 import contextlib
 import logging
-import shutil
 import signal
 import sqlite3
 import sys
@@ -17,31 +16,31 @@ from threading import Thread
 from typing import Any, NamedTuple
 
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.forks.forking import serve_here
 from streamsvm.service.jobs.lanes.continuing import drop_unsound, inherit
 from streamsvm.service.jobs.lanes.lane_files import abouts_of, settle_lanes, with_lanes
 from streamsvm.service.jobs.lanes.runner import LaneRunner
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.predictions.lane import PredictionLane
 from streamsvm.service.processes.attempts import Attempts, Ending
-from streamsvm.service.processes.forking import serve_here
 from streamsvm.service.processes.health import give_sign, lock, unlock
 from streamsvm.service.processes.logs import JobLog, log_as_json
 from streamsvm.service.processes.queue import Needs, Queue
 from streamsvm.service.processes.retry_policy import Setbacks, WorkerDied
-from streamsvm.service.records.last_read import LastRead
 from streamsvm.service.records.opening import open_store
+from streamsvm.service.records.table import LastRead
 from streamsvm.service.records.unrecorded import sweep
 from streamsvm.service.settings import Settings
+from streamsvm.storage.blocks.dataset import OF_EARLIER_VERSIONS
 from streamsvm.storage.files.durable import make_directory
 from streamsvm.storage.machine.child import die_with_parent, keep_private
-from streamsvm.storage.rows.decoded_row_cache import release_when_short
 
 _POLL_SECONDS, _SIGN_SECONDS = 0.1, 1.0
 REFUSED, UNUSABLE = 5, 1  # exit codes: another worker has the data directory; it, or its store, cannot be used
 _log = logging.getLogger("streamsvm.worker")
 
 
-class _Active(NamedTuple):
+class _RunningJob(NamedTuple):
     """A running job: its record, the runner of its lanes, and what it needs."""
 
     record: dict[str, Any]
@@ -57,7 +56,7 @@ class Worker:
         self._store = open_store(settings)
         self._lock = lock(settings.data_dir, "worker")
         self._attempts = Attempts(settings, self._store)
-        self._active: dict[str, _Active] = {}
+        self._active: dict[str, _RunningJob] = {}
         self._next_sign = 0.0
         self._setbacks = Setbacks(settings, self._store)
         self._queue = Queue(self._store, self._attempts.plan)
@@ -115,13 +114,10 @@ class Worker:
 
     def _keep_house(self) -> None:
         """Do the regular work that belongs to no running job; work that fails is tried again the next time."""
-        datasets = self._settings.datasets
-        release = lambda: release_when_short(datasets, shutil.disk_usage(datasets).free)  # noqa: E731
-        for due in (self._setbacks.attend, release):
-            try:
-                due()
-            except Exception:
-                _log.exception("not done now, tried again")
+        try:
+            self._setbacks.attend()
+        except Exception:
+            _log.exception("not done now, tried again")
 
     def _recover(self) -> None:
         """Remove run directories and half-written files that a worker left when it died; queue its jobs again."""
@@ -137,6 +133,9 @@ class Worker:
         trained = {job_id: self._trained_seconds(job_id, error) for job_id, error in died.items()}
         self._attempts.directories.remove_all()
         sweep(self._settings.models, {record["id"] for record in self._store.models()})
+        for name in OF_EARLIER_VERSIONS:
+            for left in self._settings.datasets.glob(f"*/{name}"):
+                left.unlink(missing_ok=True)
         states = self._store.job_states()
         sweep(self._settings.jobs, states.keys())
         for job_id in with_lanes(self._settings.jobs):
@@ -164,10 +163,10 @@ class Worker:
         drop_unsound(job_dir, plan)
         begin, replan = partial(self._attempts.begin, record), partial(self._attempts.plan, record)
         lanes = LaneRunner(job_dir, self._settings.datasets / record["dataset_id"], begin, replan, ends_on_stop=True)
-        self._active[record["id"]] = _Active(record, lanes, Needs.of(record, plan))
+        self._active[record["id"]] = _RunningJob(record, lanes, Needs.of(record, plan))
         lanes.start(plan, abouts_of(job_dir))
 
-    def _attend(self, active: "_Active") -> None:
+    def _attend(self, active: "_RunningJob") -> None:
         requested = None
         with contextlib.suppress(sqlite3.Error):  # a store that cannot be read now is asked the next time
             requested = self._requests().get(active.record["id"])

@@ -18,14 +18,12 @@ from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.service.records.opening import ID_FILE, KINDS, MISSING, RESTORE, check_store, is_blank, read_contents
 from streamsvm.service.records.tokens import TOKENS_NEEDED
 from streamsvm.service.settings import Settings
-from streamsvm.storage.blocks.dataset import block_path
+from streamsvm.storage.blocks.dataset import OF_EARLIER_VERSIONS, block_path
 from streamsvm.storage.blocks.manifest import MANIFEST, read_manifest
 from streamsvm.storage.errors import StorageError
 from streamsvm.storage.files.durable import publish
-from streamsvm.storage.rows import decoded_row_cache
 
 _TRIES = 20
-_PASSED_OVER = (decoded_row_cache.FILE, decoded_row_cache.INDEX, decoded_row_cache.RELEASED)
 
 
 @dataclass
@@ -63,7 +61,11 @@ def back_up(settings: Settings, target: Path) -> BackedUp:
 def _copy(settings: Settings, target: Path) -> BackedUp:
     copied = Settings(target)
     copied.create_directories()
-    _copy_store(settings.database, copied.database)
+    # The store as of one moment, even if others write to it meanwhile.
+    uri = f"{settings.database.as_uri()}?mode=rw"
+    with closing(sqlite3.connect(uri, uri=True, timeout=30)) as source, closing(sqlite3.connect(copied.database)) as to:
+        source.backup(to)
+    copied.database.chmod(0o600)
     for name in (ID_FILE, TOKENS_NEEDED):
         if (settings.data_dir / name).exists():
             shutil.copyfile(settings.data_dir / name, target / name)
@@ -85,16 +87,6 @@ def _copy(settings: Settings, target: Path) -> BackedUp:
 _HAVE_FILES = {"datasets": "state IN ('ready', 'changing')", "models": "TRUE", "jobs": "TRUE"}
 
 
-def _copy_store(database: Path, target: Path) -> None:
-    """Copy the store as of one moment, even if others write to it meanwhile."""
-    with (
-        closing(sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=30)) as source,
-        closing(sqlite3.connect(target)) as copied,
-    ):
-        source.backup(copied)
-    target.chmod(0o600)
-
-
 def _carry(source: Path, target: Path, kind: str) -> bool:
     """Copy a directory, again if it changes meanwhile; returns whether it exists."""
     for _ in range(_TRIES):
@@ -108,11 +100,7 @@ def _carry(source: Path, target: Path, kind: str) -> bool:
             break
     if kind == "jobs":
         return source.exists()  # without files, the job begins again
-    return _copy_damaged(source, target)
-
-
-def _copy_damaged(source: Path, target: Path) -> bool:
-    """Copy all files of a directory that cannot be read as a dataset or model; returns whether it exists."""
+    # It cannot be read as a dataset or model: all of its files are copied.
     with suppress(FileNotFoundError):
         _copy_files(source, target, lambda _: True, is_fixed=False)
         return True
@@ -140,7 +128,7 @@ def _copy_files(source: Path, target: Path, is_wanted: Callable[[Path], bool], i
     target.mkdir(parents=True)
     for path in sorted(source.rglob("*")):
         inside = path.relative_to(source)
-        if path.is_symlink() or path.name in _PASSED_OVER or any(part.startswith(".") for part in inside.parts):
+        if path.is_symlink() or path.name in OF_EARLIER_VERSIONS or any(part.startswith(".") for part in inside.parts):
             continue
         if path.is_dir():
             (target / inside).mkdir(exist_ok=True)

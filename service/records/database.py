@@ -1,10 +1,12 @@
-"""The one SQLite file of a data directory. Each operation opens a connection; every write is one transaction."""
+"""The SQLite file of a data directory: an operation opens a connection, a write is one transaction; ids and times."""
 
 import os
+import secrets
 import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -96,3 +98,22 @@ class Database:
         connection.execute(f"PRAGMA journal_mode = {journal_mode()}")
         connection.execute("PRAGMA synchronous = FULL")
         return connection
+
+
+_DIGITS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+def new_id(kind: str) -> str:
+    """Make an id such as job_01J9Z3...: a ULID (48 bits of milliseconds, 80 random ones), so that ids sort by time."""
+    number = (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80)
+    return f"{kind}_" + "".join(_DIGITS[number >> shift & 31] for shift in range(125, -1, -5))
+
+
+def now() -> str:
+    """The current time, as `rfc3339`."""
+    return rfc3339(datetime.now(UTC))
+
+
+def rfc3339(moment: datetime) -> str:
+    """Write a time in UTC as RFC 3339 does, with milliseconds."""
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,21 +1,45 @@
-"""Examines everything durable in a data directory without changing it; a service may run on it meanwhile."""
+"""Examines everything durable in a data directory; a service may run on it meanwhile.
 
+Datasets, models and jobs that have files but no record are recorded, or moved aside, on request. Nothing here removes
+files.
+"""
+
+import os
 import sqlite3
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import chain, count
 from pathlib import Path
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.records.opening import CORRUPT, check_store, content, read_id
+from streamsvm.service.processes.health import lock, unlock
+from streamsvm.service.records.database import rfc3339
+from streamsvm.service.records.opening import (
+    CORRUPT,
+    check_sound,
+    check_store,
+    content,
+    give_id,
+    is_blank,
+    open_store,
+    read_id,
+    stray_paths,
+)
 from streamsvm.service.records.store import Store
-from streamsvm.service.records.strays import stray_paths
+from streamsvm.service.records.unrecorded import strays
 from streamsvm.service.settings import Settings
-from streamsvm.storage.blocks.verify import faults, strays
+from streamsvm.storage.blocks.dataset import faults
+from streamsvm.storage.blocks.dataset import strays as stray_files
+from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.errors import StorageError
-from streamsvm.storage.models.model_file import read_model
+from streamsvm.storage.models.model_file import read_about, read_model
 from streamsvm.storage.run.checkpoint import SLOTS, read_checkpoint
 
 STRAY = "stray"
+ASIDE = "aside"
+_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -92,7 +116,7 @@ def _datasets(settings: Settings, store: Store) -> Iterator[Finding]:
 def _faults(settings: Settings, dataset_id: str, name: str) -> Iterator[Finding]:
     directory = settings.datasets / dataset_id
     findings = [_finding("dataset", name, error) for error in faults(directory)]
-    yield from findings or (_stray("dataset", path.relative_to(settings.datasets)) for path in strays(directory))
+    yield from findings or (_stray("dataset", path.relative_to(settings.datasets)) for path in stray_files(directory))
 
 
 def _models(settings: Settings, store: Store) -> Iterator[Finding]:
@@ -130,3 +154,88 @@ def _finding(kind: str, name: str, error: Exception) -> Finding:
     if isinstance(error, StorageError):
         return Finding(kind, name, error.code, error.message)
     return Finding(kind, name, "io_error", getattr(error, "strerror", None) or type(error).__name__)
+
+
+def put_aside(settings: Settings) -> list[Path]:
+    """Move the directories without a record below `aside`; returns their new paths.
+
+    A directory that cannot be moved does not keep the others from being moved.
+    Raises ServiceError already_running, not_put_aside, and what `open_store` raises.
+    """
+    moved, failed = [], []
+    with _alone(settings):
+        open_store(settings)
+        for path in stray_paths(settings):
+            try:
+                moved.append(_move(settings.data_dir / path, settings.data_dir / ASIDE / path))
+            except OSError as error:
+                where = "" if error.filename2 else f"{error.filename}: "
+                failed.append(f"{path} ({where}{error.strerror})")
+    if failed:
+        text = f"{len(moved)} are put aside, {len(failed)} are not: {', '.join(failed[:_SHOWN])}"
+        raise ServiceError("not_put_aside", text, "Move them to another place while no service runs.")
+    return moved
+
+
+def _move(path: Path, target: Path) -> Path:
+    """Move a directory to the target, or beside a directory that has been put aside there before."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    others = (target.with_name(f"{target.name}.{number}") for number in count(2))
+    free = next(each for each in chain([target], others) if not os.path.lexists(each))
+    return path.rename(free)
+
+
+def adopt(settings: Settings) -> list[Path]:
+    """Record whole models and datasets that have no record, in a new store if there is none; returns their paths.
+
+    A dataset gets the name that a model has for it, else its id. Jobs cannot be recorded: their fields were in the
+    store only. Raises ServiceError already_running, and, if there is a store, what `open_store` raises.
+    """
+    with _alone(settings):
+        if is_blank(settings.database):
+            store = Store(settings.database)
+            give_id(settings)
+            check_sound(settings.database)
+        else:
+            store = open_store(settings)
+        names: dict[str, str] = {}
+        paths = stray_paths(settings)
+        for model in strays(settings.models, ()):
+            with suppress(StorageError, OSError, KeyError, TypeError):
+                dataset = read_about(model)["dataset"]
+                names[dataset["uid"]] = dataset["name"]
+        return [path for path in paths if _take(store, settings.data_dir / path, names)]
+
+
+def _take(store: Store, directory: Path, names: dict[str, str]) -> bool:
+    """Record a model or dataset, if it is whole; `names`: of datasets, by uid."""
+    kind, own = directory.parent.name, directory.name
+    with suppress(StorageError, OSError):
+        made = rfc3339(datetime.fromtimestamp(directory.stat().st_mtime, UTC))
+        if kind == "models":
+            read_about(directory)
+            store.adopt_model(own, made)
+            return True
+        if kind == "datasets":
+            name = names.get(read_manifest(directory).uid, own.lower())
+            taken = {record["name"] for record in store.datasets()}
+            store.adopt_dataset(own, own.lower() if name in taken else name, made)
+            return True
+    return False
+
+
+@contextmanager
+def _alone(settings: Settings) -> Iterator[None]:
+    """Hold the locks of the data directory, so that no service and no worker runs on it."""
+    held: list[int] = []
+    try:
+        for kind in ("api", "worker"):
+            held.append(lock(settings.data_dir, kind))
+        yield
+    except ServiceError as error:
+        if error.code != "already_running":
+            raise
+        raise ServiceError(error.code, error.message, "Stop the service first.") from None
+    finally:
+        for descriptor in held:
+            unlock(descriptor)

@@ -10,19 +10,23 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from streamsvm.service.errors import ServiceError, unknown
-from streamsvm.service.records.alias_moves import (
-    ALIAS_MOVE,
-    ALIASES,
-    ALL_ALIASES,
-    check_move,
-    check_no_alias,
-    note_move,
-)
-from streamsvm.service.records.keys import RequestKey
-from streamsvm.service.records.predictions import check_unpredicted
-from streamsvm.service.records.stamps import now
-from streamsvm.service.records.table import Records
+from streamsvm.service.records.database import now
+from streamsvm.service.records.table import Records, RequestKey, check_unused
 
+# The newest move of an alias.
+_ALIAS_MOVE = (
+    "SELECT alias, version, id AS move, moved_at, moved_by FROM alias_moves WHERE name = ? AND alias = ? "
+    "ORDER BY id DESC LIMIT 1"
+)
+# Where each alias points: its newest move, unless that has deleted it.
+_ALIASES = (
+    "SELECT alias, version, moved_at, moved_by FROM alias_moves WHERE version IS NOT NULL AND id IN "
+    "(SELECT max(id) FROM alias_moves WHERE name = ? GROUP BY alias) ORDER BY alias"
+)
+_ALL_ALIASES = (
+    "SELECT name, alias, version, moved_at, moved_by FROM alias_moves WHERE version IS NOT NULL AND id IN "
+    "(SELECT max(id) FROM alias_moves GROUP BY name, alias) ORDER BY alias"
+)
 MODEL_NAME = "^[a-z0-9][a-z0-9_.-]{0,63}$"
 _ALIAS = r"[A-Za-z][A-Za-z0-9_.-]{0,63}"
 _ID = "mdl_"  # an id begins with it, a name does not
@@ -31,7 +35,7 @@ _MOST_VERSIONS = 10**9
 _MOST_MOVES = 100  # of an alias, in a description
 
 _OF_VERSION = "SELECT * FROM versions WHERE name = ? AND version = ifnull(?, version) ORDER BY version DESC LIMIT 1"
-_OF_ALIAS = f"SELECT * FROM versions WHERE name = ? AND version = (SELECT version FROM ({ALIAS_MOVE}))"
+_OF_ALIAS = f"SELECT * FROM versions WHERE name = ? AND version = (SELECT version FROM ({_ALIAS_MOVE}))"
 
 
 class Reference(NamedTuple):
@@ -66,9 +70,9 @@ class ModelRecords(Records):
     def delete_model(self, model_id: str) -> None:
         """Forget a model and its versions; the job that made it stays. Raises `unknown_model`, `model_in_use`."""
         with self._renaming() as connection:
-            check_unpredicted(connection, model_id)
+            check_unused(connection, "predictions", "model", model_id)
             for row in connection.execute("SELECT * FROM versions WHERE model_id = ?", (model_id,)).fetchall():
-                check_no_alias(connection, row["name"], row["version"])
+                _check_no_alias(connection, row["name"], row["version"])
             connection.execute("DELETE FROM versions WHERE model_id = ?", (model_id,))
             if not connection.execute("DELETE FROM models WHERE id = ?", (model_id,)).rowcount:
                 raise ServiceError("unknown_model", "there is no such model")
@@ -122,7 +126,7 @@ class ModelRecords(Records):
             "AS latest_version FROM registered ORDER BY name"
         )
         aliases: dict[str, list[dict[str, Any]]] = {}
-        for alias in self._all(ALL_ALIASES):
+        for alias in self._all(_ALL_ALIASES):
             aliases.setdefault(alias.pop("name"), []).append(alias)
         return [{**each, "aliases": aliases.get(each["name"], [])} for each in named]
 
@@ -145,7 +149,7 @@ class ModelRecords(Records):
             "SELECT alias, version, moved_at, moved_by FROM alias_moves WHERE name = ? ORDER BY id DESC LIMIT ?",
             name, _MOST_MOVES,
         )  # fmt: skip
-        return {**registered, "versions": versions, "aliases": self._all(ALIASES, name), "moves": moves}
+        return {**registered, "versions": versions, "aliases": self._all(_ALIASES, name), "moves": moves}
 
     def delete_registered_model(self, name: str) -> None:
         """Forget a name with its versions and aliases; the models stay. Raises `unknown_model_name`."""
@@ -160,7 +164,7 @@ class ModelRecords(Records):
         with self._renaming() as connection:
             if not _version(connection, name, version):
                 raise ServiceError("unknown_model", f"model {name} has no version {version}")
-            check_no_alias(connection, name, version)
+            _check_no_alias(connection, name, version)
             connection.execute("DELETE FROM versions WHERE name = ? AND version = ?", (name, version))
 
     def alias(self, name: str, alias: str) -> dict[str, Any]:
@@ -168,7 +172,7 @@ class ModelRecords(Records):
 
         Raises `unknown_alias`.
         """
-        rows = self._all(ALIAS_MOVE, name, alias)
+        rows = self._all(_ALIAS_MOVE, name, alias)
         if not rows or rows[0]["version"] is None:
             raise ServiceError("unknown_alias", f"model {name} has no alias {alias}")
         return rows[0]
@@ -186,19 +190,19 @@ class ModelRecords(Records):
                 "alias_invalid", "that is no alias", "An alias begins with a letter; 64 letters, digits, ., - and _."
             )
         with self._renaming() as connection:
-            check_move(connection, name, alias, expected)
+            _check_move(connection, name, alias, expected)
             if not _version(connection, name, version):
                 raise ServiceError("unknown_model", f"model {name} has no version {version}")
-            note_move(connection, name, alias, version, moved_by)
+            _note_move(connection, name, alias, version, moved_by)
             # Read before it is committed: afterwards somebody else may have moved it on.
-            return dict(connection.execute(ALIAS_MOVE, (name, alias)).fetchone())
+            return dict(connection.execute(_ALIAS_MOVE, (name, alias)).fetchone())
 
     def delete_alias(self, name: str, alias: str, deleted_by: str, expected: int | None = None) -> None:
         """Delete an alias; `expected` as in `move_alias`. Raises `unknown_alias`, `alias_moved`."""
         with self._renaming() as connection:
-            if not check_move(connection, name, alias, expected):
+            if not _check_move(connection, name, alias, expected):
                 raise ServiceError("unknown_alias", f"model {name} has no alias {alias}")
-            note_move(connection, name, alias, None, deleted_by)
+            _note_move(connection, name, alias, None, deleted_by)
 
 
 def add_version(connection: sqlite3.Connection, name: str, model_id: str) -> dict[str, Any]:
@@ -218,3 +222,29 @@ def _version(connection: sqlite3.Connection, name: str, version: int) -> sqlite3
     if version > _MOST_VERSIONS:  # SQLite takes no number beyond 64 bits
         return None
     return connection.execute("SELECT * FROM versions WHERE name = ? AND version = ?", (name, version)).fetchone()
+
+
+def _check_no_alias(connection: sqlite3.Connection, name: str, version: int) -> None:
+    """Raise `model_in_use` if an alias points at a version."""
+    for row in connection.execute(_ALIASES, (name,)).fetchall():
+        if row["version"] == version:
+            message = f"alias {row['alias']} points at version {version} of {name}"
+            raise ServiceError("model_in_use", message, "Move the alias to another version, or delete it.")
+
+
+def _check_move(connection: sqlite3.Connection, name: str, alias: str, expected: int | None) -> int:
+    """Return the newest move of an alias, 0 if there is no alias. Raises `alias_moved` if another move is expected."""
+    newest = "SELECT id, version FROM alias_moves WHERE name = ? AND alias = ? ORDER BY id DESC LIMIT 1"
+    row = connection.execute(newest, (name, alias)).fetchone()
+    move = row["id"] if row and row["version"] is not None else 0
+    if expected is not None and expected != move:
+        raise ServiceError("alias_moved", f"alias {alias} has been moved", "Look at where it points now.")
+    return move
+
+
+def _note_move(connection: sqlite3.Connection, name: str, alias: str, version: int | None, moved_by: str) -> None:
+    """Record a move; version None: the alias is deleted."""
+    connection.execute(
+        "INSERT INTO alias_moves (name, alias, version, moved_at, moved_by) VALUES (?, ?, ?, ?, ?)",
+        (name, alias, version, now(), moved_by),
+    )

@@ -194,12 +194,19 @@ def give_id(settings: Settings) -> None:
             write_file(settings.data_dir / ID_FILE, [f"{directory_id}\n".encode()])
 
 
+def stray_paths(settings: Settings) -> list[Path]:
+    """The directories without a record, as paths below the data directory."""
+    database = settings.database
+    recorded = frozenset() if is_blank(database) else read_contents(database).recorded
+    paths = [path for kind in KINDS for path in strays(settings.data_dir / kind, recorded)]
+    return [path.relative_to(settings.data_dir) for path in paths]
+
+
 def tell_strays(settings: Settings) -> None:
     """Name in the log the directories of datasets, models and jobs that have no record."""
-    recorded = read_contents(settings.database).recorded
-    paths = [f"{kind}/{path.name}" for kind in KINDS for path in strays(settings.data_dir / kind, recorded)]
+    paths = stray_paths(settings)
     if paths:
-        some = ", ".join(paths[:5])
+        some = ", ".join(map(str, paths[:5]))
         _log.warning(
             "%d datasets, models or jobs have no record and stay: %s; streamsvm doctor names all", len(paths), some
         )

@@ -6,9 +6,8 @@ import sys
 from typing import Any
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.records.keys import KeyRecords, RequestKey
-from streamsvm.service.records.stamps import new_id, now
-from streamsvm.service.records.table import unpacked
+from streamsvm.service.records.database import new_id, now
+from streamsvm.service.records.table import Records, RequestKey, set_columns, unpacked
 
 # state -> states that may follow. Those with none are terminal.
 PREDICTION_STATES = {
@@ -20,7 +19,7 @@ PREDICTION_STATES = {
 }
 
 
-class PredictionRecords(KeyRecords):
+class PredictionRecords(Records):
     """The fields, states and results of predictions."""
 
     def add_prediction(
@@ -82,7 +81,7 @@ class PredictionRecords(KeyRecords):
             if not claimed.rowcount:
                 return None
             # Read before it is committed: a prediction that is recorded as running has somebody who runs it.
-            row = connection.execute("SELECT * FROM predictions WHERE id = ?", (prediction_id,)).fetchone()
+            row = _row(connection, prediction_id)
         return unpacked(row)
 
     def cancelled_predictions(self) -> frozenset[str]:
@@ -93,21 +92,20 @@ class PredictionRecords(KeyRecords):
     def cancel_prediction(self, prediction_id: str) -> None:
         """End a queued prediction; the worker ends one that runs. Raises `unknown_prediction`, `not_possible`."""
         with self._database.write() as connection:
-            row = connection.execute("SELECT * FROM predictions WHERE id = ?", (prediction_id,)).fetchone()
+            row = _row(connection, prediction_id)
             if row is None:
                 raise ServiceError("unknown_prediction", "there is no such prediction")
             if row["state"] == "running":
-                connection.execute("UPDATE predictions SET requested = 'cancel' WHERE id = ?", (prediction_id,))
+                set_columns(connection, "predictions", prediction_id, requested="cancel")
             else:
                 _move(connection, row, "cancelled")
 
     def requeue_prediction(self, prediction_id: str, crashes: int = 0, pieces: int = 0) -> None:
         """Queue a running prediction again, after so many crashes since it had this number of pieces."""
         with self._database.write() as connection:
-            row = connection.execute("SELECT * FROM predictions WHERE id = ?", (prediction_id,)).fetchone()
-            _move(connection, row, "cancelled" if row["requested"] else "queued")
-            changed = "UPDATE predictions SET crashes = ?, crash_pieces = ? WHERE id = ?"
-            connection.execute(changed, (crashes, pieces, prediction_id))
+            row = _row(connection, prediction_id)
+            state = "cancelled" if row["requested"] else "queued"
+            _move(connection, row, state, crashes=crashes, crash_pieces=pieces)
 
     def finish_prediction(
         self,
@@ -118,11 +116,7 @@ class PredictionRecords(KeyRecords):
     ) -> None:
         """End a running prediction."""
         with self._database.write() as connection:
-            row = connection.execute("SELECT * FROM predictions WHERE id = ?", (prediction_id,)).fetchone()
-            _move(connection, row, state)
-            for name, value in (("result", result), ("failure", failure)):
-                packed = None if value is None else json.dumps(value)
-                connection.execute(f"UPDATE predictions SET {name} = ? WHERE id = ?", (packed, prediction_id))
+            _move(connection, _row(connection, prediction_id), state, result=result, failure=failure)
 
     def delete_prediction(self, prediction_id: str) -> None:
         """Delete the record of a prediction that has ended; its file stays."""
@@ -133,27 +127,12 @@ class PredictionRecords(KeyRecords):
             connection.execute("DELETE FROM predictions WHERE id = ?", (prediction_id,))
 
 
-def check_unpredicted(connection: sqlite3.Connection, model_id: str) -> None:
-    """Raise `model_in_use` if a prediction that has not ended needs a model."""
-    used = connection.execute(
-        "SELECT id FROM predictions WHERE model_id = ? AND state IN ('queued', 'running')", (model_id,)
-    ).fetchone()
-    if used:
-        raise ServiceError("model_in_use", f"prediction {used['id']} uses the model", "Wait for it to end.")
+def _row(connection: sqlite3.Connection, prediction_id: str) -> Any:
+    return connection.execute("SELECT * FROM predictions WHERE id = ?", (prediction_id,)).fetchone()
 
 
-def check_dataset_unpredicted(connection: sqlite3.Connection, dataset_id: str) -> None:
-    """Raise `dataset_in_use` if a prediction that has not ended reads a dataset."""
-    used = connection.execute(
-        "SELECT id FROM predictions WHERE dataset_id = ? AND state IN ('queued', 'running')", (dataset_id,)
-    ).fetchone()
-    if used:
-        raise ServiceError("dataset_in_use", f"prediction {used['id']} uses the dataset", "Wait for it to end.")
-
-
-def _move(connection: sqlite3.Connection, row: sqlite3.Row, state: str) -> None:
+def _move(connection: sqlite3.Connection, row: sqlite3.Row, state: str, **columns: Any) -> None:
     if state not in PREDICTION_STATES[row["state"]]:
         raise ServiceError("not_possible", f"a prediction that is {row['state']} cannot become {state}")
     ended = None if PREDICTION_STATES[state] else now()
-    changed = "UPDATE predictions SET state = ?, finished_at = ? WHERE id = ?"
-    connection.execute(changed, (state, ended, row["id"]))
+    set_columns(connection, "predictions", row["id"], state=state, finished_at=ended, **columns)

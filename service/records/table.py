@@ -1,20 +1,28 @@
-"""The base of the records of datasets, jobs and models: their tables, and columns of JSON.
+"""The base of the records of datasets, jobs and models: their tables, columns of JSON, and keys of requests.
+
+If a request with a key comes again, it gets the first answer.
 
 A running job's progress is not in the records: durable writes would be too slow for it.
 """
 
 import json
+import os
 import sqlite3
-from contextlib import closing
+import time
+from collections.abc import Callable
+from contextlib import closing, suppress
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.processes.background import Later
-from streamsvm.service.records.database import Database
-from streamsvm.service.records.name_changes import NameChanges
+from streamsvm.service.records.database import Database, now, rfc3339
 
+T = TypeVar("T")
+_FILE = "names-changed"
+_KEPT = timedelta(days=1)  # keys of requests
 # Columns of JSON -> the value that replaces unreadable JSON.
 JSON_COLUMNS: dict[str, Any] = {
     "spec": {}, "transitions": [], "progress": None, "result": None, "failure": None, "source": None,
@@ -39,7 +47,7 @@ CREATE TABLE models (
     # continues: the job it goes on from; crashes without a newer checkpoint than that number.
     "ALTER TABLE jobs ADD COLUMN continues TEXT; ALTER TABLE jobs ADD COLUMN crashes INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE jobs ADD COLUMN crash_checkpoint INTEGER NOT NULL DEFAULT -1;",
-    # answer: JSON; job_id: the job made, or the dataset that got rows, see `service.records.keys`.
+    # answer: JSON; job_id: the job made, or the dataset that got rows, see `RequestKey`.
     "CREATE TABLE request_keys (client TEXT NOT NULL, key TEXT NOT NULL, request_hash TEXT NOT NULL, "
     "made_at TEXT NOT NULL, job_id TEXT NOT NULL, answer TEXT, PRIMARY KEY (client, key));",
     # last_version: no number is given twice; version of a move: null if the alias was deleted.
@@ -83,6 +91,24 @@ WHERE json_valid(transitions) AND (transitions LIKE '%"notified"%' OR transition
 )
 
 
+class RequestKey(NamedTuple):
+    """A client, the key that it sent with a request, and a hash of the request's path and body."""
+
+    client: str
+    key: str
+    request_hash: str
+
+    def note(self, connection: sqlite3.Connection, made: str) -> None:
+        """Note, within the transaction that adds a job, that this request has made it; forget keys of earlier days.
+
+        made  the job's id; of rows, see `Records.note_rows`
+
+        Raises sqlite3.IntegrityError if the client has used the key.
+        """
+        connection.execute("DELETE FROM request_keys WHERE made_at < ?", (rfc3339(datetime.now(UTC) - _KEPT),))
+        connection.execute("INSERT INTO request_keys VALUES (?, ?, ?, ?, ?, NULL)", (*self, now(), made))
+
+
 class Records:
     """All operations raise ServiceError for a user's mistake, sqlite3.Error if the disk fails.
 
@@ -91,7 +117,7 @@ class Records:
 
     def __init__(self, path: Path) -> None:
         self._database = Database(path)
-        self.names = NameChanges(path)
+        self.names = _NameChanges(path)
         self.later = Later()
         with self._database.write() as connection:
             _migrate(connection)
@@ -103,6 +129,24 @@ class Records:
     def count_by_state(self, table: str) -> dict[str, int]:
         """The number of datasets, or jobs, in each state."""
         return {row["state"]: row["n"] for row in self._all(f"SELECT state, count(*) AS n FROM {table} GROUP BY state")}
+
+    def answered(self, client: str, key: str) -> dict[str, Any] | None:
+        """request_hash, job_id, and answer (JSON; None: the service died before it could be kept); None: a new key."""
+        since = rfc3339(datetime.now(UTC) - _KEPT)
+        query = "SELECT * FROM request_keys WHERE client = ? AND key = ? AND made_at >= ?"
+        rows = self._database.rows(query, client, key, since)
+        return dict(rows[0]) if rows else None
+
+    def keep_answer(self, key: RequestKey, answer: str) -> None:
+        """Keep the answer to the request that a key was noted for."""
+        with self._database.write() as connection:
+            changed = "UPDATE request_keys SET answer = ? WHERE client = ? AND key = ?"
+            connection.execute(changed, (answer, key.client, key.key))
+
+    def note_rows(self, key: RequestKey, dataset_id: str, uid: str) -> None:
+        """Note that a request is about to add rows to a dataset whose contents have this uid."""
+        with self._database.write() as connection:
+            key.note(connection, _rows_beside(dataset_id, uid))
 
     def _one(self, query: str, key: str, kind: str) -> dict[str, Any]:
         rows = self._all(query, key)
@@ -121,6 +165,22 @@ def unpacked(row: sqlite3.Row) -> dict[str, Any]:
         if record.get(name) is not None:
             record[name] = unpack(name, record[name])
     return record
+
+
+def check_unused(connection: sqlite3.Connection, users: str, kind: str, key: str) -> None:
+    """Raise `model_in_use`, `dataset_in_use` if one of these users, jobs or predictions, has not ended and needs it."""
+    query = f"SELECT id FROM {users} WHERE {kind}_id = ? AND state IN ('queued', 'running')"
+    if used := connection.execute(query, (key,)).fetchone():
+        message = f"{users[:-1]} {used['id']} uses the {kind}"
+        raise ServiceError(f"{kind}_in_use", message, "Wait for it to end.")
+
+
+def set_columns(connection: sqlite3.Connection, table: str, key: str, **columns: Any) -> None:
+    """Set columns of the record with this id."""
+    names = ", ".join(f"{name} = ?" for name in columns)
+    is_json = JSON_COLUMNS.keys() - {name for name, value in columns.items() if value is None}
+    values = [json.dumps(value) if name in is_json else value for name, value in columns.items()]
+    connection.execute(f"UPDATE {table} SET {names} WHERE id = ?", (*values, key))
 
 
 def unpack(name: str, packed: str) -> Any:
@@ -189,3 +249,58 @@ def _migrate(connection: sqlite3.Connection) -> None:
     for statement in "".join(_MIGRATIONS[version:]).split(";"):
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {len(_MIGRATIONS)}")
+
+
+class _NameChanges:
+    """The file FILE beside the records; whoever changes names, versions or aliases notes it once they are recorded."""
+
+    def __init__(self, records: Path) -> None:
+        self._path = str(records.with_name(_FILE))
+
+    def mark(self) -> int | None:
+        """A number that differs after each change of any process; None if there is no file."""
+        try:
+            return os.stat(self._path).st_mtime_ns  # noqa: PTH116 - many times a second
+        except OSError:
+            return None
+
+    def note(self) -> None:
+        """Note a change, before the client is told. On a disk that fails, readers see it a little later."""
+        with suppress(OSError):
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                # Clocks can be set back, and a file's own clock ticks.
+                at = max(time.time_ns(), os.fstat(descriptor).st_mtime_ns + 1)
+                os.utime(descriptor, ns=(at, at))
+            finally:
+                os.close(descriptor)
+
+
+def forget_unmade(connection: sqlite3.Connection, dataset_id: str, uid: str) -> None:
+    """Forget requests that were to add rows to a dataset and have not: its contents still have the uid noted."""
+    made = _rows_beside(dataset_id, uid)
+    connection.execute("DELETE FROM request_keys WHERE job_id = ? AND answer IS NULL", (made,))
+
+
+def _rows_beside(dataset_id: str, uid: str) -> str:
+    return f"{dataset_id} {uid}"
+
+
+class LastRead(Generic[T]):
+    """The last result of a query of the records: it is asked again only after a write of any process.
+
+    Callers share the result, and must not change it.
+    """
+
+    def __init__(self, records: Records, query: Callable[[], T]) -> None:
+        self._records, self._query = records, query
+        self._change: tuple[int, ...] | None = None
+        self._result: T
+
+    def __call__(self) -> T:
+        """The result as of now. Raises what the query raises; it is asked again then."""
+        change = self._records.change()
+        if change != self._change:
+            self._result = self._query()
+            self._change = change
+        return self._result

@@ -4,11 +4,11 @@ import hashlib
 import re
 import secrets
 import sqlite3
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.records.database import Database
-from streamsvm.service.records.stamps import now
+from streamsvm.service.records.database import Database, now, rfc3339
 from streamsvm.storage.files.durable import write_file
 
 # Each scope allows all that the ones before it allow.
@@ -16,20 +16,27 @@ SCOPES = ("read", "submit", "admin")
 
 SCHEMA = """CREATE TABLE IF NOT EXISTS tokens (
     name TEXT PRIMARY KEY, scope TEXT NOT NULL, hash TEXT NOT NULL UNIQUE, created_at TEXT NOT NULL)"""
+_ADDED = "expires_at", "last_used_at"  # columns that tables of 0.2 lack
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}", re.ASCII)
 
 
 # The hint when a token is needed and none exists.
 NO_TOKENS = "There is none. On the machine of the service: streamsvm token new NAME --scope admin --data-dir DIRECTORY"
 TOKENS_NEEDED = "tokens-needed"
+_SPAN, _UNITS = re.compile(r"([0-9]{1,6})([hdw])"), {"h": "hours", "d": "days", "w": "weeks"}
 _MARK_TEXT = b"There have been tokens: without one nobody gets in, also after the last one was revoked.\n"
 
 
 class Token(NamedTuple):
-    """The owner's name, and one of SCOPES."""
+    """The owner's name, one of SCOPES, and the time from which it is refused, as `rfc3339`; None: never."""
 
     name: str
     scope: str
+    expires_at: str | None = None
+
+    @property
+    def has_expired(self) -> bool:
+        return self.expires_at is not None and self.expires_at <= now()
 
 
 class Tokens:
@@ -44,6 +51,10 @@ class Tokens:
         self._mark = database.directory / TOKENS_NEEDED
         with database.write() as connection:
             connection.execute(SCHEMA)
+            found = {row["name"] for row in connection.execute("SELECT name FROM pragma_table_info('tokens')")}
+            for column in _ADDED:
+                if column not in found:
+                    connection.execute(f"ALTER TABLE tokens ADD COLUMN {column} TEXT")
         # Older versions did not write the file.
         if self.list():
             self._need()
@@ -52,22 +63,34 @@ class Tokens:
         """Whether a token is needed: there are tokens, or there have been."""
         return self._mark.exists()
 
-    def new(self, name: str, scope: str) -> str:
-        """Make a token and return it: it cannot be shown again. Raises `name_invalid`, `token_exists`."""
+    def new(self, name: str, scope: str, expires_at: str | None = None) -> str:
+        """Make a token and return it: it cannot be shown again. Raises `name_invalid`, `token_exists`.
+
+        expires_at  what `expiry` returns; None: it does not expire
+        """
         if not _NAME.fullmatch(name):
             raise ServiceError("name_invalid", "this cannot be a token's name", "Up to 64 letters, digits and _.@-")
         token = f"ssvm_{secrets.token_urlsafe(32)}"
         self._need()
         try:
             with self._database.write() as connection:
-                connection.execute("INSERT INTO tokens VALUES (?, ?, ?, ?)", (name, scope, hash_of(token), now()))
+                connection.execute(
+                    "INSERT INTO tokens (name, scope, hash, created_at, expires_at) VALUES (?, ?, ?, ?, ?)",
+                    (name, scope, hash_of(token), now(), expires_at),
+                )
         except sqlite3.IntegrityError:
             raise ServiceError("token_exists", f"there is a token {name}", "Revoke it first.") from None
         return token
 
     def list(self) -> list[dict[str, Any]]:
-        """Name, scope and created_at of each, by name."""
-        return [dict(row) for row in self._database.rows("SELECT name, scope, created_at FROM tokens ORDER BY name")]
+        """All but the hash of each, by name; `last_used_at` may be a minute old."""
+        query = "SELECT name, scope, created_at, expires_at, last_used_at FROM tokens ORDER BY name"
+        return [dict(row) for row in self._database.rows(query)]
+
+    def note_use(self, name: str) -> None:
+        """Note that a token is being used; once a minute is enough, for this is a durable write."""
+        with self._database.write() as connection:
+            connection.execute("UPDATE tokens SET last_used_at = ? WHERE name = ?", (now(), name))
 
     def revoke(self, name: str) -> None:
         """Delete a token; a running service refuses it within a second. Raises `unknown_token`."""
@@ -81,8 +104,8 @@ class Tokens:
 
     def table(self) -> dict[str, Token]:
         """All tokens by their hashes."""
-        rows = self._database.rows("SELECT hash, name, scope FROM tokens")
-        return {row["hash"]: Token(row["name"], row["scope"]) for row in rows}
+        rows = self._database.rows("SELECT hash, name, scope, expires_at FROM tokens")
+        return {row["hash"]: Token(row["name"], row["scope"], row["expires_at"]) for row in rows}
 
     def _need(self) -> None:
         if not self.are_needed():
@@ -92,6 +115,24 @@ class Tokens:
 def hash_of(token: str) -> str:
     """The hash that is stored. A token has 256 random bits, so that a salt or a slow hash would not add security."""
     return hashlib.sha256(token.encode(errors="surrogateescape")).hexdigest()
+
+
+def expiry(text: str) -> str:
+    """The time that a person names: hours, days or weeks from now (`30d`), or a date or time, UTC unless it says more.
+
+    Raises ServiceError expires_invalid, also for a time that is over.
+    """
+    try:
+        if span := _SPAN.fullmatch(text):
+            moment = datetime.now(UTC) + timedelta(**{_UNITS[span[2]]: int(span[1])})
+        else:
+            moment = datetime.fromisoformat(text)
+            moment = moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        raise ServiceError("expires_invalid", "this is no time", "Such as 30d, 12h, 2w or 2030-12-31.") from None
+    if moment <= datetime.now(UTC):
+        raise ServiceError("expires_invalid", f"{rfc3339(moment)} is over", "Name a time to come, such as 30d.")
+    return rfc3339(moment)
 
 
 def allows(scope: str, needed: str) -> bool:

@@ -20,7 +20,7 @@ _ROWS = 1 << 12  # of a frame or a matrix that are written at a time
 _BY_CONTENT = "application/octet-stream"
 
 
-class Body(NamedTuple):
+class RowsBody(NamedTuple):
     """
     kind      the Content-Type
     chunks    a function that returns the bytes, from their beginning at each call
@@ -39,7 +39,7 @@ def predicted(answer: Mapping[str, Any]) -> np.ndarray:
     return np.array([each["label"] if "label" in each else each["value"] for each in answer["predictions"]])
 
 
-def body_of(X: Any, input: Mapping[str, Any] | None) -> Body:
+def body_of(X: Any, input: Mapping[str, Any] | None) -> RowsBody:
     """Make the body of rows X for a model with this `input`, in the form of GET /v1/models/{id}.
 
     X is the path of a file, or an open text; a data frame, or an object that gives streams of Arrow; a matrix
@@ -47,14 +47,14 @@ def body_of(X: Any, input: Mapping[str, Any] | None) -> Body:
     strings. Raises ServiceError wrong_type.
     """
     if isinstance(X, str | PathLike):
-        return Body(_BY_CONTENT, partial(_chunks, Path(fspath(X))))
+        return RowsBody(_BY_CONTENT, partial(_chunks, Path(fspath(X))))
     if hasattr(X, "read"):
-        return Body(_BY_CONTENT, lambda: iter(lambda: X.read(_CHUNK_BYTES), b""), is_once=True)
+        return RowsBody(_BY_CONTENT, lambda: iter(lambda: X.read(_CHUNK_BYTES), b""), is_once=True)
     if _is_stream(X):
-        return Body("application/vnd.apache.arrow.stream", lambda: _arrow(X), is_once=True)
+        return RowsBody("application/vnd.apache.arrow.stream", lambda: _arrow(X), is_once=True)
     if (columns := _columns(X)) is not None:
         words = frozenset((input or {}).get("categorical", ()))
-        return Body("text/csv", lambda: _table(list(columns), columns, words), {"header": "yes"})
+        return RowsBody("text/csv", lambda: _table(list(columns), columns, words), {"header": "yes"})
     if isinstance(X, list | tuple) and X and isinstance(X[0], str | Mapping):
         return _objects(X, input)
     return _matrix(X, input)
@@ -129,14 +129,14 @@ def _cell(value: Any) -> str:
     return str(int(value)) if isinstance(value, bool | np.bool_) else _word(value)
 
 
-def _objects(X: Sequence[Any], input: Mapping[str, Any] | None) -> Body:
+def _objects(X: Sequence[Any], input: Mapping[str, Any] | None) -> RowsBody:
     is_text = (input or {}).get("format") == "text" or "text_column" in (input or {})
     name = "rows" if isinstance(X[0], Mapping) else "documents" if is_text else "strings"
     data = json.dumps({name: list(X)}).encode()
-    return Body("application/json", lambda: [data])
+    return RowsBody("application/json", lambda: [data])
 
 
-def _matrix(X: Any, input: Mapping[str, Any] | None) -> Body:
+def _matrix(X: Any, input: Mapping[str, Any] | None) -> RowsBody:
     is_table = input is not None and "columns" in input
     if hasattr(X, "tocsr"):
         X = X.toarray() if is_table else X.tocsr()
@@ -145,8 +145,8 @@ def _matrix(X: Any, input: Mapping[str, Any] | None) -> Body:
         if X.ndim != 2:
             raise ServiceError("wrong_type", f"X has the shape {X.shape}, not (n_rows, n_features)")
     if is_table:
-        return Body("text/csv", lambda: _csv([], (map(_cell, row) for row in _lists(X))), {"header": "no"})
-    return Body("text/libsvm", lambda: _libsvm(X), {"index_base": "0"})
+        return RowsBody("text/csv", lambda: _csv([], (map(_cell, row) for row in _lists(X))), {"header": "no"})
+    return RowsBody("text/libsvm", lambda: _libsvm(X), {"index_base": "0"})
 
 
 def _lists(X: Any) -> Iterator[list[Any]]:

@@ -15,7 +15,8 @@ import numpy as np
 from streamsvm.storage.blocks.block import LOCATION, Piece, decode_piece, locations
 from streamsvm.storage.blocks.dataset import Dataset, block_path
 from streamsvm.storage.errors import CorruptData, DatasetLost
-from streamsvm.storage.files.direct import FileRange, read_range
+from streamsvm.storage.files.direct import FileRange, Pages, read_range
+from streamsvm.storage.machine.resources import PageBudget
 from streamsvm.storage.rows.csr import Array
 
 JOURNAL = "journal"
@@ -46,12 +47,14 @@ class Journal:
 class ArrivingDataset:
     """Follows the dataset that is staged at `staged` and will be published as `final`. Neither need exist yet.
 
+    budget        how many bytes of the pieces the page cache is to hold after they were fetched; None: none of them
     is_complete   the dataset is published, and `new_pieces` has returned all of its pieces
     """
 
-    def __init__(self, staged: Path, final: Path) -> None:
+    def __init__(self, staged: Path, final: Path, budget: PageBudget | None = None) -> None:
         self._staged = staged
         self._final = final
+        self._budget, self._fetched = budget, 0  # bytes
         self._journal: BinaryIO | None = None
         self._rest = b""  # of a record that is being written
         self.is_complete = False
@@ -84,11 +87,13 @@ class ArrivingDataset:
 
     def fetch(self, location: Array) -> FileRange:
         """Read the bytes of a piece. Raises DatasetLost when the dataset is gone."""
+        self._fetched += int(location["bytes"])
+        pages = Pages.KEPT if self._budget and self._budget.holds(self._fetched) else Pages.DROPPED
         # The staged file first: a dataset moves from there to `final`, and never back.
         for directory in (self._staged, self._final):
             path = block_path(directory, int(location["block"]))
             with suppress(FileNotFoundError):
-                return read_range(path, int(location["offset"]), int(location["bytes"]), is_cached=True)
+                return read_range(path, int(location["offset"]), int(location["bytes"]), pages)
         raise DatasetLost(f"block {location['block']} is missing: the dataset was given up while it was being read in")
 
     @staticmethod

@@ -106,8 +106,10 @@ class BlockWriter:
 
     def append(self, rows: Rows, first_row: int) -> Array:
         """Encode and write one piece, whose rows have the ids from `first_row` on; returns its INDEX_ENTRY."""
-        layout = _layout(rows)
-        data = _encode(rows, self._increasing, layout)
+        norms = np.empty(len(rows), NORM)
+        squared_norms(rows.indptr, rows.values, norms)
+        layout = _layout(rows, norms)
+        data = _encode(rows, norms, self._increasing, layout)
         with self._path.open("ab") as file:
             file.write(data)
         counts = self._offset, first_row, len(rows), rows.nnz, len(data), zlib.crc32(data)
@@ -191,15 +193,13 @@ def locations(block: int, index: Array) -> Array:
     return out
 
 
-def _layout(rows: Rows) -> int:
-    # Data of zeros and ones are common: their values need not be stored.
-    ones = ONES * bool(np.all(rows.values == 1))
+def _layout(rows: Rows, norms: Array) -> int:
+    # Data of zeros and ones are common: their values need not be stored. The norms of most other data say so soon.
+    ones = ONES * bool(np.array_equal(norms, np.diff(rows.indptr)) and np.all(rows.values == 1))
     return ones + WEIGHTS * (rows.weight is not None) + GROUPS * (rows.group is not None)
 
 
-def _encode(rows: Rows, increasing: bool, layout: int) -> bytes:
-    norms = np.empty(len(rows), NORM)
-    squared_norms(rows.indptr, rows.values, norms)
+def _encode(rows: Rows, norms: Array, increasing: bool, layout: int) -> bytes:
     indices = rows.indices
     if increasing:
         indices = np.empty(rows.nnz, INDEX)

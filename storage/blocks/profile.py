@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from streamsvm.storage.errors import StorageError
-from streamsvm.storage.files.document import pack, unpack
-from streamsvm.storage.files.durable import write_file
+from streamsvm.storage.files.durable import pack, unpack, write_file
 
 # Version 2 added `warnings`. A profile has the oldest version that can express it.
 VERSION, _PLAIN_VERSION = 2, 1

@@ -52,7 +52,7 @@ class Visited:
         unmapped = Features(
             np.empty(len(picked) + 1, INDPTR), np.empty(nnz, rows.indices.dtype), np.empty(nnz, rows.values.dtype)
         )
-        gather_rows(picked, rows.indptr, rows.indices, rows.values, *unmapped)
+        gather_rows(picked, *rows.csr, *unmapped)
         return with_features(
             Segment(
                 rows.row_id[picked], rows.class_code[picked], rows.fold[picked], rows.Qii[picked], *unmapped,

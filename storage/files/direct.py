@@ -1,4 +1,4 @@
-"""Reads ranges of files past the page cache, which would count as memory and cost more time than the read itself."""
+"""Reads ranges of files, as a rule past the page cache: it would count as memory and cost more time than the read."""
 
 import errno
 import mmap
@@ -6,12 +6,19 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
 
 _UNIT = mmap.PAGESIZE  # O_DIRECT reads start and end at multiples of it
 
 # Buffers of ranges that have been used: allocating one for each read would take as long as the read.
 _spare: deque[mmap.mmap] = deque(maxlen=32)
+
+
+class Pages(Enum):
+    """What a read does with the page cache: goes past it; reads and drops what has just been written; fills it."""
+
+    PASSED, DROPPED, KEPT = range(3)
 
 
 class FileRange:
@@ -29,16 +36,13 @@ class FileRange:
         _spare.append(self._buffer)
 
 
-def read_range(path: Path, offset: int, size: int, is_cached: bool = False) -> FileRange:
-    """Read `size` bytes from `offset` on, fewer if the file ends before. Raises OSError.
-
-    is_cached   the file has just been written: read it from the page cache and drop the pages afterwards
-    """
+def read_range(path: Path, offset: int, size: int, pages: Pages = Pages.PASSED) -> FileRange:
+    """Read `size` bytes from `offset` on, fewer if the file ends before. Raises OSError."""
     start = offset - offset % _UNIT
     room = -(-(offset + size) // _UNIT) * _UNIT - start
     buffer = _memory(room)
     with memoryview(buffer)[:room] as view:
-        got = _read_cached(path, view, start) if is_cached else _read_direct(path, view, start)
+        got = _read_direct(path, view, start) if pages is Pages.PASSED else _read_cached(path, view, start, pages)
     return FileRange(buffer, offset - start, max(0, min(size, got - (offset - start))))
 
 
@@ -61,15 +65,16 @@ def _read_direct(path: Path, view: memoryview, start: int) -> int:
         # EINVAL: a file system in memory, or another that does not support O_DIRECT.
         if error.errno != errno.EINVAL:
             raise
-    return _read_cached(path, view, start)
+    return _read_cached(path, view, start, Pages.DROPPED)
 
 
-def _read_cached(path: Path, view: memoryview, start: int) -> int:
+def _read_cached(path: Path, view: memoryview, start: int, pages: Pages) -> int:
     with _open(path) as file:
         # RANDOM turns readahead off: pages read beyond the range would not be dropped below.
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
         got = os.preadv(file, [view], start)
-        os.posix_fadvise(file, start, len(view), os.POSIX_FADV_DONTNEED)
+        if pages is Pages.DROPPED:
+            os.posix_fadvise(file, start, len(view), os.POSIX_FADV_DONTNEED)
     return got
 
 

@@ -1,6 +1,7 @@
 """Starting, protecting and ending a process of the program, and settings for its files and memory."""
 
 import ctypes
+import gc
 import os
 import resource
 import signal
@@ -23,6 +24,7 @@ _LARGEST_REUSED = 4 << 20  # bytes: segments and pieces are smaller, a copy of w
 _UNUSED_BYTES = 16 << 20
 _MOST_MEMORY, _MEMORY_FOR_A_BYTE = 768 << 20, 32
 _MOST_SECONDS, _BYTES_FOR_A_SECOND = 600, 100_000
+_RESIDENT, _SHARED, _DATA = 1, 2, 5  # figures of /proc/self/statm
 
 
 def child_environment() -> dict[str, str]:
@@ -35,7 +37,6 @@ def child_environment() -> dict[str, str]:
 
 
 def _this_thread() -> str:
-    """The path of this thread below /proc."""
     return f"{os.getpid()}/task/{threading.get_native_id()}"
 
 
@@ -43,13 +44,13 @@ def die_with_parent() -> None:
     """Ask the kernel to kill this process when the thread that started it ends, for whatever reason. Linux only.
 
     When memory runs out the kernel kills this process before its parent, unless that holds much more memory: a worker
-    outlives a job that does not fit. Call it once.
-
-    Does nothing in a process that was not started with `child_environment`.
+    outlives a job that does not fit. It lifts a bound that the parent has set itself, `OWN_MEMORY`. Call it once. Does
+    nothing in a process that was not started with `child_environment`.
     """
     parent = os.environ.get(PARENT_VARIABLE)
     if parent is None:
         return
+    _limit(resource.RLIMIT_DATA, resource.getrlimit(resource.RLIMIT_DATA)[1])
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     # The thread may have ended before the request.
     if os.getppid() != int(parent.partition("/")[0]) or not Path("/proc", parent).exists():
@@ -84,6 +85,46 @@ def keep_freed_memory() -> None:
         mallopt(_M_TRIM_THRESHOLD, _UNUSED_BYTES)
 
 
+class OwnMemory:
+    """Lets allocations of this process fail once it is bound to what it has then and some bytes more.
+
+    RLIMIT_DATA counts address space. Stacks of threads that wait, and what was freed in pieces, would leave no room for
+    good after many requests at once: `renew` counts what is in memory, and lets address space grow by twice as much.
+    """
+
+    _most = _most_space = 0
+
+    def bound(self, n_bytes: int) -> None:
+        """Bound it to so many bytes more than it has."""
+        self._most, self._most_space = _in_memory() + n_bytes, _page_bytes(_DATA) + 2 * n_bytes
+        self.renew()
+
+    def renew(self) -> None:
+        """Give back to the kernel what is free, and allow as much as is not in memory; nothing without a bound."""
+        if self._most:
+            gc.collect()  # a traceback that holds itself holds a body
+            if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
+                trim(0)
+            free = max(0, self._most - _in_memory())
+            _limit(resource.RLIMIT_DATA, min(_page_bytes(_DATA) + free, self._most_space))
+
+
+OWN_MEMORY = OwnMemory()
+
+
+def _page_bytes(figure: int) -> int:
+    return int(Path("/proc/self/statm").read_text().split()[figure]) * resource.getpagesize()
+
+
+def _in_memory() -> int:
+    return _page_bytes(_RESIDENT) - _page_bytes(_SHARED)
+
+
+def _limit(what: int, most: int) -> None:
+    _, hard = resource.getrlimit(what)
+    resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+
+
 class WorkLimit:
     """Memory that this process may take beside what it has: 768 MiB, and 32 bytes for each byte of its input.
 
@@ -93,12 +134,11 @@ class WorkLimit:
     """
 
     def __init__(self) -> None:
-        # The sixth figure is what RLIMIT_DATA is compared with.
-        self._held = int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+        self._held = _page_bytes(_DATA)
         self._of_machine = max(_MOST_MEMORY, memory_limit() * 3 // 4)
         self._input_bytes = 0
         with suppress(OSError):
-            Path("/proc/self/oom_score_adj").write_text("1000")
+            _OOM_SCORE.write_text("1000")
         self.count(0)
 
     @property
@@ -116,6 +156,5 @@ class WorkLimit:
         """Allow for so many more bytes of input."""
         self._input_bytes += input_bytes
         seconds = _MOST_SECONDS + self._input_bytes // _BYTES_FOR_A_SECOND
-        for what, most in ((resource.RLIMIT_DATA, self._held + self.most), (resource.RLIMIT_CPU, seconds)):
-            _, hard = resource.getrlimit(what)
-            resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+        _limit(resource.RLIMIT_DATA, self._held + self.most)
+        _limit(resource.RLIMIT_CPU, seconds)

@@ -1,7 +1,15 @@
 """Measures the time for which this process compiles kernels, which takes seconds to minutes at their first use."""
 
+import os
+import sys
 import time
 from collections.abc import Callable
+from functools import cache
+
+from streamsvm.storage.machine.child import PARENT_VARIABLE
+
+COMPILING = "compiling kernels, once"
+NOTICED_SECONDS = 1.0
 
 
 class CompileTime:
@@ -26,6 +34,8 @@ class CompileTime:
     def begin(self) -> None:
         """Note that numba begins to compile a kernel."""
         self._depth += 1
+        if self.seconds > NOTICED_SECONDS and PARENT_VARIABLE not in os.environ:
+            say_compiling()
         if self._depth == 1:
             self._state = self._state[0], self._clock()
             self.tell(self._state[1])
@@ -36,6 +46,12 @@ class CompileTime:
         if self._depth == 0:
             self._state = self.seconds, 0.0
             self.tell(0.0)
+
+
+@cache
+def say_compiling() -> None:
+    """Say it to a person, once a process: the first training is slow, and why."""
+    print(f"streamsvm: {COMPILING}, for some 20 s", file=sys.stderr, flush=True)
 
 
 COMPILE_TIME = CompileTime()  # of this process, see storage.machine.compiled

@@ -116,3 +116,36 @@ def _quota_of(group: Path) -> tuple[int, int]:
     else:
         quota, period = ((group / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
     return int(quota), int(period)
+
+
+_SHARE = 0.5  # of the free memory: a job has blocks, and a file of active rows
+_LOOK_EVERY = 64  # questions: asking for the free memory takes as long as reading some rows
+_STEADY = 0.9, 1.25  # times what is held: free memory that changes less moves no bound
+
+
+class PageBudget:
+    """The page cache is to hold as many of the first bytes of a run as half of the free memory does. Threads may ask.
+
+    The kernel can take the memory back at any time. What is not held is best read past the page cache: pages that do
+    not last until the next sweep only displace those that do.
+
+    free           tells the bytes of memory that are free
+    held_bytes     how many bytes are to be held
+    lacked_memory  whether some that were asked for were not to be held
+    """
+
+    def __init__(self, free: Callable[[], int] = free_memory) -> None:
+        self._free, self._until_look = free, 0
+        self.held_bytes, self.lacked_memory = 0, False
+
+    def holds(self, end: int) -> bool:
+        """Whether the page cache is to hold bytes up to this one."""
+        if self._until_look <= 0:  # threads may have counted below 0
+            self._until_look = _LOOK_EVERY
+            fits, held = int(_SHARE * self._free()), self.held_bytes
+            if not _STEADY[0] * held <= fits <= _STEADY[1] * held:
+                self.held_bytes = fits
+        self._until_look -= 1
+        is_held = end <= self.held_bytes
+        self.lacked_memory |= not is_held
+        return is_held

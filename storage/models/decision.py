@@ -3,8 +3,75 @@
 import numpy as np
 
 from streamsvm.storage.machine.abandoned_work import check_wanted
-from streamsvm.storage.rows.csr import Array, Rows, row_dots
+from streamsvm.storage.models.gaussian_kernel import LANES, squared_distances
+from streamsvm.storage.models.support_vectors import SupportVectors
+from streamsvm.storage.rows.csr import DENSE_WIDTH, INDEX, Array, Rows, read_only, row_dots
 from streamsvm.storage.rows.segment import Segment
+
+_BATCH = 256  # rows whose kernel values are computed at a time
+
+
+class KernelMachine:
+    """Support vectors and beta, (n_vectors,) or (n_classes, n_vectors), ready for use by any thread.
+
+    It holds a dense float64 matrix of the features that any vector has by the vectors, and, unless feature numbers
+    exceed DENSE_WIDTH, four bytes for each number up to the largest.
+    """
+
+    def __init__(self, vectors: SupportVectors, beta: Array) -> None:
+        self._gamma, self._beta = vectors.gamma, beta
+        self._count = len(vectors)
+        n_slots = -(-max(1, self._count) // LANES) * LANES
+        used, slot = np.unique(vectors.indices, return_inverse=True)
+        width = used[-1] + 1 if len(used) else 0
+        self._used = used if width > DENSE_WIDTH else None
+        self._place = np.full(width if self._used is None else len(used), -1, INDEX)
+        self._place[used if self._used is None else slice(None)] = np.arange(len(used))
+        self._Z = np.zeros((len(used), n_slots))
+        vector, values = np.repeat(np.arange(self._count), np.diff(vectors.indptr)), vectors.values.astype(np.float64)
+        self._Z[slot, vector] = values
+        self._norms = np.bincount(vector, values**2, n_slots).astype(np.float64)
+
+    def decision_values(self, rows: Rows | Segment) -> Array:
+        """f of each row: (n_rows,), or (n_rows, n_classes). Rows and vectors have the same feature numbers.
+
+        A feature that no vector has adds to the distances from all vectors, as in LIBSVM. Raises Unwanted.
+        """
+        return self.values(rows.indptr, rows.indices, rows.values)
+
+    def values(self, indptr: Array, indices: Array, values: Array) -> Array:
+        """`decision_values` of rows in compressed sparse form."""
+        f = np.empty((len(indptr) - 1, *self._beta.shape[:-1]))
+        for begin in range(0, len(f), _BATCH):
+            check_wanted()
+            bounds = indptr[begin : begin + _BATCH + 1].astype(np.int64)
+            stored = slice(bounds[0], bounds[-1])
+            kernel = self._kernel_values(bounds - bounds[0], indices[stored], values[stored])
+            f[begin : begin + _BATCH] = kernel @ self._beta.T
+        return f
+
+    def _kernel_values(self, indptr: Array, indices: Array, values: Array) -> Array:
+        """k(z_s, x_i), (n_rows, n_vectors)."""
+        out = np.empty((len(indptr) - 1, len(self._norms)))
+        rows = indptr, self._numbered(indices).astype(INDEX, copy=False), values.astype(np.float64)
+        squared_distances(*rows, self._place, self._Z, self._norms, out)
+        out *= -self._gamma
+        np.exp(out, out=out)
+        return out[:, : self._count]
+
+    def _numbered(self, indices: Array) -> Array:
+        """Features as positions in `_place`: themselves, or, if numbers are large, positions in the list `_used`."""
+        if self._used is None:
+            return indices
+        places = np.searchsorted(self._used, indices)
+        is_used = self._used[np.minimum(places, len(self._used) - 1)] == indices
+        return np.where(is_used, places, len(self._used))
+
+
+def squared_norm(vectors: SupportVectors, beta: Array) -> float:
+    """|f|^2 = sum_sr beta_s beta_r k(z_s, z_r); for beta (n_classes, n_vectors) the sum over all classes."""
+    values = KernelMachine(vectors, beta).values(vectors.indptr, vectors.indices, vectors.values)
+    return float(np.vdot(beta.T, values))
 
 
 def decision_values(rows: Rows | Segment, w: Array, intercept: float | Array) -> Array:
@@ -14,9 +81,10 @@ def decision_values(rows: Rows | Segment, w: Array, intercept: float | Array) ->
     """
     # One class after the other: its weights are contiguous, and the rows are few enough to stay in the cache.
     products = np.empty((len(np.atleast_2d(w)), len(rows)))
+    csr = read_only(rows.indptr, rows.indices, rows.values)
     for weights, values in zip(np.atleast_2d(w), products, strict=True):
         check_wanted()
-        row_dots(rows.indptr, rows.indices, rows.values, weights, values)
+        row_dots(*csr, weights, values)
     return (products[0] if w.ndim == 1 else np.ascontiguousarray(products.T)) + intercept
 
 

@@ -2,6 +2,7 @@
 
 import io
 import shutil
+import zipfile
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from streamsvm.storage.errors import CorruptData
-from streamsvm.storage.features.maps import FeatureMaps
+from streamsvm.storage.features.maps import LISTED, FeatureMaps
 from streamsvm.storage.features.maps import packed as packed_maps
 from streamsvm.storage.features.maps import unpacked as unpacked_maps
 from streamsvm.storage.features.rows import FeaturesError
-from streamsvm.storage.files.arrays import read_array
-from streamsvm.storage.files.document import pack, unpack
-from streamsvm.storage.files.durable import publish
+from streamsvm.storage.files.arrays import load_arrays, read_array, read_header
+from streamsvm.storage.files.durable import pack, publish, unpack
 from streamsvm.storage.models.probability import LOGISTIC, Sigmoid
 from streamsvm.storage.models.support_vectors import SupportVectors, packed, unpacked
 from streamsvm.storage.rows.csr import Array
@@ -29,6 +29,8 @@ VERSION, _VECTORS_VERSION, _SEVERAL, OLDER = 4, 3, 2, 1
 _RECORD, WEIGHTS, VECTORS, _MAPS = "model.json", "w.npy", "vectors.npz", "maps.npz"
 _CHUNK = 1 << 20  # weights written at a time
 TRAIN_AGAIN = "The model was damaged on disk: train it again."
+# Key of `Model.about`. False: the model was trained on a matrix, whose columns have places but no numbers.
+NUMBERED = "numbered"
 
 
 Label = float | str
@@ -221,3 +223,84 @@ def _read_file(path: Path, checksum: int) -> bytes:
 def tuples(value: Any) -> Any:
     """Turn lists, also nested ones, as JSON and numpy give them, into the tuples that a model has."""
     return tuple(map(tuples, value)) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True)
+class ModelHead:
+    """A model without its arrays. Fields not listed here are those of `Model`.
+
+    n_features   features of the rows that the model takes, numbered from `index_base` on
+    probability  "sigmoid" or "logistic": how decision values become probabilities; None: the model gives none
+    maps         name and options of each feature map that the job asked for
+    is_listed    whether the model has weights only of features that it lists, because features are far apart
+    gamma, n_vectors  kernel width and number of support vectors of a kernel machine; None for a linear model
+    """
+
+    labels: tuple[Label, ...]
+    index_base: int
+    bias: float | None
+    about: Mapping[str, Any]
+    n_features: int
+    probability: str | None
+    maps: tuple[dict[str, Any], ...]
+    is_listed: bool = False
+    gamma: float | None = None
+    n_vectors: int | None = None
+
+
+def head_of(model: Model) -> ModelHead:
+    """The head of a model in memory."""
+    return ModelHead(
+        labels=model.labels,
+        index_base=model.index_base,
+        bias=model.bias,
+        about=model.about,
+        n_features=model.n_features,
+        probability=_probability(model.sigmoid, model.labels, model.about),
+        maps=() if model.maps is None else _asked_for(model.maps.document),
+        is_listed=model.maps is not None and model.maps.listed is not None,
+        gamma=None if model.vectors is None else model.vectors.gamma,
+        n_vectors=None if model.vectors is None else len(model.vectors),
+    )
+
+
+def read_head(directory: Path) -> ModelHead:
+    """Read the head of a model on disk. Raises CorruptData or UnknownVersion."""
+    content = read_record(directory)
+    labels, about = tuple(content["labels"]), content["about"]
+    machine: dict[str, Any] = {}
+    try:
+        with (directory / WEIGHTS).open("rb") as file:
+            width = read_header(file)[0][-1]
+        if "vectors_checksum" in content:
+            arrays = load_arrays(directory / VECTORS, "gamma", "width")
+            machine = {"gamma": float(arrays["gamma"]), "n_vectors": width}
+            width = int(arrays["width"]) - content["index_base"]
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise CorruptData("a file of the model is missing", TRAIN_AGAIN) from error
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise CorruptData("a file of the model is damaged", TRAIN_AGAIN) from error
+    if "maps" in content:
+        width = content["maps"]["width"] - content["index_base"]
+    return ModelHead(
+        labels=labels,
+        index_base=content["index_base"],
+        bias=content["bias"],
+        about=about,
+        n_features=width,
+        probability=_probability(content.get("sigmoid"), labels, about),
+        maps=_asked_for(content["maps"]) if "maps" in content else (),
+        is_listed="maps" in content and any(each["name"] == LISTED for each in content["maps"]["maps"]),
+        **machine,
+    )
+
+
+def _probability(sigmoid: Any, labels: tuple[Label, ...], about: Mapping[str, Any]) -> str | None:
+    if sigmoid is not None:
+        return "sigmoid"
+    return "logistic" if labels and about.get("loss") == "logistic" else None
+
+
+def _asked_for(maps: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+    """All maps but the `Listed` one, which no job asks for."""
+    return tuple(each for each in maps["maps"] if each["name"] != LISTED)

@@ -66,7 +66,7 @@ def unpacked(data: bytes) -> SupportVectors:
 
 
 @dataclass(frozen=True)
-class Machine:
+class KernelState:
     """A kernel machine during training: vectors, and the beta (n_vectors,) of each.
 
     merges       number of merges of vectors so far
@@ -86,10 +86,10 @@ class Machine:
         staged.replace(run / _MACHINE)
 
 
-def published_machine(run: Path) -> Machine:
+def published_machine(run: Path) -> KernelState:
     """Read the machine that was last published in the run directory."""
     arrays = load_arrays(io.BytesIO((run / _MACHINE).read_bytes()))
-    return Machine(_vectors(arrays), arrays["beta"], int(arrays["merges"]), float(arrays["degradation"]))
+    return KernelState(_vectors(arrays), arrays["beta"], int(arrays["merges"]), float(arrays["degradation"]))
 
 
 def _archive(arrays: Mapping[str, Any]) -> bytes:

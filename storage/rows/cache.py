@@ -16,11 +16,11 @@ import lmdb
 import numpy as np
 
 from streamsvm.storage.errors import CacheFull, OutOfSpace
-from streamsvm.storage.files.mapped import reserve
-from streamsvm.storage.rows.axis import WIDTHS
+from streamsvm.storage.files.arrays import reserve
 from streamsvm.storage.rows.cache_plan import PAGE, CachePlan
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment, view
+from streamsvm.storage.run.state import WIDTHS
 
 _STEP_KEY = b"step"
 _LOCK_BYTES = 8192  # what LMDB asks for 8 readers

@@ -81,6 +81,14 @@ class Rows:
             yield Rows(self.label[rows], indptr - indptr[0], self.indices[stored], self.values[stored], weight, group)
 
 
+def read_only(*arrays: Array) -> tuple[Array, ...]:
+    """Views for a kernel that only reads: one type, whoever made the rows, and numba lets no kernel write to it."""
+    views = tuple(array[:] for array in arrays)
+    for view in views:
+        view.flags.writeable = False
+    return views
+
+
 def load_kernels() -> None:
     """Call a small kernel now: a process's first call of any kernel takes 0.3 s, to load what all kernels need."""
     squared_norms(np.zeros(1, INDPTR), np.empty(0, VALUE), np.empty(0))
@@ -99,12 +107,24 @@ def squared_norms(indptr: Array, values: Array, out: Array) -> None:
         out[i] = total
 
 
+# feature(indices, start, j): the feature of value j of the row that begins at `start`. Dense rows come without indices:
+# their values are those of the features 0, 1, 2, ... Indices are made unsigned, since numba tests each signed one for
+# counting from the end.
+
+
+@njit(cache=True, nogil=True, inline="always")
+def feature(indices: Array, start: int, j: int) -> np.uint32:
+    return np.uint32(indices[j]) if indices.shape[0] > 0 else np.uint32(j - start)
+
+
 # dot(indices, values, start, end, w): <w, x> of the row at start:end. With four sums no addition waits for the one
-# before it. Indices are made unsigned, since numba tests each signed one for counting from the end.
+# before it; of a dense row a compiler makes vectors of them.
 
 
 @njit(cache=True, nogil=True)
 def dot(indices: Array, values: Array, start: int, end: int, w: Array) -> float:
+    if indices.shape[0] == 0:
+        return _dense_dot(values[start:end], w)
     even = end - ((end - start) & 3)
     s0 = s1 = s2 = s3 = 0.0
     for j in range(start, even, 4):
@@ -117,12 +137,28 @@ def dot(indices: Array, values: Array, start: int, end: int, w: Array) -> float:
     return (s0 + s1) + (s2 + s3)
 
 
+@njit(cache=True, nogil=True)
+def _dense_dot(x: Array, w: Array) -> float:
+    even = x.shape[0] & ~3
+    s0 = s1 = s2 = s3 = 0.0
+    for j in range(0, even, 4):
+        s0 += w[j] * x[j]
+        s1 += w[j + 1] * x[j + 1]
+        s2 += w[j + 2] * x[j + 2]
+        s3 += w[j + 3] * x[j + 3]
+    for j in range(even, x.shape[0]):
+        s0 += w[j] * x[j]
+    return (s0 + s1) + (s2 + s3)
+
+
 # dot_fetching(..., coming, coming_end): as `dot`, and prefetches the weights of the row at coming:coming_end meanwhile.
 # Memory then works while the sums are made: 1.2 to 1.35 times the non-zeros a second of prefetching beforehand.
 
 
 @njit(cache=True, nogil=True)
 def dot_fetching(indices: Array, values: Array, start: int, end: int, w: Array, coming: int, coming_end: int) -> float:
+    if indices.shape[0] == 0:
+        return _dense_dot(values[start:end], w)
     both = min(end - start, coming_end - coming) & ~3
     s0 = s1 = s2 = s3 = 0.0
     for j in range(start, start + both, 4):
@@ -137,7 +173,7 @@ def dot_fetching(indices: Array, values: Array, start: int, end: int, w: Array, 
         s3 += w[np.uint32(indices[j + 3])] * values[j + 3]
     for j in range(coming + both, coming_end):
         prefetch(w, indices[j])
-    return (s0 + s1) + (s2 + s3) + dot(indices, values, start + both, end, w)
+    return (s0 + s1) + (s2 + s3) + dot(indices, values, start + both, np.int64(end), w)
 
 
 # dot_streaming(...): as `dot`, for rows that are read in order: it prefetches the weights READ_AHEAD positions further
@@ -170,10 +206,10 @@ def dot_streaming(indices: Array, values: Array, start: int, end: int, w: Array)
 @njit(cache=True, nogil=True)
 def row_dots(indptr: Array, indices: Array, values: Array, w: Array, out: Array) -> None:
     dimension = w.shape[0]
-    last = indptr[out.shape[0]] - READ_AHEAD - 4 if dimension > LARGE_W else -1
+    last = indptr[out.shape[0]] - READ_AHEAD - 4 if dimension > LARGE_W and indices.shape[0] > 0 else -1
     for i in range(out.shape[0]):
-        start, end = indptr[i], indptr[i + 1]
-        while end > start and indices[end - 1] >= dimension:
+        start, end = np.int64(indptr[i]), np.int64(indptr[i + 1])
+        while end > start and feature(indices, start, end - 1) >= dimension:
             end -= 1
         if end <= last:
             out[i] = dot_streaming(indices, values, start, end, w)
@@ -186,11 +222,24 @@ def row_dots(indptr: Array, indices: Array, values: Array, w: Array, out: Array)
 
 @njit(cache=True, nogil=True)
 def add_rows(coefficient: Array, indptr: Array, indices: Array, values: Array, w: Array) -> None:
-    prefetches = w.shape[0] > LARGE_W
+    prefetches = w.shape[0] > LARGE_W and indices.shape[0] > 0
     for i in range(coefficient.shape[0]):
         if prefetches and i + 1 < coefficient.shape[0] and coefficient[i + 1] != 0.0:
             for j in range(indptr[i + 1], indptr[i + 2]):
                 prefetch(w, indices[j])
         if coefficient[i] != 0.0:
-            for j in range(indptr[i], indptr[i + 1]):
-                w[np.uint32(indices[j])] += coefficient[i] * values[j]
+            add_row(indptr[i], indptr[i + 1], indices, values, coefficient[i], w)
+
+
+# add_row(start, end, indices, values, step, w): w += step x, in place, of the row at start:end.
+
+
+@njit(cache=True, nogil=True)
+def add_row(start: int, end: int, indices: Array, values: Array, step: float, w: Array) -> None:
+    if indices.shape[0] == 0:
+        x = values[start:end]
+        for j in range(end - start):
+            w[j] += step * np.float64(x[j])
+    else:
+        for j in range(start, end):
+            w[np.uint32(indices[j])] += step * np.float64(values[j])

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 from streamsvm.storage.rows.cache_plan import PAGE
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.segment import PLAIN_ROW, Segment, SegmentBuilder, bytes_of, used_bytes
+from streamsvm.storage.rows.segment import PER_VALUE, PLAIN_ROW, Segment, SegmentBuilder, bytes_of, used_bytes
 
 
-def bytes_alone(length: int, per_row: int = PLAIN_ROW) -> int:
+def bytes_alone(length: int, per_row: int = PLAIN_ROW, per_value: int = PER_VALUE) -> int:
     """Bytes of a segment for one row of so many values, in whole pages."""
-    return -(-bytes_of(1, length, per_row) // PAGE) * PAGE
+    return -(-bytes_of(1, length, per_row, per_value) // PAGE) * PAGE
 
 
 class Packer:
@@ -22,7 +22,8 @@ class Packer:
     def add(self, rows: Segment, picked: Array) -> Iterator[bytes]:
         """Add the rows at the positions `picked` (k,) int32; yields each segment that is full."""
         while len(picked := picked[self._builder.add(rows, picked) :]):
-            row_bytes = bytes_alone(int(rows.indptr[picked[0] + 1] - rows.indptr[picked[0]]), rows.per_row)
+            length = int(rows.indptr[picked[0] + 1] - rows.indptr[picked[0]])
+            row_bytes = bytes_alone(length, rows.per_row, rows.per_value)
             if row_bytes > self._segment_bytes:
                 yield _alone(rows, picked[:1], row_bytes)
                 picked = picked[1:]

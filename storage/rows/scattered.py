@@ -12,12 +12,11 @@ from functools import partial
 import numpy as np
 
 from streamsvm.storage.rows.csr import INDEX, VALUE, Array
-from streamsvm.storage.rows.scattered_kernel import POSITION_BITS, Memory, append_scattered
+from streamsvm.storage.rows.scattered_kernel import INDICES, POSITION_BITS, Memory, append_scattered
 from streamsvm.storage.rows.segment import (
     CODE,
     NORM,
     OFFSET,
-    PER_VALUE,
     ROW_ID,
     Segment,
     SegmentBuilder,
@@ -78,8 +77,11 @@ class ScatteredRows:
         self._memory = Memory(*(_Region(first, last - first, dtype).array for dtype in _TYPES_OF_MEMORY))
         offsets = np.array([each.begins for each in segments], np.int64).reshape(-1, len(_SIZES))
         self._offsets = (offsets - first) // _SIZES
+        self._offsets[[each.rows.is_dense for each in segments], INDICES] = -1
         longest = max((each.longest for each in segments), default=0)
-        self._like = max((each.rows for each in segments), key=len, default=NO_ROWS)
+        # Dense rows can be written among others, but not the other way round.
+        every = (each.rows for each in segments)
+        self._like = max(every, key=lambda rows: (len(rows.indices), len(rows)), default=NO_ROWS)
         self._builder = SegmentBuilder(max(_BATCH_BYTES, bytes_of(1, longest, self._like.per_row)))
 
     @property
@@ -97,11 +99,11 @@ class ScatteredRows:
             begin += self._builder.append(self._like, partial(self._copy, places[begin:]))
             yield self._builder.rows
 
-    def _copy(self, places: Array, rows: int, room: int, out: Columns) -> int:
+    def _copy(self, places: Array, rows: int, room: int, per_value: int, out: Columns) -> int:
         like = self._like
         return append_scattered(
             places, self._offsets, self._memory, len(like.target) > 0, len(like.weight) > 0, rows, room, like.per_row,
-            PER_VALUE, out,
+            per_value, out,
         )  # fmt: skip
 
 

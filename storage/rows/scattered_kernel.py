@@ -5,7 +5,7 @@ from typing import NamedTuple
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.machine.intrinsics_kernel import prefetch
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.segment_kernel import Columns
+from streamsvm.storage.rows.segment_kernel import Columns, number_features
 
 POSITION_BITS = 32
 ROW_ID, CLASS_CODE, FOLD, QII, INDPTR, INDICES, VALUES, TARGET, WEIGHT = range(len(Columns._fields))
@@ -25,7 +25,8 @@ class Memory(NamedTuple):
 
 # append_scattered(places (k,) int64, offsets (n_segments, 9) int64, memory, has_target, has_weight, rows, room,
 #                  per_row, per_value, out): as segment_kernel.append_rows, but of many segments. A place is the number
-# of a segment, times 2^32, plus the row's position there. offsets: where each column of each segment begins.
+# of a segment, times 2^32, plus the row's position there. offsets: where each column of each segment begins; -1 for the
+# indices of dense rows, which are written out where `out` has indices.
 
 
 @njit(cache=True, nogil=True)
@@ -58,10 +59,15 @@ def append_scattered(
         if has_weight:
             out.weight[row] = floats[own[WEIGHT] + i]
         # A separate loop for each column, over views that start at 0, compiles to vector code.
-        first = own[INDICES] + start
-        row_indices, to_indices = integers[first : first + length], out.indices[at : at + length]
-        for j in range(length):
-            to_indices[j] = row_indices[j]
+        if out.indices.shape[0] > 0:
+            to_indices = out.indices[at : at + length]
+            if own[INDICES] < 0:
+                number_features(to_indices)
+            else:
+                first = own[INDICES] + start
+                row_indices = integers[first : first + length]
+                for j in range(length):
+                    to_indices[j] = row_indices[j]
         first = own[VALUES] + start
         row_values, to_values = floats[first : first + length], out.values[at : at + length]
         for j in range(length):
@@ -76,7 +82,8 @@ def prefetch_scattered(place: int, offsets: Array, memory: Memory) -> None:
     own, i = offsets[place >> POSITION_BITS], place & 0xFFFFFFFF
     start = memory.integers[own[INDPTR] + i]
     for j in range(start, min(memory.integers[own[INDPTR] + i + 1], start + _PREFETCHED), _A_LINE):
-        prefetch(memory.integers, own[INDICES] + j)
+        if own[INDICES] >= 0:
+            prefetch(memory.integers, own[INDICES] + j)
         prefetch(memory.floats, own[VALUES] + j)
     prefetch(memory.integers, own[ROW_ID] + i)
     prefetch(memory.doubles, own[QII] + i)

@@ -4,18 +4,18 @@
 
 A row here is ready for training: its features are float32, its id finds its alpha. Its class and fold say which tasks
 it takes part in (trainer.problem.tasks). The column `target` is there in regression alone, `weight` where rows have
-weights.
+weights. Dense rows have no `indices`: a row's values are those of the features 0, 1, 2, ...
 """
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
 
-from streamsvm.storage.rows.csr import INDEX, VALUE, Array
-from streamsvm.storage.rows.segment_kernel import Columns, append_rows
+from streamsvm.storage.rows.csr import INDEX, VALUE, Array, read_only
+from streamsvm.storage.rows.segment_kernel import Columns, append_rows, densify
 
 HEADER = struct.Struct("<iiq")  # rows, bits of the optional columns, nnz: as a dtype it takes ten times as long to read
 ROW_ID = np.dtype("<i4")
@@ -33,17 +33,18 @@ PLAIN_ROW = NORM.itemsize + ROW_ID.itemsize + OFFSET.itemsize + 2 * CODE.itemsiz
 OPTIONAL_COLUMN = TARGET.itemsize
 PER_VALUE = INDEX.itemsize + VALUE.itemsize
 _FIXED = HEADER.size + OFFSET.itemsize
-_HAS_TARGET, _HAS_WEIGHT = 1, 2
+_HAS_TARGET, _HAS_WEIGHT, _IS_DENSE = 1, 2, 4
+NO_INDICES = np.empty(0, INDEX)
 
 
-def packed_bytes(rows: Count, nnz: Count, per_row: int = PLAIN_ROW) -> Count:
+def packed_bytes(rows: Count, nnz: Count, per_row: int = PLAIN_ROW, per_value: int = PER_VALUE) -> Count:
     """Bytes that `rows` rows of `nnz` values together take in a segment, its fixed part left out."""
-    return rows * per_row + nnz * PER_VALUE
+    return rows * per_row + nnz * per_value
 
 
-def row_bytes(lengths: Array, per_row: int = PLAIN_ROW) -> Array:
+def row_bytes(lengths: Array, per_row: int = PLAIN_ROW, per_value: int = PER_VALUE) -> Array:
     """Bytes of each of some rows of so many values, (n,) int64."""
-    return per_row + PER_VALUE * lengths.astype(np.int64)
+    return per_row + per_value * lengths.astype(np.int64)
 
 
 def room(segment_bytes: int) -> int:
@@ -51,15 +52,15 @@ def room(segment_bytes: int) -> int:
     return segment_bytes - _FIXED
 
 
-def bytes_of(rows: int, nnz: int, per_row: int = PLAIN_ROW) -> int:
+def bytes_of(rows: int, nnz: int, per_row: int = PLAIN_ROW, per_value: int = PER_VALUE) -> int:
     """Bytes in use of a segment's buffer, for `rows` rows of `nnz` values together."""
-    return _FIXED + packed_bytes(rows, nnz, per_row)
+    return _FIXED + packed_bytes(rows, nnz, per_row, per_value)
 
 
 def used_bytes(buffer: bytes | memoryview, begin: int = 0) -> int:
     """Bytes in use of the segment that begins at this place of a buffer; what follows them tells nothing."""
     rows, optional, nnz = HEADER.unpack_from(buffer, begin)
-    return bytes_of(rows, nnz, _per_row(optional))
+    return bytes_of(rows, nnz, _per_row(optional), _per_value(optional))
 
 
 def most_rows(segment_bytes: int) -> int:
@@ -68,7 +69,11 @@ def most_rows(segment_bytes: int) -> int:
 
 
 def _per_row(optional: int) -> int:
-    return PLAIN_ROW + OPTIONAL_COLUMN * optional.bit_count()
+    return PLAIN_ROW + OPTIONAL_COLUMN * (optional & (_HAS_TARGET | _HAS_WEIGHT)).bit_count()
+
+
+def _per_value(optional: int) -> int:
+    return VALUE.itemsize if optional & _IS_DENSE else PER_VALUE
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,7 @@ class Segment:
     class_code  (n,) uint16  place of the row's class among the labels of a job, 0 in regression
     fold        (n,) uint16  fold of a cross-validation, 0 if there is none
     Qii         (n,) float64 squared norm
-    indptr      (n + 1,) int32   indices, values (nnz,)
+    indptr      (n + 1,) int32   indices, values (nnz,); dense rows have indices (0,)
     target      (n,) float32 number to predict in regression; else (0,)
     weight      (n,) float32 weight of the row's loss, or (0,): all have 1; float64 in rows that have just been decoded
     """
@@ -106,14 +111,26 @@ class Segment:
 
     @property
     def columns(self) -> Columns:
-        """For a kernel, which may not write to them: of another type if it might, and then it is compiled once more."""
-        columns = Columns(
-            self.row_id[:], self.class_code[:], self.fold[:], self.Qii[:], self.indptr[:], self.indices[:],
-            self.values[:], self.target[:], self.weight.astype(ROW_WEIGHT, copy=False)[:],
-        )  # fmt: skip
-        for array in columns:
-            array.flags.writeable = False
-        return columns
+        """For a kernel that reads the rows."""
+        weight = self.weight.astype(ROW_WEIGHT, copy=False)
+        return Columns(
+            *read_only(self.row_id, self.class_code, self.fold, self.Qii), *self.csr, *read_only(self.target, weight)
+        )
+
+    @property
+    def csr(self) -> tuple[Array, ...]:
+        """indptr, indices and values, for a kernel that reads the rows."""
+        return read_only(self.indptr, self.indices, self.values)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether rows have the values of the features 0, 1, 2, ... and no indices."""
+        return not len(self.indices) and len(self.values) > 0
+
+    @property
+    def width(self) -> int:
+        """The largest feature number, plus 1."""
+        return int(np.diff(self.indptr).max() if self.is_dense else self.indices.max(initial=-1) + 1)
 
     @property
     def per_row(self) -> int:
@@ -121,14 +138,44 @@ class Segment:
         return _per_row(self.optional)
 
     @property
+    def per_value(self) -> int:
+        """Packed size of a value, with its index if it has one."""
+        return _per_value(self.optional)
+
+    @property
     def optional(self) -> int:
         """Which optional columns there are, as a header has it."""
-        return _HAS_TARGET * bool(len(self.target)) + _HAS_WEIGHT * bool(len(self.weight))
+        has_columns = _HAS_TARGET * bool(len(self.target)) + _HAS_WEIGHT * bool(len(self.weight))
+        return has_columns + _IS_DENSE * self.is_dense
 
     @property
     def row_bytes(self) -> Array:
         """Packed size of each row, (n,) int64."""
-        return row_bytes(np.diff(self.indptr), self.per_row)
+        return row_bytes(np.diff(self.indptr), self.per_row, self.per_value)
+
+    @property
+    def packed_bytes(self) -> int:
+        """Packed size of all rows."""
+        return packed_bytes(len(self), len(self.values), self.per_row, self.per_value)
+
+    @property
+    def with_indices(self) -> "Segment":
+        """These rows with indices, which dense ones lack."""
+        if not self.is_dense:
+            return self
+        begins = np.repeat(self.indptr[:-1], np.diff(self.indptr))
+        return replace(self, indices=np.arange(len(self.values), dtype=INDEX) - begins)
+
+    @property
+    def in_shortest_form(self) -> "Segment":
+        """These rows without indices if that takes no more bytes: zeros are then values, too."""
+        shape = len(self), self.width
+        if not 0 < VALUE.itemsize * shape[0] * shape[1] <= PER_VALUE * len(self.indices):
+            return self
+        dense = np.zeros(shape, VALUE)
+        densify(*self.csr, dense)
+        indptr = np.arange(len(self) + 1, dtype=OFFSET) * OFFSET.type(shape[1])
+        return replace(self, indptr=indptr, indices=NO_INDICES, values=dense.reshape(-1))
 
 
 def view(buffer: memoryview | bytes) -> Segment:
@@ -145,18 +192,19 @@ def view(buffer: memoryview | bytes) -> Segment:
 class SegmentBuilder:
     """Collects rows until a segment of `segment_bytes` is full. One builder is used for many segments.
 
-    All rows that it is given have the same columns.
+    All rows that it is given have the same columns. The first row of a segment decides whether it is dense: dense rows
+    can follow others, but not the other way round.
     """
 
     def __init__(self, segment_bytes: int) -> None:
         self._room = room(segment_bytes)
-        rows, most_values = most_rows(segment_bytes), self._room // PER_VALUE
+        rows = most_rows(segment_bytes)
+        self._indices = np.empty(self._room // PER_VALUE, INDEX)
         self._columns = Columns(
             np.empty(rows, ROW_ID), np.empty(rows, CODE), np.empty(rows, CODE), np.empty(rows, NORM),
-            np.zeros(rows + 1, OFFSET), np.empty(most_values, INDEX), np.empty(most_values, VALUE),
+            np.zeros(rows + 1, OFFSET), self._indices, np.empty(self._room // VALUE.itemsize, VALUE),
             NO_COLUMN, NO_COLUMN,
         )  # fmt: skip
-        self._unused = memoryview(bytes(segment_bytes))
         self._rows = 0
 
     @property
@@ -180,30 +228,44 @@ class SegmentBuilder:
     def add(self, source: Segment, picked: Array) -> int:
         """Append as many of the `picked` rows (k,) of `source`, in order, as fit; returns how many."""
 
-        def write(rows: int, room: int, out: Columns) -> int:
-            return append_rows(picked, source.columns, rows, room, source.per_row, PER_VALUE, out)
+        picked = picked.astype(np.int32, copy=False)  # else the kernel is compiled once more
+
+        def write(rows: int, room: int, per_value: int, out: Columns) -> int:
+            return append_rows(picked, source.columns, rows, room, source.per_row, per_value, out)
 
         return self.append(source, write)
 
-    def append(self, like: Segment, write: Callable[[int, int, Columns], int]) -> int:
-        """Have `write`(rows so far, bytes of room, columns) append rows that have the columns of `like`.
+    def append(self, like: Segment, write: Callable[[int, int, int, Columns], int]) -> int:
+        """Have `write`(rows so far, bytes of room, bytes a value, columns) append rows that have the columns of `like`.
 
         Returns how many rows it appended.
         """
         self._have_columns_of(like)
-        added = write(self._rows, self._room, self._columns)
+        if self.is_empty:
+            self._columns = self._columns._replace(indices=NO_INDICES if like.is_dense else self._indices)
+        is_dense = not len(self._columns.indices)
+        if is_dense and len(like.indices):
+            return 0
+        added = write(self._rows, self._room, VALUE.itemsize if is_dense else PER_VALUE, self._columns)
         self._rows += added
         return added
+
+    def write_indices(self) -> None:
+        """Give the rows collected so far indices if they are dense. The builder must have room for these."""
+        rows = self.rows
+        if rows.is_dense:
+            self._indices[: len(rows.values)] = rows.with_indices.indices
+            self._columns = self._columns._replace(indices=self._indices)
 
     def take(self) -> bytes:
         """The segment built so far, exactly `segment_bytes` long; the builder is empty afterwards."""
         rows = self.rows
-        header = HEADER.pack(len(rows), rows.optional, len(rows.indices))
+        header = HEADER.pack(len(rows), rows.optional, len(rows.values))
         columns = (
             rows.Qii, rows.row_id, rows.indptr, rows.indices, rows.values, rows.class_code, rows.fold, rows.target,
             rows.weight,
         )  # fmt: skip
-        rest = self._unused[: self._room - packed_bytes(len(rows), len(rows.indices), rows.per_row)]
+        rest = bytes(self._room - rows.packed_bytes)
         self.clear()
         return b"".join([header, *(column.data for column in columns), rest])
 
@@ -217,7 +279,8 @@ class SegmentBuilder:
 
 def _layout(rows: int, nnz: int, optional: int) -> tuple[tuple[np.dtype, int], ...]:
     # Every column is aligned: the codes of class and fold take two bytes a row each, four together.
+    indices = 0 if optional & _IS_DENSE else nnz
     return (
-        (NORM, rows), (ROW_ID, rows), (OFFSET, rows + 1), (INDEX, nnz), (VALUE, nnz), (CODE, rows), (CODE, rows),
+        (NORM, rows), (ROW_ID, rows), (OFFSET, rows + 1), (INDEX, indices), (VALUE, nnz), (CODE, rows), (CODE, rows),
         (TARGET, rows if optional & _HAS_TARGET else 0), (ROW_WEIGHT, rows if optional & _HAS_WEIGHT else 0),
     )  # fmt: skip

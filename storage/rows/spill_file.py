@@ -1,25 +1,26 @@
-"""A file of segments on disk. It has no name, and ends with the process that wrote it, unless `link` names it.
+"""A file of segments on disk. It has no name, and ends with the process that wrote it.
 
-Reads and writes use the page cache while free memory is twice the size of the file: sweeps then need not wait for the
-disk, and the kernel can take the memory back at any time. With less free memory they bypass the page cache, where the
-file system can do that: pages that do not last until the next sweep would only displace those of other files.
+As many of its first segments as `PageBudget` allows stay in the page cache. The rest is read and written past it, where
+the file system can do that.
 """
 
-import fcntl
 import mmap
 import os
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
 from contextlib import suppress
-from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
 
-from streamsvm.storage.machine.resources import free_memory
+from streamsvm.storage.machine.disk_health import DiskHealth
+from streamsvm.storage.machine.resources import PageBudget, free_memory
 from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.packing import Packer
+from streamsvm.storage.rows.segment import Segment, view
 
 SPILL_SEGMENT = 1 << 19  # small enough to mix the rows of several, and as fast as larger ones on fast disks
-_LOOK_EVERY = 64  # segments: asking for the free memory takes as long as reading one
 
 
 class SpillFile:
@@ -27,11 +28,11 @@ class SpillFile:
 
     Buffers are those of `make_buffer`. `read` raises OSError for a segment that differs from what was written.
 
-    path           a directory for a new file; with `sums` the file to open for reading
+    path           the directory for the file
     segment_bytes  size of most segments
     sums, sizes    checksum and size of each segment
     free           tells the bytes of memory that are free
-    lacked_memory  whether the page cache has been bypassed at some time
+    budget         how many of its first bytes the page cache is to hold
     bytes          bytes that the file takes of the disk
     """
 
@@ -39,45 +40,25 @@ class SpillFile:
         self,
         path: str | Path,
         segment_bytes: int = SPILL_SEGMENT,
-        sums: list[int] | None = None,
-        sizes: list[int] | None = None,
         free: Callable[[], int] = free_memory,
     ) -> None:
-        flags = os.O_RDWR | os.O_TMPFILE if sums is None else os.O_RDONLY
         self.segment_bytes = segment_bytes
-        self._file = os.open(path, flags, 0o600)
-        self._free, self._until_look = free, 0
-        self.lacked_memory = False
-        self.sums, self.sizes = sums or [], sizes or []
-        self._ends = [0, *accumulate(self.sizes)]
-        self.bytes = self._ends[-1]
-
-    @classmethod
-    def reopen(cls, path: Path, segment_bytes: int, sums: list[int], sizes: list[int]) -> "SpillFile":
-        """Open for reading a file that `link` has named. Raises OSError."""
-        return cls(path, segment_bytes, sums, sizes)
-
-    def link(self, path: Path) -> None:
-        """Give the file a name on its disk. Raises OSError."""
-        # os.link follows the link in /proc to the file only if it is given a descriptor of some directory.
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.link(f"/proc/self/fd/{self._file}", path, src_dir_fd=directory, follow_symlinks=True)
-        finally:
-            os.close(directory)
+        self._file = os.open(path, os.O_RDWR | os.O_TMPFILE, 0o600)
+        self._direct = self._file
+        with suppress(OSError):  # a file system in memory cannot bypass the page cache
+            self._direct = os.open(f"/proc/self/fd/{self._file}", os.O_RDWR | os.O_DIRECT)
+        self.budget = PageBudget(free)
+        self.sums: list[int] = []
+        self.sizes: list[int] = []
+        self._ends = [0]
+        self.bytes = 0
 
     def __len__(self) -> int:
         return len(self.sums)
 
-    @property
-    def is_cached(self) -> bool:
-        """Whether reads and writes use the page cache."""
-        return not fcntl.fcntl(self._file, fcntl.F_GETFL) & os.O_DIRECT
-
     def append(self, buffer: mmap.mmap) -> None:
         """Write one more segment."""
-        self._look_for_memory()
-        if os.pwrite(self._file, buffer, self._ends[-1]) != len(buffer):
+        if os.pwrite(self._way(self._ends[-1] + len(buffer)), buffer, self._ends[-1]) != len(buffer):
             raise OSError("the disk took only part of a segment")
         self.sums.append(_sum(buffer))
         self.sizes.append(len(buffer))
@@ -86,9 +67,8 @@ class SpillFile:
 
     def read(self, number: int, buffer: mmap.mmap) -> memoryview:
         """Read a segment into the buffer; returns a view of the bytes read."""
-        self._look_for_memory()
         data = memoryview(buffer)[: self.sizes[number]]
-        got = os.preadv(self._file, [data], self._ends[number])
+        got = os.preadv(self._way(self._ends[number + 1]), [data], self._ends[number])
         # Kernels do not check indices: damaged ones would make them read and write beyond w.
         if got != self.sizes[number] or _sum(data) != self.sums[number]:
             raise OSError(f"spilled segment {number} did not come back as it was written")
@@ -101,22 +81,16 @@ class SpillFile:
         self._ends = [0]
 
     def close(self) -> None:
-        os.close(self._file)
+        for file in {self._file, self._direct}:
+            os.close(file)
 
-    def _look_for_memory(self) -> None:
-        """Every so many segments, decide whether to use or to bypass the page cache."""
-        if self._until_look > 0:
-            self._until_look -= 1
-            return
-        self._until_look = _LOOK_EVERY
-        fits = self._free() >= 2 * self.bytes
-        self.lacked_memory |= not fits
-        if self.is_cached and not fits:
+    def _way(self, end: int) -> int:
+        """The descriptor by which to read or write the segment that ends at this byte."""
+        before, is_held = self.budget.held_bytes, self.budget.holds(end)
+        if self.budget.held_bytes < min(before, self.bytes):
             os.fdatasync(self._file)  # the kernel drops only pages that are on the disk
-            os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_DONTNEED)
-        flags = fcntl.fcntl(self._file, fcntl.F_GETFL) & ~os.O_DIRECT
-        with suppress(OSError):  # a file system in memory cannot bypass the page cache
-            fcntl.fcntl(self._file, fcntl.F_SETFL, flags | (0 if fits else os.O_DIRECT))
+            os.posix_fadvise(self._file, self.budget.held_bytes, 0, os.POSIX_FADV_DONTNEED)
+        return self._file if is_held else self._direct
 
 
 def make_buffer(segment_bytes: int = SPILL_SEGMENT) -> mmap.mmap:
@@ -128,3 +102,107 @@ def _sum(buffer: mmap.mmap | memoryview) -> int:
     """A checksum: any single changed word changes it. Ten times as fast as a CRC."""
     words: Array = np.frombuffer(buffer, np.uint64)
     return int(words.sum())
+
+
+_WRITE_BEHIND = 8  # segments that may wait to be written: `add` then need not wait for short pauses of the disk
+
+
+class RowFile:
+    """`add` rows, `finish`, then `read` segments; `clear` it to begin anew. All raise OSError when the disk fails.
+
+    writer    an executor of one thread, which keeps segments in order
+    is_whole  whether every added row was or will be written; False: the disk had no room
+    """
+
+    def __init__(self, file: SpillFile, health: DiskHealth, writer: Executor) -> None:
+        self.file = file
+        self._health = health
+        self._writer = writer
+        self._packer = Packer(file.segment_bytes)
+        self._spare = [make_buffer(file.segment_bytes) for _ in range(_WRITE_BEHIND)]
+        self._writing: deque[tuple[Future[None], mmap.mmap]] = deque()
+        self._behind = 0  # bytes in `_writing`
+        self._others = 0
+        self.is_whole = True
+
+    @property
+    def lacked_memory(self) -> bool:
+        """See `PageBudget`."""
+        return self.file.budget.lacked_memory
+
+    @property
+    def taken(self) -> int:
+        """Bytes that the file takes of the disk, segments about to be written included."""
+        return self.file.bytes + self._behind
+
+    def add(self, rows: Segment, picked: Array, others: int = 0) -> None:
+        """Add the rows at the positions `picked` (k,), unless the disk has no room.
+
+        others   bytes that other files of the job take of the same disk
+        """
+        self._others = others
+        if self.is_whole:
+            self._write(self._packer.add(rows, picked))
+
+    def finish(self) -> bool:
+        """Write what is left to write; returns `is_whole`."""
+        if self.is_whole:
+            self._write(self._packer.rest())
+        self._await(0)
+        return self.is_whole
+
+    def __len__(self) -> int:
+        return len(self.file)
+
+    @property
+    def segment_bytes(self) -> int:
+        """Of most segments."""
+        return self.file.segment_bytes
+
+    @property
+    def sizes(self) -> list[int]:
+        """Bytes of each segment."""
+        return self.file.sizes
+
+    def segment(self, number: int, at_once: int, memory: Callable[[int], mmap.mmap]) -> Segment:
+        """A segment, read into the `memory` of so many bytes; `at_once` threads do such reads. Raises DiskSlow, too."""
+        size = self.file.sizes[number]
+        data = self._health.timed(size, at_once, lambda: self.file.read(number, memory(size)))
+        self._health.check()
+        return view(data)
+
+    def clear(self) -> None:
+        """Forget all rows. The file keeps its space and writes over it."""
+        self._await(0)
+        self._packer.clear()
+        self.file.clear()
+        self.is_whole = True
+
+    def close(self) -> None:
+        for writing, _ in self._writing:
+            writing.exception()
+        self.file.close()
+
+    def _write(self, segments: Iterator[bytes]) -> None:
+        for segment in segments:
+            if not self._health.allows(self.taken + self._others, len(segment)):
+                self.is_whole = False
+                return
+            self._await(_WRITE_BEHIND * self.file.segment_bytes - len(segment))
+            self._health.check()
+            buffer = self._spare.pop() if len(segment) == self.file.segment_bytes else make_buffer(len(segment))
+            buffer[:] = segment
+            self._writing.append((self._writer.submit(self._append, buffer), buffer))
+            self._behind += len(segment)
+
+    def _append(self, buffer: mmap.mmap) -> None:
+        self._health.timed(len(buffer), 1, lambda: self.file.append(buffer))
+
+    def _await(self, but: int) -> None:
+        """Wait until at most `but` bytes are still to be written."""
+        while self._writing and self._behind > but:
+            writing, buffer = self._writing.popleft()
+            self._behind -= len(buffer)
+            if len(buffer) == self.file.segment_bytes:
+                self._spare.append(buffer)
+            writing.result()

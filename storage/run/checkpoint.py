@@ -20,8 +20,7 @@ import numpy as np
 
 from streamsvm.storage.errors import CorruptData, StorageError
 from streamsvm.storage.files.arrays import member_array, read_header
-from streamsvm.storage.files.document import pack, unpack
-from streamsvm.storage.files.durable import publish
+from streamsvm.storage.files.durable import pack, publish, unpack
 from streamsvm.storage.rows.csr import Array
 
 VERSION, _OLDEST_VERSION = 2, 1

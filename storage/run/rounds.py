@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from streamsvm.storage.files.mapped import new_array, open_array
+from streamsvm.storage.files.arrays import new_array, open_array
 from streamsvm.storage.rows.csr import Array
 
 GIVEN, GIVEN_ALPHA, TAKEN_ALPHA = "given", "given_alpha.npy", "taken_alpha.npy"

@@ -17,24 +17,20 @@ class Slowdown(NamedTuple):
 # Their order is that of their bits.
 SLOWDOWNS = {
     "disk_full": Slowdown(
-        "decoded rows are not kept on disk: that takes twice their size of free space",
+        "active rows have no file of their own, each sweep reads all rows: the file takes twice its size of free space",
         "Free space on the disk of the data directory, or raise cache_bytes until all rows fit.",
     ),
     "disk_slow": Slowdown(
-        "decoded rows are no longer on disk: it was slower than 200 MB/s for seconds",
+        "rows come from the reader again, pass after pass: the disk gave less than 200 MB/s of them, decoded",
         "Move the data directory to a faster disk, or raise cache_bytes until all rows fit.",
     ),
     "disk_failed": Slowdown(
-        "decoded rows are no longer on disk: it failed, or takes no files without a name",
+        "rows come from the reader again, pass after pass: the disk failed, or takes no unnamed files",
         "Have the disk of the data directory checked, or raise cache_bytes until all rows fit.",
     ),
     "disk_uncached": Slowdown(
-        "decoded rows are read from the disk itself in each sweep: less memory is free than twice their size",
+        "some rows are read from the disk itself in each sweep: half of the free memory does not hold all",
         "Give the job a machine or a control group with more memory.",
-    ),
-    "rows_not_kept": Slowdown(
-        "decoded rows could not be kept for the next job on the dataset",
-        "See that the dataset's directory can be written to.",
     ),
     "cache_too_small": Slowdown(
         "the cache does not hold all rows, and nothing else does: each pass decodes them anew",
@@ -60,10 +56,6 @@ SLOWDOWNS = {
         "one thread looks at all rows for a certificate: weights are too many for each thread to have a copy",
         "Ask for fewer features of the maps that make them, or for fewer threads.",
     ),
-    "rows_released": Slowdown(
-        "rows that had been kept decoded for this job are read anew: the disk was short of space",
-        "Free as much space on the disk of the data directory as decoded rows take.",
-    ),
     "newton_without_room": Slowdown(
         "Newton steps would have ended training sooner, and there is no memory for them: sweeps go on",
         "Raise memory_bytes, give the job a machine with more memory, or train fewer classes, values of C or folds.",
@@ -73,7 +65,7 @@ SLOWDOWNS = {
         "Ask for a larger relative_gap or tolerance, or train on fewer features.",
     ),
     "scales_differ": Slowdown(
-        "features are on scales far apart, and the job takes few Newton steps, or none: training may go on for long, "
+        "features are on scales far apart: training may take several times as long, or not come to an end, "
         "and a kernel's distances are those of the largest features",
         'Ask for "features": ["scale"]; a kernel takes none, scale its rows before.',
     ),

@@ -8,8 +8,33 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.storage.files.mapped import open_array, reserve
+from streamsvm.storage.files.arrays import open_array, reserve
 from streamsvm.storage.rows.csr import Array
+
+# With several columns, one index, one value and one cache line of w serve up to eight tasks.
+WIDTHS = (1, 4, 8, 16)
+_LINE = 8  # float64 numbers in a cache line
+
+
+def width_for(lanes: int) -> int:
+    """The smallest of WIDTHS with a column for each of so many tasks."""
+    return next(width for width in WIDTHS if width >= lanes)
+
+
+def aligned(array: Array) -> Array:
+    """A copy of the array as `zeros` lays it out, float64."""
+    copy = zeros(*array.shape)
+    copy[:] = array
+    return copy
+
+
+def zeros(*shape: int) -> Array:
+    """A float64 array of zeros that begins on a cache line: a row of up to 8 columns then lies within one line."""
+    n = int(np.prod(shape))
+    room = np.zeros(n + _LINE)
+    start = (-room.ctypes.data // room.itemsize) % _LINE
+    return room[start : start + n].reshape(shape)
+
 
 # Other files of a run directory: the settings of both processes, and the cache that they share.
 RUN_FILE, CACHE_FILE = "run.json", "cache"
@@ -61,7 +86,7 @@ CONTROL = (
     ("dual_objective", REAL, "trainer"),
     ("primal_bound", REAL, "trainer"),
     ("free_rows", INTEGER, "trainer"),
-    ("collects", INTEGER, "trainer"),  # it takes all rows of the pass to its own disk
+    ("collects", INTEGER, "trainer"),  # after the pass it will sweep over all rows, on disk
     ("certificates_wanted", INTEGER, "trainer"),  # at the published w; nothing changes until it is made
     ("ending", INTEGER, "trainer"),  # the job ends within the pass: no more of it is asked for
     ("training_done", INTEGER, "trainer"),
@@ -77,6 +102,11 @@ CONTROL = (
     ("stop", INTEGER, "worker"),  # a person asked for an end: after the running pass, or soon
     ("hand_back", INTEGER, "worker"),  # the worker has to end: stop after the running section, with a checkpoint
 )
+
+# Counts over all passes, or of now, that a job's progress shows; those of several machines are summed up.
+COUNTS = (
+    "rows_streamed", "rows_screened", "read_bytes", "resident_rows", "resident_bytes", "evicted_rows", "updates"
+)  # fmt: skip
 
 # Arrays and fields of the control page that a checkpoint keeps as they are.
 KEPT_ARRAYS = ("alpha", "score", "visited", "skipped")

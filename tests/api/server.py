@@ -7,7 +7,7 @@ from contextlib import closing
 
 from streamsvm.api.requests.deadlines import Deadlines
 from streamsvm.api.server import make_server
-from streamsvm.service.processes.fork_server import fork_server
+from streamsvm.service.forks.fork_server import fork_server
 from tests.api.app import Service
 from tests.end_to_end.service import wait_for
 

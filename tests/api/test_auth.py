@@ -9,7 +9,8 @@ from fastapi.routing import iter_route_contexts
 
 from streamsvm.api.access import auth
 from streamsvm.api.access.auth import OPEN, SCOPES
-from streamsvm.service.records.tokens import allows
+from streamsvm.service.records.database import Database
+from streamsvm.service.records.tokens import Tokens, allows, hash_of
 from tests.api.app import Service, check_problem
 from tests.api.server import RunningServer, request
 
@@ -132,7 +133,7 @@ def test_a_token_is_known_that_was_made_while_the_table_was_read(closed, monkeyp
         return await asking, await reading
 
     monkeypatch.setattr(closed.tokens, "table", slow)
-    assert asyncio.run(ask()) == (("late", "read"), True) and len(reads) == 2
+    assert asyncio.run(ask()) == (("late", "read", None), True) and len(reads) == 2
 
 
 def test_tokens_that_are_none_do_not_read_the_table_again(closed, monkeypatch):
@@ -141,6 +142,44 @@ def test_tokens_that_are_none_do_not_read_the_table_again(closed, monkeypatch):
     closed.request("GET", "/v1/jobs", headers=bearer("ssvm_y"))
     monkeypatch.setattr(type(closed.tokens), "table", lambda _: pytest.fail("it is read"))
     check_problem(closed.request("GET", "/v1/jobs", headers=bearer("ssvm_x")), "token_invalid", 401)
+
+
+def test_a_token_that_has_expired(closed):
+    token = closed.tokens.new("old", "admin", expires_at="2026-01-01T00:00:00.000Z")
+    for headers in (bearer(token), cookie(token)):
+        problem = check_problem(closed.request("GET", "/v1/jobs", headers=headers), "token_expired", 401)
+        assert "2026-01-01" in problem["detail"] and "token new" in problem["hint"]
+    page = closed.request("GET", "/v1/jobs", headers=cookie(token) | {"Accept": "text/html"})
+    assert page.headers["location"].startswith("/login")
+    answer = log_in(closed, token)
+    assert (answer.status_code, "set-cookie" in answer.headers) == (401, False) and "expired" in answer.text
+    lasting = closed.tokens.new("lasting", "read", expires_at="2100-01-01T00:00:00.000Z")
+    assert closed.request("GET", "/v1/jobs", headers=bearer(lasting)).status_code == 200
+
+
+def test_the_last_use_of_a_token_is_written_once_a_minute(closed, monkeypatch):
+    written, seconds = [], [1000.0]
+    note = closed.tokens.note_use
+    monkeypatch.setattr(closed.tokens, "note_use", lambda name: written.append(name) or note(name))
+    monkeypatch.setattr(auth.time, "monotonic", lambda: seconds[0])
+    tokens = {closed.tokens.new(name, "read") for name in ("used", "used-too", "unused")}
+
+    async def ask(access, *asked):
+        await asyncio.gather(*(access.token_of(token) for token in asked))
+        await asyncio.gather(*access._noting)
+
+    by_name = {token.name: text for text in tokens for token in [closed.tokens.table()[hash_of(text)]]}
+    access, asked = auth.Access(closed.tokens, required=True), (by_name["used"], by_name["used-too"])
+    for later in (0.0, 30.0, 59.0):
+        seconds[0] = 1000.0 + later
+        asyncio.run(ask(access, *asked * 50))
+    assert sorted(written) == ["used", "used-too"]
+    seconds[0] += 1.0
+    asyncio.run(ask(access, by_name["used"]))
+    assert written[2:] == ["used"]
+    # Another process finds it, as this one does after a restart.
+    uses = {each["name"]: each["last_used_at"] for each in Tokens(Database(closed.settings.database)).list()}
+    assert uses["used"] >= uses["used-too"] > "2026" and uses["unused"] is None
 
 
 def test_without_a_token_nothing_is_open_to_others(tmp_path):

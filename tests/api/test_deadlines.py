@@ -1,12 +1,14 @@
 """Clients that do nothing, or lie, lose their connection; others do not notice."""
 
 import json
+import socket
 import time
 from contextlib import ExitStack, closing
 
 import numpy as np
 import pytest
 
+from streamsvm.service.jobs.progress.feed import PART_BYTES, read_part
 from streamsvm.storage.models.model_file import Model
 from tests.api.app import PROBLEM, Service
 from tests.api.server import RunningServer, is_closed, read_all, read_answer, request
@@ -190,6 +192,22 @@ def test_a_client_that_takes_nothing_of_its_answer(large_model, server, client):
     wait_for(lambda: len(server.server.server_state.connections) == 1)
     client.sendall(request("GET", f"/v1/models/{large_model}/file?format=npz"))
     wait_for(lambda: not server.server.server_state.connections)
+
+
+def test_a_stream_whose_client_takes_nothing_is_not_fed_and_ends(service, server):
+    job = service.store.add_job(service.add_dataset("followed"), {"dataset": "followed"})
+    (service.settings.jobs / job).mkdir()
+    line = json.dumps({"pass": 1, "note": "x" * PART_BYTES}) + "\n"
+    (service.settings.jobs / job / "history.ndjson").write_text(100 * line)
+    service.store.claim_job()
+    service.store.finish_job(job, "succeeded", model_id="mdl_1")
+    read_part.cache_clear()
+    with closing(server.connect()) as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        client.sendall(request("GET", f"/v1/jobs/{job}/events"))
+        wait_for(lambda: read_part.cache_info().misses)
+        wait_for(lambda: not server.server.server_state.connections, 30)
+    assert read_part.cache_info().misses < 20
 
 
 def test_a_client_that_takes_its_answer_slowly_gets_it(large_model, client):

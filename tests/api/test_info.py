@@ -1,6 +1,7 @@
-"""/v1/info, and that every limit it shows is one."""
+"""/v1/info, and that every limit it shows is one; /v2/health."""
 
 import json
+import sqlite3
 from importlib.metadata import version
 
 import pytest
@@ -80,3 +81,17 @@ def test_a_full_queue_takes_a_job_once_another_has_left(tmp_path):
     assert int(answer.headers["retry-after"]) > 0
     service.store.claim_job()
     assert jobs(service, 1).status_code == 202
+
+
+def test_the_service_is_live_and_ready(filled):
+    assert filled.request("GET", "/v2/health/live").json() == {"live": True}
+    assert filled.request("GET", "/v2/health/ready").json() == {"ready": True}
+
+
+def test_a_service_whose_records_cannot_be_read_is_live_but_not_ready(service, monkeypatch):
+    def fail(*_):
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr("streamsvm.service.records.database.Database.rows", fail)
+    assert service.request("GET", "/v2/health/live").status_code == 200
+    check_problem(service.request("GET", "/v2/health/ready"), "unavailable", 503)

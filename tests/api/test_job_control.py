@@ -9,7 +9,8 @@ import time
 import httpx
 import pytest
 
-from streamsvm.service.jobs.progress.events import read_part
+from streamsvm.service.jobs.progress import feed
+from streamsvm.service.jobs.progress.feed import Event, read_part
 from streamsvm.storage.run.slowdowns import bits_of, told
 from streamsvm.trainer.updates.convergence import CONVERGED
 from tests.api.app import CERTIFICATE, Service, check_problem
@@ -64,12 +65,14 @@ def test_a_queued_job_is_cancelled(service):
     check_problem(service.request("POST", f"/v1/jobs/{job}/cancel"), "not_possible", 409)
 
 
-def test_a_stop_of_a_running_job_is_noted(service):
-    job = submit(service)
+@pytest.mark.parametrize("folds", [None, 3])
+def test_a_stop_of_a_running_job_is_noted_and_with_folds_that_no_model_may_come(service, folds):
+    job = submit(service, folds=folds)
     check_problem(service.request("POST", f"/v1/jobs/{job}/stop"), "not_possible", 409)
     service.store.claim_job()
     answer = service.request("POST", f"/v1/jobs/{job}/stop")
     assert (answer.status_code, answer.json()["requested"], answer.json()["state"]) == (202, "stop", "running")
+    assert [each["code"] for each in answer.json()["warnings"]] == ["no_model"] * (folds is not None)
 
 
 def test_only_a_job_that_has_ended_is_deleted(service, ended):
@@ -143,6 +146,50 @@ def test_many_who_watch_a_long_history_share_its_parts(service, ended):
     assert [event["data"] for event in events(first) if event["event"] == "pass"] == passes
     assert all(other == first for other in others)
     assert read_part.cache_info().misses <= 10
+
+
+def test_many_streams_of_a_job_cost_one_look_and_one_encoding_a_beat(service, monkeypatch):
+    """Also those that came at other times; each is told all once."""
+    job, looks, encoded = submit(service), [], []
+    service.store.claim_job()
+    (service.settings.jobs / job).mkdir()
+    view, encode = feed.job_view, Event.__bytes__
+    progress = {"phase": "training", "progress": {"pass": 1}}
+
+    def look(settings, record):
+        looks.append(record)
+        return view(settings, record) | (progress if record["state"] == "running" else {})
+
+    monkeypatch.setattr(feed, "job_view", look)
+    monkeypatch.setattr(feed, "_FRESH_SECONDS", 0.0)  # no look serves two who ask
+    monkeypatch.setattr(feed, "_PROGRESS_SECONDS", 0.05)
+    monkeypatch.setattr(Event, "__bytes__", lambda event: encoded.append(event) or encode(event))
+
+    async def told(streams: int) -> list[list[bytes]]:
+        jobs, found, tasks = feed.JobFeed(service.settings, service.store), [[] for _ in range(streams)], []
+
+        async def read(into: list[bytes]) -> None:
+            into += [each async for each in jobs.events(job, 0)]
+
+        for into in found:
+            tasks.append(asyncio.create_task(read(into)))
+            await asyncio.sleep(0.002)
+        for each in PASSES:
+            with (service.settings.jobs / job / "history.ndjson").open("a") as file:
+                file.write(json.dumps(each) + "\n")
+            await asyncio.sleep(0.1)
+        service.store.finish_job(job, "succeeded", model_id="mdl_1")
+        await asyncio.gather(*tasks)
+        return found
+
+    streams = asyncio.run(told(60))
+    beats = max(map(len, streams))
+    assert len(looks) <= 60 + beats and len(encoded) <= 60 * 3 + 5 * beats
+    for stream in streams:
+        found = events(b"".join(stream).decode())
+        assert [event["data"] for event in found if event["event"] == "pass"] == PASSES
+        assert [event["event"] for event in found if event["event"] != "progress"][-2:] == ["state", "end"]
+        assert sum(event["event"] == "progress" for event in found) <= beats
 
 
 @pytest.mark.parametrize("number", ["spam", "-1", "1.5", "²", ""])

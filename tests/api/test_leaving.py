@@ -15,7 +15,7 @@ from threading import Event
 
 import pytest
 
-from streamsvm.api.requests import hurry
+from streamsvm.api.requests import deadlines
 from streamsvm.service.datasets import uploads
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
@@ -215,8 +215,8 @@ def test_bodies_that_do_not_get_on_take_no_turns(service, server):
 def test_a_slow_body_gives_way_to_another_and_a_short_one_waits_for_neither(
     service, server, monkeypatch, limit, path, kind, body
 ):
-    monkeypatch.setattr(hurry, "SECONDS", 0.2)
-    monkeypatch.setattr(hurry, "_LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(deadlines, "SECONDS", 0.2)
+    monkeypatch.setattr(deadlines, "_LOOK_SECONDS", 0.05)
     model, shared = service.add_model(service.add_dataset("data"), some_model()), service.app.state.context.shared
     shares = Shares(1)
     object.__setattr__(shared, limit, shares)
@@ -233,8 +233,8 @@ def test_a_slow_body_gives_way_to_another_and_a_short_one_waits_for_neither(
 
 
 def test_a_slow_body_that_nobody_waits_for_is_read(service, server, monkeypatch):
-    monkeypatch.setattr(hurry, "SECONDS", 0.05)
-    monkeypatch.setattr(hurry, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(deadlines, "SECONDS", 0.05)
+    monkeypatch.setattr(deadlines, "_LOOK_SECONDS", 0.01)
     model, body = service.add_model(service.add_dataset("data"), some_model()), ROWS * 10_000
     with closing(server.connect()) as slow:
         slow.sendall(request("POST", f"/v1/models/{model}/predict", body[:70_000], Content_Length=str(len(body))))

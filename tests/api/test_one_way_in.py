@@ -24,7 +24,7 @@ import zstandard
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.decompress import decompressed
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.predictions.reading import predictions_of_files
@@ -132,7 +132,7 @@ def test_what_is_packed_is_read_by_every_way_in(inputs, data):
     (found,) = predictions_of_files(Predictor(some_model()), [str(file)], InputOptions())
     assert found.decision_values.tolist() == [each["decision_value"] for each in expected["predictions"]]
     for size in (1, 50):
-        assert b"".join(decompressed([data[k : k + size] for k in range(0, len(data), size)], Limits())) == TEXT
+        assert b"".join(decompressed([data[k : k + size] for k in range(0, len(data), size)], InputLimits())) == TEXT
 
 
 @pytest.mark.parametrize(("data", "word", "line"), REFUSED.values(), ids=REFUSED)

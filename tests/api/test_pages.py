@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pytest
 
-from streamsvm.service.commands.remote import exit_code
 from streamsvm.service.jobs.fields import texts
 from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.models.exports import MODEL_FORMATS
+from streamsvm.service.terminal.remote import exit_code
 from streamsvm.storage.blocks.dataset import staged_path
 from streamsvm.storage.features.maps import listed_maps
 from streamsvm.storage.models.model_file import Model, write_model

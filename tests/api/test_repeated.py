@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from streamsvm.api.requests import repeated
-from streamsvm.service.records import keys
+from streamsvm.service.records import table
 from tests.api.app import Service, check_problem
 
 SPEC = {"dataset": "data", "C": 0.5}
@@ -77,7 +77,7 @@ def test_a_key_is_free_again_after_a_day(service, monkeypatch):
         def now(cls, tz=None):
             return datetime.now(UTC) + timedelta(days=1, minutes=1)
 
-    monkeypatch.setattr(keys, "datetime", Tomorrow)
+    monkeypatch.setattr(table, "datetime", Tomorrow)
     assert post(service, "a").json()["id"] != first
 
 

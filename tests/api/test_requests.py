@@ -3,10 +3,11 @@
 import io
 import json
 import logging
+from unittest.mock import Mock
 
 import pytest
 
-from streamsvm.service.processes.logs import JobLog, JsonLines
+from streamsvm.service.processes.logs import JobLog, JsonFormatter
 from tests.api.app import check_problem
 
 
@@ -15,7 +16,7 @@ def log():
     """The lines that are logged while a test runs."""
     text, handler = io.StringIO(), logging.StreamHandler()
     handler.setStream(text)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(JsonFormatter())
     logger = logging.getLogger("streamsvm")
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
@@ -55,12 +56,12 @@ def test_ids_differ(filled):
 
 
 def test_the_log_has_the_traceback_of_a_bug_and_the_answer_has_not(service, log, monkeypatch):
-    def fail(*_):
-        raise RuntimeError("secret")
-
-    monkeypatch.setattr("streamsvm.service.records.store.Store.models", fail)
+    faults = [RuntimeError("secret"), RuntimeError("can't start new thread"), MemoryError()]
+    monkeypatch.setattr("streamsvm.service.records.store.Store.models", Mock(side_effect=faults))
     answer = service.request("GET", "/v1/models")
     check_problem(answer, "internal", 500)
+    for _ in faults[1:]:  # that of a memory for a thread's stack, too
+        check_problem(service.request("GET", "/v1/models"), "out_of_memory", 503)
     assert "secret" not in answer.text
     (bug,) = [line for line in log() if "traceback" in line]
     assert "RuntimeError: secret" in bug["traceback"] and bug["request_id"] == answer.json()["request_id"]

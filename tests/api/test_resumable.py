@@ -19,7 +19,7 @@ import pytest
 
 from streamsvm.api.requests import resumable
 from streamsvm.reader.errors import InputError
-from streamsvm.service.datasets import parts, uploads
+from streamsvm.service.datasets import resuming, uploads
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.records.store import Store
 from streamsvm.service.remote.client import Client
@@ -367,7 +367,7 @@ def test_waiting_uploads_hold_slots_until_they_are_silent_for_long(tmp_path, mon
         assert second.begin(ROWS[:5], **ada).code == "too_many_uploads"  # one client has not all
         assert second.begin(ROWS[:5], **bob).status == 202
         assert other.begin(ROWS, "?1", **bob).code == "too_many_uploads"
-        monkeypatch.setattr(parts, "_SILENT_SECONDS", 0.0)
+        monkeypatch.setattr(resuming, "_SILENT_SECONDS", 0.0)
         assert other.begin(ROWS, "?1", **bob).status == 201
         assert second.head(**bob).status == 404  # bob's own made room
         assert first.patch(5, ROWS[5:], **ada).status == 201

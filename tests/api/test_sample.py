@@ -105,8 +105,6 @@ def test_the_form_has_the_options_of_each_format(service):
     shown = {name: set(formats.split()) for formats, name in fields}
     assert shown["categorical"] == {"csv", "tsv", "jsonl", "parquet", "arrow", "orc"}
     for name, formats in shown.items():
-        assert formats == {format_ for format_, reader in READERS.items() if name in reader.options} or formats == {
-            *READERS
-        }
+        assert formats == {format_ for format_, own in READERS.items() if name in own} or formats == {*READERS}
     assert 'data-formats=""' not in form and 'name="on_bad_row"' in form
     assert {field.name for field in input_fields()} <= set(OPTIONS)

@@ -1,4 +1,4 @@
-"""Wrong turns of somebody new: each is answered by a hint that works as it stands."""
+"""Wrong turns are answered by a hint that works: somebody new's, paths that no route has, records with odd values."""
 
 import io
 import json
@@ -6,10 +6,34 @@ import json
 import numpy as np
 import polars
 import pytest
+from fastapi.routing import iter_route_contexts
 
-from streamsvm.storage.models.model_file import Model
-from tests.api.app import Service
+from streamsvm.api.access.auth import OPEN, SCOPES
+from streamsvm.api.document import DOCUMENT
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.storage.models.model_file import Model, write_model
+from tests.api.app import Service, check_problem, some_model
 
+GOOD = {
+    "converged": False, "stop_reason": "max_passes", "passes": 3, "models": [],
+    "certificate": dict.fromkeys(
+        ("m_plus", "m_minus", "gap", "primal_objective", "dual_objective", "relative_duality_gap", "w_error"), 0.5
+    ),
+}  # fmt: skip
+GOOD["lanes"] = [{"class": 1.0, "fold": None, "C": 1.0, "converged": False, "passes": 3, **GOOD["certificate"]}]
+VALUES = (None, float("nan"), float("inf"), -float("inf"), 1e308, 0)
+COLUMNS = {
+    **{f"{name}-{value}": {"result": {**GOOD, "certificate": {**GOOD["certificate"], name: value}}}
+       for name in GOOD["certificate"] for value in VALUES},
+    "no-certificate": {"result": {"converged": False}},
+    "result-text": {"result": "nothing"},
+    "result-odd": {"result": {"converged": 0, "certificate": 3, "lanes": 7, "models": None}},
+    "spec-empty": {"spec": {}, "result": GOOD},
+    "spec-odd": {"spec": {"C": None, "tolerance": "x"}, "result": GOOD},
+    "transitions-odd": {"transitions": [3], "result": GOOD},
+    "progress-nan": {"progress": {"gap": float("nan"), "pass": float("inf")}, "result": GOOD},
+    "failure-odd": {"failure": {"code": None}},
+}  # fmt: skip
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 DOCUMENTS = {"format": "text", "n_features": 1024, "analyzer": "word", "ngram_range": [1, 1], "alternate_sign": True,
              "lowercase": True}  # fmt: skip
@@ -111,3 +135,151 @@ def test_a_file_of_polars_is_read(served):
     frame.with_columns(polars.col("w").cast(polars.Categorical)).write_ipc(sink)
     answer = served.request("PUT", "/v1/datasets/polars?categorical=w", content=sink.getvalue())
     assert answer.status_code == 201 and answer.json()["rows"] == 40 and answer.json()["features"] == 3
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_every_list_shows_the_others(service, name):
+    """The page of the job itself takes every value that a result may have."""
+    service.request.is_checked = False
+    dataset = service.add_dataset("data")
+    spec = parse_spec({"dataset": "data"}).model_dump()
+    other, odd = (service.store.add_job(dataset, spec) for _ in range(2))
+    service.store.claim_job(odd)
+    service.store.finish_job(odd, "succeeded", result=GOOD)
+    with service.store._database.write() as connection:
+        for column, value in COLUMNS[name].items():
+            connection.execute(f"UPDATE jobs SET {column} = ? WHERE id = ?", (json.dumps(value), odd))
+    answer = service.request("GET", "/v1/jobs")
+    assert {job["id"] for job in answer.json()["jobs"]} == {other, odd}
+    own = (f"/jobs/{odd}", f"/compare?jobs={odd},{other}", f"/v1/jobs/{odd}/events")
+    for path in ("/", "/metrics", f"/v1/jobs/{odd}", *(() if "odd" in name else own)):
+        answer = service.request("GET", path)
+        assert answer.status_code == 200, (path, answer.text[:500])
+        assert "record_unreadable" not in answer.text or name.partition("-")[0] not in GOOD["certificate"]
+        assert "NaN" not in answer.text and "Infinity" not in answer.text
+    assert service.request("DELETE", f"/v1/jobs/{odd}").status_code == 204
+
+
+ENDINGS = {"regression": ("epsilon_insensitive", None), "one-problem": ("hinge", None), "odd": ("hinge", {"no": 1})}
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_models_whose_lanes_have_no_class_are_shown(service, name):
+    """None is the class of a lane of regression, and of all classes in one problem; an odd one hides no other."""
+    loss, label = ENDINGS[name]
+    spec = parse_spec({"dataset": "data", "loss": loss, **({"solver": "dcd"} if name == "regression" else {})})
+    job = service.store.add_job(service.add_dataset("data"), spec.model_dump())
+    model = job.replace("job", "mdl")
+    write_model(service.settings.models / model, some_model())
+    service.store.claim_job()
+    result = {**GOOD, "lanes": [{**GOOD["lanes"][0], "class": label}], "models": [{"model_id": model, "C": 1.0}]}
+    service.store.finish_job(job, "succeeded", result=result, model_id=model)
+    for path in ("/", *(() if name == "odd" else (f"/jobs/{job}", f"/models/{model}"))):
+        answer = service.request("GET", path)
+        assert answer.status_code == 200 and model in answer.text, path
+
+
+ODD_PREDICTIONS = {
+    "spec": "{", "result": '{"rows": 1}', "failure": "[3", "requested": "later", "model_id": "mdl_x",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("column", ODD_PREDICTIONS)
+def test_an_odd_prediction_costs_itself(service, column):
+    service.request.is_checked = False
+    service.store.adopt_model("mdl_1", "then")
+    asked = {"model": "m", "import": "a.csv", "destination": "b.csv"}
+    other, odd = (service.store.add_prediction("mdl_1", asked) for _ in range(2))
+    with service.store._database.write() as connection:
+        connection.execute(f"UPDATE predictions SET {column} = ? WHERE id = ?", (ODD_PREDICTIONS[column], odd))
+    (directory := service.settings.predictions / odd).mkdir(parents=True)
+    (directory / "progress.json").write_text("[1]" if column == "spec" else '{"rows": null}')
+    answer = service.request("GET", "/v1/predictions")
+    assert [each["id"] for each in answer.json()["predictions"]] == [odd, other]
+    assert service.request("GET", f"/v1/predictions/{odd}").json()["progress"] is None
+    assert service.request("POST", f"/v1/predictions/{odd}/cancel").json()["state"] == "cancelled"
+    assert service.request("DELETE", f"/v1/predictions/{odd}").status_code == 204
+
+
+def operations(app) -> list[str]:
+    """The operationId of every route but the document's."""
+    return [getattr(route, "operation_id", route.path) for route in iter_route_contexts(app.routes)]
+
+
+def test_the_document_in_the_tree_is_that_of_the_service(filled):
+    found = filled.request("GET", "/openapi.json").json()
+    assert found == json.loads(DOCUMENT.read_text()), "a route has changed: run make openapi and look at the difference"
+
+
+def test_every_route_has_an_operation_id_of_its_own(filled):
+    names = list(operations(filled.app))
+    assert len(names) == len(set(names)) > 10
+
+
+def test_every_route_has_a_scope(filled):
+    assert set(operations(filled.app)) == SCOPES.keys() | OPEN, "say in api/access/auth.py who may use the route"
+
+
+def test_openapi_is_of_version_3_1_and_says_what_a_job_may_have(filled):
+    document = filled.request("GET", "/openapi.json").json()
+    assert document["openapi"].startswith("3.1")
+    body = document["paths"]["/v1/jobs"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert body == {"$ref": "#/components/schemas/JobSpec"}
+    schema = document["components"]["schemas"]["JobSpec"]
+    assert schema["required"] == ["dataset"] and schema["additionalProperties"] is False
+    assert "put" in document["paths"]["/v1/datasets/{name}"]
+
+
+@pytest.mark.parametrize("path", ["/v1", "/v2/health", "/v1/jobs/a/b/c", "/docs", "/..%2f..%2fetc/passwd"])
+def test_what_is_no_route(filled, path):
+    check_problem(filled.request("GET", path), "no_such_route", 404)
+
+
+def test_a_person_who_is_lost_gets_a_page(filled):
+    answer = filled.request("GET", "/nowhere", headers={"Accept": "text/html,*/*"})
+    assert answer.status_code == 404 and answer.headers["content-type"].startswith("text/html")
+    assert "There is no page /nowhere" in answer.text and 'href="/"' in answer.text
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/v1/datasets"),
+        ("PATCH", "/v1/datasets/data"),
+        ("PUT", "/v1/jobs"),
+        ("DELETE", "/v1/models"),
+        ("GET", "/v1/models/mdl_0/predict"),
+        ("POST", "/v1/jobs/job_0/history"),
+        ("OPTIONS", "/v1/jobs"),
+    ],
+)
+def test_a_wrong_method_is_told_the_right_one(filled, method, path):
+    response = filled.request(method, path)
+    check_problem(response, "method_not_allowed", 405)
+    assert response.headers["allow"]
+
+
+def test_a_bug_is_a_problem_without_its_details(service, monkeypatch):
+    def fail(_):
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr("streamsvm.service.records.store.Store.models", fail)
+    response = service.request("GET", "/v1/models")
+    check_problem(response, "internal", 500)
+    assert "secret" not in response.text
+
+
+def test_query_parameters_a_route_does_not_have_are_refused(filled):
+    document = filled.request("GET", "/openapi.json").json()
+    for path, methods in document["paths"].items():
+        for method in methods.keys() & {"get", "put", "post", "patch", "delete"}:
+            ids = {"job_id": "job_0", "prediction_id": "prd_0", "model_id": filled.model, "upload_id": "ds_0"}
+            url = path.format(name="data", version=1, block=0, alias="a", **ids)
+            found = check_problem(filled.request(method.upper(), f"{url}?spam=1"), "unknown_parameter", 422)
+            assert "'spam'" in found["detail"]
+    assert filled.request("GET", "/v1/datasets/data").status_code == 200
+
+
+def test_a_query_parameter_is_given_once(filled):
+    url = f"/v1/models/{filled.model}/file?format=onnx&format=npz"
+    check_problem(filled.request("GET", url), "duplicate_parameter", 422)

@@ -23,25 +23,22 @@ from tests.bench import (
     kernel,
     lanes,
     one_row,
-    pollers,
     predict_files,
+    scale,
+    scans,
     small_memory,
-    warm_start,
 )
 from tests.bench.cluster import optimum
 from tests.bench.command import Benches, main
 from tests.bench.convergence import table
-from tests.bench.features import splice, text
+from tests.bench.features import splice
 from tests.bench.machines import compare
 
 BENCHES: Benches = {
     "comparison": {name: partial(comparison.run, name) for name in comparison.DATA},
     "convergence": {name: partial(table.run, name) for name in table.PARTS},
     "lanes": {name: partial(lanes.run, name) for name in lanes.PARTS},
-    "features": {
-        "splice": splice.run,
-        "text": text.run,
-    },
+    "features": {"splice": splice.run},
     "machines": {
         **{name: partial(compare.run, name) for name in compare.PARTS},
     },
@@ -50,12 +47,12 @@ BENCHES: Benches = {
     },
     "one-row": one_row.run,
     "small-memory": small_memory.run,
+    "scale": {"text": scale.text, "table": scale.table},
     "ingest": ingest.run,
     "kernel": kernel.run,
+    "scans": scans.run,
     "disk": disk.run,
-    "pollers": pollers.run,
     "predict-files": predict_files.run,
-    "warm-start": warm_start.run,
 }
 
 if __name__ == "__main__":

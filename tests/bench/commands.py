@@ -34,11 +34,12 @@ class Command:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended, and what it printed."""
+    """How a command ended, what it printed, and the bytes that it read from disks."""
 
     code: int
     spent: Spent
     printed: bytes
+    read_bytes: int = 0
 
 
 def launch(command: list[object], source=subprocess.DEVNULL, group: Path | None = None, **environment: str) -> Ended:
@@ -49,13 +50,13 @@ def launch(command: list[object], source=subprocess.DEVNULL, group: Path | None 
         settings = {**os.environ, **environment}
         done = subprocess.run(words, stdin=source, stdout=subprocess.PIPE, env=settings, check=True)
         found = json.loads(Path(report.name).read_text())
-    return Ended(found["code"], Spent(found["seconds"], found["core_seconds"]), done.stdout)
+    return Ended(found["code"], Spent(found["seconds"], found["core_seconds"]), done.stdout, found["read_bytes"])
 
 
 def ingest_command(text: Path, dataset: Path) -> Command:
     """Read a text in, in a process of its own."""
     with text.open("rb") as source:
-        return _command([sys.executable, "-m", "streamsvm.reader.ingest", dataset], source)
+        return _command([sys.executable, "-m", "streamsvm.reader.ingest.run", dataset], source)
 
 
 def train_command(text: Path, cache_bytes: int, *options: str, **environment: str) -> Command:

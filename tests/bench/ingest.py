@@ -74,7 +74,7 @@ def _run_command(text: Path, directory: Path) -> tuple[float, float]:
     shutil.rmtree(directory, ignore_errors=True)
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     with text.open("rb") as file:
-        command = [sys.executable, "-m", "streamsvm.reader.ingest", str(directory)]
+        command = [sys.executable, "-m", "streamsvm.reader.ingest.run", str(directory)]
         subprocess.run(command, stdin=file, stdout=subprocess.DEVNULL, check=True)
     seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
     return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

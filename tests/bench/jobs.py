@@ -14,12 +14,12 @@ from pathlib import Path
 
 from streamsvm.reader.ingest.run import ingest, read_chunks
 from streamsvm.service.errors import ServiceError
+from streamsvm.service.forks.fork_server import fork_server
 from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
 from streamsvm.service.jobs.lanes.lane_files import lane_directory
 from streamsvm.service.jobs.lanes.warm_start import begin_lane
 from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
 from streamsvm.service.jobs.progress.progress import read_history
-from streamsvm.service.processes.fork_server import fork_server
 from streamsvm.service.processes.run import ProcessRun, prepare_run
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest

@@ -17,7 +17,7 @@ from streamsvm.storage.rows.cache_plan import LARGEST_SEGMENT, LMDB_PAGE_HEADER,
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment, SegmentBuilder, packed_bytes, room, view
 from streamsvm.trainer.kernels.coordinate import GAP
-from streamsvm.trainer.kernels.hinge import Dual, Notes, Weights, visit_rows
+from streamsvm.trainer.kernels.hinge import Dual, VisitNotes, Weights, visit_rows
 from streamsvm.trainer.kernels.order import permutation
 from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.updates.updater import NO_LOCK, NO_REST
@@ -143,7 +143,7 @@ def _sweep(segments: list[Segment], rng: np.random.Generator, alpha: Array, w: A
         rows = segments[number]
         order = np.empty(len(rows), np.int32)
         permutation(int(rng.integers(1, 1 << 32)), order)
-        notes = Notes(np.empty(len(rows), np.float32), np.empty(len(rows)), NO_REST)
+        notes = VisitNotes(np.empty(len(rows), np.float32), np.empty(len(rows)), NO_REST)
         visit_rows(
             order, rows.columns, Tasks.single("hinge", C).table, GAP, Dual(alpha, alpha), Weights(w, NO_LOCK), notes
         )

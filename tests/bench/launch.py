@@ -2,8 +2,9 @@
 
     python -m tests.bench.launch REPORT GROUP COMMAND ...
 
-REPORT receives the exit code, the seconds of the command, and the core seconds of all its processes. What the command
-left behind comes to this process, which ends it: none of the core seconds is lost. GROUP is a directory, or - for none.
+REPORT receives the exit code, the seconds of the command, and the core seconds of all its processes and the bytes that
+they read from disks. What the command left behind comes to this process, which ends it: none of the core seconds is
+lost. GROUP is a directory, or - for none.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import psutil
 _SET_CHILD_SUBREAPER, _SET_PDEATHSIG = 36, 1
 _libc = ctypes.CDLL(None, use_errno=True)
 _FAREWELL_SECONDS = 5.0
+_SECTOR = 512
 
 
 def main(report: Path, group: str, command: list[str]) -> None:
@@ -38,7 +40,8 @@ def main(report: Path, group: str, command: list[str]) -> None:
     seconds = time.perf_counter() - began
     _wait_for_the_rest()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    found = {"code": code, "seconds": seconds, "core_seconds": used.ru_utime + used.ru_stime}
+    core_seconds, read_bytes = used.ru_utime + used.ru_stime, used.ru_inblock * _SECTOR
+    found = {"code": code, "seconds": seconds, "core_seconds": core_seconds, "read_bytes": read_bytes}
     report.write_text(json.dumps(found))
 
 

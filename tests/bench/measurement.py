@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from streamsvm.storage.blocks.manifest import read_manifest
-from streamsvm.storage.rows import decoded_row_cache
 from tests.bench import commands, contenders, jobs, reading
 from tests.bench.contenders import C
 from tests.bench.curve import LEVELS, REPEATS, Point, median_or_none, median_spent_to
@@ -139,7 +138,6 @@ def _measure_streamsvm(found: Comparison, dataset: Path, own: list[str]) -> None
     again = found.data.directory / "again"
     found.ingests.append(commands.ingest_command(found.data.text, again))
     for level in JUDGED:
-        decoded_row_cache.release(again)
         job = contenders.job(again, found.cache_bytes, level)
         found.first_jobs.setdefault(level, []).append(job)
     shutil.rmtree(again)

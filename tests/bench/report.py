@@ -11,8 +11,10 @@ _WIDTH = 120
 
 
 def cell(number: float | None, form: str = ".3g") -> str:
-    """A number for a table."""
-    return "-" if number is None else f"{number:{form}}"
+    """A number for a table; thousands as whole numbers."""
+    if number is None:
+        return "-"
+    return f"{number:,.0f}" if form == ".3g" and 1000 <= number < 1e6 else f"{number:{form}}"
 
 
 def spread(numbers: Sequence[float | None], form: str = ".3g") -> str:

@@ -20,11 +20,12 @@ from streamsvm.trainer.kernels.adaptive import adapt, sample_visits, share_visit
 from streamsvm.trainer.kernels.coordinate import DISTANCE, GAP, VIOLATION
 from streamsvm.trainer.kernels.crammer_singer import visit_crammer_singer
 from streamsvm.trainer.kernels.cutting_planes import breakpoints, minimise_on_simplex, move_along, slope_after
-from streamsvm.trainer.kernels.hinge import Dual, Notes, Weights, move_on, visit_rows
+from streamsvm.trainer.kernels.hinge import Dual, VisitNotes, Weights, move_on, visit_rows
 from streamsvm.trainer.kernels.hinge_lanes import visit_lanes
 from streamsvm.trainer.kernels.logistic_and_regression import visit_logistic_or_regression
 from streamsvm.trainer.kernels.order import next_random, permutation
 from streamsvm.trainer.kernels.pegasos import pegasos_visits
+from streamsvm.trainer.newton.system_kernel import add_squares, spread_out
 from streamsvm.trainer.problem.lane_kernel import (
     add_in_lanes,
     dots_of_lanes,
@@ -33,9 +34,9 @@ from streamsvm.trainer.problem.lane_kernel import (
     sums_of_lanes,
 )
 from streamsvm.trainer.problem.losses import REGRESSION
-from streamsvm.trainer.problem.tasks import Table, Task, Tasks
+from streamsvm.trainer.problem.tasks import KindTable, Task, Tasks
 from streamsvm.trainer.solvers.streamsvm_paper_kernel import Arrivals, Ways, paper_visits
-from streamsvm.trainer.updates.statistics import Sums
+from streamsvm.trainer.updates.statistics import VisitSums
 from tests.contracts.problems import random_problem
 
 
@@ -48,10 +49,10 @@ class Box(NamedTuple):
     D_negative: float
 
     @property
-    def table(self) -> Table:
+    def table(self) -> KindTable:
         """The table of one task on two classes."""
         U, D = [[self.U_positive], [self.U_negative]], [[self.D_positive], [self.D_negative]]
-        return Table(1, *map(np.array, ([[1.0], [-1.0]], U, D)))
+        return KindTable(1, *map(np.array, ([[1.0], [-1.0]], U, D)))
 
 
 BOXES = {"hinge": Box(2.0, 0.0, 0.5, 0.0), "squared_hinge": Box(np.inf, 0.25, np.inf, 1.0)}
@@ -78,6 +79,18 @@ def columns(n_rows=40, seed=0) -> Columns:
     return arrays
 
 
+def dense_columns(has_indices: bool = False) -> Columns:
+    """Rows of 60 values, one of 57 and one of none, with the indices that dense rows leave out, or without."""
+    rows = columns()
+    lengths = np.array([60] * (len(rows.row_id) - 2) + [57, 0])
+    values = np.random.default_rng(5).standard_normal(lengths.sum()).astype(np.float32)
+    indptr = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    indices = np.concatenate([np.arange(length, dtype=np.int32) for length in lengths])
+    squares = np.concatenate(([0.0], np.cumsum(values.astype(float) ** 2)))
+    indices = indices if has_indices else indices[:0]
+    return rows._replace(Qii=np.diff(squares[indptr]), indptr=indptr, indices=indices, values=values)
+
+
 def signs(rows: Columns) -> Array:
     """y of the rows of `columns`."""
     return 1.0 - 2.0 * rows.class_code
@@ -88,10 +101,10 @@ def weights_of(rows: Columns, first: float, last: float) -> Columns:
     return rows._replace(weight=np.linspace(first, last, len(rows.row_id)).astype(np.float32))
 
 
-def notes(count: int, asks_rest: bool = True) -> Notes:
+def notes(count: int, asks_rest: bool = True) -> VisitNotes:
     """Of so many visits."""
     rest = np.full(count if asks_rest else 0, np.nan, np.float32)
-    return Notes(np.full(count, np.nan, np.float32), np.full(count, np.nan), rest)
+    return VisitNotes(np.full(count, np.nan, np.float32), np.full(count, np.nan), rest)
 
 
 def visit(order, rows, box, alpha, w, kind=GAP, before=None, lock=NO_LOCK, told=None):
@@ -107,27 +120,17 @@ def compute() -> dict[str, bytes]:
     indptr, indices, values = rows.indptr, rows.indices, rows.values
     n_rows = len(rows.row_id)
     rng = np.random.default_rng(1)
-    w = rng.standard_normal(60)
     found = {"next_random": b"".join(int(next_random(s)).to_bytes(8, "big") for s in (1, 77, 2**32 - 1))}
+    found |= of_rows(rows) | {f"{name}, dense": made for name, made in of_rows(dense_columns()).items()}
 
     for n in (1, 2, 100):
         order = np.empty(n, np.int32)
         permutation(12345, order)
         found[f"permutation {n}"] = order.tobytes()
 
-    for name, function in (("squared_norms", lambda out: csr.squared_norms(indptr, values, out)),
-                           ("row_dots", lambda out: csr.row_dots(indptr, indices, values, w[:50], out))):  # fmt: skip
-        out = np.empty(n_rows)
-        function(out)
-        found[name] = out.tobytes()
-    total = w.copy()
-    csr.add_rows(np.where(np.arange(n_rows) % 4, rng.standard_normal(n_rows), 0.0), indptr, indices, values, total)
-    found["add_rows"] = total.tobytes()
-    pairs = np.random.default_rng(3).standard_normal(2 * len(w))
-    dots_and_sums(np.where(np.arange(n_rows) % 4, 0.5, 0.0), indptr, indices, values, pairs, out)
-    found["dots_and_sums"] = out.tobytes() + pairs.tobytes()
-    ends = itertools.pairwise(indptr.tolist())
-    found["dot"] = np.array([csr.dot(indices, values, start, end, w) for start, end in ends]).tobytes()
+    squares = np.empty(n_rows)
+    csr.squared_norms(indptr, values, squares)
+    found["squared_norms"] = squares.tobytes()
     bits = rng.standard_normal(n_rows).view(np.int32).reshape(-1, 2), indptr, indices, values.view(np.int32)
     bucket_of, slot = np.arange(n_rows) % 3, np.array([2, 0, 1])
     memory, used, rows_in = np.zeros((3, 250), np.int32), np.zeros(3, np.int64), np.zeros(3, np.int64)
@@ -154,24 +157,40 @@ def compute() -> dict[str, bytes]:
     found["integrate"] = steps.tobytes()
 
     found |= (
-        _of_other_losses(rows)
-        | _of_several_classes(rows)
-        | _of_a_large_w(rows)
+        _of_a_large_w(rows)
+        | _of_several_classes(rows, ((5, 8, csr.LARGE_W // 8 // 50),))
         | _of_the_reader(rows, rng)
         | _of_cutting_planes()
         | _of_feature_maps()
         | _of_changes_of_w()
     )
+    return found
 
+
+def of_rows(rows: Columns) -> dict[str, bytes]:
+    """Run the kernels that read features on rows, sparse or dense; returns their results by name."""
+    indptr, indices, values, n_rows = rows.indptr, rows.indices, rows.values, len(rows.row_id)
+    found, rng = _of_other_losses(rows) | _of_several_classes(rows), np.random.default_rng(2)
+    w, dots = rng.standard_normal(60), np.empty(n_rows)
+    csr.row_dots(indptr, indices, values, w[:50], dots)
+    ends = itertools.pairwise(indptr.tolist())
+    found["dot"] = np.array([csr.dot(indices, values, start, end, w) for start, end in ends]).tobytes()
+    total, pairs = w.copy(), rng.standard_normal(2 * len(w))
+    csr.add_rows(np.where(np.arange(n_rows) % 4, rng.standard_normal(n_rows), 0.0), indptr, indices, values, total)
+    found["row_dots and add_rows"] = dots.tobytes() + total.tobytes()
+    dots_and_sums(np.where(np.arange(n_rows) % 4, 0.5, 0.0), indptr, indices, values, pairs, dots)
+    found["dots_and_sums"] = dots.tobytes() + pairs.tobytes()
+    picked, matrix, spread = np.arange(0, n_rows, 2, dtype=np.int32), np.zeros((60, 60), order="F"), np.zeros((21, 60))
+    add_squares(picked, np.linspace(0.5, 2.0, len(picked)), indptr, indices, values, matrix)
+    spread_out(picked, np.linspace(0.5, 2.0, len(picked)), indptr, indices, values, spread)
+    found["add_squares and spread_out"] = matrix.tobytes() + spread.tobytes()
     for loss, box in BOXES.items():
         found |= _of_a_loss(rows, loss, box)
-
     v, state = np.zeros(60), np.array([1.0, 0.0])
     for sweep in range(3):
         order = np.random.default_rng(sweep).permutation(n_rows).astype(np.int32)
         pegasos_visits(order, rows, Tasks.single("hinge", 1.0, 0.5).table, 0.01, sweep * n_rows, v, state)
     found["pegasos_visits"] = v.tobytes() + state.tobytes()
-
     return found
 
 
@@ -239,7 +258,7 @@ def _visited_in_lanes(rows, loss, lanes) -> bytes:
     table, lock = tasks.table, np.zeros(lanes % 2, np.int64)
     alpha, w, score = np.zeros((2 * n_rows, width)), np.zeros((60, width)), np.empty(n_rows, np.float32)
     before, earlier_w, beta = alpha.copy(), w.copy(), np.linspace(0.0, 0.7, width)
-    sums = Sums.none(width)
+    sums = VisitSums.none(width)
     for sweep in range(4):
         move_lanes(alpha, before, beta * (sweep > 0))
         move_lanes(w, earlier_w, beta * (sweep > 0))
@@ -266,7 +285,7 @@ def _of_other_losses(rows) -> dict[str, bytes]:
         tube, lock = -1.0 if loss == "logistic" else tasks.epsilon, np.zeros(int(weighs), np.int64)
         alpha, w = np.zeros((2 * n_rows, tasks.width)), np.zeros((60, tasks.width))
         before, earlier_w, beta = alpha.copy(), w.copy(), np.full(tasks.width, 0.7)
-        score, rest, sums = np.empty(n_rows, np.float32), np.empty(n_rows, np.float32), Sums.none(tasks.width)
+        score, rest, sums = np.empty(n_rows, np.float32), np.empty(n_rows, np.float32), VisitSums.none(tasks.width)
         for sweep in range(4):
             move_lanes(alpha, before, beta * (sweep > 0))
             move_lanes(w, earlier_w, beta * (sweep > 0))
@@ -279,14 +298,14 @@ def _of_other_losses(rows) -> dict[str, bytes]:
     return found
 
 
-def _of_several_classes(rows) -> dict[str, bytes]:
-    """Crammer and Singer's machine, four sweeps with momentum, with weights and without; and a large w."""
+def _of_several_classes(rows, shapes=((3, 3, 1), (5, 8, 1), (21, 24, 1))) -> dict[str, bytes]:
+    """Crammer and Singer's machine, four sweeps with momentum, with weights and without; a stretched w is large."""
     n_rows, found = len(rows.row_id), {}
-    for n_classes, lanes, stretch in ((3, 3, 1), (5, 8, 1), (21, 24, 1), (5, 8, csr.LARGE_W // 8 // 50)):
+    for n_classes, lanes, stretch in shapes:
         codes = np.random.default_rng(n_classes).integers(0, n_classes, n_rows).astype(CODE)
         plain = rows._replace(class_code=codes, indices=rows.indices * np.int32(stretch))
         U = np.linspace(0.5, 2.0, n_classes)[:, np.newaxis] * (np.arange(lanes) < n_classes)
-        table = Table(1, U, U, 0 * U)
+        table = KindTable(1, U, U, 0 * U)
         for there in (plain, weights_of(plain, 0, 2)):
             lock = np.zeros(min(len(there.weight), 1), np.int64)
             alpha, w, told, results = np.zeros(2 * n_rows * lanes), np.zeros(60 * stretch * lanes), notes(n_rows), []

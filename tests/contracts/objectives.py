@@ -7,8 +7,9 @@ import numpy as np
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import CODE, ROW_ID, TARGET, Segment
 from streamsvm.trainer.problem.losses import REGRESSION, make_loss
+from streamsvm.trainer.problem.losses.terms import RowTerms
 from streamsvm.trainer.problem.objective import Objective, make_objective
-from streamsvm.trainer.problem.tasks import RowTerms, Tasks
+from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.updates.statistics import DualStatistics
 from streamsvm.trainer.updates.updater import CoordinateUpdater
 from streamsvm.trainer.updates.variables import Variables

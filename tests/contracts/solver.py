@@ -16,7 +16,7 @@ from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers import SOLVERS, make_cursor, make_source, read_settings
 from streamsvm.trainer.solvers.bm import SELECT
 from streamsvm.trainer.sweeps.selection import SCHEDULES
-from streamsvm.trainer.updates.progress import Progress
+from streamsvm.trainer.updates.progress import PassProgress
 from tests.contracts.objectives import PlainObjective
 from tests.contracts.problems import make_dataset, random_problem, smallest_cache, stored_problem
 from tests.reference.dcd import dcd
@@ -80,7 +80,7 @@ def is_fast(mode: dict) -> bool:
 class Session:
     """A solver under way: `passes` is its generator, `alpha` and `w` what it changes."""
 
-    passes: Iterator[Progress]
+    passes: Iterator[PassProgress]
     settings: TrainerSettings
     alpha: Array
     w: Array
@@ -185,7 +185,7 @@ def exact(dataset: Path, positive=1.0, bias=None, loss="hinge", C=1.0, C_negativ
     return Exact(X, y, loss, np.where((y > 0) | (loss in REGRESSION), C, C_negative or C), epsilon)
 
 
-def check_pass(problem: Exact, progress: Progress, alpha, w, before: Progress | None, mode: dict) -> None:
+def check_pass(problem: Exact, progress: PassProgress, alpha, w, before: PassProgress | None, mode: dict) -> None:
     """What holds after every pass."""
     size = max(1.0, abs(progress.primal_bound))
     dual = problem.dual(alpha)

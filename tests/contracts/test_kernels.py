@@ -22,3 +22,7 @@ def test_compiled_and_plain_agree_to_the_bit():
     assert done.returncode == 0, done.stderr
     pairs = (line.split(" ", 1) for line in done.stdout.splitlines())
     assert kernels.digests() == {name: digest for digest, name in pairs}
+
+
+def test_dense_rows_give_the_bits_of_the_same_rows_with_indices():
+    assert kernels.of_rows(kernels.dense_columns()) == kernels.of_rows(kernels.dense_columns(has_indices=True))

@@ -9,7 +9,7 @@ import pytest
 from streamsvm.storage.run.state import open_state
 from streamsvm.trainer.problem.losses import SVM_LOSSES
 from streamsvm.trainer.solvers import read_settings
-from streamsvm.trainer.updates.progress import Progress
+from streamsvm.trainer.updates.progress import PassProgress
 from tests.contracts.problems import a_dataset
 from tests.contracts.solver import (
     MODES,
@@ -61,7 +61,7 @@ def test_dual_solvers_go_on_from_alpha_and_w(tmp_path, dataset, found, mode, los
         **mode, "loss": loss, "C": C, "tolerance": None, "relative_gap": goal, "max_passes": 3000, "updates_per_row": 8,
     }  # fmt: skip
     with warm(tmp_path / "run", dataset, alpha, found[loss].w * C, cache_for(mode), **settings) as (trainer, state):
-        before = Progress(0, 0, 0.0, 0.0, 0, problem.dual(alpha), math.inf, 0)
+        before = PassProgress(0, 0, 0.0, 0.0, 0, problem.dual(alpha), math.inf, 0)
         for _ in range(3):
             progress = next(trainer._passes)
             check_pass(problem, progress, state.alpha[:, 0], trainer._w[:, 0], before, mode)

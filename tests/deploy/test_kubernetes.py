@@ -1,14 +1,19 @@
-"""deploy/kubernetes is valid, and hangs together with the compose file beside it."""
+"""deploy/kubernetes and deploy/ray are valid, and hang together with the compose file beside them."""
 
 import kubernetes_validate
 import pytest
 import yaml
 
 from streamsvm.api.app import create_app
+from streamsvm.service.cluster.nodes.connecting import ROOT_VARIABLE
 from streamsvm.service.settings import Settings
 from tests.api.app import Service
 from tests.deploy.container import DEPLOY, USER, compose, image_environment
 
+KUBERAY = yaml.safe_load((DEPLOY / "ray/kuberay.yaml").read_text())["spec"]
+COMPOSE = yaml.safe_load((DEPLOY / "ray/compose.yaml").read_text())["services"]
+(WORKERS,) = KUBERAY["workerGroupSpecs"]
+GCS_PORT = 6379  # where `ray start --head` listens if it is not told otherwise
 DOCUMENTS = {each["kind"]: each for each in yaml.safe_load_all((DEPLOY / "kubernetes/streamsvm.yaml").read_text())}
 STATEFUL = DOCUMENTS["StatefulSet"]["spec"]
 POD = STATEFUL["template"]["spec"]
@@ -93,3 +98,30 @@ def test_variables_are_settings():
     assert API["envFrom"] == WORKER["envFrom"] and "STREAMSVM_EXPORT_DESTINATIONS" in worker
     grace = int(SERVICES["worker"]["stop_grace_period"].removesuffix("s"))
     assert POD["terminationGracePeriodSeconds"] == grace
+
+
+def container(group):
+    (found,) = group["template"]["spec"]["containers"]
+    return found
+
+
+@pytest.mark.parametrize("group", [KUBERAY["headGroupSpec"], WORKERS], ids=["head", "worker"])
+def test_its_pods_are_the_nodes_of_the_compose_file(group):
+    given = {each["name"]: each.get("value") for each in container(group)["env"]}
+    wanted = COMPOSE["node"]["environment"]
+    assert given == {**wanted, "RAY_AUTH_TOKEN": None}  # that is the secret's
+    assert container(group)["image"] == COMPOSE["node"]["image"]
+
+
+def test_probes_ask_where_ray_listens():
+    node_manager_port = int(WORKERS["rayStartParams"]["node-manager-port"])
+    for group, port in ((KUBERAY["headGroupSpec"], GCS_PORT), (WORKERS, node_manager_port)):
+        for probe in ("readinessProbe", "livenessProbe"):
+            assert container(group)[probe]["tcpSocket"] == {"port": port}
+
+
+def test_a_node_keeps_its_blocks_in_a_volume():
+    (directory,) = (each["value"] for each in container(WORKERS)["env"] if each["name"] == ROOT_VARIABLE)
+    mounted = {mount["mountPath"]: mount["name"] for mount in container(WORKERS)["volumeMounts"]}
+    volumes = {volume["name"] for volume in WORKERS["template"]["spec"]["volumes"]}
+    assert mounted[directory] in volumes

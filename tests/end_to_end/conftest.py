@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from streamsvm.service.cli import main
-from streamsvm.service.processes.fork_server import fork_server
+from streamsvm.service.forks.fork_server import fork_server
 from tests.contracts.problems import libsvm_text, random_problem
 from tests.end_to_end.service import Processes, Service
 

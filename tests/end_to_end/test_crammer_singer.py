@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from streamsvm.reader.certificate.folds import fold_of
 from streamsvm.storage.models.probability import fit_sigmoid
 from streamsvm.trainer.problem.losses import crammer_singer
+from streamsvm.trainer.problem.row_encoder import fold_of
 from tests.contracts.problems import libsvm_text, random_problem, stored_rows
 from tests.end_to_end.conftest import weights
 from tests.end_to_end.service import PLAIN, wait_for

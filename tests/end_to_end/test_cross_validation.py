@@ -9,8 +9,8 @@ from scipy import sparse
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, roc_auc_score
 from sklearn.svm import LinearSVC
 
-from streamsvm.reader.certificate.folds import fold_of
 from streamsvm.storage.models.probability import fit_sigmoid
+from streamsvm.trainer.problem.row_encoder import fold_of
 from tests.contracts.problems import libsvm_text, random_problem, stored_rows
 from tests.end_to_end.conftest import weights
 from tests.end_to_end.service import PLAIN

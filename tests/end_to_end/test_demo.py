@@ -11,31 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from streamsvm.service.commands.demo import FLIPPED, TEST, TRAINING, Corpus, streamsvm, write_text
 from streamsvm.service.errors import ServiceError
 from tests.end_to_end.service import STREAMSVM, is_running, wait_for
+from tests.kernels import compiled_in, listening
 
 PATIENCE_SECONDS = 600  # all kernels are compiled
-
-# Imported by every process of Python: writes down which of our kernels are compiled, by module, name and types.
-_LISTENER = """
-import os
-from numba.core import event
-
-class Listener(event.Listener):
-    def on_start(self, event):
-        kernel, types = event.data["dispatcher"].py_func, event.data["args"]
-        if kernel.__module__.split(".")[0] == "streamsvm":
-            with open(os.environ["COMPILED"], "a") as file:
-                file.write(f"{os.getpid()} {kernel.__module__}.{kernel.__name__}{types}\\n")
-
-    def on_end(self, event):
-        pass
-
-event.register("numba:compile", Listener())
-"""
 
 
 @pytest.fixture
@@ -73,17 +56,10 @@ def left_in(environment):
 
 
 def test_a_first_run_compiles_each_kernel_once_and_shows_it_all(place, tmp_path):
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "sitecustomize.py").write_text(_LISTENER)
-    compiled = tmp_path / "compiled"
-    path = os.pathsep.join(filter(None, (str(tmp_path / "site"), os.environ.get("PYTHONPATH"))))
-    environment = {
-        **place, "PYTHONPATH": path, "COMPILED": str(compiled), "NUMBA_CACHE_DIR": str(tmp_path / "kernels"),
-        "PYTHONIOENCODING": "utf-8",
-    }  # fmt: skip
+    environment = {**place, **listening(tmp_path), "PYTHONIOENCODING": "utf-8"}
     code, said = on_a_terminal(environment, "--size", "3MB")
     assert code == 0, said
-    pids, kernels = zip(*(line.split(" ", 1) for line in compiled.read_text().splitlines()), strict=True)
+    pids, kernels = compiled_in(tmp_path)
     assert any("visit_rows" in kernel for kernel in kernels) and any("parse_lines" in kernel for kernel in kernels)
     assert len(set(kernels)) == len(kernels)
     # Two processes compile ahead; whatever came later found all of it.
@@ -129,7 +105,7 @@ def corpus():
 
 
 def parsed(text: bytes):
-    (rows,) = LibsvmParser("auto", Limits()).parse_chunks([text])
+    (rows,) = LibsvmParser("auto", InputLimits()).parse_chunks([text])
     return rows
 
 

@@ -1,12 +1,23 @@
-"""Stop, cancel and events of jobs that really run."""
+"""Jobs and predictions that really run: stopped, cancelled, watched, side by side."""
 
+import hashlib
 import json
+import os
+import signal
+import socket
+from pathlib import Path
 
 import httpx
 import numpy as np
+import pytest
 
 from tests.end_to_end.conftest import ENDLESS, weights
-from tests.end_to_end.service import PATIENCE_SECONDS, Service, wait_for
+from tests.end_to_end.service import ENDED, PATIENCE_SECONDS, PLAIN, Service, wait_for
+
+ROWS = 1_500_000
+MOST_GROWTH_BYTES = 64 << 20
+LONG = {**ENDLESS, "max_passes": 100}  # some ten seconds; the same to the byte whenever it runs, for its pace is fixed
+SHORT = {"dataset": "data", "tolerance": 0.1, "pace": "fixed", "cache_bytes": 1 << 20}
 
 
 def post(service: Service, path: str) -> httpx.Response:
@@ -71,3 +82,105 @@ def test_events_go_on_where_a_client_left_and_end_with_the_job(service):
     passes = [data["pass"] for kind, _, data in rest if kind == "pass"]
     assert passes == list(range(6, 6 + len(passes)))
     assert len(service.get(f"/v1/jobs/{job}/history")["passes"]) == 5 + len(passes)
+
+
+@pytest.fixture(scope="module")
+def alone(service):
+    """The two jobs, each when it has run alone."""
+    return [service.wait_until_ended(service.submit(**spec)) for spec in (SHORT, LONG)]
+
+
+def held_bytes(service: Service, job: str) -> int:
+    """Bytes that the processes of a job hold; those that processes share count once, in parts."""
+    total = 0
+    for pid in service.processes.alive(job):
+        try:
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+        total += sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
+    return total
+
+
+def estimated_bytes(service: Service, spec: dict) -> int:
+    answer = httpx.post(f"{service.url}/v1/jobs/estimate", json={"bias": None, **spec}, **PLAIN)
+    return answer.raise_for_status().json()["memory"]["total_bytes"]
+
+
+@pytest.mark.slow
+def test_a_short_job_ends_beside_a_long_one_and_neither_changes(service, alone):
+    long = service.submit(**LONG)
+    service.wait_for_pass(long, 1)
+    short = service.submit(**SHORT)
+    held = {short: 0, long: 0}
+
+    def has_ended():
+        held.update({job: max(before, held_bytes(service, job)) for job, before in held.items()})
+        return service.job(short)["state"] in ENDED
+
+    wait_for(has_ended)
+    assert service.job(long)["state"] == "running"
+    together = [service.wait_until_ended(job) for job in (short, long)]
+    for job, before in zip(together, alone, strict=True):
+        assert job["result"]["certificate"] == before["result"]["certificate"]
+        assert service.model(job) == service.model(before)
+    for job, spec in ((short, SHORT), (long, LONG)):
+        assert 0 < held[job] <= estimated_bytes(service, spec)
+
+
+def peak_bytes(pid: int) -> int:
+    """The most memory a process has had."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) << 10
+
+
+def trained_model(service: Service) -> str:
+    """A model's path."""
+    job = service.wait_until_ended(service.submit(**{**ENDLESS, "max_passes": 3}))
+    return f"{service.url}/v1/models/{job['model_id']}"
+
+
+def test_predictions_take_memory_for_neither_rows_nor_answer(service):
+    model = trained_model(service)
+    line = b"0 1:0.25 7:-1.5 30:0.125 111:2 222:-0.0625 333:1 400:-0.75\n"
+    api = service.processes.one("-m streamsvm.api")
+    warm = httpx.post(f"{model}/predict", content=line)
+    first = warm.json()["predictions"][0]
+    piece = line * 10_000
+    assert ROWS * len(line) > MOST_GROWTH_BYTES
+    before, found, expected = peak_bytes(api), hashlib.sha256(), hashlib.sha256(b"label,decision_value\r\n")
+    expected.update(f"{first['label']:g},{first['decision_value']!r}\r\n".encode() * ROWS)
+    body = (piece for _ in range(ROWS // 10_000))
+    accept = {"Accept": "text/csv", "Content-Type": "text/libsvm"}
+    with httpx.stream("POST", f"{model}/predict", content=body, headers=accept, timeout=PATIENCE_SECONDS) as answer:
+        assert answer.headers["rows"] == str(ROWS)
+        for part in answer.iter_bytes():
+            found.update(part)
+    assert found.digest() == expected.digest()
+    assert peak_bytes(api) - before < MOST_GROWTH_BYTES
+
+
+def test_an_evaluation_on_the_training_data_is_its_certificate(service, text):
+    model = trained_model(service)
+    found = httpx.post(f"{model}/evaluate", json={"dataset": "data"}, timeout=PATIENCE_SECONDS).json()
+    certificate = httpx.get(model).json()["certificate"]
+    assert found["objective"] == pytest.approx(certificate["primal_objective"], rel=1e-9)
+    predictions = httpx.post(f"{model}/predict", content=text, headers={"Accept": "text/plain"}).text.split()
+    labels = [float(line.split(maxsplit=1)[0]) for line in text.decode().splitlines()]
+    right = sum(float(predicted) == label for predicted, label in zip(predictions, labels, strict=True))
+    assert found["accuracy"] == right / len(labels) > 0.7
+    assert found["auc"] > 0.7
+
+
+def test_an_evaluation_nobody_waits_for_ends(service):
+    path = trained_model(service).removeprefix(service.url)
+    port = int(service.url.rsplit(":", 1)[1])
+    body = b'{"dataset":"data"}'
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        head = f"POST {path}/evaluate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+        client.sendall(head.encode() + body)
+        evaluation = service.processes.one("streamsvm.service.models.evaluation.evaluation")
+        # It would end by itself; so it cannot.
+        os.kill(evaluation, signal.SIGSTOP)
+    wait_for(lambda: not service.processes.alive("streamsvm.service.models.evaluation.evaluation"))
+    assert httpx.post(f"{service.url}{path}/evaluate", json={"dataset": "data"}, timeout=PATIENCE_SECONDS).is_success

@@ -153,6 +153,18 @@ def test_a_job_that_is_stopped_keeps_the_models_that_are_whole(new_service, prob
     assert {model["id"] for model in service.get("/v1/models")["models"]} == {model["model_id"] for model in made}
 
 
+def test_a_job_that_is_stopped_ends_the_lanes_that_its_first_model_needs(many):
+    """A lane a class, one after the other; without a stop the first goes on for ever."""
+    endless = {"tolerance": 1e-300, "relative_gap": None, "max_passes": 1_000_000, "solver": "dcd"}
+    job = many.submit(dataset="many", C=[1.0, 2.0], **endless)
+    wait_for(lambda: (p := many.job(job)["progress"]) and p["pass"] >= 3)
+    httpx.post(f"{many.url}/v1/jobs/{job}/stop", **PLAIN)
+    ended = many.wait_until_ended(job)
+    assert (ended["state"], [model["C"] for model in ended["result"]["models"]]) == ("stopped", [1.0])
+    assert {lane["class"] for lane in ended["result"]["lanes"]} == set(CLASSES)
+    assert {lane["stop_reason"] for lane in ended["result"]["lanes"]} == {"stopped"}
+
+
 def test_lanes_side_by_side_that_are_stopped_are_models_as_they_are(new_service, problem):
     service = new_service().start()
     service.upload("data", libsvm_text(*problem))

@@ -1,7 +1,8 @@
-"""The memory claim: a run on data many times its cache stays within a limit that the kernel enforces."""
+"""The memory claim: jobs of one lane or many, and the api process, stay within a limit that the kernel enforces."""
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -10,14 +11,22 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
+import numpy as np
 import pytest
 
 from streamsvm.reader.ingest.run import ingest, read_chunks
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import Manifest
+from streamsvm.storage.models.model_file import Model
+from tests.api.app import Service as AppService
 from tests.bench.generate import generate
+from tests.bench.relabel import relabel
 from tests.end_to_end.cgroup import MemoryGroup, reason_unusable
+from tests.end_to_end.service import PLAIN, Service
 
+CLASSES, FEATURES, LIMIT = 20, 1 << 22, 1 << 30
+_IN_GROUP = 'echo $$ > "$0/cgroup.procs"; exec "$@"'
 MIB = 1 << 20
 CLAIM_BYTES = 640 * MIB
 STATE_BYTES_PER_ROW = 17  # alpha, score, marks
@@ -42,7 +51,7 @@ class Case:
 
 
 CASES = [
-    pytest.param(Case(300 * 10**6, 1 << 20, 32 * MIB, 256 * MIB, True), id="300MB"),
+    pytest.param(Case(300 * 10**6, 1 << 20, 32 * MIB, 280 * MIB, True), id="300MB"),
     pytest.param(Case(2 * 10**9, 1 << 22, 128 * MIB, CLAIM_BYTES, True), id="2GB", marks=pytest.mark.slow),
     pytest.param(Case(2 * 10**9, 1 << 22, 128 * MIB, CLAIM_BYTES, False), id="2GB-first-run", marks=pytest.mark.slow),
     pytest.param(Case(10 * 10**9, 1 << 22, 64 * MIB, 512 * MIB, True), id="10GB", marks=pytest.mark.slow),
@@ -197,3 +206,78 @@ class _Watch:
 
 def _kib(field: str) -> int:
     return int(field.split(maxsplit=1)[0]) * 1024
+
+
+@pytest.mark.slow
+def test_twenty_classes_of_four_million_features_in_a_gibibyte(tmp_path):
+    if reason := reason_unusable():
+        pytest.skip(reason)
+    text, model = tmp_path / "text.svm", tmp_path / "model.npz"
+    generate(text, size_bytes=300 * 10**6, features=FEATURES)
+    relabel(text, CLASSES)
+    group = MemoryGroup("lanes", LIMIT)
+    options = ["--memory", "1GiB", "-e", "none", "--relative-gap", "1e-2", "--json", "-o", model]
+    words = [Path(sys.executable).with_name("streamsvm"), "train", text, *options]
+    try:
+        done = subprocess.run(
+            ["sh", "-c", _IN_GROUP, group.path, *words], capture_output=True, timeout=900, check=False
+        )
+        kills, peak = group.oom_kills, group.peak
+    finally:
+        group.remove()
+    assert (done.returncode, kills) == (0, 0), done.stderr
+    assert peak <= LIMIT
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    lanes = lines[-1]["result"]["lanes"]
+    assert len(lanes) == CLASSES and all(lane["relative_duality_gap"] <= 1e-2 for lane in lanes)
+    # Side by side, but not all at once: their weights alone would take three gigabytes.
+    assert len({lane["class"] for lane in lanes}) == CLASSES
+    with np.load(model) as arrays:
+        assert arrays["w"].shape[0] == CLASSES and arrays["w"].nbytes > 0.6 * LIMIT
+
+
+ROOM_AGAIN = """
+from threading import Event, Thread
+from streamsvm.storage.machine.child import OWN_MEMORY
+OWN_MEMORY.bound(64 << 20)
+end = Event()
+for _ in range(5):  # stacks of 8 MiB
+    Thread(target=end.wait, daemon=True).start()
+for size in (48, 48, 65):
+    try:
+        print(len(bytearray(size << 20)) >> 20)
+    except MemoryError:
+        OWN_MEMORY.renew()
+        print("none")
+"""
+
+
+def test_address_space_that_is_not_in_memory_leaves_no_request_without_room():
+    told = subprocess.check_output([sys.executable, "-c", ROOM_AGAIN], text=True)
+    assert told.split() == ["none", "48", "none"]
+
+
+def test_what_takes_too_much_memory_of_the_api_is_refused_and_nothing_else(tmp_path):
+    """Its bound is its own: the process that forks readers and trainers has none."""
+    service = Service(tmp_path, max_api_bytes=400 << 20)
+    app = AppService(service.data_dir)
+    dataset, about = app.add_dataset("data"), {"loss": "hinge"}
+    models = [app.add_model(dataset, Model(np.ones(n), (1.0, -1.0), 1, None, 0.0, about)) for n in (1 << 26, 4)]
+    try:
+        service.start()
+        api, forking = (service.processes.one(what) for what in ("-m streamsvm.api", "forks.forking"))
+        bounds = [resource.prlimit(pid, resource.RLIMIT_DATA)[0] for pid in (api, forking)]
+        assert bounds[0] != resource.RLIM_INFINITY == bounds[1]
+
+        def predict(model):
+            headers = {"Content-Type": "text/libsvm"}
+            return httpx.post(f"{service.url}/v1/models/{model}/predict", content=b"1 1:1\n", headers=headers, **PLAIN)
+
+        with ThreadPoolExecutor(20) as pool:
+            answers = list(pool.map(predict, models * 20))
+        assert {(answer.status_code, answer.json().get("code")) for answer in answers[::2]} == {(503, "out_of_memory")}
+        assert {answer.status_code for answer in answers[1::2]} == {200}
+        job = service.wait_until_ended(service.submit(dataset="data", max_passes=2))
+        assert (job["state"], service.processes.one("-m streamsvm.api")) == ("succeeded", api)
+    finally:
+        service.kill()

@@ -12,7 +12,7 @@ import pytest
 
 from streamsvm import SlowerTraining, StreamSVC
 from streamsvm.service.cli import main
-from streamsvm.service.commands.spelling import in_dashes
+from streamsvm.service.terminal.spelling import in_dashes
 from streamsvm.storage.run.slowdowns import SLOWDOWNS
 from tests.end_to_end.service import Service
 

@@ -52,10 +52,11 @@ def put(service, name, url=URL, **query):
 
 
 @pytest.fixture
-def data(service):
-    """Spread over both nodes."""
+def data(service, nodes):
+    """Spread over both nodes, which have nothing of it afterwards."""
     yield put(service, "data", machines=2)
     assert httpx.delete(f"{service.url}/v1/datasets/data", **PLAIN).status_code == 204
+    wait_for(lambda: not parts(nodes))
 
 
 def parts(nodes):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from streamsvm.service.jobs.fields.spec import parse_spec
-from streamsvm.service.jobs.outcome.lane_model import lane_outcome
+from streamsvm.service.jobs.lanes.runner import lane_outcome
 from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.models.model_file import read_model, write_model
@@ -42,7 +42,7 @@ def directory(tmp_path_factory):
     made = tmp_path_factory.mktemp("wide")
     (made / "rows").write_bytes(wide_text())
     with (made / "rows").open("rb") as rows:
-        done = run_in("reader", LIMIT, "streamsvm.reader.ingest", str(made / "dataset"), stdin=rows)
+        done = run_in("reader", LIMIT, "streamsvm.reader.ingest.run", str(made / "dataset"), stdin=rows)
     assert done.returncode == 0, done
     result = run_job(made)
     plan = plan_job(parse_spec(SPEC), Dataset(made / "dataset").manifest)

@@ -12,8 +12,7 @@ from pathlib import Path
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.models.registry import model_view
-from streamsvm.storage.models.model_file import read_model
-from streamsvm.storage.models.model_head import read_head
+from streamsvm.storage.models.model_file import read_head, read_model
 
 
 def main(directory: Path, rows: Path) -> None:

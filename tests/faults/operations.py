@@ -12,7 +12,7 @@ import numpy as np
 
 from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.records.store import Store
 from streamsvm.storage.models.model_file import Model, write_model
@@ -32,7 +32,7 @@ def upload(directory: Path) -> None:
 
 
 def append(directory: Path) -> None:
-    append_rows(text(), directory / "dataset", OPTIONS, Limits(), threads=1)
+    append_rows(text(), directory / "dataset", OPTIONS, InputLimits(), threads=1)
 
 
 def submit(directory: Path) -> None:

@@ -1,13 +1,12 @@
 """A flipped bit or a lost tail of any file: the named error, or what was written."""
 
 import os
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 import streamsvm.reader.ingest.shuffling.shuffle
-from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import CorruptData, DatasetCorrupt, UnknownVersion
 from streamsvm.storage.models.model_file import Model, read_model, write_model
@@ -131,17 +130,3 @@ def test_lost_tails(written, rng):
         # Of JSON, white space may be lost.
         assert is_noticed(path, *how) or not sound[length:].strip()
         path.write_bytes(sound)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ["npz"])
-def test_exports_with_a_checksum(tmp_path, rng, name):
-    """Of the formats for other programs, npz is an archive with checksums; the texts have none."""
-    model = read_model(make_model(tmp_path / "m"))
-    sound = b"".join(MODEL_FORMATS[name].write(model))
-    path = tmp_path / "exported"
-    path.write_bytes(sound)
-    for _ in range(FLIPS):
-        with flipped(path, rng), path.open("rb") as file, suppress(ModelFormatError):
-            found = MODEL_FORMATS[name].read(file)
-            assert found.w.tobytes() == model.w.tobytes() and found.labels == model.labels

@@ -12,7 +12,7 @@ import pytest
 
 import streamsvm.service.processes.health
 import streamsvm.storage.blocks.block
-import streamsvm.storage.files.document
+import streamsvm.storage.files.durable
 from streamsvm.reader.stream.resume import WeightCheck
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.processes.health import lock
@@ -74,9 +74,9 @@ def test_checksums_of_manifests(tmp_path, monkeypatch):
     manifest.write_text(manifest.read_text().replace(f'"n_rows": {n_rows}', f'"n_rows": {n_rows - 1}'))
     with pytest.raises(DatasetCorrupt):
         Dataset(root)
-    monkeypatch.setattr(streamsvm.storage.files.document, "_checksum", lambda _: None)
+    monkeypatch.setattr(streamsvm.storage.files.durable, "_checksum", lambda _: None)
     monkeypatch.setattr(
-        streamsvm.storage.files.document.json, "loads", _without_sum(streamsvm.storage.files.document.json.loads)
+        streamsvm.storage.files.durable.json, "loads", _without_sum(streamsvm.storage.files.durable.json.loads)
     )
     assert Dataset(root).manifest.n_rows == n_rows - 1
 

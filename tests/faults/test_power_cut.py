@@ -21,11 +21,10 @@ import numpy as np
 import pytest
 
 from streamsvm.service.errors import Crash
-from streamsvm.service.jobs.lanes.held_out import held_out
-from streamsvm.service.jobs.lanes.lane_files import abouts_of, outcome_of
+from streamsvm.service.jobs.lanes.lane_files import abouts_of, held_out, outcome_of
 from streamsvm.service.records.store import Store
+from streamsvm.storage.blocks.dataset import faults
 from streamsvm.storage.blocks.manifest import read_manifest
-from streamsvm.storage.blocks.verify import faults
 from streamsvm.storage.errors import StorageError
 from streamsvm.storage.models.model_file import read_model
 from streamsvm.storage.run.checkpoint import read_checkpoint

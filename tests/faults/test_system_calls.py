@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 from streamsvm.service.records.store import Store
+from streamsvm.storage.blocks.dataset import faults
 from streamsvm.storage.blocks.manifest import read_manifest
-from streamsvm.storage.blocks.verify import faults
 from streamsvm.storage.errors import CorruptData
 from streamsvm.storage.models.model_file import read_model
 from streamsvm.storage.run.checkpoint import SLOTS, newest_checkpoint, write_checkpoint

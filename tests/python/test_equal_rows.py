@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from streamsvm import StreamSVC, StreamSVR
-from streamsvm.equal_rows import WeighedRows, are_few, joined
+from streamsvm.rows import WeighedRows, are_few, joined
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -105,7 +105,7 @@ def test_joined_rows_have_the_weights_of_all(given_rows, seed):
 
 
 def test_rows_whose_hashes_are_equal_by_chance_are_told_apart(monkeypatch):
-    monkeypatch.setattr("streamsvm.equal_rows._hashes", lambda X, _y: np.zeros(X.shape[0], np.uint64))
+    monkeypatch.setattr("streamsvm.rows._hashes", lambda X, _y: np.zeros(X.shape[0], np.uint64))
     found = joined(WeighedRows(np.array([[1.0], [1.0], [2.0]]), np.array([0.0, 1.0, 1.0]), None), True)
     assert found.X.shape == (3, 1) and found.weight is None
 

@@ -1,9 +1,11 @@
 """The estimators among scikit-learn's own tools, and what they say of a model."""
 
+import lzma
 import pickle
 import re
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas
@@ -18,12 +20,14 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC, LinearSVR
 
 from streamsvm import InvalidInput, StreamSVC, StreamSVR, load
+from streamsvm.base import given_ends
 from streamsvm.errors import SlowerTraining, TrainingError, in_python
-from streamsvm.parameters import given_ends
 from streamsvm.service.jobs.fields.spec import parse_spec
 from tests.contracts.problems import random_problem
 
 FOUR = np.array(["spring", "summer", "autumn", "winter"])
+# Estimators pickled at cbc6d94b, each with rows, and what it predicted for them.
+OLD = pickle.loads(lzma.decompress(Path(__file__).with_name("estimators-0.2.0.pickle.xz").read_bytes()))
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +70,13 @@ def test_pickles_and_clones(problem):
     back = pickle.loads(pickle.dumps(fitted))
     assert np.array_equal(back.decision_function(X), fitted.decision_function(X))
     assert clone(fitted).C == 0.5 and not hasattr(clone(fitted), "coef_")
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_pickles_of_version_0_2_predict_what_they_predicted(name):
+    pickled, X, predicted = OLD[name]
+    X = pandas.DataFrame(X) if isinstance(X, dict) else X
+    assert pickle.loads(pickled).predict(X).tolist() == pytest.approx(predicted)
 
 
 def test_matrices_and_frames_make_one_model(problem):
@@ -322,3 +333,6 @@ def test_values_too_far_apart_for_64_bits_end_training_soon(loss):
     with pytest.warns(ConvergenceWarning, match="relative duality gap"), pytest.warns(SlowerTraining):
         model = StreamSVC(loss=loss).fit(np.c_[nanoseconds, X], X[:, 0] > 0)
     assert model.n_iter_ < 9
+    with pytest.warns() as told:
+        StreamSVC(multiclass="crammer_singer", max_passes=2).fit(np.c_[nanoseconds, X], np.arange(40) % 3)
+    assert [each.category for each in told] == [SlowerTraining, ConvergenceWarning]  # the first before training

@@ -8,6 +8,7 @@ from sklearn import config_context
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_iris
 from sklearn.ensemble import AdaBoostClassifier, AdaBoostRegressor, BaggingClassifier, StackingClassifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputRegressor
@@ -34,6 +35,17 @@ def iris():
 def routed(estimator):
     with config_context(**ROUTED):
         return estimator.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+
+
+@pytest.mark.filterwarnings("ignore::streamsvm.errors.SlowerTraining")
+@pytest.mark.parametrize("weight", [1e38, 1e30], ids=str)
+def test_a_fit_that_no_numbers_of_64_bits_can_end_says_so(weight):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 6))
+    y = np.sign(X[:, 0] + 0.5 * rng.normal(size=400))
+    with pytest.warns(ConvergenceWarning, match="numbers of 64 bits"):
+        fitted = StreamSVC().fit(X, y, sample_weight=np.full(400, weight))
+    assert np.isfinite(fitted.coef_).all() and fitted.n_iter_ < 20
 
 
 ENSEMBLES = {

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.numbering.renumber import MOST_LISTED as MOST_FEATURES
-from streamsvm.reader.ingest.row_lengths import MOST_LISTED, RowLengths
+from streamsvm.reader.ingest.reading import MOST_LISTED, RowLengths
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.storage.blocks.profile import read_profile
 from streamsvm.storage.rows.csr import LARGE_W
@@ -57,7 +57,7 @@ def test_features_are_called_as_the_input_calls_them(tmp_path, step, index_base)
 def test_rows_that_are_added_leave_it_as_it_was(tmp_path):
     ingest([text_of([[1, 2], [1]])], tmp_path / "data")
     before = read_profile(tmp_path / "data")
-    append_rows([text_of([[3, 4, 5], [3]])], tmp_path / "data", InputOptions(), Limits(), 1)
+    append_rows([text_of([[3, 4, 5], [3]])], tmp_path / "data", InputOptions(), InputLimits(), 1)
     assert read_profile(tmp_path / "data") == before
     assert before.longest == ((1, 2), (2, 1)) and before.rows == 2
 

@@ -19,12 +19,12 @@ from streamsvm.raw import predictions, raw_rows
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.ingest.reading import Reading
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import groups_of
 from streamsvm.reader.sources.files import list_files
-from streamsvm.service.models.predicting.json_rows import json_tables
 from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.service.models.predicting.raw_rows import json_tables
 from streamsvm.sources import table
 from streamsvm.storage.models.model_file import Model
 
@@ -123,7 +123,7 @@ def read(kind, way, folder, **given):
     else:
         format_, write = FILES[way]
         chunks, read_as = [write(column(kind))], InputOptions(format_, label_column="label", **options)
-    reading = Reading(chunks, read_as, Limits(), 1, folder)
+    reading = Reading(chunks, read_as, InputLimits(), 1, folder)
     (rows,) = reading.rows()
     return rows, reading.parser.input
 
@@ -196,7 +196,7 @@ def test_labels_are_the_same_in_all_files(case, way, tmp_path):
     labels, classes, type_ = LABELS[case]
     format_, write = FILES[way]
     text = write(pa.table({"label": labels, "a": [1.5] * len(labels)}))
-    reading = Reading([text], InputOptions(format_, label_type=type_ or "auto"), Limits(), 1, tmp_path)
+    reading = Reading([text], InputOptions(format_, label_type=type_ or "auto"), InputLimits(), 1, tmp_path)
     try:
         found = np.concatenate([rows.label for rows in reading.rows()])
     except InputError as error:
@@ -226,8 +226,8 @@ def test_parts_may_have_other_types(name, first, second, expected, tmp_path):
         columns = {"label": [1, -1], "c": ["u", "v"], "g": [1, 2], "a": [1.0, 2.0]} | {name: values}
         parquet.write_table(pa.table(columns), tmp_path / f"{number}.parquet")
     options = InputOptions("parquet", categorical="c", missing="zero", group_column="g")
-    files = SourceInput(list_files([str(tmp_path / "0.parquet"), str(tmp_path / "1.parquet")]), Limits())
-    reading = Reading(files, options, Limits(), 1, tmp_path)
+    files = SourceInput(list_files([str(tmp_path / "0.parquet"), str(tmp_path / "1.parquet")]), InputLimits())
+    reading = Reading(files, options, InputLimits(), 1, tmp_path)
     try:
         batches = list(reading.rows())
     except InputError as error:

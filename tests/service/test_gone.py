@@ -2,7 +2,7 @@
 
 import pytest
 
-from streamsvm.api.requests.near_routes import hint_of_route
+from streamsvm.api.errors import hint_of_route
 from streamsvm.service import gone
 from streamsvm.service.cli import USAGE, main
 from streamsvm.service.errors import ServiceError

@@ -33,9 +33,11 @@ class Tree:
         self.directory = directory
         for name in (
             "machine/__init__.py",
+            "machine/child.py",
             "machine/compile_time.py",
             "machine/compiled.py",
             "machine/kernel_sources.py",
+            "machine/resources.py",
             "rows/csr.py",
         ):
             (self.storage / name).parent.mkdir(parents=True, exist_ok=True)

@@ -7,15 +7,13 @@ import numba
 import pytest
 
 from streamsvm.service.jobs.fields.spec import parse_spec
-from streamsvm.service.jobs.progress.progress import progress
-from streamsvm.service.jobs.progress.views import _phase
+from streamsvm.service.jobs.progress.progress import _phase, progress
 from streamsvm.service.processes.run import ProcessRun
 from streamsvm.storage.machine.compile_time import COMPILE_TIME, CompileTime
 from streamsvm.storage.run.compiling import compile_seconds, telling_compiling
 from streamsvm.storage.run.state import create_state
 from streamsvm.trainer.shared_state import SharedState
-from streamsvm.trainer.updates.elapsed import Elapsed
-from streamsvm.trainer.updates.limits import Limits
+from streamsvm.trainer.updates.limits import Elapsed, JobLimits
 
 LANE = {"number": 0, "of": 1, "class": 1.0, "C": 1.0}
 
@@ -128,7 +126,7 @@ def test_no_job_is_late_because_it_compiles(tmp_path, clock):
     """A job of two seconds whose kernels took 51 seconds was over before its first sweep."""
     state = create_state(tmp_path, 1, 1)
     shared = SharedState(state, deferred=False, clock=clock)
-    limits = Limits(state.control, lambda: shared.elapsed_seconds, 2.0, first_is_whole=False, clock=clock)
+    limits = JobLimits(state.control, lambda: shared.elapsed_seconds, 2.0, first_is_whole=False, clock=clock)
     now = COMPILE_TIME._clock
     COMPILE_TIME._clock = clock
     try:

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from streamsvm.storage.blocks.dataset import Dataset, block_path, publish_dataset
-from streamsvm.storage.blocks.manifest import MANIFEST, Manifest, read_manifest, write_manifest
-from streamsvm.storage.blocks.weight_counts import WeightCounts
+from streamsvm.storage.blocks.manifest import MANIFEST, Manifest, WeightCounts, read_manifest, write_manifest
 from streamsvm.storage.errors import CorruptData, DatasetCorrupt, UnknownVersion
 from tests.storage.damage import bit_flips, scrambled, truncations
 from tests.storage.rows import make_rows, random_rows

@@ -1,4 +1,4 @@
-"""read_range returns any range of a file and leaves no page of it in the page cache."""
+"""read_range returns any range of a file, and leaves pages of it in the page cache only where it is to keep them."""
 
 import errno
 import mmap
@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from streamsvm.storage.files.direct import read_range
+from streamsvm.storage.files.direct import Pages, read_range
 
 SIZE = 5 * mmap.PAGESIZE + 123
 
@@ -36,16 +36,16 @@ def read(path, offset, size, **how):
 PARTS = [(0, 0), (0, 1), (0, SIZE), (mmap.PAGESIZE, mmap.PAGESIZE), (mmap.PAGESIZE - 1, 2), (SIZE - 1, 1), (4999, 9001)]
 
 
-@pytest.mark.parametrize("is_cached", [False, True])
+@pytest.mark.parametrize("pages", Pages)
 @pytest.mark.parametrize(("offset", "size"), PARTS)
-def test_any_range(file, content, offset, size, is_cached):
-    assert read(file, offset, size, is_cached=is_cached) == content[offset : offset + size]
+def test_any_range(file, content, offset, size, pages):
+    assert read(file, offset, size, pages=pages) == content[offset : offset + size]
 
 
-@pytest.mark.parametrize("is_cached", [False, True])
-def test_a_range_beyond_the_end_is_cut(file, content, is_cached):
-    assert read(file, SIZE - 10, 100, is_cached=is_cached) == content[-10:]
-    assert read(file, 10 * SIZE, 100, is_cached=is_cached) == b""
+@pytest.mark.parametrize("pages", Pages)
+def test_a_range_beyond_the_end_is_cut(file, content, pages):
+    assert read(file, SIZE - 10, 100, pages=pages) == content[-10:]
+    assert read(file, 10 * SIZE, 100, pages=pages) == b""
 
 
 def test_a_file_system_without_direct_reads(file, content, monkeypatch):

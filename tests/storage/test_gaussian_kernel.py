@@ -7,7 +7,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from streamsvm.storage.models.gaussian_kernel import LANES, gaussian, inner_products
 from streamsvm.storage.models.support_vectors import (
-    Machine,
+    KernelState,
     SupportVectors,
     joined,
     packed,
@@ -77,7 +77,7 @@ def test_renumbered_features_are_in_order(X):
 def test_files_return_the_vectors_that_were_written(X, tmp_path):
     vectors = joined([vectors_of(X[:3]), vectors_of(X[3:10])])
     beta = np.arange(10.0)
-    Machine(vectors, beta, 3, 0.5).publish(tmp_path)
+    KernelState(vectors, beta, 3, 0.5).publish(tmp_path)
     published = published_machine(tmp_path)
     for actual in (unpacked(packed(vectors)), published.vectors):
         assert (actual.gamma, actual.width, len(actual)) == (GAMMA, X.shape[1], 10)

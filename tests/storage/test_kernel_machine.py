@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
-from streamsvm.storage.models.kernel_machine import KernelMachine, squared_norm
+from streamsvm.storage.models.decision import KernelMachine, squared_norm
 from tests.machines import machine_of, numpys_values, random_machine, random_matrix, rows_of, vectors_of
 
 

@@ -1,5 +1,6 @@
 """SpillFile returns segments as they were written or raises OSError, has no name, and takes only free memory."""
 
+import mmap
 import os
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from streamsvm.storage.rows.spill_file import SPILL_SEGMENT, SpillFile, make_buffer
+from tests.disks import pages_held
 
 
 def filled(seed):
@@ -83,16 +85,17 @@ def test_a_directory_that_is_gone_has_no_file(tmp_path):
         SpillFile(str(tmp_path / "nothing"))
 
 
-@pytest.mark.parametrize(("segments_free", "is_cached"), [(1 << 20, True), (200, True), (199, False), (0, False)])
-def test_twice_its_size_has_to_be_free(tmp_path, segments_free, is_cached):
-    small, looks = 4096, []
+@pytest.mark.parametrize(("segments_free", "held"), [(1 << 20, 100), (200, 100), (120, 60), (0, 0)])
+def test_half_of_the_free_memory_holds_its_first_segments(tmp_path, segments_free, held):
+    small, looks = mmap.PAGESIZE, []
     file = SpillFile(tmp_path, small, free=lambda: looks.append(1) or segments_free * small)
     buffer = make_buffer(small)
     for _ in range(100):
         file.append(buffer)
-    for number in range(100):
+    for number in np.random.default_rng(0).permutation(100).tolist():
         file.read(number, buffer)
-    assert file.is_cached == is_cached
+    assert np.flatnonzero(pages_held(file._file)).tolist() == list(range(held))
+    assert file.budget.lacked_memory == (held < 100)
     assert 3 <= len(looks) <= 5  # asking takes time
     file.close()
 
@@ -107,5 +110,5 @@ def test_segments_stay_the_same_while_free_memory_changes(directory):
         for _ in range(100):
             for number in range(seed + 1):
                 assert file.read(number, buffer)[:] == bytes([number]) * small
-        assert directory == Path("/dev/shm") or file.is_cached == (free[0] > 0)
+        assert directory == Path("/dev/shm") or pages_held(file._file).all() == (free[0] > 0)
     file.close()

@@ -7,9 +7,8 @@ from functools import partial
 from typing import Any
 
 from streamsvm.storage.machine.disk_health import DiskHealth
-from streamsvm.storage.rows.decoded_row_cache import DecodedRowCache
 from streamsvm.storage.rows.spill_file import SpillFile, make_buffer
-from streamsvm.trainer.rows.disk import DiskRows
+from streamsvm.trainer.rows.disk import DiskRows, OpenStored
 
 SMALL = 4 << 10  # bytes: many segments for a few rows
 PLENTY = 1 << 40
@@ -33,11 +32,11 @@ class Disk:
         self.files: list[File] = []
 
     def rows(
-        self, directory: str | None, lent: int = 1, row_cache: DecodedRowCache | None = None, segment_bytes: int = SMALL
+        self, directory: str | None, lent: int = 1, open_stored: OpenStored | None = None, segment_bytes: int = SMALL
     ) -> DiskRows:
         """DiskRows on it."""
         health = partial(DiskHealth, free=lambda _: self.look(), clock=lambda: self.seconds)
-        return DiskRows(directory, lent, row_cache, segment_bytes, health, self.file)
+        return DiskRows(directory, lent, open_stored, segment_bytes, health, self.file)
 
     def look(self) -> int:
         """Bytes that are free."""

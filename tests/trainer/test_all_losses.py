@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from streamsvm.reader.certificate.folds import fold_of
 from streamsvm.trainer.problem.losses import REGRESSION
+from streamsvm.trainer.problem.row_encoder import fold_of
 from tests.contracts.problems import make_dataset, random_problem, stored_rows
 from tests.contracts.solver import SMALLEST_CACHE, Exact
 from tests.trainer.test_lanes import stored

@@ -12,14 +12,15 @@ from scipy import sparse
 
 import streamsvm.trainer.solvers.budget
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.storage.models.support_vectors import Machine, SupportVectors, packed, published_machine
+from streamsvm.storage.models.gaussian_kernel import LANES
+from streamsvm.storage.models.support_vectors import KernelState, SupportVectors, packed, published_machine
 from streamsvm.storage.rows.csr import EMPTY
 from streamsvm.storage.rows.segment import Segment
-from streamsvm.trainer.kernels.machine import COUNT, DEGRADATION, LARGEST, MERGES, SMALLEST, Rule
+from streamsvm.trainer.kernels.machine import COUNT, DEGRADATION, LARGEST, MERGES, SMALLEST, VisitRule
 from streamsvm.trainer.kernels.merging import degradation_table, looked_up
 from streamsvm.trainer.problem.tasks import Tasks
-from streamsvm.trainer.solvers.budget import Budget
-from streamsvm.trainer.solvers.spread import Spread
+from streamsvm.trainer.solvers.budget import Budget, slots_of
+from streamsvm.trainer.solvers.budgeted import Spread
 from tests.contracts.objectives import plain_segment
 from tests.contracts.problems import make_dataset, random_problem, weighted_text
 from tests.contracts.solver import exact
@@ -51,7 +52,7 @@ def segment_of(X, y) -> Segment:
 def visited(X, y, order, budget, is_gradient=False, threads=1, candidates=0, C=(C, C), is_looked_up=True):
     """(the Budget, alpha) after these visits."""
     alpha = np.zeros(len(y))
-    rule = Rule(Tasks.single("hinge", *C).table, GAMMA, len(y), budget, is_gradient, is_looked_up, candidates)
+    rule = VisitRule(Tasks.single("hinge", *C).table, GAMMA, len(y), budget, is_gradient, is_looked_up, candidates)
     with ThreadPoolExecutor(max(1, threads - 1)) as pool:
         own = Budget(rule, alpha, X.shape[1], 7, threads, pool, EMPTY)
         own.begin_pass()
@@ -69,7 +70,7 @@ def dense(vectors: SupportVectors):
     return sparse.csr_matrix((vectors.values, vectors.indices, vectors.indptr), shape).toarray().astype(float)
 
 
-def told(machine: Machine):
+def told(machine: KernelState):
     return packed(machine.vectors), machine.beta.tobytes()
 
 
@@ -188,7 +189,7 @@ def test_zeros_that_are_stored_are_no_features():
                      indptr=np.arange(0, 1201, 6, dtype=np.int32), Qii=(X**2).sum(axis=1))  # fmt: skip
     found = []
     for rows in (stored, segment_of(X, y)):
-        alpha, rule = np.zeros(200), Rule(Tasks.single("hinge", C).table, GAMMA, 200, 12, False, True, 0)
+        alpha, rule = np.zeros(200), VisitRule(Tasks.single("hinge", C).table, GAMMA, 200, 12, False, True, 0)
         with ThreadPoolExecutor(1) as pool:
             own = Budget(rule, alpha, 6, 7, 1, pool, EMPTY)
             own.begin_pass()
@@ -312,3 +313,11 @@ def test_where_all_rows_are_visited_each_pass_is_a_round():
         spread.note(np.arange(3))
         spread.end_pass(SimpleNamespace(largest=largest, smallest=0.0))
     assert spread.change == pytest.approx(math.log(2.0))
+
+
+@pytest.mark.parametrize("budget", [2, 15, 16, 100, 500, 511, 512, 527, 528, 1000])
+def test_there_is_one_place_more_than_the_budget_and_the_number_of_lanes_is_odd(budget):
+    slots = slots_of(budget)
+    assert budget < slots <= budget + 2 * LANES
+    assert slots % LANES == 0
+    assert slots // LANES % 2 == 1

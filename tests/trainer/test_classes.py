@@ -5,10 +5,11 @@ from itertools import product
 import numpy as np
 import pytest
 
-from streamsvm.reader.certificate.folds import fold_of, read_held_out
+from streamsvm.reader.certificate.folds import read_held_out
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.run.checkpoint import newest_checkpoint
 from streamsvm.trainer.problem.losses import crammer_singer
+from streamsvm.trainer.problem.row_encoder import fold_of
 from streamsvm.trainer.problem.tasks import joint_width
 from tests.contracts.problems import make_dataset
 from tests.reference import data

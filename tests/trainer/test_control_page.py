@@ -1,10 +1,17 @@
-"""What the trainer shows of itself while it works, and leaves when it has ended."""
+"""What the trainer shows of itself while it works, and leaves when it has ended, in whole lines."""
+
+import errno
+import json
+import os
 
 import pytest
 
+from streamsvm.trainer.report import write_line
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import SMALLEST_CACHE
 from tests.training import Turns, train
+
+TOLD = {"pass": 3, "lanes": [{"gap": k / 7} for k in range(2000)]}
 
 
 @pytest.mark.parametrize("cache_bytes", [SMALLEST_CACHE, 10 << 20])
@@ -74,3 +81,19 @@ def test_what_it_collects_it_says_until_all_is_there(tmp_path):
     seen.clear()
     train(tmp_path / "without", dataset, SMALLEST_CACHE, link=Looking, **settings)
     assert {collects for _, collects in seen} == {0}
+
+
+def test_a_line_is_written_whole_however_little_is_taken_at_once(tmp_path, monkeypatch):
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:8192]))
+    with (tmp_path / "history").open("wb") as file:
+        write_line(TOLD, file.fileno())
+        write_line({"pass": 4}, file.fileno())
+    lines = (tmp_path / "history").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == [TOLD, {"pass": 4}]
+
+
+def test_what_is_not_taken_is_an_error():
+    with open("/dev/full", "wb", buffering=0) as file, pytest.raises(OSError) as caught:  # noqa: PTH123
+        write_line(TOLD, file.fileno())
+    assert caught.value.errno == errno.ENOSPC

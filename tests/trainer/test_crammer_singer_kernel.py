@@ -12,7 +12,7 @@ from streamsvm.storage.rows.segment import CODE, NO_COLUMN, Columns
 from streamsvm.trainer.kernels.crammer_singer import best_room, visit_crammer_singer
 from streamsvm.trainer.kernels.hinge import Dual, Weights, move_on
 from streamsvm.trainer.problem.losses import crammer_singer
-from streamsvm.trainer.problem.tasks import Table
+from streamsvm.trainer.problem.tasks import KindTable
 from tests.contracts.kernels import notes
 from tests.contracts.problems import random_problem
 from tests.reference.crammer_singer import best_row, bounds_of, dual, gradient, primal
@@ -40,7 +40,7 @@ class Bench:
         self.flat, self.w = np.zeros(2 * self.n * self.lanes), np.zeros(self.d * self.lanes)
         self.row_C = self.C[self.own] * (1.0 if weight is None else weights.astype(float))
         U = self.C[:, np.newaxis] * (np.arange(self.lanes) < self.n_classes)
-        self.table = Table(1, U, U, 0 * U)
+        self.table = KindTable(1, U, U, 0 * U)
 
     @property
     def alpha(self):

@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from streamsvm.reader.certificate.folds import fold_of, read_held_out
+from streamsvm.reader.certificate.folds import read_held_out
 from streamsvm.storage.blocks.dataset import Dataset
-from streamsvm.storage.rows.axis import WIDTHS
 from streamsvm.storage.rows.segment import Segment
+from streamsvm.storage.run.state import WIDTHS
 from streamsvm.trainer.kernels.hinge import Dual, Weights
 from streamsvm.trainer.kernels.hinge_lanes import visit_lanes
+from streamsvm.trainer.problem.row_encoder import fold_of
 from streamsvm.trainer.problem.tasks import Task, Tasks
-from streamsvm.trainer.updates.statistics import DualStatistics, Sums, warm_statistics
+from streamsvm.trainer.updates.statistics import DualStatistics, VisitSums, warm_statistics
 from streamsvm.trainer.updates.variables import Variables
 from tests.contracts.kernels import NO_LOCK, columns
 from tests.contracts.objectives import updater_of
@@ -138,7 +139,7 @@ def test_a_visit_in_many_lanes_is_a_visit_in_each():
     for loss, row_weight in product(("hinge", "squared_hinge"), (None, weight)):
         alpha, w = np.zeros((2 * n, 4)), np.zeros((width_of(rows), 4))
         tasks = Tasks(loss, tuple(Task(0, None, C, 0.5 * C) for C in Cs), (1.0, -1.0))
-        sums, score = Sums.none(4), np.empty(len(order), np.float32)
+        sums, score = VisitSums.none(4), np.empty(len(order), np.float32)
         own_rows = rows if row_weight is None else rows._replace(weight=row_weight)
         dual = Dual(alpha.reshape(-1), alpha.reshape(-1))
         visit_lanes(order, own_rows, tasks.table, dual, Weights(w.reshape(-1), NO_LOCK), score, sums)

@@ -7,7 +7,7 @@ import streamsvm.reader.ingest.shuffling.shuffle as shuffle
 import streamsvm.trainer.updates.limits as limits_module
 from streamsvm.storage.run.checkpoint import newest_checkpoint
 from streamsvm.trainer.solvers import SOLVERS
-from streamsvm.trainer.updates.limits import GRACE_SECONDS, Limits
+from streamsvm.trainer.updates.limits import GRACE_SECONDS, JobLimits
 from tests.contracts.problems import make_dataset, random_problem
 from tests.contracts.solver import PLAIN, cache_for, is_sound, name_of
 from tests.training import Turns, train
@@ -77,7 +77,7 @@ class Clock:
 
 
 def limits(control, clock, max_seconds=10.0, first_is_whole=False):
-    return Limits({"stop": 0, "finished_passes": 0, **control}, clock, max_seconds, first_is_whole, clock)
+    return JobLimits({"stop": 0, "finished_passes": 0, **control}, clock, max_seconds, first_is_whole, clock)
 
 
 def test_a_pass_that_ends_soon_is_waited_for():

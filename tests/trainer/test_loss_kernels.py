@@ -18,7 +18,7 @@ from streamsvm.trainer.kernels.logistic_and_regression import visit_logistic_or_
 from streamsvm.trainer.kernels.regression import regression_gradient, regression_step
 from streamsvm.trainer.problem.losses import REGRESSION, make_loss
 from streamsvm.trainer.problem.tasks import Task, Tasks
-from streamsvm.trainer.updates.statistics import Sums
+from streamsvm.trainer.updates.statistics import VisitSums
 from tests.contracts.kernels import NO_LOCK, columns
 
 C_POSITIVE, C_NEGATIVE, EPSILON = 2.0, 0.5, 0.3
@@ -116,7 +116,7 @@ def visit(loss, order, rows, alpha, w, rest=None, tasks=None):
 def sums_of(loss, order, rows, alpha, w, rest=None, tasks=None, before=None, score=None, lock=NO_LOCK):
     """Sums of one round, in all tasks."""
     table = (tasks or tasks_of(loss)).table
-    sums, rest = Sums.none(table.sign.shape[1]), np.empty(0, np.float32) if rest is None else rest
+    sums, rest = VisitSums.none(table.sign.shape[1]), np.empty(0, np.float32) if rest is None else rest
     score = np.empty(len(order), np.float32) if score is None else score
     dual = Dual(alpha.reshape(-1), (alpha if before is None else before).reshape(-1))
     visit_logistic_or_regression(
@@ -306,7 +306,7 @@ def test_a_row_is_visited_in_each_task_as_if_it_were_alone(loss):
             single, its = replace(tasks, each=(task,)), np.empty(n, np.float32)
             alone = sums_of(loss, order, rows, *own[lane], tasks=single, score=its)
             scores.append(its)
-            for name, mine, others in zip(Sums._fields, alone, sums, strict=True):
+            for name, mine, others in zip(VisitSums._fields, alone, sums, strict=True):
                 assert others[lane] == pytest.approx(mine[0], rel=1e-9, abs=1e-12), (sweep, lane, name)
             assert alpha[:, lane] == pytest.approx(own[lane][0], rel=1e-9, abs=1e-12)
             assert w[:, lane] == pytest.approx(own[lane][1], rel=1e-9, abs=1e-12)

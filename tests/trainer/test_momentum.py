@@ -1,14 +1,16 @@
-"""Momentum from sweep to sweep: the same optimum in fewer of them, with alpha inside its bounds at the end of each."""
+"""Momentum from sweep to sweep: the same optimum in fewer of them, alpha inside its bounds; which sweep comes next."""
 
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from streamsvm.storage.rows.cache import Step
 from streamsvm.trainer.problem.tasks import Tasks
+from streamsvm.trainer.sweeps.sweep import WHOLE_EVERY, Next, is_told, is_worth_threads, next_sweep
 from streamsvm.trainer.updates.momentum import Momentum, beta, rate
-from streamsvm.trainer.updates.statistics import DualStatistics, Sums
+from streamsvm.trainer.updates.statistics import DualStatistics, VisitSums
 from streamsvm.trainer.updates.variables import Variables
 from tests.contracts.kernels import BOXES, signs, visit
 from tests.contracts.problems import a_dataset
@@ -16,6 +18,7 @@ from tests.contracts.solver import SMALLEST_CACHE, check_certificate, exact
 from tests.trainer.test_kernels import count_free, setting
 from tests.training import Turns, train
 
+WHOLE, SHORT, STOP = Next
 ALL_ROWS = 8 << 20  # bytes of cache, more than the rows need
 
 # Rows with much in common, many of them free: sweeps alone come to the optimum slowly.
@@ -73,7 +76,7 @@ class Sweeps:
 
     def visit(self, order):
         found = visit(order, self.rows, self.box, self.alpha, self.w, before=self.variables.before.reshape(-1))
-        self.statistics.add(len(order), Sums(*np.array([*found, 0.0, 0.0])[:, np.newaxis]))
+        self.statistics.add(len(order), VisitSums(*np.array([*found, 0.0, 0.0])[:, np.newaxis]))
 
     def sweep(self, yields=False):
         """Returns whether alpha was outside its bounds in between."""
@@ -204,3 +207,37 @@ def test_a_job_that_is_stopped_does_not_finish_its_sweep(tmp_path, dataset, loss
         assert np.count_nonzero(found.alpha == 0) > 10
     # One of the two was in the middle: nobody looked at what else there was, but whether the sweep counts.
     assert 1 in after and max(after) <= 1
+
+
+@pytest.mark.parametrize(
+    ("sweeps", "has_to_end", "expected"),
+    [(0, False, WHOLE), (0, True, STOP), (1, False, SHORT), (1, True, STOP), (WHOLE_EVERY, True, STOP)],
+)
+def test_next_sweep(sweeps, has_to_end, expected):
+    assert next_sweep(sweeps, has_to_end) == expected
+
+
+def test_each_fifth_is_whole():
+    kinds = [next_sweep(sweeps, False) for sweeps in range(40)]
+    assert [k for k, kind in enumerate(kinds) if kind is WHOLE] == list(range(0, 40, WHOLE_EVERY))
+    assert STOP not in kinds
+
+
+def test_a_history_has_the_first_sweeps_and_ever_fewer_of_the_rest():
+    told = [sweep for sweep in range(1, 10_001) if is_told(sweep)]
+    assert told[:31] == list(range(1, 32))
+    assert len([sweep for sweep in told if sweep <= 200]) < 75 and len(told) < 200
+    # A curve over them has no hole: the next one comes within a sixteenth.
+    assert all(after - before <= max(1, before / 16) for before, after in pairwise(told))
+
+
+@pytest.mark.parametrize(
+    ("n_bytes", "n_rows", "expected"),
+    [
+        (456 << 20, 200_000, True),  # text
+        (63 << 20, 25_000, False),  # little of it
+        (456 << 20, 4_000_000, False),  # rows as short as the lock they would wait for
+    ],
+)
+def test_threads_share_sweeps_over_many_long_rows(n_bytes, n_rows, expected):
+    assert is_worth_threads(n_bytes, n_rows) == expected

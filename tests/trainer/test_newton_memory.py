@@ -10,7 +10,8 @@ from scipy import sparse
 from streamsvm.storage.features.visits import UNMAPPED
 from streamsvm.storage.rows.csr import INDEX, VALUE
 from streamsvm.storage.rows.segment import CODE, NO_COLUMN, NORM, OFFSET, ROW_ID, Segment
-from streamsvm.trainer.newton.memory import Shape, bytes_held, equations_within
+from streamsvm.trainer.newton.memory import ProblemShape as Shape
+from streamsvm.trainer.newton.memory import bytes_held, equations_within
 from streamsvm.trainer.newton.own_rows import OwnRows
 from streamsvm.trainer.newton.run import NewtonSteps
 from streamsvm.trainer.newton.scans import Scans

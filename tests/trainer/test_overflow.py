@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from streamsvm.storage.errors import ValuesOverflow
-from streamsvm.storage.models.support_vectors import Machine, SupportVectors
+from streamsvm.storage.models.support_vectors import KernelState, SupportVectors
 from streamsvm.storage.run.state import create_state
 from streamsvm.trainer.shared_state import SharedState
 from tests.contracts.problems import make_dataset, random_problem
@@ -48,8 +48,8 @@ def test_a_machine_that_is_none_is_not_published(tmp_path):
     link = SharedState(create_state(tmp_path / "run", 3, 4), deferred=False)
     vectors = SupportVectors(1.0, 4, np.array([0, 1]), np.zeros(1, np.int32), np.ones(1, np.float32))
     with pytest.raises(ValuesOverflow):
-        link.publish_machine(Machine(vectors, np.array([np.nan]), 0, 0.0))
-    link.publish_machine(Machine(vectors, np.array([1.0]), 0, 0.0))
+        link.publish_machine(KernelState(vectors, np.array([np.nan]), 0, 0.0))
+    link.publish_machine(KernelState(vectors, np.array([1.0]), 0, 0.0))
 
 
 def test_rounds_within_a_block_end_with_the_time_of_the_job(tmp_path):

@@ -9,8 +9,8 @@ import pytest
 
 from streamsvm.storage.rows.cache import Step
 from streamsvm.trainer.problem.tasks import Task, Tasks
-from streamsvm.trainer.updates.progress import Progress
-from streamsvm.trainer.updates.statistics import DualStatistics, Sums
+from streamsvm.trainer.updates.progress import PassProgress
+from streamsvm.trainer.updates.statistics import DualStatistics, VisitSums
 from streamsvm.trainer.updates.variables import Variables
 
 
@@ -50,14 +50,14 @@ def test_unknown_loss_is_named():
 
 
 def test_progress_has_both_gaps():
-    progress = Progress(1, 2, 0.5, -0.25, 0, dual_objective=9.0, primal_bound=10.0, free_rows=0)
+    progress = PassProgress(1, 2, 0.5, -0.25, 0, dual_objective=9.0, primal_bound=10.0, free_rows=0)
     assert progress.gap == 0.75
     assert progress.relative_gap_bound == pytest.approx(0.1)
     assert replace(progress, dual_objective=np.nextafter(10.0, 11.0)).relative_gap_bound == 0.0
 
 
 def sums(*figures):
-    return Sums(*np.array(figures, float)[:, np.newaxis])
+    return VisitSums(*np.array(figures, float)[:, np.newaxis])
 
 
 def test_tally_keeps_sums_over_the_run_and_gradients_of_the_pass():

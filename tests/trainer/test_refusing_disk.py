@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamsvm.trainer.checkpoints import Slots
+from streamsvm.trainer.checkpoints import CheckpointSlots
 from streamsvm.trainer.problem.losses import SVM_LOSSES
 from tests.contracts.problems import a_dataset
 from tests.contracts.solver import exact, solving
@@ -33,7 +33,7 @@ class Refusing(Disk):
     def __init__(self, rng: np.random.Generator) -> None:
         super().__init__()
         self.kind = str(rng.choice(["read", "append", "full", "scarce", "slow", "damaged"]))
-        most = {"append": 60, "full": 60, "scarce": 60}.get(self.kind, 350)
+        most = {"append": 40, "full": 40, "scarce": 40}.get(self.kind, 100)
         self._at = int(rng.integers(1, most))
         self._until = self._at + int(rng.integers(1, 80))
         self._factor = rng.uniform(1.0, 4.0)
@@ -82,7 +82,7 @@ class Clocked(Turns):
         super().show(progress)
 
 
-class Looking(Slots):
+class Looking(CheckpointSlots):
     """Asks for checkpoints at random; `look` is called whenever one might be made, `check` when one is."""
 
     def __init__(self, rng: np.random.Generator) -> None:

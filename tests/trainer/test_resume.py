@@ -195,9 +195,9 @@ def test_a_block_of_all_rows_comes_again_as_it_was(tmp_path, dataset, solver):
 def test_adaptive_pace_reaches_the_optimum(tmp_path, dataset, mode):
     relative_gap = 1e-5 if is_sound(mode) and is_fast(mode) else 1e-4 if is_resident(mode) else 2e-2
     job = Job(tmp_path, dataset, **mode, pace="adaptive", relative_gap=relative_gap, max_passes=1000, updates_per_row=8)
-    for killed_at in (3, 1, 5):
-        assert job.attempt(killed_at) is None
-    found = job.attempt()
+    assert job.attempt(3) is None
+    # What goes on where rows are on disk sweeps at once, and may come to its end before a section does.
+    found = next(found for killed_at in (1, 5, None) if (found := job.attempt(killed_at)))
     assert found.result["stop_reason"] == "relative_gap"
     check_certificate(found, exact(dataset))
 

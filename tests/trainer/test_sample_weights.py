@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.svm import LinearSVC, LinearSVR
 
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.service.jobs.fields.field_rules import KERNEL_SOLVERS
+from streamsvm.service.jobs.fields.spec import KERNEL_SOLVERS
 from streamsvm.trainer.problem.losses import REGRESSION
 from streamsvm.trainer.solvers import TRAINS_WEIGHTS
 from tests.contracts.problems import make_dataset, random_problem, stored_rows, weighted_text

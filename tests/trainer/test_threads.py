@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 from streamsvm.storage.machine.compiled import njit
-from streamsvm.trainer.checkpoints import Slots
+from streamsvm.trainer.checkpoints import CheckpointSlots
 from streamsvm.trainer.kernels.threads import acquire, release
 from streamsvm.trainer.problem.losses import LOSSES, SVM_LOSSES
 from tests.contracts.kernels import BOXES, columns, signs, visit
@@ -27,7 +27,7 @@ everywhere = pytest.mark.parametrize("way", WAYS, ids=name_of)
 dataset = a_dataset(1500, 60, 15, noise=0.1)
 
 
-class Checking(Slots):
+class Checking(CheckpointSlots):
     """Wants a checkpoint whenever there may be one, and has it checked."""
 
     def __init__(self, check) -> None:

@@ -5,19 +5,108 @@ between 0 and 1 follows from two numbers of each machine and the changes of w (L
 quadratic optimization for dual linear SVM", ICML 2015).
 """
 
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from math import inf
+from pathlib import Path
 
 import numpy as np
 
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.run.rounds import Order, RoundState
+from streamsvm.storage.run.rounds import NEWTON_REPLY, NEWTON_REQUEST, Order, RoundState
 from streamsvm.trainer.distributed.active_row_export import ActiveRowExport
-from streamsvm.trainer.distributed.newton_rows import ShardRows
+from streamsvm.trainer.newton.own_rows import OwnRows
+from streamsvm.trainer.newton.requests import Looked, Reply, Request, Slope
+from streamsvm.trainer.newton.scans import InOrder, Interrupted, Scans, uninterrupted
+from streamsvm.trainer.newton.system import TooLarge
 from streamsvm.trainer.problem.losses import box_of
 from streamsvm.trainer.problem.tasks import Tasks
+from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.shared_state import SharedState
+from streamsvm.trainer.sweeps.sweep import ALONE, Threads
 from streamsvm.trainer.updates.momentum import rate
 from streamsvm.trainer.updates.statistics import DualStatistics
+
+
+class ShardRows:
+    """`answer` each request, then `forget` what Newton steps have kept of each row.
+
+    alpha (n_rows, width) of the trainer: `settings.shards` times that of the problem, as C is. m stays the same, and
+    all sums are as many times those of the problem.
+    """
+
+    def __init__(self, directory: Path, settings: TrainerSettings, shared: SharedState, alpha: Array) -> None:
+        self._directory, self._settings, self._shared, self._alpha = directory, settings, shared, alpha
+        self._store: Callable[[], InOrder | None] = lambda: None
+        self._threads = ALONE
+        self._rows: OwnRows | None = None
+
+    def rows_from(self, store: Callable[[], InOrder | None], threads: Threads) -> None:
+        """Set the source of rows: `store` returns the store that has all rows, if there is one."""
+        self._store, self._threads = store, threads
+
+    @property
+    def equations(self) -> int:
+        """Most equations that a system may have; -1: not all rows are at hand."""
+        return self._settings.newton_equations if self._store() is not None else -1
+
+    def answer(self) -> None:
+        """Answer the request that has come, if there is one, by a pickled Reply, or TooLarge if a system is.
+
+        The reply is empty if the store, or room for it, fails.
+        """
+        asked, reply = self._directory / NEWTON_REQUEST, b""
+        if asked.exists():
+            request: Request = pickle.loads(asked.read_bytes())
+            asked.unlink()
+            reply = self._reply(request)
+        path = self._directory / NEWTON_REPLY
+        try:
+            path.write_bytes(reply)
+        except OSError:
+            path.write_bytes(b"")
+
+    def forget(self) -> None:
+        """Free what is kept of each row."""
+        self._rows = None
+
+    def _reply(self, request: Request) -> bytes:
+        store, settings = self._store(), self._settings
+        if store is None:
+            return b""
+        if request.begins or self._rows is None:
+            scans = Scans(
+                store, len(self._alpha), settings.visited, self._threads, partial(uninterrupted, self._shared)
+            )
+            self._rows = OwnRows(settings.tasks, scans, self._alpha, settings.width)
+        try:
+            found = self._rows.answer(request)
+        except Interrupted:
+            return b""
+        except TooLarge as error:
+            return pickle.dumps(error)
+        return pickle.dumps(_divided(found, settings.shards), pickle.HIGHEST_PROTOCOL)
+
+
+def _divided(reply: Reply, shards: int) -> Reply:
+    """Scale the sums of the reply back to the whole problem."""
+    for system in reply.systems.values():
+        system.scale(1.0 / shards)
+    return replace(
+        reply,
+        v=None if reply.v is None else reply.v / shards,
+        looks={number: _looked(looked, shards) for number, looked in reply.looks.items()},
+    )
+
+
+def _looked(looked: Looked, shards: int) -> Looked:
+    if isinstance(looked, Slope):
+        return Slope(*(total / shards for total in looked))
+    sums = ("losses", "dual", "alpha", "moved")
+    return tuple(each._replace(**{name: getattr(each, name) / shards for name in sums}) for each in looked)
+
 
 _PART_ROWS = 1 << 16
 

@@ -11,8 +11,7 @@ from streamsvm.storage.machine.child import leave
 from streamsvm.storage.rows.cache import CacheReader
 from streamsvm.storage.run.rounds import open_round
 from streamsvm.trainer.distributed.active_row_export import ActiveRowExport
-from streamsvm.trainer.distributed.cocoa_round import Round
-from streamsvm.trainer.distributed.newton_rows import ShardRows
+from streamsvm.trainer.distributed.cocoa_round import Round, ShardRows
 from streamsvm.trainer.process import Trainer
 from streamsvm.trainer.process import main as train
 

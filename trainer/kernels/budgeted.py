@@ -18,9 +18,9 @@ from streamsvm.trainer.kernels.machine import (
     SECONDS,
     SMALLEST,
     VISITS,
-    Batch,
-    Rule,
+    MachineBatch,
     Vectors,
+    VisitRule,
     append,
     remove,
     slot_of,
@@ -61,7 +61,13 @@ def _sum_of_products(a: Array, b: Array) -> float:
 
 @njit(cache=True, nogil=True)
 def _maintain(
-    p: int, batch_order: Array, rows: Columns, rule: Rule, degradations: Array, vectors: Vectors, batch: Batch
+    p: int,
+    batch_order: Array,
+    rows: Columns,
+    rule: VisitRule,
+    degradations: Array,
+    vectors: Vectors,
+    batch: MachineBatch,
 ) -> None:
     began = seconds()
     i = lightest(vectors)
@@ -80,8 +86,8 @@ def _maintain(
 
 @njit(cache=True, nogil=True)
 def _visit(
-    p: int, batch_order: Array, rows: Columns, rule: Rule, alpha: Array, degradations: Array, vectors: Vectors,
-    batch: Batch,
+    p: int, batch_order: Array, rows: Columns, rule: VisitRule, alpha: Array, degradations: Array, vectors: Vectors,
+    batch: MachineBatch,
 ) -> float:  # fmt: skip
     position = batch_order[p]
     line = kind_of(position, rows, rule.table.n_folds)
@@ -117,7 +123,9 @@ def _visit(
 
 
 @njit(cache=True, nogil=True)
-def _make(thread: int, p: int, position: int, rows: Columns, gamma: float, vectors: Vectors, batch: Batch) -> None:
+def _make(
+    thread: int, p: int, position: int, rows: Columns, gamma: float, vectors: Vectors, batch: MachineBatch
+) -> None:
     products = batch.products[thread, p]
     inner_products(rows.indices, rows.values, rows.indptr[position], rows.indptr[position + 1], vectors.Z, products)
     for s in range(products.shape[0]):
@@ -130,7 +138,7 @@ def _make(thread: int, p: int, position: int, rows: Columns, gamma: float, vecto
 
 
 @njit(cache=True, nogil=True)
-def help_with(thread: int, order: Array, rows: Columns, rule: Rule, vectors: Vectors, batch: Batch) -> None:
+def help_with(thread: int, order: Array, rows: Columns, rule: VisitRule, vectors: Vectors, batch: MachineBatch) -> None:
     while True:
         row = claim(batch.claimed)
         if row >= order.shape[0]:
@@ -146,7 +154,7 @@ def help_with(thread: int, order: Array, rows: Columns, rule: Rule, vectors: Vec
 
 
 @njit(cache=True, nogil=True)
-def _taken(p: int, number: int, batch: Batch) -> bool:
+def _taken(p: int, number: int, batch: MachineBatch) -> bool:
     for thread in range(1, batch.products.shape[0]):
         if marked(batch.made, thread * BATCH + p) == number:
             batch.products[0, p] = batch.products[thread, p]
@@ -164,8 +172,8 @@ def _taken(p: int, number: int, batch: Batch) -> bool:
 
 @njit(cache=True, nogil=True)
 def budgeted_visits(
-    order: Array, rows: Columns, rule: Rule, degradations: Array, alpha: Array, vectors: Vectors, gain: Array,
-    batch: Batch,
+    order: Array, rows: Columns, rule: VisitRule, degradations: Array, alpha: Array, vectors: Vectors, gain: Array,
+    batch: MachineBatch,
 ) -> None:  # fmt: skip
     began = seconds()
     own = np.zeros(BATCH, np.bool_)

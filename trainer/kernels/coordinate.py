@@ -26,15 +26,6 @@ def projected_gradient(a: float, G: float, U: float) -> float:
     return 0.0 if (a == 0.0 and G >= 0.0) or (a == U and G <= 0.0) else G
 
 
-# add_row(start, end, indices, values, step, w): w += step x, in place, of the row at start:end.
-
-
-@njit(cache=True)
-def add_row(start: int, end: int, indices: Array, values: Array, step: float, w: Array) -> None:
-    for j in range(start, end):
-        w[np.uint32(indices[j])] += step * float(values[j])
-
-
 # GAP         minus the row's term of the duality gap if it is free or violates its bound, |G| if it rests at a bound
 # VIOLATION   -|PG|, or |G| if it rests at a bound
 # DISTANCE    |<w, x_i>| = |m|, from the separating plane
@@ -63,7 +54,8 @@ def score_of(kind: int, a: float, m: float, G: float, PG: float, U: float, D: fl
 def prefetch_row(coming: int, rows: Columns, alpha: Array, lanes: int) -> None:
     start = rows.indptr[coming]
     for j in range(start, min(rows.indptr[coming + 1], start + _PREFETCHED), _A_LINE):
-        prefetch(rows.indices, j)
+        if rows.indices.shape[0] > 0:
+            prefetch(rows.indices, j)
         prefetch(rows.values, j)
     prefetch(rows.Qii, coming)
     prefetch(rows.class_code, coming)
@@ -98,4 +90,4 @@ def dot_ahead(
     if w.shape[0] > LARGE_W and k + 1 < count:
         coming = order[k + 1]
         return dot_fetching(indices, values, start, end, w, indptr[coming], indptr[coming + 1])
-    return dot(indices, values, start, end, w)
+    return dot(indices, values, np.int64(start), np.int64(end), w)

@@ -6,12 +6,12 @@ import numpy as np
 
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.machine.intrinsics_kernel import prefetch
-from streamsvm.storage.rows.csr import LARGE_W, Array
+from streamsvm.storage.rows.csr import LARGE_W, Array, feature
 from streamsvm.storage.rows.segment import Columns
 from streamsvm.trainer.kernels.coordinate import ROWS_AHEAD, kind_of, prefetch_row, weight_of
-from streamsvm.trainer.kernels.hinge import Dual, Notes, Weights
+from streamsvm.trainer.kernels.hinge import Dual, VisitNotes, Weights
 from streamsvm.trainer.kernels.threads import acquire, release
-from streamsvm.trainer.problem.tasks import Table
+from streamsvm.trainer.problem.tasks import KindTable
 
 # Problem     min 1/2 sum_m |w_m|^2 + sum_i sum_m e_im alpha_im,  w_m = sum_i alpha_im x_i,  over
 #             alpha_im <= C_im,  sum_m alpha_im = 0,  where C_im is C_i for the row's own class and 0 for others,
@@ -47,20 +47,21 @@ def class_gradients(
 ) -> None:
     """G += <w_m, x> for all classes m of the row at start:end; asks for the weights of the row at coming:coming_end."""
     n_classes, even = G.shape[0], end - ((end - start) & 3)
+    coming_end = coming_end if indices.shape[0] > 0 else coming
     for j in range(start, even, 4):
         ahead = coming + (j - start)
         for k in range(ahead, min(ahead + 4, coming_end)):
             prefetch_classes(w, int(indices[k]) * lanes, n_classes)
         # Views that begin where a feature's weights do compile to vector code.
-        a, b = int(indices[j]) * lanes, int(indices[j + 1]) * lanes
-        c, d = int(indices[j + 2]) * lanes, int(indices[j + 3]) * lanes
+        a, b = int(feature(indices, start, j)) * lanes, int(feature(indices, start, j + 1)) * lanes
+        c, d = int(feature(indices, start, j + 2)) * lanes, int(feature(indices, start, j + 3)) * lanes
         of_a, of_b, of_c, of_d = w[a : a + n_classes], w[b : b + n_classes], w[c : c + n_classes], w[d : d + n_classes]
         x_a, x_b = np.float64(values[j]), np.float64(values[j + 1])
         x_c, x_d = np.float64(values[j + 2]), np.float64(values[j + 3])
         for m in range(n_classes):
             G[m] += (of_a[m] * x_a + of_b[m] * x_b) + (of_c[m] * x_c + of_d[m] * x_d)
     for j in range(even, end):
-        a, x_a = int(indices[j]) * lanes, np.float64(values[j])
+        a, x_a = int(feature(indices, start, j)) * lanes, np.float64(values[j])
         of_a = w[a : a + n_classes]
         for m in range(n_classes):
             G[m] += of_a[m] * x_a
@@ -155,12 +156,12 @@ def add_classes(
     n_classes, changed = step.shape[0], which.shape[0]
     if FEW * changed < n_classes:
         for j in range(start, end):
-            first, x = int(indices[j]) * lanes, np.float64(values[j])
+            first, x = int(feature(indices, start, j)) * lanes, np.float64(values[j])
             for k in range(changed):
                 w[first + which[k]] += step[which[k]] * x
     else:
         for j in range(start, end):
-            first, x = int(indices[j]) * lanes, np.float64(values[j])
+            first, x = int(feature(indices, start, j)) * lanes, np.float64(values[j])
             of_feature = w[first : first + n_classes]
             for m in range(n_classes):
                 of_feature[m] += step[m] * x
@@ -182,7 +183,7 @@ def add_classes(
 
 @njit(cache=True, nogil=True)
 def visit_crammer_singer(
-    order: Array, rows: Columns, table: Table, n_classes: int, dual: Dual, weights: Weights, notes: Notes
+    order: Array, rows: Columns, table: KindTable, n_classes: int, dual: Dual, weights: Weights, notes: VisitNotes
 ) -> tuple[float, float, float, int]:
     row_id, Qii, indptr, indices, values = rows.row_id, rows.Qii, rows.indptr, rows.indices, rows.values
     w, lock = weights

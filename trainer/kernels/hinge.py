@@ -6,11 +6,10 @@ import numpy as np
 
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.machine.intrinsics_kernel import prefetch
-from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.csr import Array, add_row
 from streamsvm.storage.rows.segment import Columns
 from streamsvm.trainer.kernels.coordinate import (
     ROWS_AHEAD,
-    add_row,
     dot_ahead,
     kind_of,
     prefetch_row,
@@ -20,7 +19,7 @@ from streamsvm.trainer.kernels.coordinate import (
     weight_of,
 )
 from streamsvm.trainer.kernels.threads import acquire, release
-from streamsvm.trainer.problem.tasks import Table
+from streamsvm.trainer.problem.tasks import KindTable
 
 
 class Dual(NamedTuple):
@@ -40,7 +39,7 @@ class Weights(NamedTuple):
     lock: Array
 
 
-class Notes(NamedTuple):
+class VisitNotes(NamedTuple):
     """Notes on visits, (k,) in their order.
 
     score  float32, how little a row has left to teach
@@ -77,7 +76,7 @@ class Notes(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def visit_rows(
-    order: Array, rows: Columns, table: Table, kind: int, dual: Dual, weights: Weights, notes: Notes
+    order: Array, rows: Columns, table: KindTable, kind: int, dual: Dual, weights: Weights, notes: VisitNotes
 ) -> tuple[float, float, float, int]:
     row_id, Qii, indptr, indices, values = rows.row_id, rows.Qii, rows.indptr, rows.indices, rows.values
     alpha, before = dual

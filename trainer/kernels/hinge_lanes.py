@@ -19,8 +19,8 @@ from streamsvm.trainer.kernels.coordinate import (
 from streamsvm.trainer.kernels.hinge import Dual, Weights
 from streamsvm.trainer.kernels.threads import acquire, release
 from streamsvm.trainer.problem.lane_kernel import add_lanes, dot_lanes
-from streamsvm.trainer.problem.tasks import Table
-from streamsvm.trainer.updates.statistics import Sums
+from streamsvm.trainer.problem.tasks import KindTable
+from streamsvm.trainer.updates.statistics import VisitSums
 
 # Problem     as in kernels/hinge.py, in each task
 #
@@ -33,7 +33,7 @@ from streamsvm.trainer.updates.statistics import Sums
 
 @njit(cache=True, nogil=True)
 def visit_lanes(
-    order: Array, rows: Columns, table: Table, dual: Dual, weights: Weights, score: Array, sums: Sums
+    order: Array, rows: Columns, table: KindTable, dual: Dual, weights: Weights, score: Array, sums: VisitSums
 ) -> None:
     row_id, Qii, indptr, indices, values = rows.row_id, rows.Qii, rows.indptr, rows.indices, rows.values
     alpha, before = dual

@@ -12,8 +12,8 @@ from streamsvm.trainer.kernels.logistic import logistic_taken, logistic_visit
 from streamsvm.trainer.kernels.regression import regression_taken, regression_visit
 from streamsvm.trainer.kernels.threads import acquire, release
 from streamsvm.trainer.problem.lane_kernel import add_lanes, dot_lanes
-from streamsvm.trainer.problem.tasks import Table
-from streamsvm.trainer.updates.statistics import Sums
+from streamsvm.trainer.problem.tasks import KindTable
+from streamsvm.trainer.updates.statistics import VisitSums
 
 # Problem     as in kernels/logistic.py, or with a tube, of half the width epsilon, as in kernels/regression.py
 #
@@ -33,8 +33,8 @@ from streamsvm.trainer.updates.statistics import Sums
 
 @njit(cache=True, nogil=True)
 def visit_logistic_or_regression(
-    order: Array, rows: Columns, table: Table, tube: float, dual: Dual, weights: Weights, score: Array, rest: Array,
-    sums: Sums,
+    order: Array, rows: Columns, table: KindTable, tube: float, dual: Dual, weights: Weights, score: Array, rest: Array,
+    sums: VisitSums,
 ) -> None:  # fmt: skip
     row_id, Qii, indptr, indices, values = rows.row_id, rows.Qii, rows.indptr, rows.indices, rows.values
     alpha, before = dual

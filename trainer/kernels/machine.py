@@ -8,12 +8,12 @@ import numpy as np
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Columns
-from streamsvm.trainer.problem.tasks import Table
+from streamsvm.trainer.problem.tasks import KindTable
 
 BATCH = 8
 
 
-class Rule(NamedTuple):
+class VisitRule(NamedTuple):
     """The parameters of visits.
 
     table        table of one task, with U = C
@@ -23,7 +23,7 @@ class Rule(NamedTuple):
     candidates   number of random candidates for a merge; 0: all vectors are candidates
     """
 
-    table: Table
+    table: KindTable
     gamma: float
     n_rows: int
     budget: int
@@ -57,7 +57,7 @@ class Vectors(NamedTuple):
     state: Array
 
 
-class Batch(NamedTuple):
+class MachineBatch(NamedTuple):
     """The rows of a batch, with memory for each thread.
 
     products (n_threads, BATCH, n_slots) float32: products with all vectors; values, float64: kernel values
@@ -104,7 +104,7 @@ def kernel_value(norm: float, other: float, product: float, gamma: float) -> flo
 
 @njit(cache=True, nogil=True)
 def append(
-    p: int, batch_order: Array, rows: Columns, weight: float, gamma: float, vectors: Vectors, batch: Batch
+    p: int, batch_order: Array, rows: Columns, weight: float, gamma: float, vectors: Vectors, batch: MachineBatch
 ) -> int:
     row_id, Qii, indptr, indices, values = rows.row_id, rows.Qii, rows.indptr, rows.indices, rows.values
     position = batch_order[p]

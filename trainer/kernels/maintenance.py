@@ -10,9 +10,9 @@ from streamsvm.trainer.kernels.machine import (
     MERGED,
     MERGES,
     NOTHING,
-    Batch,
-    Rule,
+    MachineBatch,
     Vectors,
+    VisitRule,
     kernel_value,
     remove,
 )
@@ -38,7 +38,7 @@ def lightest(vectors: Vectors) -> int:
 
 
 @njit(cache=True, nogil=True)
-def partner(i: int, rule: Rule, table: Array, vectors: Vectors, batch: Batch) -> int:
+def partner(i: int, rule: VisitRule, table: Array, vectors: Vectors, batch: MachineBatch) -> int:
     beta, slots, count = vectors.beta, batch.slots, 0
     for s in range(beta.shape[0]):
         # Without a branch: the processor would mispredict half of the signs.
@@ -102,7 +102,9 @@ _MOST_H = 1.0 - 1e-9  # z_j does not vanish
 
 
 @njit(cache=True, nogil=True)
-def merge(i: int, j: int, p: int, batch_order: Array, Qii: Array, gamma: float, vectors: Vectors, batch: Batch) -> None:
+def merge(
+    i: int, j: int, p: int, batch_order: Array, Qii: Array, gamma: float, vectors: Vectors, batch: MachineBatch
+) -> None:
     beta, inner, norms, products = vectors.beta, vectors.inner, vectors.norms, batch.products[0]
     if vectors.lengths[i] > vectors.lengths[j]:
         i, j = j, i

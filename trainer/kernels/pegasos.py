@@ -3,10 +3,10 @@
 import math
 
 from streamsvm.storage.machine.compiled import njit
-from streamsvm.storage.rows.csr import Array, dot
+from streamsvm.storage.rows.csr import Array, dot, feature
 from streamsvm.storage.rows.segment import Columns
 from streamsvm.trainer.kernels.coordinate import kind_of
-from streamsvm.trainer.problem.tasks import Table
+from streamsvm.trainer.problem.tasks import KindTable
 
 # Problem     min over w of  lambda / 2 |w|^2 + 1/n sum_i c_i max(0, 1 - y_i <w, x_i>),  0 < c_i <= 1
 # Source      Shalev-Shwartz, Singer, Srebro (ICML 2007), with its projection; BLOCK-P-I of Yu et al. (KDD 2010)
@@ -26,7 +26,9 @@ _SMALLEST_SCALE = 1e-200
 
 
 @njit(cache=True)
-def pegasos_visits(order: Array, rows: Columns, table: Table, lambda_: float, t: int, v: Array, state: Array) -> None:
+def pegasos_visits(
+    order: Array, rows: Columns, table: KindTable, lambda_: float, t: int, v: Array, state: Array
+) -> None:
     Qii, indptr, indices, values = rows.Qii, rows.indptr, rows.indices, rows.values
     scale, square = state[0], state[1]
     for k in range(order.shape[0]):
@@ -43,7 +45,7 @@ def pegasos_visits(order: Array, rows: Columns, table: Table, lambda_: float, t:
             step = eta * table.U[line, 0]
             square += 2.0 * step * shrink * m + step * step * Qii[position]
             for j in range(start, end):
-                v[indices[j]] += step * sign / scale * float(values[j])
+                v[feature(indices, start, j)] += step * sign / scale * float(values[j])
         if square * lambda_ > 1.0:
             scale /= math.sqrt(square * lambda_)
             square = 1.0 / lambda_

@@ -26,13 +26,10 @@ systems.
   memory.py         how many bytes Newton steps would hold
   phase.py          the steps in a job: when they begin and end, and what the job shows of them
   run.py            all tasks of a job, over all rows
-  task.py           a task: its centre, its steps, when it is near enough
+  task.py           a task: its centre, its steps and the best of each direction, when it is near enough
   requests.py       what steps ask of the rows, and how the answers of several machines add up
-  own_rows.py       the rows of one machine, which answer
-  task_rows.py      what a task keeps of each row while the phase lasts
-  rows.py           what the rows are: their C, labels and targets
+  own_rows.py       the rows of one machine, which answer, and what a task keeps of each while the phase lasts
   scans.py          reading all rows in order, by several threads
   system.py         the system of a task, and its solution
   system_kernel.py  compiled loops that add rows to a system's matrix
-  line_search.py    the best step along a direction
 """

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from streamsvm.storage.rows.axis import width_for
+from streamsvm.storage.run.state import width_for
 from streamsvm.trainer.newton.cholesky import SMALL
-from streamsvm.trainer.newton.rows import row_bytes
+from streamsvm.trainer.newton.own_rows import row_bytes
 from streamsvm.trainer.newton.scans import SUMS
 from streamsvm.trainer.newton.system import BATCH_BYTES, LARGEST, sums_of
 
@@ -16,7 +16,7 @@ _SMALL_SQUARES = 16  # of each small matrix that is being factored: of a copy, a
 
 
 @dataclass(frozen=True)
-class Shape:
+class ProblemShape:
     """The size of the problems that Newton steps solve side by side.
 
     columns     optional ones that rows have: weights, targets
@@ -36,14 +36,14 @@ class Shape:
         return min(self.n_rows, self.n_features, LARGEST)
 
 
-def bytes_held(shape: Shape, equations: int) -> int:
+def bytes_held(shape: ProblemShape, equations: int) -> int:
     """Bytes while no system has more than so many equations."""
     rows = shape.n_rows * row_bytes(shape.n_tasks, shape.columns)
     vectors = _NUMBER * shape.n_features * _VECTORS * width_for(shape.n_tasks)
     return rows + vectors + min(shape.threads, SUMS) * BATCH_BYTES + _system_bytes(shape, equations)
 
 
-def equations_within(size: int, shape: Shape) -> int:
+def equations_within(size: int, shape: ProblemShape) -> int:
     """The most equations for which so many bytes are enough; LARGEST if they are for any system; 0: for none."""
     low, high = 0, shape.most_equations
     if bytes_held(shape, high) <= size:
@@ -54,7 +54,7 @@ def equations_within(size: int, shape: Shape) -> int:
     return low
 
 
-def _system_bytes(shape: Shape, equations: int) -> int:
+def _system_bytes(shape: ProblemShape, equations: int) -> int:
     """All tasks have their system at the same time, and one of them is being solved, or several small ones."""
     at_once = min(shape.threads, SUMS, shape.n_tasks)
     # Of one of them the factor is counted already.

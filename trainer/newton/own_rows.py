@@ -2,21 +2,153 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from streamsvm.storage.rows.axis import width_for
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.segment import Segment
-from streamsvm.trainer.newton.requests import Asks, Product, Reply, Request, SumOf
-from streamsvm.trainer.newton.rows import RowLabels
+from streamsvm.storage.rows.segment import CODE, NO_COLUMN, ROW_WEIGHT, TARGET, Segment
+from streamsvm.storage.run.state import width_for
+from streamsvm.trainer.newton.requests import (
+    Asks,
+    Look,
+    Looked,
+    LookKind,
+    NewtonFigures,
+    Product,
+    Reply,
+    Request,
+    Slope,
+    SumOf,
+)
 from streamsvm.trainer.newton.scans import SUMS, Scans
 from streamsvm.trainer.newton.system import System, make_system
-from streamsvm.trainer.newton.task_rows import TaskRows
-from streamsvm.trainer.problem.losses import make_loss
+from streamsvm.trainer.problem.losses import Loss, make_loss
+from streamsvm.trainer.problem.losses.terms import RowTerms, without_zeros
 from streamsvm.trainer.problem.objective import add_to_w, dots_of
 from streamsvm.trainer.problem.tasks import Tasks
+
+CHUNK = 1 << 15  # rows looked at together: what is made of them stays in a processor cache
+_OWN_BYTES, _TASK_BYTES = 2 * CODE.itemsize, 3 * 8  # of a row; and of its C, its m and the change of m in each task
+
+
+def row_bytes(n_tasks: int, columns: int) -> int:
+    """Bytes that the phase holds for each row; columns: optional ones that rows have, weights and targets."""
+    return _OWN_BYTES + n_tasks * _TASK_BYTES + columns * TARGET.itemsize
+
+
+class LabelColumns(NamedTuple):
+    """The columns of rows that `trainer.problem.tasks.Tasks.terms` reads, by row id, (n,) each or (0,)."""
+
+    class_code: Array
+    fold: Array
+    target: Array
+    weight: Array
+
+
+class RowLabels:
+    """Collects the labels of n rows: `take` all of them, in any order, then ask for `terms`."""
+
+    def __init__(self, n_rows: int) -> None:
+        self._labels = LabelColumns(np.zeros(n_rows, CODE), np.zeros(n_rows, CODE), NO_COLUMN, NO_COLUMN)
+
+    def take(self, rows: Segment) -> None:
+        """Note what these rows are."""
+        n_rows = len(self._labels.class_code)
+        if len(rows.target) and not len(self._labels.target):
+            self._labels = self._labels._replace(target=np.zeros(n_rows, TARGET))
+        if len(rows.weight) and not len(self._labels.weight):
+            self._labels = self._labels._replace(weight=np.zeros(n_rows, ROW_WEIGHT))
+        for own, given in zip(self._labels, (rows.class_code, rows.fold, rows.target, rows.weight), strict=True):
+            if len(own):
+                own[rows.row_id] = given
+
+    def C(self, tasks: Tasks, number: int) -> Array:
+        """C_i of all rows in a task, (n,); a single broadcast value if all are equal."""
+        n_rows = len(self._labels.class_code)
+        C = np.empty(n_rows)
+        for chunk in chunks(n_rows):
+            C[chunk] = tasks.terms(LabelColumns(*(each[chunk] for each in self._labels))).C[:, number]
+        return np.broadcast_to(C[0], n_rows) if n_rows and (C[0] == C).all() else C
+
+    def terms(self, C: Array, chunk: slice) -> RowTerms:
+        """Terms of a chunk's rows in a task with this C (n,). Signs are 1: m and its change contain them already."""
+        own = C[chunk]
+        return RowTerms(np.broadcast_to(1.0, len(own)), own, self._labels.target[chunk], self._labels.class_code[chunk])
+
+
+def chunks(n_rows: int) -> list[slice]:
+    """The rows in order, some at a time."""
+    return [slice(begin, min(begin + CHUNK, n_rows)) for begin in range(0, n_rows, CHUNK)]
+
+
+class TaskRows:
+    """m and centre of each row in a task. `proximal` computes alpha and h from them when they are needed.
+
+    alpha   (n,) in its box: the first centre, changed in place
+    change  (n,) filled by a scan: the products of the rows, times the row's sign in classification; or m itself
+    """
+
+    def __init__(self, loss: Loss, labels: RowLabels, C: Array, alpha: Array) -> None:
+        self._loss = loss
+        self._chunks = [(chunk, labels.terms(C, chunk)) for chunk in chunks(len(alpha))]
+        self._centre = alpha
+        self._m, self.change = np.zeros((2, len(alpha)))
+
+    def proximal(self, terms: RowTerms, rows: Array | slice, sigma: float) -> tuple[Array, Array]:
+        """alpha and h (k,) of these rows at m; `terms` are the terms of the rows."""
+        return self._loss.proximal(terms, self._centre[rows], sigma, self._m[rows])
+
+    def stand_at_alpha(self, sigma: float) -> None:
+        """Make alpha the centre."""
+        for chunk, terms in self._chunks:
+            self._centre[chunk], _ = self.proximal(terms, chunk, sigma)
+
+    def answer(self, look: Look) -> Looked:
+        """Answer a question, see `LookKind`."""
+        if look.kind is LookKind.SLOPE:
+            return self._slope(look)
+        if look.kind is LookKind.CHECK:
+            self.change += self._m  # m at v: no third array is needed
+            return self._evaluate(look, self.change, alpha_of=self._m), self._evaluate(look, self._m)
+        if look.kind is LookKind.MOVE:
+            for chunk, _ in self._chunks:
+                self._m[chunk] += look.t * self.change[chunk]
+        else:
+            self._m[:] = self.change
+        before = (self._evaluate(look, self._m, at_centre=True),) if look.kind is LookKind.BEGIN else ()
+        return *before, self._evaluate(look, self._m)
+
+    def _slope(self, look: Look) -> Slope:
+        first = second = size = 0.0
+        for chunk, terms in self._chunks:
+            change = self.change[chunk]
+            m = self._m[chunk] + look.t * change
+            alpha, h = self._loss.proximal(terms, self._centre[chunk], look.sigma, m)
+            first += float(alpha @ change)
+            second += float(h @ (change * change))
+            size += float((np.abs(alpha) + h * np.abs(m)) @ np.abs(change))
+        return Slope(first, second, size)
+
+    def _evaluate(
+        self, look: Look, every_m: Array, alpha_of: Array | None = None, at_centre: bool = False
+    ) -> NewtonFigures:
+        """Sums at m (n,) and at an alpha: that of m, that of another m (`alpha_of`), or the centre (`at_centre`)."""
+        losses = dual = total = moved = 0.0
+        free, M_plus, M_minus = 0, -np.inf, np.inf
+        for chunk, terms in self._chunks:
+            m, centre = every_m[chunk], self._centre[chunk]
+            at = m if alpha_of is None else alpha_of[chunk]
+            alpha, h = self._loss.proximal(terms, centre, look.sigma, at)
+            alpha = centre if at_centre else alpha
+            PG = self._loss.projected_gradient(terms, m, alpha)
+            losses, dual = losses + self._loss.losses(terms, m), dual + self._loss.dual(terms, alpha)
+            total += float(alpha.sum())
+            moved += float(np.sum((alpha - centre) ** 2 / without_zeros(terms.C)))
+            free += int(np.count_nonzero(h))
+            M_plus, M_minus = max(M_plus, PG.max(initial=-np.inf)), min(M_minus, PG.min(initial=np.inf))
+        return NewtonFigures(losses, dual, total, moved, free, float(M_plus), float(M_minus))
+
 
 _Asked = TypeVar("_Asked")
 _Answer = TypeVar("_Answer")
@@ -41,7 +173,7 @@ class OwnRows:
         if request.products:
             self._products(request.products)
         looks = self._side_by_side(request.looks, TaskRows.answer)
-        return Reply({number: self._each[number].largest_C for number in request.begins}, v, systems, looks)
+        return Reply(v, systems, looks)
 
     def _side_by_side(
         self, asked: Mapping[int, _Asked], answer: Callable[[TaskRows, _Asked], _Answer]

@@ -6,9 +6,8 @@ from functools import partial
 import numpy as np
 
 from streamsvm.storage.rows.csr import EMPTY, Array
-from streamsvm.trainer.newton.choice import has_room, is_newton_quicker
-from streamsvm.trainer.newton.own_rows import OwnRows
-from streamsvm.trainer.newton.rows import chunks
+from streamsvm.trainer.newton.choice import Outlook, has_room, is_newton_quicker
+from streamsvm.trainer.newton.own_rows import OwnRows, chunks
 from streamsvm.trainer.newton.run import NewtonSteps, near_by
 from streamsvm.trainer.newton.scans import InOrder, Interrupted, Scans, go_on, uninterrupted
 from streamsvm.trainer.newton.system import LARGEST, TooLarge
@@ -16,11 +15,10 @@ from streamsvm.trainer.newton.task import Left
 from streamsvm.trainer.problem.losses import make_loss
 from streamsvm.trainer.rows.cache import Cursor
 from streamsvm.trainer.settings import TrainerSettings
-from streamsvm.trainer.sweeps.outlook import Outlook
 from streamsvm.trainer.sweeps.sweep import Threads
 from streamsvm.trainer.updates.convergence import StoppingTargets
-from streamsvm.trainer.updates.progress import NewtonStep, Progress, TaskStep
-from streamsvm.trainer.updates.updater import Parts
+from streamsvm.trainer.updates.progress import NewtonStep, PassProgress, TaskStep
+from streamsvm.trainer.updates.updater import SolverParts
 
 # Arrays of a checkpoint: a line for each task that still goes on, its number and all of `Left` but w; and each w.
 _LEFT, _LEFT_W = "newton", "newton_w_{}"
@@ -37,7 +35,7 @@ class NewtonPhase:
     def __init__(
         self,
         settings: TrainerSettings,
-        parts: Parts,
+        parts: SolverParts,
         cursor: Cursor,
         threads: Threads,
         kept: Mapping[str, Array] = EMPTY,
@@ -66,16 +64,14 @@ class NewtonPhase:
 
     def is_quicker(self, sweeps: int, outlook: Outlook) -> bool:
         """Whether to end training by Newton steps, see trainer.newton.choice."""
-        if self._is_ruled_out or self._has_failed or not self._is_worth_it(sweeps, outlook):
+        tasks = self._settings.tasks
+        is_smooth = make_loss(tasks.loss, tasks.epsilon).is_smooth
+        if self._is_ruled_out or self._has_failed or not is_newton_quicker(sweeps, outlook, is_smooth):
             return False
         fits = has_room(outlook, self._settings.newton_equations)
         if not fits:
             self._shared.slow_down({"newton_without_room"})
         return fits
-
-    def _is_worth_it(self, sweeps: int, outlook: Outlook) -> bool:
-        tasks = self._settings.tasks
-        return is_newton_quicker(sweeps, outlook, make_loss(tasks.loss, tasks.epsilon).is_smooth)
 
     def run(self, store: InOrder, is_late: Callable[[], bool]) -> None:
         """Train the tasks that have not converged until they are near their targets, or the job is interrupted."""
@@ -114,7 +110,7 @@ class NewtonPhase:
         if has_failed:
             self._shared.slow_down({because})
 
-    def _put_back(self, steps: NewtonSteps) -> Progress:
+    def _put_back(self, steps: NewtonSteps) -> PassProgress:
         """Write back alpha and its w, note where the steps are, and the best w; returns the figures at alpha."""
         reached, each = steps.put_back(), list(steps.each.values())
         steps.offer_best(self._cursor.model)
@@ -128,7 +124,7 @@ class NewtonPhase:
         self._left = steps.left()
         return self._statistics.progress(self._cursor.step, rows_unvisited=0)
 
-    def _show(self, progress: Progress, scans: int, taking_part: Mapping[int, TaskStep]) -> None:
+    def _show(self, progress: PassProgress, scans: int, taking_part: Mapping[int, TaskStep]) -> None:
         """Show a step, and note it for the history."""
         number, elapsed = int(self._shared.control["newton_steps"]) + 1, self._shared.elapsed_seconds
         step = NewtonStep(number, elapsed, self._scans_before + scans, progress, taking_part)

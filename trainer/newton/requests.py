@@ -25,12 +25,12 @@ class Asks(Enum):
     POINT = "point"
 
 
-class Figures(NamedTuple):
+class NewtonFigures(NamedTuple):
     """Sums over all rows at some m and alpha.
 
     losses, dual      of C_i loss_i, and of d_i(alpha_i)
     alpha             of alpha_i
-    moved             of (alpha_i - centre_i)^2
+    moved             of (alpha_i - centre_i)^2 / C_i
     free              rows with h_i > 0
     M_plus, M_minus   largest and smallest projected gradient
     """
@@ -43,17 +43,10 @@ class Figures(NamedTuple):
     M_plus: float
     M_minus: float
 
-    def plus(self, other: "Figures") -> "Figures":
+    def plus(self, other: "NewtonFigures") -> "NewtonFigures":
         """The figures of both machines' rows."""
-        return Figures(
-            self.losses + other.losses,
-            self.dual + other.dual,
-            self.alpha + other.alpha,
-            self.moved + other.moved,
-            self.free + other.free,
-            max(self.M_plus, other.M_plus),
-            min(self.M_minus, other.M_minus),
-        )
+        sums = {name: getattr(self, name) + getattr(other, name) for name in self._fields[:5]}
+        return self._replace(**sums, M_plus=max(self.M_plus, other.M_plus), M_minus=min(self.M_minus, other.M_minus))
 
 
 class Slope(NamedTuple):
@@ -71,7 +64,7 @@ class Slope(NamedTuple):
         return Slope(self.first + other.first, self.second + other.second, self.size + other.size)
 
 
-Looked = tuple[Figures, ...] | Slope
+Looked = tuple[NewtonFigures, ...] | Slope
 
 
 class LookKind(Enum):
@@ -140,19 +133,17 @@ class Request:
 class Reply:
     """The rows' answers to a request.
 
-    greatest   C of their rows, of each task that begins
     v          (features, axis) the w of alpha, a column for each task in `sums` in their order; None: not asked for
     systems    the system of each of them
     looks      answers to questions
     """
 
-    greatest: Mapping[int, float]
     v: Array | None
     systems: Mapping[int, System]
     looks: Mapping[int, Looked]
 
 
-class Rows(Protocol):
+class ProblemRows(Protocol):
     """All rows of a problem."""
 
     def answer(self, request: Request) -> Reply:
@@ -171,7 +162,7 @@ def added(replies: Iterable[Reply]) -> Reply:
     """The reply of all rows, of those of each machine, in the order of machines. The first one's systems change."""
     others = iter(replies)
     first = next(others)
-    looks, greatest = dict(first.looks), dict(first.greatest)
+    looks = dict(first.looks)
     v = None if first.v is None else first.v.copy()  # arrays from another process may be read-only
     for other in others:
         if v is not None:
@@ -179,8 +170,7 @@ def added(replies: Iterable[Reply]) -> Reply:
         for number, system in first.systems.items():
             system.merge(other.systems[number])
         looks = {number: _both(looked, other.looks[number]) for number, looked in looks.items()}
-        greatest = {number: max(C, other.greatest[number]) for number, C in greatest.items()}
-    return Reply(greatest, v, first.systems, looks)
+    return Reply(v, first.systems, looks)
 
 
 def _both(one: Looked, other: Looked) -> Looked:

@@ -9,7 +9,7 @@ import numpy as np
 
 from streamsvm.storage.rows.csr import Array
 from streamsvm.trainer.newton.cholesky import SMALL, GoOn, no_matter
-from streamsvm.trainer.newton.requests import Figures, Reply, Request, Rows, SumOf
+from streamsvm.trainer.newton.requests import NewtonFigures, ProblemRows, Reply, Request, SumOf
 from streamsvm.trainer.newton.system import LARGEST, kind_of
 from streamsvm.trainer.newton.task import IsNear, Left, TaskSteps
 from streamsvm.trainer.problem.losses import make_loss
@@ -51,7 +51,7 @@ class NewtonSteps:
     def __init__(
         self,
         tasks: Tasks,
-        rows: Rows,
+        rows: ProblemRows,
         w: Array,
         numbers: list[int],
         is_near: IsNear,
@@ -67,9 +67,9 @@ class NewtonSteps:
         self._may_iterate = loss.is_smooth
         self.each = {n: TaskSteps(loss, w[:, n].copy(), is_near, left.get(n)) for n in numbers}
         if numbers:
-            greatest = self._ask(Request(begins=tuple(numbers))).greatest
-            for number, task in self.each.items():
-                task.begin(greatest[number])
+            self._ask(Request(begins=tuple(numbers)))
+            for task in self.each.values():
+                task.begin()
             self._products()
 
     @property
@@ -90,7 +90,7 @@ class NewtonSteps:
         self._sums()
         self._products()
 
-    def put_back(self) -> list[Figures]:
+    def put_back(self) -> list[NewtonFigures]:
         """Write the w of the present alpha into the array passed in; returns the figures of each task there.
 
         A step may have been interrupted between a scan and the next.

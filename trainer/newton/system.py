@@ -10,7 +10,7 @@ trust region Newton methods (Lin, Weng and Keerthi 2008); B has to fit into memo
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import Enum
 from typing import Any, Protocol
 
@@ -19,9 +19,8 @@ import scipy.sparse
 import scipy.sparse.linalg
 from scipy.linalg.lapack import dtpttr, dtrttp
 
-from streamsvm.storage.rows.cache_plan import PAGE
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.segment import Segment, SegmentBuilder
+from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.newton.cholesky import GoOn, no_matter, solve_positive
 from streamsvm.trainer.newton.scans import SUMS
 from streamsvm.trainer.newton.system_kernel import add_squares, spread_out
@@ -123,13 +122,13 @@ class OfFeatures:
     def add(self, into: int, rows: Segment, picked: Array, h: Array) -> None:
         matrix, lengths = self._sums[into], np.diff(rows.indptr)[picked].astype(np.int64)
         if float(lengths @ lengths) * _DENSE_PAYS <= float(self._n_features) ** 2 * len(picked):
-            add_squares(picked, h, rows.indptr, rows.indices, rows.values, matrix)
+            add_squares(picked, h, *rows.csr, matrix)
             return
         step = max(1, BATCH_BYTES // (8 * self._n_features))
         for begin in range(0, len(picked), step):
             some = slice(begin, begin + step)
             dense = np.zeros((len(picked[some]), self._n_features))
-            spread_out(picked[some], np.sqrt(h[some]), rows.indptr, rows.indices, rows.values, dense)
+            spread_out(picked[some], np.sqrt(h[some]), *rows.csr, dense)
             matrix += dense.T @ dense  # by numpy, which lets other threads work meanwhile; scipy's dsyrk does not
 
     def merge(self, other: "OfFeatures") -> None:
@@ -174,7 +173,7 @@ class OfRows:
         self._parts: list[list[scipy.sparse.csr_array]] = [[] for _ in range(SUMS)]
 
     def add(self, into: int, rows: Segment, picked: Array, h: Array) -> None:
-        columns = rows.values.astype(np.float64), rows.indices, rows.indptr
+        columns = rows.values.astype(np.float64), rows.with_indices.indices, rows.indptr
         every = scipy.sparse.csr_array(columns, shape=(len(rows), self._n_features))
         self._parts[into].append(scipy.sparse.diags_array(np.sqrt(h)) @ every[picked])
 
@@ -234,14 +233,3 @@ def _every_moment(go_on: GoOn) -> Callable[[Array], None]:
             due = time.monotonic() + _MOMENT_SECONDS
 
     return after_iteration
-
-
-def compile_ahead() -> Iterator[None]:
-    """Have four kernels compiled, one after the other: rows of the cache cannot be written to, those on disk can."""
-    rows = SegmentBuilder(PAGE).rows
-    picked, h = np.empty(0, np.int32), np.empty(0)
-    for each in (rows, rows.columns):
-        add_squares(picked, h, each.indptr, each.indices, each.values, np.zeros((1, 1), order="F"))
-        yield
-        spread_out(picked, h, each.indptr, each.indices, each.values, np.zeros((0, 2)))
-        yield

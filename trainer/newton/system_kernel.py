@@ -6,7 +6,7 @@ picked (k,) are positions of rows, h and factor (k,) belong to them.
 import numpy as np
 
 from streamsvm.storage.machine.compiled import njit
-from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.csr import Array, feature
 
 # add_squares(..., matrix (d, d)): matrix += h_i x_i x_i', in its lower half only. spread_out(..., dense (k, d)): dense
 # holds zeros; its rows become factor_i x_i.
@@ -17,14 +17,15 @@ def add_squares(picked: Array, h: Array, indptr: Array, indices: Array, values: 
     for place in range(picked.shape[0]):
         start, end = indptr[picked[place]], indptr[picked[place] + 1]
         for j in range(start, end):
-            first, by = indices[j], h[place] * np.float64(values[j])
+            first, by = feature(indices, start, j), h[place] * np.float64(values[j])
             for k in range(start, j + 1):
-                second = indices[k]
+                second = feature(indices, start, k)
                 matrix[max(first, second), min(first, second)] += by * np.float64(values[k])
 
 
 @njit(cache=True, nogil=True)
 def spread_out(picked: Array, factor: Array, indptr: Array, indices: Array, values: Array, dense: Array) -> None:
     for place in range(picked.shape[0]):
-        for j in range(indptr[picked[place]], indptr[picked[place] + 1]):
-            dense[place, indices[j]] = factor[place] * np.float64(values[j])
+        start = indptr[picked[place]]
+        for j in range(start, indptr[picked[place] + 1]):
+            dense[place, feature(indices, start, j)] = factor[place] * np.float64(values[j])

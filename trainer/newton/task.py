@@ -6,18 +6,56 @@ from typing import NamedTuple
 import numpy as np
 
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.newton.line_search import LineSearch
-from streamsvm.trainer.newton.requests import Asks, Figures, Look, Looked, LookKind, Product, Slope
+from streamsvm.trainer.newton.requests import Asks, Look, Looked, LookKind, NewtonFigures, Product, Slope
 from streamsvm.trainer.problem.losses import Loss
 from streamsvm.trainer.problem.objective import relative_gap
 
-# A minimum of phi is near enough when |gradient|^2 is at most so many times |alpha - centre|^2 / sigma, and D has not
-# fallen: a nearer one saves no centre.
+_MOST = 60  # evaluations
+_ENOUGH = 1e-10  # the search ends once |slope| is at most this share of |slope at 0|
+_EPSILON = 2.0**-52  # a number is rounded by half of it, at most
+
+
+class LineSearch:
+    """The search for the t > 0 where a convex function is least. `take` its derivatives at `t` until it `has_ended`.
+
+    Newton's method within an interval that contains t; bisection or doubling where its step would leave the interval.
+
+    slope  the first derivative at 0, below 0
+    """
+
+    def __init__(self, slope: float) -> None:
+        self.t, self.has_ended = 1.0, False
+        self._low, self._high = 0.0, float("inf")
+        self._enough, self._left = _ENOUGH * abs(slope), _MOST
+
+    def take(self, first: float, second: float, size: float) -> None:
+        """First and second derivative at `t`; `size` is the sum of the absolute values of all terms of the first.
+
+        Where rounding of the terms may be all there is of it, the search ends: it would bisect to the last bit of t.
+        """
+        self._left -= 1
+        if abs(first) <= max(self._enough, _EPSILON * size):
+            self.has_ended = True
+            return
+        t = self.t
+        self._low, self._high = (t, self._high) if first < 0.0 else (self._low, t)
+        following = t - first / second
+        if not self._low < following < self._high:
+            following = 2.0 * t if self._high == float("inf") else (self._low + self._high) / 2.0
+        is_narrow = self._high < float("inf") and self._high - self._low <= 1e-15 * self._high
+        self.has_ended = following == t or is_narrow or self._left == 0
+        if not (following == t or is_narrow):
+            self.t = following
+
+
+# A minimum of phi is near enough when |gradient|^2 is at most so many times `moved` / sigma, and D has not fallen: a
+# nearer one saves no centre.
 _INNER_RATIO = 10.0
 # After a centre that took few steps sigma grows. After many it falls: the minimum of phi is then easier to find.
-_GROWTH, _FEW_STEPS = 5.0, 6
+_FIRST_SIGMA, _GROWTH, _FEW_STEPS = 1.0, 5.0, 6
 _FALL, _MANY_STEPS = 30.0, 15
-_MOST_STEPS = 400  # a task that takes more is given up
+# A task that takes more steps, or comes to a smaller sigma, is given up: so small a move is nothing but rounding.
+_MOST_STEPS, _LEAST_SIGMA = 400, 1e-16
 _MOST_CHECKS = 8  # checks of v, the w of alpha; after so many the model gets w: rounding keeps the two apart
 # v is checked again when |gradient|^2 is this share of what it was, or after so many scans for v if w is near still. It
 # is not if so many have led nowhere: then rounding keeps the two apart, too.
@@ -51,7 +89,7 @@ class Best(NamedTuple):
 
 
 class TaskSteps:
-    """A task's state between requests. The rows have m and the centre (task_rows.py); alpha follows from them.
+    """A task's state between requests. The rows have m and the centre (own_rows.py); alpha follows from them.
 
     w, sigma       the present w (features,) and the present sigma
     centre_w       (features,) the w of the centre, from which others go on
@@ -64,7 +102,7 @@ class TaskSteps:
         self._loss, self._is_near, self._left = loss, is_near, left
         self.w, self.centre_w = left.w if left else centre_w, centre_w
         self.sigma = np.inf
-        self._largest_C, self._most_sigma = 1.0, np.inf
+        self._most_sigma = np.inf
         self.primal, self.dual, self._centre_D = np.inf, -np.inf, -np.inf
         self.best: Best | None = None
         self._checks, self._has_failed_check = 0, False
@@ -81,10 +119,9 @@ class TaskSteps:
         """Where the steps are now, to go on from there."""
         return Left(self.w, self.sigma, self._most_sigma, self._steps_at_centre, self._checks)
 
-    def begin(self, largest_C: float) -> None:
-        """Ask for m at w, knowing the largest C of a row."""
-        self._largest_C = largest_C or 1.0
-        self.sigma = np.inf if self._loss.is_smooth else self._largest_C
+    def begin(self) -> None:
+        """Ask for m at w."""
+        self.sigma = np.inf if self._loss.is_smooth else _FIRST_SIGMA
         if self._left is not None:
             _, self.sigma, self._most_sigma, self._steps_at_centre, self._checks = self._left
         self._ask(self.w, Asks.POINT)
@@ -143,7 +180,7 @@ class TaskSteps:
     def _distance(self) -> float:
         return self.found.M_plus - self.found.M_minus
 
-    def _meet(self, w: Array, at_w: Figures) -> float:
+    def _meet(self, w: Array, at_w: NewtonFigures) -> float:
         """P at w, by the figures there; w is kept if it is the best so far."""
         primal = float(w @ w) / 2.0 + at_w.losses
         if self.best is None or primal < self.best.primal:
@@ -157,14 +194,15 @@ class TaskSteps:
         self._steps_since_point += 1
         descends = float(g @ direction) < 0.0  # not so where nothing is left but rounding
         if not descends and self._loss.has_centre:
-            self._lower_sigma(min(self.sigma, self._largest_C))
+            self._lower_sigma(min(self.sigma, _FIRST_SIGMA))
         else:
             self._ask(direction, Asks.STEP)
             self._begin_search(float(g @ direction))
         if not (descends or self._loss.has_centre) and self._is_near(self._distance, self.gap):
             self._end_at(Best(self.w, self.primal))
         else:
-            self.is_stuck = self.steps > _MOST_STEPS or not (descends or self._loss.has_centre)
+            is_endless = self.steps > _MOST_STEPS or self.sigma < _LEAST_SIGMA
+            self.is_stuck = is_endless or not (descends or self._loss.has_centre)
 
     def _is_minimal(self, squared: float) -> bool:
         """Whether w is near enough to the minimum of phi, and alpha a better centre than the last."""
@@ -186,11 +224,11 @@ class TaskSteps:
 
     def _lower_sigma(self, sigma: float) -> None:
         """Go on with a part of this sigma."""
-        self.sigma = (sigma if sigma < np.inf else self._largest_C) / _FALL
+        self.sigma = (sigma if sigma < np.inf else _FIRST_SIGMA) / _FALL
         self._steps_at_centre = 0
         self._ask(self.w, Asks.POINT)
 
-    def _check(self, at_v: Figures) -> None:
+    def _check(self, at_v: NewtonFigures) -> None:
         """Decide whether v is near enough to stand for w, by the figures there. If not, `_fail` has to follow."""
         primal = self._meet(self._v, at_v)
         self._checks += 1
@@ -223,7 +261,7 @@ class TaskSteps:
         if self._checks % 2 or not self._loss.has_centre:
             self._most_sigma = min(self._most_sigma, self.sigma)
             return False
-        self._lower_sigma(min(self.sigma, self._largest_C))
+        self._lower_sigma(self.sigma)
         self._most_sigma = self.sigma
         return True
 

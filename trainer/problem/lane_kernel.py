@@ -6,7 +6,7 @@ import numpy as np
 
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.machine.intrinsics_kernel import prefetch
-from streamsvm.storage.rows.csr import LARGE_W, Array, dot_fetching
+from streamsvm.storage.rows.csr import LARGE_W, Array, add_row, dot_fetching, feature
 
 # Eight lanes at a time, or four: each lane has a sum of its own, so that a compiler makes vectors of them. A row ahead,
 # at coming:coming_end, has its weights asked for meanwhile, where w is large: memory then works while sums are made (8
@@ -19,11 +19,11 @@ def _dot_8(
     out: Array,
 ) -> None:  # fmt: skip
     s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-    both = min(end - start, coming_end - coming)
+    both = min(end - start, coming_end - coming) if indices.shape[0] > 0 else 0
     stride, first = np.uint64(width), np.uint64(lane)
     for j in range(start, start + both):
         prefetch(w, int(indices[coming + (j - start)]) * width + lane)
-        p, v = np.uint64(indices[j]) * stride + first, np.float64(values[j])
+        p, v = np.uint64(feature(indices, start, j)) * stride + first, np.float64(values[j])
         s0 += w[p] * v
         s1 += w[p + np.uint64(1)] * v
         s2 += w[p + np.uint64(2)] * v
@@ -32,10 +32,10 @@ def _dot_8(
         s5 += w[p + np.uint64(5)] * v
         s6 += w[p + np.uint64(6)] * v
         s7 += w[p + np.uint64(7)] * v
-    for j in range(coming + both, coming_end):
+    for j in range(coming + both, coming_end if indices.shape[0] > 0 else 0):
         prefetch(w, int(indices[j]) * width + lane)
     for j in range(start + both, end):
-        p, v = np.uint64(indices[j]) * stride + first, np.float64(values[j])
+        p, v = np.uint64(feature(indices, start, j)) * stride + first, np.float64(values[j])
         s0 += w[p] * v
         s1 += w[p + np.uint64(1)] * v
         s2 += w[p + np.uint64(2)] * v
@@ -53,18 +53,18 @@ def _dot_4(
     indices: Array, values: Array, start: int, end: int, w: Array, coming: int, coming_end: int, out: Array
 ) -> None:
     s0 = s1 = s2 = s3 = 0.0
-    both = min(end - start, coming_end - coming)
+    both = min(end - start, coming_end - coming) if indices.shape[0] > 0 else 0
     for j in range(start, start + both):
         prefetch(w, int(indices[coming + (j - start)]) * 4)
-        p, v = np.uint64(indices[j]) * np.uint64(4), np.float64(values[j])
+        p, v = np.uint64(feature(indices, start, j)) * np.uint64(4), np.float64(values[j])
         s0 += w[p] * v
         s1 += w[p + np.uint64(1)] * v
         s2 += w[p + np.uint64(2)] * v
         s3 += w[p + np.uint64(3)] * v
-    for j in range(coming + both, coming_end):
+    for j in range(coming + both, coming_end if indices.shape[0] > 0 else 0):
         prefetch(w, int(indices[j]) * 4)
     for j in range(start + both, end):
-        p, v = np.uint64(indices[j]) * np.uint64(4), np.float64(values[j])
+        p, v = np.uint64(feature(indices, start, j)) * np.uint64(4), np.float64(values[j])
         s0 += w[p] * v
         s1 += w[p + np.uint64(1)] * v
         s2 += w[p + np.uint64(2)] * v
@@ -94,7 +94,7 @@ def _add_8(indices: Array, values: Array, start: int, end: int, step: Array, w: 
     t4, t5, t6, t7 = step[lane + 4], step[lane + 5], step[lane + 6], step[lane + 7]
     stride, first = np.uint64(width), np.uint64(lane)
     for j in range(start, end):
-        p, v = np.uint64(indices[j]) * stride + first, np.float64(values[j])
+        p, v = np.uint64(feature(indices, start, j)) * stride + first, np.float64(values[j])
         w[p] += t0 * v
         w[p + np.uint64(1)] += t1 * v
         w[p + np.uint64(2)] += t2 * v
@@ -109,7 +109,7 @@ def _add_8(indices: Array, values: Array, start: int, end: int, step: Array, w: 
 def _add_4(indices: Array, values: Array, start: int, end: int, step: Array, w: Array) -> None:
     t0, t1, t2, t3 = step[0], step[1], step[2], step[3]
     for j in range(start, end):
-        p, v = np.uint64(indices[j]) * np.uint64(4), np.float64(values[j])
+        p, v = np.uint64(feature(indices, start, j)) * np.uint64(4), np.float64(values[j])
         w[p] += t0 * v
         w[p + np.uint64(1)] += t1 * v
         w[p + np.uint64(2)] += t2 * v
@@ -122,8 +122,7 @@ def _add_4(indices: Array, values: Array, start: int, end: int, step: Array, w: 
 @njit(cache=True, nogil=True)
 def add_lanes(indices: Array, values: Array, start: int, end: int, step: Array, w: Array, width: int) -> None:
     if width == 1:
-        for j in range(start, end):
-            w[np.uint32(indices[j])] += step[0] * np.float64(values[j])
+        add_row(start, end, indices, values, step[0], w)
     elif width == 4:
         _add_4(indices, values, start, end, step, w)
     else:
@@ -154,7 +153,7 @@ def dots_of_lanes(indptr: Array, indices: Array, values: Array, w: Array, out: A
 def add_in_lanes(coefficient: Array, indptr: Array, indices: Array, values: Array, w: Array) -> None:
     n, width = coefficient.shape
     for i in range(n):
-        if i + 1 < n and w.shape[0] > LARGE_W:
+        if i + 1 < n and w.shape[0] > LARGE_W and indices.shape[0] > 0:
             for j in range(indptr[i + 1], indptr[i + 2]):
                 prefetch(w, int(indices[j]) * width)
         add_lanes(indices, values, indptr[i], indptr[i + 1], coefficient[i], w, width)

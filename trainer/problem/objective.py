@@ -9,7 +9,8 @@ from streamsvm.storage.rows.csr import Array, add_rows, row_dots
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.problem.lane_kernel import add_in_lanes, dots_of_lanes, squares_of_lanes
 from streamsvm.trainer.problem.losses import crammer_singer, make_loss
-from streamsvm.trainer.problem.tasks import RowTerms, Tasks
+from streamsvm.trainer.problem.losses.terms import RowTerms
+from streamsvm.trainer.problem.tasks import Tasks
 
 
 class Objective(Protocol):
@@ -50,8 +51,8 @@ class _Separate:
     def __init__(self, tasks: Tasks) -> None:
         self.tasks = tasks
         self.resting = tasks.table.U
-        self.has_rest = tasks.loss != "logistic"
         self._loss = make_loss(tasks.loss, tasks.epsilon)
+        self.has_rest = self._loss.has_rest
 
     def m(self, terms: RowTerms, dots: Array) -> Array:
         return self._columns(terms, self._loss.m, dots)
@@ -137,18 +138,18 @@ def dots_of(rows: Segment, w: Array) -> Array:
     """<w, x_i> in each task, (n_rows, width), at w (features, width)."""
     dots = np.empty((len(rows), w.shape[1]))
     if w.shape[1] == 1:
-        row_dots(rows.indptr, rows.indices, rows.values, w.reshape(-1), dots.reshape(-1))
+        row_dots(*rows.csr, w.reshape(-1), dots.reshape(-1))
     else:
-        dots_of_lanes(rows.indptr, rows.indices, rows.values, w.reshape(-1), dots)
+        dots_of_lanes(*rows.csr, w.reshape(-1), dots)
     return dots
 
 
 def add_to_w(rows: Segment, coefficients: Array, w: Array) -> None:
     """w += sum_i coefficients[i] x_i in each task, in place; coefficients (n_rows, width)."""
     if w.shape[1] == 1:
-        add_rows(coefficients.reshape(-1), rows.indptr, rows.indices, rows.values, w.reshape(-1))
+        add_rows(coefficients.reshape(-1), *rows.csr, w.reshape(-1))
     else:
-        add_in_lanes(coefficients, rows.indptr, rows.indices, rows.values, w.reshape(-1))
+        add_in_lanes(coefficients, *rows.csr, w.reshape(-1))
 
 
 def sizes_of(rows: Segment, coefficients: Array) -> Array:

@@ -24,14 +24,15 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from streamsvm.storage.rows.axis import width_for
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.problem.losses import LOSSES, REGRESSION, box_of
+from streamsvm.storage.run.state import width_for
+from streamsvm.trainer.problem.losses import KINDS, LOSSES, box_of
+from streamsvm.trainer.problem.losses.terms import RowTerms
 
 _LEAST_JOINT, _JOINT_STEP = 4, 8  # widths of the axis of classes are 4 and the multiples of 8
 
 
-class Table(NamedTuple):
+class KindTable(NamedTuple):
     """Sign y, bound U and curvature D of each kind of row in each task: (n_kinds, width) float64 each.
 
     A kind's line is its class code times n_folds, plus its fold.
@@ -43,7 +44,7 @@ class Table(NamedTuple):
     D: Array
 
 
-class Labels(Protocol):
+class TermColumns(Protocol):
     """The columns that terms depend on: a Segment has them, see storage.rows.segment."""
 
     @property
@@ -57,24 +58,6 @@ class Labels(Protocol):
 
     @property
     def weight(self) -> Array: ...
-
-
-class RowTerms(NamedTuple):
-    """Signs, C, targets and class codes of some rows.
-
-    sign, C   (n, width): y, and C_i, 0 where the row is left out
-    target    (n,) number to predict in regression; class_code (n,)
-    """
-
-    sign: Array
-    C: Array
-    target: Array
-    class_code: Array
-
-    def of_task(self, number: int) -> "RowTerms":
-        """These terms in one task, as vectors (n,)."""
-        sign, C = (np.ascontiguousarray(each[:, number]) for each in (self.sign, self.C))
-        return self._replace(sign=sign, C=C)
 
 
 @dataclass(frozen=True)
@@ -135,7 +118,7 @@ class Tasks:
 
     @property
     def is_regression(self) -> bool:
-        return self.loss in REGRESSION
+        return KINDS[self.loss].is_regression
 
     @property
     def width(self) -> int:
@@ -162,11 +145,11 @@ class Tasks:
         return max(max(task.C_positive, task.C_negative) for task in self.each)
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> KindTable:
         U, D = box_of(self.loss, self._C)
-        return Table(self.n_folds, self._signs, U, D)
+        return KindTable(self.n_folds, self._signs, U, D)
 
-    def terms(self, rows: Labels) -> RowTerms:
+    def terms(self, rows: TermColumns) -> RowTerms:
         """The terms of these rows: a row's weight multiplies its C."""
         kinds = self._kinds(rows)
         C = self._C[kinds]
@@ -175,11 +158,11 @@ class Tasks:
             C = C * rows.weight.astype(np.float32, copy=False)[:, np.newaxis]
         return RowTerms(self._signs[kinds], C, rows.target, rows.class_code)
 
-    def left_out(self, rows: Labels) -> Array:
+    def left_out(self, rows: TermColumns) -> Array:
         """Which rows are left out for their fold, (n, width) bool."""
         return self._C[self._kinds(rows)] == 0.0
 
-    def _kinds(self, rows: Labels) -> Array:
+    def _kinds(self, rows: TermColumns) -> Array:
         return rows.class_code.astype(np.intp) * self.n_folds + rows.fold
 
     @property

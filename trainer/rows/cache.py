@@ -152,7 +152,7 @@ class Cursor:
             raise HandedBack
 
 
-class ResidentRows:
+class CachedRows:
     """The rows in the cache, as a store of rows to sweep over: `take_in` each step first.
 
     lent      windows that may be in use at a time

@@ -1,131 +1,184 @@
-"""All rows of the problem, decoded, in a file of the trainer's own: one pass of the reader serves many sweeps.
+"""All rows of the problem on disk, for sweep after sweep without the reader, and those of them that are active.
 
-A sweep over them takes a tenth of a pass and needs no reader. A disk that fails, is slow or full, or has no such files
-costs time only: the store is closed, and rows come from the cache, pass after pass.
+All rows are in the blocks of the dataset, or, on a machine to which other machines send theirs, in a file of decoded
+rows. The active ones are copied to a file of their own. A disk that fails, is slow or full, or has no such files costs
+time only: the store is closed, and rows come from the cache, pass after pass.
 """
 
+import mmap
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import numpy as np
 
+from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import NO_ROOM
+from streamsvm.storage.files.direct import Pages
 from streamsvm.storage.machine.disk_health import DiskFull, DiskHealth, DiskSlow
+from streamsvm.storage.machine.resources import PageBudget
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.decoded_row_cache import DecodedRowCache, release
-from streamsvm.storage.rows.row_file import RowFile
-from streamsvm.storage.rows.segment import Segment
-from streamsvm.storage.rows.spill_file import SPILL_SEGMENT, SpillFile
-from streamsvm.trainer.rows.mixture import READS, IsActive, ReadAhead
+from streamsvm.storage.rows.row_runs import RUN
+from streamsvm.storage.rows.segment import Segment, packed_bytes
+from streamsvm.storage.rows.spill_file import SPILL_SEGMENT, RowFile, SpillFile
+from streamsvm.trainer.problem.row_encoder import RowEncoder
+from streamsvm.trainer.rows.mixture import IsActive, ReadAhead
+from streamsvm.trainer.settings import TrainerSettings
+
+
+class StoredRows:
+    """The rows of a complete dataset, a piece a segment. Any thread may read.
+
+    As many of its first pieces as `budget` allows stay in the page cache, compressed as they are; the others are read
+    past it.
+
+    health  limits how long the disk may take
+    sizes   (n,) decoded bytes of each segment
+    n_rows  number of rows
+    """
+
+    segment_bytes = 5 << 15  # a window has two pieces of a MiB, decoded: each is a random part of 64 times as many rows
+
+    def __init__(self, dataset: Dataset, encoder: RowEncoder, health: DiskHealth) -> None:
+        self._dataset, self._encoder, self._health, self._budget = dataset, encoder, health, PageBudget()
+        self._pieces = np.concatenate([dataset.pieces(number) for number in range(len(dataset.manifest.blocks))])
+        self._ends = np.cumsum(self._pieces["bytes"], dtype=np.int64)
+        rows: Array = self._pieces["rows"].astype(np.int64)
+        self.sizes: list[int] = packed_bytes(rows, self._pieces["nnz"].astype(np.int64)).tolist()
+        self.n_rows = int(rows.sum())
+
+    @classmethod
+    def of(cls, settings: TrainerSettings, health: DiskHealth) -> "StoredRows":
+        """The rows of the run with these settings, whose dataset is complete. Raises StorageError."""
+        dataset, tasks = Dataset(Path(settings.stored_rows["dataset"])), settings.tasks
+        part = settings.stored_rows["part_rows"]
+        encoder = RowEncoder.of_tasks(
+            tasks, dataset.manifest.weights is not None, settings.maps.early, part and np.array(part, RUN),
+            makes_dense=not len(settings.maps.late),
+        )  # fmt: skip
+        if not (tasks.labels or tasks.is_regression):
+            # The run follows the dataset: its reader has found out which of two labels is the positive one.
+            encoder.labels = (max(dataset.manifest.labels),)
+        return cls(dataset, encoder, health)
+
+    @property
+    def lacked_memory(self) -> bool:
+        """See `PageBudget`."""
+        return self._budget.lacked_memory
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def segment(self, number: int, at_once: int, _memory: Callable[[int], mmap.mmap]) -> Segment:
+        """The rows of a piece; `at_once` threads do such reads. Raises DatasetCorrupt, and DiskSlow, an OSError."""
+        location = self._pieces[number]
+        pages = Pages.KEPT if self._budget.holds(self._ends[number]) else Pages.PASSED
+        # By decoded bytes, as of a file of decoded rows: what is slow is a row that comes late.
+        fetched = self._health.timed(self.sizes[number], at_once, lambda: self._dataset.fetch(location, pages))
+        self._health.check()
+        return self._encoder.encode(self._dataset.decode(location, fetched))
+
+
+OpenStored = Callable[[DiskHealth], StoredRows]
 
 
 class DiskRows:
-    """`collect` what a pass brings, `seal` it, then sweep: over all rows, or those `set_aside` in the sweep before.
+    """`seal` it when a pass has ended, then sweep: over all rows, or those `set_aside` in the sweep before.
 
-    directory   on the disk to use; None: no rows are kept on disk
-    row_cache   holds decoded rows of an earlier job, and takes those of this job for the next; None: no cache
-    lent        windows that may be in use at a time
-    n_rows      rows collected so far
-    is_open     False after the disk has failed, or was full or slow
-    slowdowns   codes of storage.run.slowdowns: why the store is closed, or slower than it could be
-    has_active  sweeps over active rows read the n_aside rows that were set aside, instead of all rows
+    directory    for files on the disk to use; None: there is none
+    lent         windows that may be in use at a time
+    open_stored  opens the rows of the dataset, once it is complete; None: a file takes the rows that are `collect`ed
+    n_rows       number of all rows, or of those collected so far
+    is_open      False after the disk has failed, or was full or slow
+    slowdowns    codes of storage.run.slowdowns: why the store is closed, or slower than it could be
+    has_active   sweeps over active rows read the n_aside rows that were set aside, instead of all rows
     """
 
     def __init__(
         self,
         directory: str | None,
         lent: int = 1,
-        row_cache: DecodedRowCache | None = None,
+        open_stored: OpenStored | None = None,
         segment_bytes: int = SPILL_SEGMENT,
         make_health: Callable[[str], DiskHealth] = DiskHealth,
         make_file: Callable[[str, int], SpillFile] = SpillFile,
     ) -> None:
-        self._row_cache = row_cache
-        self._writer, self._readers = ThreadPoolExecutor(1), ThreadPoolExecutor(READS)
-        self._read_ahead = ReadAhead(self._readers, lent)
-        self._files: list[RowFile] = []  # all rows, and the active ones
+        self._writer, self._read_ahead = ThreadPoolExecutor(1), ReadAhead(lent)
+        self._open_stored = open_stored
+        self._all: StoredRows | RowFile | None = None  # when it is sealed
+        self._collected: RowFile | None = None
+        self._active: RowFile | None = None
         self.n_rows = self.n_aside = 0
         self._is_aside = np.zeros(0, bool)  # by row id
-        self._is_sealed = self.has_active = False
+        self.has_active = False
         self._slowdowns: set[str] = set()
         if directory is not None:
             with self._closing_on_failure():
-                health = make_health(directory)
-                kept = row_cache and row_cache.find()
-                if kept:
-                    segment_bytes, (file, self.n_rows), self._is_sealed = kept[0].segment_bytes, kept, True
-                else:
-                    file = make_file(directory, segment_bytes)
-                    if row_cache and row_cache.take_release_notice():
-                        self._slowdowns.add("rows_released")
-                self._files.append(RowFile(file, health, self._writer))
-                self._files.append(RowFile(make_file(directory, segment_bytes), health, self._writer))
+                self._health = make_health(directory)
+                if open_stored is None:
+                    self._collected = RowFile(make_file(directory, segment_bytes), self._health, self._writer)
+                self._active = RowFile(make_file(directory, segment_bytes), self._health, self._writer)
 
     @property
     def is_open(self) -> bool:
-        return bool(self._files)
+        return self._active is not None
 
     @property
     def slowdowns(self) -> set[str]:
-        if any(file.file.lacked_memory for file in self._files):
+        if any(rows.lacked_memory for rows in (self._all, self._active) if rows is not None):
             self._slowdowns.add("disk_uncached")
         return self._slowdowns
 
     @property
     def is_sealed(self) -> bool:
         """Whether there are rows to sweep over."""
-        return self.is_open and self._is_sealed
+        return self._all is not None
 
     @property
     def n_bytes(self) -> int:
         """Bytes of all rows."""
-        return self._files[0].file.bytes
+        return 0 if self._all is None else sum(self._all.sizes)
 
     def collect(self, rows: Segment, picked: Array) -> None:
-        """Write the rows at the positions `picked` (k,) to the file of all rows."""
+        """Write the rows at the positions `picked` (k,) to the file of all rows, where there is one."""
         with self._closing_on_failure():
-            if self.is_open and not self._is_sealed:
-                self._files[0].add(rows, picked)
+            if self._collected is not None and not self.is_sealed:
+                self._collected.add(rows, picked)
                 self.n_rows += len(picked)
-                if not self._files[0].is_whole:
+                if not self._collected.is_whole:
                     self._give_up("disk_full")
 
     def seal(self, n_rows: int) -> None:
-        """Finish the file of all rows. If not all `n_rows` rows of the problem have come, close it: nothing is kept."""
+        """Have all `n_rows` rows of the problem to sweep over; if they are not all there, close."""
         with self._closing_on_failure():
-            if self.is_open and not self._is_sealed:
-                is_whole = self._files[0].finish()
-                self._is_sealed = is_whole and self.n_rows == n_rows
-                if not is_whole:
-                    self._give_up("disk_full")
-                elif not self._is_sealed:
-                    self.close()
-                elif self._row_cache:
-                    self._keep(self._row_cache, n_rows)
-
-    def _keep(self, row_cache: DecodedRowCache, n_rows: int) -> None:
-        try:
-            row_cache.keep(self._files[0].file, n_rows)
-        except OSError:
-            self._slowdowns.add("rows_not_kept")
+            if not self.is_open or self.is_sealed:
+                return
+            if self._open_stored is not None:
+                self._all = self._open_stored(self._health)
+                self.n_rows = self._all.n_rows
+            elif self._collected is not None and self._collected.finish():
+                self._all = self._collected
+            else:
+                self._give_up("disk_full")
+            if self.n_rows != n_rows:
+                self.close()
 
     def windows(self, is_active: IsActive | None, rng: np.random.Generator) -> Iterator[Segment]:
         """All rows once; with `is_active`, the rows set aside, if there are any. Ends early, closed, if the disk fails.
 
         A window is valid until `lent` more have been taken.
         """
-        file = self._files[self.has_active and is_active is not None] if self.is_sealed else None
-        return self._read(file, rng)
+        return self._read(self._active if self.has_active and is_active is not None else self._all, rng)
 
     def in_order(self) -> Iterator[Segment]:
         """All rows once, in the order in which they lie. Ends early, closed, if the disk fails; see `windows`."""
-        return self._read(self._files[0] if self.is_sealed else None, None)
+        return self._read(self._all, None)
 
-    def _read(self, file: RowFile | None, rng: np.random.Generator | None) -> Iterator[Segment]:
+    def _read(self, rows: StoredRows | RowFile | None, rng: np.random.Generator | None) -> Iterator[Segment]:
         with self._closing_on_failure():
-            if file is not None:
-                for window in self._read_ahead.windows(file, rng):
+            if rows is not None and self.is_sealed:
+                for window in self._read_ahead.windows(rows, rng):
                     yield window
                     if not self.is_open:
                         return
@@ -135,27 +188,30 @@ class DiskRows:
         with self._closing_on_failure():
             self.has_active, self.n_aside = False, 0
             self._is_aside = np.zeros(self.n_rows, bool)
-            if self.is_open:
-                self._files[1].clear()
+            if self._active is not None:
+                self._active.clear()
 
     def set_aside(self, rows: Segment, picked: Array) -> None:
         """Write active rows, at the positions `picked` (k,), to the file of active rows, unless they are there."""
         with self._closing_on_failure():
-            if self.is_open:
+            if self._active is not None:
                 picked = picked[~self._is_aside[rows.row_id[picked]]]
                 self._is_aside[rows.row_id[picked]] = True
                 self.n_aside += len(picked)
-                self._files[1].add(rows, picked, others=self._files[0].taken)
+                self._active.add(rows, picked, others=0 if self._collected is None else self._collected.taken)
 
     def narrow(self) -> None:
         """Sweep over the rows set aside from now on. If the disk has not taken them, sweep over all rows."""
         with self._closing_on_failure():
-            if self.is_open:
-                self.has_active = self._files[1].finish()
+            if self._active is not None:
+                self.has_active = self._active.finish()
+                if not self.has_active:
+                    self._slowdowns.add("disk_full")
 
     def close(self) -> None:
         """Close the files: rows come from the cache from now on."""
-        files, self._files = self._files, []
+        files = [file for file in (self._collected, self._active) if file is not None]
+        self._all = self._collected = self._active = None
         self._read_ahead.drain()
         for file in files:
             with suppress(OSError):  # the failed disk may fail again
@@ -164,7 +220,7 @@ class DiskRows:
     def shutdown(self) -> None:
         """Close the files and end the threads."""
         self.close()
-        for pool in (self._writer, self._readers):
+        for pool in (self._writer, self._read_ahead.pool):
             pool.shutdown(cancel_futures=True)
 
     def _give_up(self, because: str) -> None:
@@ -178,9 +234,6 @@ class DiskRows:
         except OSError as error:
             is_full = isinstance(error, DiskFull) or error.errno in NO_ROOM
             self._give_up("disk_full" if is_full else "disk_slow" if isinstance(error, DiskSlow) else "disk_failed")
-            if self._row_cache:
-                with suppress(OSError):
-                    release(self._row_cache.directory)
 
 
-MakeDisk = Callable[[str | None, int, DecodedRowCache | None], DiskRows]  # directory, windows lent, where rows are kept
+MakeDisk = Callable[[str | None, int, OpenStored | None], DiskRows]  # directory, windows lent, how to open stored rows

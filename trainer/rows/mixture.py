@@ -9,20 +9,20 @@ with three others, new ones in each sweep, is as good as permuting all rows.
 import mmap
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Protocol
 
 import numpy as np
 
 from streamsvm.storage.rows.cache_plan import PAGE
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.row_file import RowFile
-from streamsvm.storage.rows.segment import Segment, SegmentBuilder, packed_bytes, view
-from streamsvm.storage.rows.spill_file import SpillFile, make_buffer
+from streamsvm.storage.rows.segment import Segment, SegmentBuilder, packed_bytes
+from streamsvm.storage.rows.spill_file import make_buffer
 
 IsActive = Callable[[Array], Array]  # which of the rows with these ids (k,) are to be visited, (k,) bool
 
 SEGMENTS = 4
-READS = 2  # at once: a fifth faster than one after the other
+_LEAST_READS = 2  # at once: a fifth faster than one after the other
 _MOST_MIXED = 4 * SEGMENTS  # segments' worth of bytes in a window read from a file: fewer long segments are mixed
 _BYTES = 1 << 17  # a kernel call on fewer bytes takes less time than the Python around it
 
@@ -68,7 +68,7 @@ class Mixture:
         return mixed(order, lambda number: (segments[number], picked[number] if picked else None), deque([self]))
 
     def _make_room(self, segment_bytes: int) -> None:
-        self._largest = 1 << (segment_bytes - 1).bit_length()
+        self._largest = segment_bytes * 9 // 8
         rows, self._builder = self.rows, self._make_builder()
         _add(self._builder, rows, np.arange(len(rows), dtype=np.int32))
 
@@ -97,36 +97,57 @@ def mixed(
 
 
 def _add(builder: SegmentBuilder, rows: Segment, picked: Array) -> None:
+    if len(rows.indices):
+        builder.write_indices()
     added = builder.add(rows, picked)
     assert added == len(picked)
 
 
 def _bytes(rows: Segment) -> int:
-    return packed_bytes(len(rows), len(rows.indices), rows.per_row)
+    return packed_bytes(len(rows), len(rows.values), rows.per_row)  # as if each value had an index, which it may get
+
+
+class Stored(Protocol):
+    """Rows on disk, in segments."""
+
+    @property
+    def sizes(self) -> Sequence[int]:
+        """Decoded bytes of each segment."""
+
+    @property
+    def segment_bytes(self) -> int:
+        """Of most segments, or more."""
+
+    def __len__(self) -> int:
+        """Number of segments."""
+
+    def segment(self, number: int, at_once: int, memory: Callable[[int], mmap.mmap]) -> Segment:
+        """A segment, valid until the `memory` of so many bytes is used again; `at_once` threads read. OSError."""
 
 
 class ReadAhead:
-    """Reads windows of a few segments from a file. `lent` windows may be in use while READS more are being read."""
+    """Reads windows of a few segments. `lent` windows may be in use while `at_once` more are being read."""
 
-    def __init__(self, pool: Executor, lent: int) -> None:
-        self._pool = pool
+    def __init__(self, lent: int) -> None:
+        self.at_once = max(_LEAST_READS, lent // 2)  # to decode rows takes about half as long as to visit them
+        self.pool = ThreadPoolExecutor(self.at_once)
         self._coming: deque[Future[Segment]] = deque()
-        self._windows = deque(_Window() for _ in range(lent + READS))
+        self._windows = deque(_Window(self.at_once) for _ in range(lent + self.at_once))
 
-    def windows(self, rows: RowFile, rng: np.random.Generator | None) -> Iterator[Segment]:
+    def windows(self, rows: Stored, rng: np.random.Generator | None) -> Iterator[Segment]:
         """All rows once, some segments mixed, or in order, without `rng`. Raises OSError.
 
         Each window is valid until `lent` more have been taken.
         """
-        groups: Iterator[list[int]] = ([number] for number in range(len(rows.file)))
+        groups: Iterator[list[int]] = ([number] for number in range(len(rows)))
         if rng is not None:
-            groups = _some_at_a_time(rng.permutation(len(rows.file)).tolist(), rows.file)
+            groups = _some_at_a_time(rng.permutation(len(rows)).tolist(), rows.sizes, _MOST_MIXED * rows.segment_bytes)
         try:
             for numbers in groups:
                 window = self._windows.popleft()
                 self._windows.append(window)
-                self._coming.append(self._pool.submit(window.fill, rows, numbers))
-                if len(self._coming) >= READS:
+                self._coming.append(self.pool.submit(window.fill, rows, numbers))
+                if len(self._coming) >= self.at_once:
                     yield self._coming.popleft().result()
             while self._coming:
                 yield self._coming.popleft().result()
@@ -139,37 +160,37 @@ class ReadAhead:
             self._coming.popleft().exception()
 
 
-def _some_at_a_time(order: list[int], file: SpillFile) -> Iterator[list[int]]:
+def _some_at_a_time(order: list[int], sizes: Sequence[int], most_bytes: int) -> Iterator[list[int]]:
     """Group these segments into windows: SEGMENTS at a time, fewer where long rows make segments large."""
     some: list[int] = []
-    n_bytes, most_bytes = 0, _MOST_MIXED * file.segment_bytes
+    n_bytes = 0
     for number in order:
-        if len(some) == SEGMENTS or (some and n_bytes + file.sizes[number] > most_bytes):
+        if len(some) == SEGMENTS or (some and n_bytes + sizes[number] > most_bytes):
             yield some
             some, n_bytes = [], 0
         some.append(number)
-        n_bytes += file.sizes[number]
+        n_bytes += sizes[number]
     if some:
         yield some
 
 
 class _Window:
-    """Memory for the segments of a window."""
+    """Memory for the segments of a window. `at_once` windows are read at a time."""
 
-    def __init__(self) -> None:
-        self._mixture = Mixture()
+    def __init__(self, at_once: int) -> None:
+        self._at_once, self._mixture = at_once, Mixture()
         self._buffer: mmap.mmap = make_buffer()
 
-    def fill(self, rows: RowFile, numbers: list[int]) -> Segment:
+    def fill(self, rows: Stored, numbers: list[int]) -> Segment:
         if len(numbers) == 1:
-            return self._read(rows, numbers[0])
+            return rows.segment(numbers[0], self._at_once, self._memory)
         self._mixture.clear()
         for number in numbers:
-            self._mixture.add(self._read(rows, number))
+            self._mixture.add(rows.segment(number, self._at_once, self._memory))
         return self._mixture.rows
 
-    def _read(self, rows: RowFile, number: int) -> Segment:
-        """A segment, valid until the next call."""
-        if len(self._buffer) < rows.file.sizes[number]:
-            self._buffer = make_buffer(rows.file.sizes[number])
-        return view(rows.read(number, self._buffer, READS))
+    def _memory(self, size: int) -> mmap.mmap:
+        """At least so many bytes, the same ones at each call."""
+        if len(self._buffer) < size:
+            self._buffer = make_buffer(size)
+        return self._buffer

@@ -11,7 +11,7 @@ import numpy as np
 
 from streamsvm.storage.rows.csr import Array, add_rows, row_dots
 from streamsvm.storage.rows.segment import Segment
-from streamsvm.trainer.problem.tasks import RowTerms
+from streamsvm.trainer.problem.losses.terms import RowTerms
 from streamsvm.trainer.rows.blocks import Block, Blocks
 from streamsvm.trainer.settings import TrainerSettings
 
@@ -30,12 +30,12 @@ class Cut:
 
     def add(self, rows: Segment, terms: RowTerms, inside: Array) -> None:
         """Add the rows `inside` (n,) bool of a segment with these terms."""
-        add_rows(np.where(inside, terms.C * terms.sign, 0.0), rows.indptr, rows.indices, rows.values, self.A)
+        add_rows(np.where(inside, terms.C * terms.sign, 0.0), *rows.csr, self.A)
         self.b += float(terms.C[inside].sum())
         self.losses_at_zero += float(terms.C.sum())
 
 
-class Scans:
+class BlockScans:
     """Passes over `blocks` with `threads` threads. Each method makes one pass and returns the pass's last block."""
 
     def __init__(self, blocks: Blocks, settings: TrainerSettings, width: int, threads: int, pool: Executor) -> None:
@@ -113,5 +113,5 @@ class Scans:
 
 def _dots(rows: Segment, w: Array) -> Array:
     dots = np.empty(len(rows))
-    row_dots(rows.indptr, rows.indices, rows.values, w, dots)
+    row_dots(*rows.csr, w, dots)
     return dots

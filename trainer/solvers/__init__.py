@@ -1,4 +1,4 @@
-"""The solvers, by the name a job asks for. A solver is a generator: one `Progress` a pass, closed to stop it."""
+"""The solvers, by the name a job asks for. A solver is a generator: one `PassProgress` a pass, closed to stop it."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from streamsvm.storage.rows.cache import CacheReader
 from streamsvm.storage.rows.cache_plan import CachePlan
 from streamsvm.storage.rows.csr import EMPTY, Array
 from streamsvm.storage.run.state import RUN_FILE, State
-from streamsvm.trainer.checkpoints import Checkpoints, Slots
+from streamsvm.trainer.checkpoints import Checkpoints, CheckpointSlots
 from streamsvm.trainer.problem.losses import LOSSES, SVM_LOSSES, box_of
 from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.rows.blocks import Blocks
@@ -80,28 +80,28 @@ _GIVEN_UP = _a_row(2 + 3 * 16)  # what a row is, by its id; places and ids of th
 
 SOLVERS = {
     "streamsvm": Solver(
-        streamsvm.streamsvm, "steps", LOSSES, streamsvm.Options, has_lanes=True, has_joint=True, has_weights=True,
-        shares_work=True, own_bytes=_SWEEPS,
+        streamsvm.streamsvm, "steps", LOSSES, streamsvm.StreamSvmOptions, has_lanes=True, has_joint=True,
+        has_weights=True, shares_work=True, own_bytes=_SWEEPS,
     ),
     "streamsvm_paper": Solver(
-        streamsvm_paper.streamsvm_paper, "steps", SVM_LOSSES, streamsvm_paper.Options, evicts="random",
+        streamsvm_paper.streamsvm_paper, "steps", SVM_LOSSES, streamsvm_paper.PickOptions, evicts="random",
         own_bytes=_GIVEN_UP,
     ),
     "dcd": Solver(dcd.dcd, "blocks", LOSSES, has_weights=True, own_bytes=_ORDER),
-    "avsf": Solver(avsf.avsf, "blocks", SVM_LOSSES, avsf.Options, has_weights=True, own_bytes=_PREFERENCE),
-    "bm": Solver(bm.bm, "blocks", SVM_LOSSES, bm.Options, has_weights=True, own_bytes=_ORDER),
+    "avsf": Solver(avsf.avsf, "blocks", SVM_LOSSES, avsf.AvsfOptions, has_weights=True, own_bytes=_PREFERENCE),
+    "bm": Solver(bm.bm, "blocks", SVM_LOSSES, bm.BlockMinimizationOptions, has_weights=True, own_bytes=_ORDER),
     "sbm": Solver(bm.sbm, "blocks", SVM_LOSSES, bm.SelectiveOptions, has_weights=True, own_bytes=_ORDER),
-    "pegasos": Solver(pegasos.pegasos, "blocks", ("hinge",), pegasos.Options, is_dual=False),
+    "pegasos": Solver(pegasos.pegasos, "blocks", ("hinge",), pegasos.PegasosOptions, is_dual=False),
     "cpa": Solver(
-        cutting_planes.cpa, "blocks", ("hinge",), cutting_planes.Options, is_dual=False, shares_work=True,
+        cutting_planes.cpa, "blocks", ("hinge",), cutting_planes.CuttingPlaneOptions, is_dual=False, shares_work=True,
         own_bytes=cutting_planes.cut_bytes,
     ),
     "ocas": Solver(
-        cutting_planes.ocas, "blocks", ("hinge",), cutting_planes.Options, is_dual=False, shares_work=True,
+        cutting_planes.ocas, "blocks", ("hinge",), cutting_planes.CuttingPlaneOptions, is_dual=False, shares_work=True,
         own_bytes=cutting_planes.ocas_bytes,
     ),
     "bsca": Solver(
-        budgeted.bsca, "blocks", ("hinge",), budgeted.Options, is_dual=False, has_weights=True, has_kernel=True,
+        budgeted.bsca, "blocks", ("hinge",), budgeted.BudgetOptions, is_dual=False, has_weights=True, has_kernel=True,
         shares_work=True, own_bytes=budgeted.own_bytes,
     ),
     "bsgd": Solver(
@@ -141,7 +141,7 @@ def make_cursor(
     state: State,
     settings: TrainerSettings,
     make_shared: MakeShared = SharedState,
-    slots: Slots | None = None,
+    slots: CheckpointSlots | None = None,
     kept: Mapping[str, Array] = EMPTY,
 ) -> Cursor:
     """A cursor over the steps of the cache, if there is one; without `slots` it makes no checkpoints."""
@@ -151,7 +151,7 @@ def make_cursor(
     tasks = settings.tasks
     U, _ = box_of(tasks.loss, np.array([tasks.largest_C * settings.largest_weight]))
     checkpoints = Checkpoints(
-        slots or Slots(Path(), None, inf, 0),
+        slots or CheckpointSlots(Path(), None, inf, 0),
         state,
         float(U[0]),
         tasks.is_regression or tasks.is_joint,

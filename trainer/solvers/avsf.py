@@ -25,14 +25,14 @@ from streamsvm.trainer.rows.blocks import Blocks, is_scan_due
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.sweeps.selection import SCHEDULES, Adaptive
 from streamsvm.trainer.sweeps.sweep import in_order, sweep
-from streamsvm.trainer.updates.progress import Progress
+from streamsvm.trainer.updates.progress import PassProgress
 from streamsvm.trainer.updates.updater import make_variables
 
 _STREAM = 6  # of random numbers, apart from those of others with the same seed
 
 
 @dataclass(frozen=True)
-class Options:
+class AvsfOptions:
     """See `trainer.solvers.options`."""
 
     schedule: Literal["accumulators", "paper"] = option(
@@ -40,7 +40,7 @@ class Options:
     )
 
 
-def avsf(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[Progress, None, None]:
+def avsf(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[PassProgress, None, None]:
     """Train alpha (n_rows, 1) and w (features, 1) in place; yields after every sweep, for ever."""
     _, statistics, updater = make_variables(settings, alpha, w, blocks.note, blocks.kept)
     selection = SCHEDULES[settings.options.schedule](len(alpha), blocks.kept)

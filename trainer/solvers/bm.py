@@ -22,7 +22,7 @@ from streamsvm.trainer.rows.blocks import Blocks
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers.options import OrderedBlockOptions
 from streamsvm.trainer.sweeps.active import ActiveRows, descend_rounds
-from streamsvm.trainer.updates.progress import Progress
+from streamsvm.trainer.updates.progress import PassProgress
 from streamsvm.trainer.updates.updater import make_variables
 
 SELECT = {"distance": DISTANCE, "violation": VIOLATION, "gap": GAP}
@@ -32,7 +32,7 @@ _STREAM = 3  # of random numbers, apart from those of others with the same seed
 
 
 @dataclass(frozen=True)
-class Options(OrderedBlockOptions):
+class BlockMinimizationOptions(OrderedBlockOptions):
     """See `trainer.solvers.options`."""
 
     inner_rounds: int | None = option(
@@ -44,7 +44,7 @@ class Options(OrderedBlockOptions):
 
 
 @dataclass(frozen=True)
-class SelectiveOptions(Options):
+class SelectiveOptions(BlockMinimizationOptions):
     """Options of selective block minimization."""
 
     select: Literal["distance", "violation", "gap"] = option(
@@ -53,19 +53,19 @@ class SelectiveOptions(Options):
     cache_share: float = option(0.5, "share of the cache for rows that stay", gt=0, lt=1)
 
 
-def bm(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[Progress, None, None]:
+def bm(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[PassProgress, None, None]:
     """Train alpha (n_rows, 1) and w (features, 1) in place; yields after every pass, for ever."""
     return _passes(settings, blocks, alpha, w, GAP)
 
 
-def sbm(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[Progress, None, None]:
+def sbm(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[PassProgress, None, None]:
     """Train as `bm` does, but together with rows of earlier blocks, which the reader keeps by their scores."""
     return _passes(settings, blocks, alpha, w, SELECT[settings.options.select])
 
 
 def _passes(
     settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array, score: int
-) -> Generator[Progress, None, None]:
+) -> Generator[PassProgress, None, None]:
     _, statistics, updater = make_variables(settings, alpha, w, blocks.note, blocks.kept, score=score, asks_rest=True)
     blocks.keep(statistics.resumable)
     max_seconds = None if settings.pace == "fixed" else settings.max_seconds

@@ -8,12 +8,12 @@ import numpy as np
 
 from streamsvm.storage.errors import ValuesOverflow
 from streamsvm.storage.models.gaussian_kernel import LANES
-from streamsvm.storage.models.support_vectors import Machine, SupportVectors
+from streamsvm.storage.models.support_vectors import KernelState, SupportVectors
 from streamsvm.storage.rows.csr import INDEX, VALUE, Array
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.kernels import machine
 from streamsvm.trainer.kernels.budgeted import budgeted_visits, help_with
-from streamsvm.trainer.kernels.machine import BATCH, FIGURES, FREE, NOTHING, Batch, Rule, Vectors
+from streamsvm.trainer.kernels.machine import BATCH, FIGURES, FREE, NOTHING, MachineBatch, Vectors, VisitRule
 from streamsvm.trainer.kernels.merging import degradation_table
 
 # Threads pay from so many products a row on: each has to fetch what the first has changed into its own cache.
@@ -38,7 +38,7 @@ def budget_bytes(width: int, budget: int, threads: int) -> int:
     return width * each + slots * (8 * slots + threads * (12 * BATCH + 8) + 80)
 
 
-class Figures(NamedTuple):
+class VectorFigures(NamedTuple):
     """The figures of kernels.machine.Vectors by name, in their order there."""
 
     vectors: float
@@ -60,7 +60,14 @@ class Budget:
     """
 
     def __init__(
-        self, rule: Rule, alpha: Array, width: int, seed: int, threads: int, pool: Executor, kept: Mapping[str, Array]
+        self,
+        rule: VisitRule,
+        alpha: Array,
+        width: int,
+        seed: int,
+        threads: int,
+        pool: Executor,
+        kept: Mapping[str, Array],
     ) -> None:
         slots = slots_of(rule.budget)
         self._rule, self._alpha, self._threads, self._pool = rule, alpha, threads, pool
@@ -71,7 +78,7 @@ class Budget:
             np.empty((slots, width), INDEX), np.zeros(slots, np.int64), np.full(slots, FREE), np.zeros(FIGURES),
             np.array([seed % 0xFFFFFFFF + 1]),
         )  # fmt: skip
-        self._batch = Batch(
+        self._batch = MachineBatch(
             np.zeros((threads, BATCH, slots), VALUE), np.zeros((threads, BATCH, slots)), np.zeros((threads, slots)),
             np.zeros(width, VALUE), np.empty(slots, np.int64), np.empty((3, slots)),
             np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(threads * BATCH, np.int64),
@@ -80,8 +87,8 @@ class Budget:
             self._restore(kept)
 
     @property
-    def figures(self) -> Figures:
-        return Figures(*self._vectors.figures.tolist())
+    def figures(self) -> VectorFigures:
+        return VectorFigures(*self._vectors.figures.tolist())
 
     def begin_pass(self) -> None:
         """Reset the figures of a pass."""
@@ -122,7 +129,7 @@ class Budget:
         beta = self.factor * self._vectors.beta[there]
         return float(beta @ K @ beta) / 2
 
-    def machine(self) -> Machine:
+    def machine(self) -> KernelState:
         """The kernel machine so far, its vectors in the order of their slots."""
         own = self._vectors
         there = np.flatnonzero(own.row != FREE)
@@ -135,7 +142,7 @@ class Budget:
             np.concatenate([np.empty(0, INDEX), *parts]),
             np.concatenate([np.empty(0, VALUE), *values]),
         )
-        return Machine(vectors, self.factor * own.beta[there], int(self.figures.merges), self.figures.degradation)
+        return KernelState(vectors, self.factor * own.beta[there], int(self.figures.merges), self.figures.degradation)
 
     def _features(self, s: int) -> Array:
         """The features of the vector at slot s, ascending, (k,) int32."""

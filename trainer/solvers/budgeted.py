@@ -5,14 +5,14 @@ partners looked up in a table, some at random, and rows visited more often that 
 Vucetic, "Breaking the curse of kernelization" (JMLR 2012). See `trainer.kernels.budgeted`.
 
 A pass is an epoch. With vectors merged, f is not the one that alpha makes: D(alpha) - P(f) bounds nothing, and none is
-given. Training ends when the spread of the gradients stays as it is, see `trainer.solvers.spread`.
+given. Training ends when the spread of the gradients stays as it is, see `Spread`.
 
 What differs from the papers: a step is added to the row's own support vector if there is one, where they append
 another; preferences begin at 1, not at random, and change by a rate of 0.2.
 """
 
 import math
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,17 +22,60 @@ import numpy as np
 
 from streamsvm.storage.options import option
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.kernels.machine import Rule
+from streamsvm.trainer.kernels.machine import VisitRule
 from streamsvm.trainer.kernels.order import random_order
 from streamsvm.trainer.rows.blocks import Block, Blocks
 from streamsvm.trainer.rows.mixture import Mixture
 from streamsvm.trainer.settings import TrainerSettings
-from streamsvm.trainer.solvers.budget import Budget, budget_bytes
+from streamsvm.trainer.solvers.budget import Budget, VectorFigures, budget_bytes
 from streamsvm.trainer.solvers.options import OrderedBlockOptions
-from streamsvm.trainer.solvers.spread import Spread
 from streamsvm.trainer.sweeps.selection import Adaptive
 from streamsvm.trainer.updates.limits import Ended
-from streamsvm.trainer.updates.progress import Progress
+from streamsvm.trainer.updates.progress import PassProgress
+
+
+class Spread:
+    """Tells when training ends: when S_e = log(max g - min g) over the steps of round e stays as it is.
+
+    |S_e - S_(e-1)| <= tolerance, twice in a row. A round is as many passes as it takes to visit each row: one, unless
+    selection is adaptive. That leaves out rows that gain nothing for some passes. Their gradients may be the largest of
+    all, and S of a single pass would leap with the rows visited in it.
+
+    n_rows  number of rows, if a pass may leave out some; else 0
+    kept    arrays of `resumable`, to go on from there
+    """
+
+    def __init__(self, n_rows: int, kept: Mapping[str, Array]) -> None:
+        self._spreads = kept.get("spreads", np.full(3, math.nan))
+        self._waits = kept.get("waits", np.ones(n_rows, np.uint8))
+        self._extremes = kept.get("extremes", np.array([-math.inf, math.inf]))
+
+    def note(self, row_id: Array) -> None:
+        """These rows have been visited."""
+        if len(self._waits):
+            self._waits[row_id] = 0
+
+    def end_pass(self, figures: VectorFigures) -> None:
+        """Take in the gradients of a pass, and end the round if it has visited each row."""
+        largest, smallest = max(self._extremes[0], figures.largest), min(self._extremes[1], figures.smallest)
+        self._extremes[:] = largest, smallest
+        if self._waits.any():
+            return
+        spread = largest - smallest
+        self._spreads[:] = [*self._spreads[1:], math.log(spread) if spread > 0.0 else -math.inf]
+        self._waits[:], self._extremes[:] = 1, (-math.inf, math.inf)
+
+    @property
+    def change(self) -> float:
+        """|S_e - S_(e-1)|, the larger of the last two; inf before there are two."""
+        with np.errstate(invalid="ignore"):
+            change = float(np.abs(np.diff(self._spreads)).max())
+        return math.inf if math.isnan(change) else change
+
+    def resumable(self) -> dict[str, Array]:
+        """The arrays from which another Spread goes on, as its `kept`."""
+        return {"spreads": self._spreads, "waits": self._waits, "extremes": self._extremes}
+
 
 _STREAM = 8  # of random numbers, apart from those of others with the same seed
 
@@ -49,7 +92,7 @@ class GradientOptions(OrderedBlockOptions):
 
 
 @dataclass(frozen=True)
-class Options(GradientOptions):
+class BudgetOptions(GradientOptions):
     """See `trainer.solvers.options`."""
 
     selection: Literal["uniform", "adaptive"] = option(
@@ -58,7 +101,7 @@ class Options(GradientOptions):
 
 
 @dataclass(frozen=True)
-class Expansion(Progress):
+class ExpansionProgress(PassProgress):
     """Progress of a solver whose f is a sum over support vectors: M+, M- and the dual objective are nan.
 
     largest_gradient, smallest_gradient     of g = 1 - y f(x) over the steps of the pass
@@ -67,7 +110,7 @@ class Expansion(Progress):
     support_vectors     number of support vectors
     merges              number of merges so far; weight_degradation: sum of |f before - f after|^2 over them
     merging_seconds     time of merges so far, a part of `visiting_seconds`
-    spread_change       |S_e - S_(e-1)|, the larger of the last two, see `trainer.solvers.spread`
+    spread_change       |S_e - S_(e-1)|, the larger of the last two, see `Spread`
     """
 
     largest_gradient: float
@@ -107,14 +150,14 @@ class _Uniform:
         return {}
 
 
-def bsca(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[Progress, None, None]:
+def bsca(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[PassProgress, None, None]:
     """Train alpha (n_rows, 1) in place, and the support vectors; w stays as it is. Yields after each pass, for ever."""
     adaptive = settings.options.selection == "adaptive"
     selection = Adaptive(len(alpha), blocks.kept) if adaptive else _Uniform()
     return _begin(_rule(settings, is_gradient=False), settings, blocks, alpha, w, selection)
 
 
-def bsgd(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[Progress, None, None]:
+def bsgd(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[PassProgress, None, None]:
     """Train the support vectors; alpha (n_rows, 1) and w stay as they are. Yields after every pass, for ever."""
     return _begin(_rule(settings, is_gradient=True), settings, blocks, alpha, w, _Uniform())
 
@@ -125,18 +168,18 @@ def own_bytes(n_rows: int, width: int, threads: int, options: GradientOptions) -
     return budget_bytes(width, options.budget, threads) + 9 * n_rows * is_adaptive
 
 
-def _rule(settings: TrainerSettings, is_gradient: bool) -> Rule:
+def _rule(settings: TrainerSettings, is_gradient: bool) -> VisitRule:
     options: Any = settings.options
     assert settings.gamma is not None
-    return Rule(
+    return VisitRule(
         settings.tasks.table, settings.gamma, settings.n_rows, options.budget, is_gradient,
         options.merge == "lookup", options.candidates or 0,
     )  # fmt: skip
 
 
 def _begin(
-    rule: Rule, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array, selection: Any
-) -> Generator[Progress, None, None]:
+    rule: VisitRule, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array, selection: Any
+) -> Generator[PassProgress, None, None]:
     """Train, first publishing the machine of a checkpoint: a job that had ended needs only a certificate of it."""
     spread = Spread(len(alpha) if isinstance(selection, Adaptive) else 0, blocks.kept)
     pool = ThreadPoolExecutor(max(1, settings.threads - 1))
@@ -149,7 +192,7 @@ def _begin(
 
 def _epochs(
     settings: TrainerSettings, blocks: Blocks, w: Array, budget: Budget, selection: Any, spread: Spread, pool: Executor
-) -> Generator[Progress, None, None]:
+) -> Generator[PassProgress, None, None]:
     mixture = Mixture()
     with pool, _publishing(blocks, budget):
         while True:
@@ -181,9 +224,9 @@ def _publishing(blocks: Blocks, budget: Budget) -> Iterator[None]:
         raise
 
 
-def _progress(block: Block, unvisited: int, budget: Budget, spread: Spread, is_even: bool) -> Expansion:
+def _progress(block: Block, unvisited: int, budget: Budget, spread: Spread, is_even: bool) -> ExpansionProgress:
     figures = budget.figures
-    return Expansion(
+    return ExpansionProgress(
         block.pass_, int(figures.visits), math.nan, math.nan, unvisited, math.nan, math.inf, free_rows=0,
         largest_gradient=figures.largest,
         smallest_gradient=figures.smallest,

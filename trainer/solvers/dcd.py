@@ -14,14 +14,14 @@ from streamsvm.storage.rows.csr import Array
 from streamsvm.trainer.rows.blocks import Blocks, is_scan_due
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.sweeps.active import ActiveRows
-from streamsvm.trainer.updates.progress import Progress
+from streamsvm.trainer.updates.progress import PassProgress
 from streamsvm.trainer.updates.updater import make_variables
 
 _FIRST_TOLERANCE = 0.1  # LIBLINEAR's, for a job without a tolerance; it is divided by 10 whenever it is reached
 _STREAM = 4  # of random numbers, apart from those of others with the same seed
 
 
-def dcd(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[Progress, None, None]:
+def dcd(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[PassProgress, None, None]:
     """Train alpha (n_rows, 1) and w (features, 1) in place; yields after every pass, for ever."""
     kept = blocks.kept
     block = blocks.next(w)

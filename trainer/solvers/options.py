@@ -1,4 +1,4 @@
-"""Options that several solvers share. A solver's own are in a frozen dataclass `Options` beside it."""
+"""Options that several solvers share. A solver's own are in a frozen dataclass beside it."""
 
 from dataclasses import dataclass
 

@@ -21,13 +21,13 @@ from streamsvm.trainer.kernels.pegasos import pegasos_visits
 from streamsvm.trainer.rows.blocks import Blocks
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers.options import OrderedBlockOptions
-from streamsvm.trainer.updates.progress import Progress
+from streamsvm.trainer.updates.progress import PassProgress
 
 _STREAM = 5  # of random numbers, apart from those of others with the same seed
 
 
 @dataclass(frozen=True)
-class Options(OrderedBlockOptions):
+class PegasosOptions(OrderedBlockOptions):
     """See `trainer.solvers.options`."""
 
     update: Literal["row", "block"] = option("row", "a step for each row (BLOCK-P-I), or for each block (BLOCK-P-B)")
@@ -74,7 +74,7 @@ class _Updates:
         """The factor of each row's x in minus the subgradient of the losses, divided by the larger C, (n,)."""
         dots, begin = np.empty(len(rows)), 0
         for part in self._visited.all_batches(rows):
-            row_dots(part.indptr, part.indices, part.values, self._w, dots[begin : begin + len(part)])
+            row_dots(*part.csr, self._w, dots[begin : begin + len(part)])
             begin += len(part)
         terms = self._tasks.terms(rows).of_task(0)
         return np.where(terms.sign * dots < 1.0, terms.sign * (terms.C / self._C), 0.0)
@@ -83,14 +83,16 @@ class _Updates:
         """w += sum_i step[i] x_i, step (n,)."""
         begin = 0
         for part in self._visited.all_batches(rows):
-            add_rows(step[begin : begin + len(part)], part.indptr, part.indices, part.values, self._w)
+            add_rows(step[begin : begin + len(part)], *part.csr, self._w)
             begin += len(part)
 
 
 UPDATES: dict[str, Callable] = {"block": _Updates.by_block, "row": _Updates.by_row}
 
 
-def pegasos(settings: TrainerSettings, blocks: Blocks, _alpha: Array, all_w: Array) -> Generator[Progress, None, None]:
+def pegasos(
+    settings: TrainerSettings, blocks: Blocks, _alpha: Array, all_w: Array
+) -> Generator[PassProgress, None, None]:
     """Train w (features, 1) in place; yields after every pass, for ever."""
     w = all_w.reshape(-1)
     t, rows, bound = blocks.kept.get("pegasos", np.array([0, 0, math.inf])).tolist()
@@ -107,4 +109,4 @@ def pegasos(settings: TrainerSettings, blocks: Blocks, _alpha: Array, all_w: Arr
             # No gap can end the job.
             bound = min(bound, float(blocks.primal(block, all_w, is_due=False)[0]))
             unvisited = blocks.count_unvisited(block)
-            yield Progress(block.pass_, int(rows), math.nan, math.nan, unvisited, math.nan, bound, free_rows=0)
+            yield PassProgress(block.pass_, int(rows), math.nan, math.nan, unvisited, math.nan, bound, free_rows=0)

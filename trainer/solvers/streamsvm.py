@@ -3,41 +3,39 @@
 Matsushima, Vishwanathan, Smola, "Linear support vector machines via dual cached loops", KDD 2012, with a rule of
 eviction that misses no row: every row is visited when it arrives, and rows with the least left to teach leave first.
 
-Where the trainer has room for all rows, in the cache or decoded on its own disk, the two loops run for one pass. What
+Where all rows are in the cache, or the disk with the dataset's blocks is quick, the two loops run for one pass. What
 follows is shuffled dual coordinate descent out of core, with shrinking and momentum: see trainer.sweeps.run.
 """
 
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
-from pathlib import Path
 
 import numpy as np
 
 from streamsvm.storage.options import option
 from streamsvm.storage.rows.cache import Step
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.decoded_row_cache import DecodedRowCache
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.newton.phase import NewtonPhase
-from streamsvm.trainer.rows.cache import Cursor, ResidentRows
-from streamsvm.trainer.rows.disk import DiskRows, MakeDisk
+from streamsvm.trainer.rows.cache import CachedRows, Cursor
+from streamsvm.trainer.rows.disk import DiskRows, MakeDisk, StoredRows
 from streamsvm.trainer.rows.mixture import IsActive
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers.options import StreamOptions
-from streamsvm.trainer.sweeps.run import Shares, Store, Sweeps
+from streamsvm.trainer.sweeps.run import RowStore, Shares, Sweeps
 from streamsvm.trainer.sweeps.sweep import ResidentSweeps, is_worth_threads, shuffled, sweep, threads_for
 from streamsvm.trainer.updates.convergence import StoppingTargets, has_enough_sweeps, is_late
-from streamsvm.trainer.updates.progress import NewtonStep, Progress, Sweep
-from streamsvm.trainer.updates.statistics import Visits
+from streamsvm.trainer.updates.progress import NewtonStep, PassProgress, Sweep
 from streamsvm.trainer.updates.updater import make_variables
 
 _STREAM, _SWEEPS = 2, 1  # of random numbers, apart from those of others with the same seed, and from each other
 
 
 @dataclass(frozen=True)
-class Options(StreamOptions):
+class StreamSvmOptions(StreamOptions):
     """See `trainer.solvers.options`."""
 
     screening: float | None = option(
@@ -48,9 +46,9 @@ class Options(StreamOptions):
     )
     spill: bool = option(
         True,
-        "keep all rows, decoded, in a file on the dataset's disk, of up to twice the decoded size, and sweep over them"
-        ", while free space is twice its size and the disk is not slow (below 200 MB/s for seconds). Not with `pace` "
-        "fixed, nor if the cache has room for all",
+        "after the first pass, sweep over the dataset's blocks without the reader, and over active rows alone, in a "
+        "file on the dataset's disk, of up to their decoded size, while free space is twice that; not on a slow disk "
+        "(below 200 MB/s of decoded rows for seconds), with `pace` fixed, or if the cache has room for all",
     )
 
 
@@ -61,7 +59,7 @@ def streamsvm(
     w: Array,
     make_disk: MakeDisk = DiskRows,
     shares: Shares = is_worth_threads,
-) -> Generator[Progress, None, None]:
+) -> Generator[PassProgress, None, None]:
     """Train alpha (n_rows, width) and w (features, width) in place; yields after every pass, for ever."""
     with ExitStack() as stack:
         yield from _Training(settings, cursor, alpha, w, make_disk, shares, stack).passes()
@@ -93,11 +91,8 @@ class _Training:
         # While rows stream half of the cores decode; where visits make features, there is little else to do.
         streaming = settings.threads if len(settings.maps.late) else settings.threads // 2
         both, self._streaming = (threads_for(count, stack) for count in (settings.threads, streaming))
-        self._residents = ResidentRows(cursor, both.lent)
-        row_cache = (
-            DecodedRowCache(Path(settings.kept_rows["dataset"]), settings.kept_rows) if settings.kept_rows else None
-        )
-        self._disk = make_disk(settings.spill_directory, both.lent, row_cache)
+        self._residents = CachedRows(cursor, both.lent)
+        self._disk = make_disk(settings.spill_directory, both.lent, partial(StoredRows.of, settings))
         stack.callback(self._disk.shutdown)
         self._shared.slow_down(self._disk.slowdowns)
         targets = StoppingTargets.of(settings)
@@ -106,6 +101,8 @@ class _Training:
         self._resident_sweeps = ResidentSweeps(
             self._residents.windows, self._shared.score, self._updater, self._streaming
         )
+        if self._has_begun(alpha):
+            self._disk.seal(len(alpha))
         self._shared.control["collects"] = self._disk.is_open and not self._disk.is_sealed
         if cursor.round:
             cursor.round.export.rows_from(self._windows)
@@ -116,7 +113,7 @@ class _Training:
         resumed = (self._statistics, self._sweeps, self._newton, cursor.model)
         cursor.checkpoints.keep(lambda: {name: each for part in resumed for name, each in part.resumable().items()})
 
-    def passes(self) -> Generator[Progress, None, None]:
+    def passes(self) -> Generator[PassProgress, None, None]:
         section = None
         self._shared.enter("stream")
         rng = self._rng(0, 0)
@@ -141,6 +138,10 @@ class _Training:
                 self._cursor.end_section(self._w)
             self._use_spare_time(step, rng)
 
+    def _has_begun(self, alpha: Array) -> bool:
+        """Whether training goes on from somewhere: the rows need not stream by first, where they are on disk."""
+        return not self._settings.follows and bool(self._settings.lane or self._settings.resume or alpha.any())
+
     def _rng(self, *place: int) -> np.random.Generator:
         """A generator seeded by job and section: a section can be repeated without those before it."""
         return np.random.default_rng((self._settings.seed, _STREAM, *place))
@@ -163,14 +164,7 @@ class _Training:
         """Visit the fresh rows; returns their number."""
         order = rng.permutation(np.array(step.fresh, np.int64)).tolist()
         fresh = (self._cursor.read(segment_id) for segment_id in order)
-        swept = sweep(self._shared.going(fresh), shuffled(rng), self._updater, self._streaming, self._collect)
-        return swept.visits
-
-    def _collect(self, rows: Segment, order: Array, _visits: Visits) -> None:
-        if self._disk.is_open:
-            self._disk.collect(rows, order)
-            self._shared.control["collects"] = self._disk.is_open
-            self._shared.slow_down(self._disk.slowdowns)
+        return sweep(self._shared.going(fresh), shuffled(rng), self._updater, self._streaming).visits
 
     def _visit_unvisited(self) -> None:
         """Visit resident rows that this pass has not visited yet: no row is left out of a pass."""
@@ -185,7 +179,7 @@ class _Training:
         while adapts and not (self._cursor.is_next_ready or self._shared.has_to_end):
             self._resident_sweeps.visit_some(rng)
 
-    def _end_pass(self, step: Step) -> Generator[Progress, None, None]:
+    def _end_pass(self, step: Step) -> Generator[PassProgress, None, None]:
         """Report the pass. If all rows are at hand, sweep over them first, and go on so without the reader."""
         self._disk.seal(step.n_rows)
         self._shared.slow_down(self._disk.slowdowns)
@@ -198,7 +192,7 @@ class _Training:
         else:
             yield from self._swept_passes(step, primal)
 
-    def _swept_passes(self, step: Step, primal: Array) -> Generator[Progress, None, None]:
+    def _swept_passes(self, step: Step, primal: Array) -> Generator[PassProgress, None, None]:
         """Passes of sweeps over all rows, until the store that has them fails."""
         while (store := self._store()) is not None:
             sweeps, newton = self._train(store, step)
@@ -211,7 +205,7 @@ class _Training:
         self._shared.forget_visits()
         self._shared.enter("stream")
 
-    def _train(self, store: Store, step: Step) -> tuple[tuple[Sweep, ...], tuple[NewtonStep, ...]]:
+    def _train(self, store: RowStore, step: Step) -> tuple[tuple[Sweep, ...], tuple[NewtonStep, ...]]:
         """Sweeps, then Newton steps if these are the quicker end; or Newton steps at once, if they were before."""
         sweeps: tuple[Sweep, ...] = ()
         if not self._newton.goes_on:
@@ -224,7 +218,7 @@ class _Training:
         self._newton.run(store, lambda: is_late(self._shared.elapsed_seconds, self._settings.max_seconds))
         return sweeps, tuple(self._newton.shown)
 
-    def _store(self) -> Store | None:
+    def _store(self) -> RowStore | None:
         """The store that has all rows: the disk or the cache; None if neither has."""
         if self._disk.is_sealed:
             return self._disk

@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 from streamsvm.storage.machine.compiled import njit
-from streamsvm.storage.rows.csr import Array, dot
+from streamsvm.storage.rows.csr import Array, add_row, dot
 from streamsvm.storage.rows.segment import Columns
-from streamsvm.trainer.kernels.coordinate import add_row, kind_of, projected_gradient
-from streamsvm.trainer.problem.tasks import Table
+from streamsvm.trainer.kernels.coordinate import kind_of, projected_gradient
+from streamsvm.trainer.problem.tasks import KindTable
 
 
 class Ways(NamedTuple):
@@ -57,7 +57,7 @@ class Arrivals(NamedTuple):
 def paper_visits(
     order: Array,
     rows: Columns,
-    table: Table,
+    table: KindTable,
     ways: Ways,
     arrivals: Arrivals,
     alpha: Array,

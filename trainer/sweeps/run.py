@@ -16,8 +16,8 @@ from streamsvm.storage.rows.csr import INDEX, VALUE, Array
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.distributed.cocoa_round import Round
 from streamsvm.trainer.kernels.order import random_order
+from streamsvm.trainer.newton.choice import Outlook, shares_left
 from streamsvm.trainer.rows.cache import Cursor
-from streamsvm.trainer.sweeps.outlook import Outlook, shares_left
 from streamsvm.trainer.sweeps.sweep import (
     ALONE,
     WHOLE_EVERY,
@@ -28,11 +28,11 @@ from streamsvm.trainer.sweeps.sweep import (
     next_sweep,
     sweep,
 )
-from streamsvm.trainer.updates.convergence import StoppingTargets
+from streamsvm.trainer.updates.convergence import StoppingTargets, have_stalled
 from streamsvm.trainer.updates.momentum import LATE_SWEEPS, Momentum, rate
 from streamsvm.trainer.updates.progress import Sweep
 from streamsvm.trainer.updates.statistics import SweepStatistics, Visits
-from streamsvm.trainer.updates.updater import Parts
+from streamsvm.trainer.updates.updater import SolverParts
 
 Random = np.random.Generator
 HandsOn = Callable[[int, Outlook], bool]
@@ -47,7 +47,7 @@ _FEW = 10_000  # rows that have to be read before the share is trusted
 _LATER, _LEAST_CAUTION = 0.7, 1e-3
 
 
-class Store(Protocol):
+class RowStore(Protocol):
     """All rows of the problem."""
 
     @property
@@ -92,7 +92,7 @@ class Sweeps:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: SolverParts,
         cursor: Cursor,
         targets: StoppingTargets,
         threads: Threads,
@@ -120,11 +120,11 @@ class Sweeps:
         """The arrays from which new Sweeps go on, as their `kept`."""
         return {"caution": self._caution}
 
-    def run(self, store: Store, is_late: Callable[[int], bool], rng: Random) -> None:
+    def run(self, store: RowStore, is_late: Callable[[int], bool], rng: Random) -> None:
         """Sweep until the targets are likely reached, `is_late` says that it is enough, or the job is interrupted."""
         step, has_to_end = self._cursor.step, is_late(0)
         variables, gaps = self._variables, list[Array]()
-        D = np.full(variables.count, -inf)
+        each_D = [np.full(variables.count, -inf)]
         self._begin_run(step)
         # Work per byte grows with the number of tasks.
         threads = self._threads if self._shares(store.n_bytes * variables.count, step.n_rows) else ALONE
@@ -136,11 +136,11 @@ class Sweeps:
             self._shared.hand_over()  # the next sweep leaves out rows that rest since this one
             gaps.append(swept.sums.gap)
             self._visits.append(swept.visits)
-            before, D = D, self._statistics.dual_objective(step)
-            self._momentum.end_sweep(yields=before > D)
+            each_D.append(D := self._statistics.dual_objective(step))
+            self._momentum.end_sweep(yields=each_D[-2] > D)
             self._show(step, len(gaps))
             near = self._targets.near_after(swept, gaps[0], D, 1.0 / self._caution)
-            has_to_end = is_late(len(gaps)) or self._settle(step, near)
+            has_to_end = is_late(len(gaps)) or self._settle(step, near) or have_stalled(each_D)
             if not has_to_end:
                 outlook = self._outlook(swept, gaps, D, store.n_bytes / _VALUE_BYTES)
                 self.has_handed_on = has_to_end = self._hands_on(len(gaps), outlook)
@@ -186,7 +186,7 @@ class Sweeps:
         return False
 
     def _sweep(
-        self, store: Store, kind: Next, gaps: list[Array], threads: Threads, rng: Random
+        self, store: RowStore, kind: Next, gaps: list[Array], threads: Threads, rng: Random
     ) -> SweepStatistics | None:
         """Make a sweep; returns its statistics, or None if it was interrupted."""
         is_whole = kind is Next.WHOLE
@@ -223,7 +223,7 @@ class Sweeps:
         """Which rows (k,) do not rest with |G| above the slack, or have been moved by momentum, (k,) bool."""
         return (self._shared.score[row_id] <= self._slack) | self._momentum.has_moved(row_id)
 
-    def _set_aside(self, store: Store, swept: SweepStatistics, rows: Segment, order: Array, visits: Visits) -> None:
+    def _set_aside(self, store: RowStore, swept: SweepStatistics, rows: Segment, order: Array, visits: Visits) -> None:
         """Set aside those of the rows just visited that short sweeps are to visit, unless they are too many."""
         if self._pays:
             active = (visits.score <= swept.slack) | self._momentum.has_moved(rows.row_id[order])

@@ -16,13 +16,14 @@ from streamsvm.storage.run.state import State
 from streamsvm.trainer.problem.objective import certificate_of, relative_gap
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.shared_state import SHOWN_OF_LANE
-from streamsvm.trainer.updates.progress import Progress
+from streamsvm.trainer.updates.progress import PassProgress
 from streamsvm.trainer.updates.statistics import SweepStatistics
 
 CONVERGED = ("tolerance", "relative_gap")  # why a task has converged
-# Why a job has ended that gave up Newton steps: passes raise D no further, rounding is all that visits do. Two of them
-# are sure: a visit that changes nothing changes nothing in the next pass either.
-STALLED, _STALLED_PASSES, _ROUNDING = "stalled", 2, 1e-14
+# Why a job has ended that gave up Newton steps: passes raise D by rounding alone, or would have to be so many more to
+# close the gap. Two of them are sure: a visit that changes nothing changes nothing in the next pass either.
+STALLED, _STALLED_PASSES, _ROUNDING, _HOPELESS = "stalled", 2, 1e-14, 1e5
+_STALLED_SWEEPS = 20  # a run of sweeps ends when so many have raised no D
 
 # A certificate costs a pass over all rows: it is made only if the guessed figure is this many times below its target.
 _TO_SPARE = 2.0
@@ -113,6 +114,16 @@ def has_enough_sweeps(sweeps: int, settings: TrainerSettings, seconds: float) ->
     return is_late(seconds, settings.max_seconds) or sweeps >= most
 
 
+def has_risen(before: Array, now: Array, least: Array | float = 0.0) -> Array:
+    """Whether each D (count,) has risen by more than rounding does, and by more than `least`."""
+    return np.asarray(now > before + np.maximum(_ROUNDING * np.abs(before), least))
+
+
+def have_stalled(D: list[Array]) -> bool:
+    """Whether the last sweeps of a run have raised no D (count,): -inf before the run, then one a sweep."""
+    return len(D) > _STALLED_SWEEPS + 1 and not has_risen(D[-1 - _STALLED_SWEEPS], D[-1]).any()
+
+
 def has_likely_fallen(before: float, now: float, target: float | None) -> bool:
     """Whether a figure, measured while w moved in a pass, is likely to be at its target at the w that ended the pass.
 
@@ -154,7 +165,8 @@ class Convergence:
         now, before = self._lanes["dual_objective"].copy(), self._dual_objective
         self._dual_objective = now
         has_given_up = int(self._state.control["slowdowns"]) & bits_of(["newton_given_up"]) and self._targets.is_bound
-        is_alike = has_given_up and before is not None and (now <= before + _ROUNDING * np.abs(before)).all()
+        gap = np.nan_to_num(self._lanes["primal_bound"] - now, posinf=0.0)
+        is_alike = has_given_up and before is not None and not has_risen(before, now, gap / _HOPELESS).any()
         self._passes_alike = self._passes_alike + 1 if is_alike else 0
         return self._passes_alike >= _STALLED_PASSES
 
@@ -175,18 +187,18 @@ class Convergence:
             for M_plus, M_minus, dual, primal in zip(*columns, strict=True)
         ]
 
-    def is_worth_a_look(self, progress: Progress, before: Figures) -> bool:
+    def is_worth_a_look(self, progress: PassProgress, before: Figures) -> bool:
         """Whether to have the present w certified now, instead of finding out in another pass whether it is enough."""
         if progress.is_worth_a_look:
             return True
         each = zip(self._by.tolist(), self._suggested(progress), before, self.figures(), strict=True)
         return any(not by and (place or self._has_likely_fallen(*gaps)) for by, place, *gaps in each)
 
-    def needs_certificate(self, progress: Progress) -> bool:
+    def needs_certificate(self, progress: PassProgress) -> bool:
         """Whether a certificate can confirm what the pass suggests: without alpha it says nothing about gradients."""
         return self._is_dual or 1 + CONVERGED.index("relative_gap") in self._suggested(progress)
 
-    def decide(self, progress: Progress, is_certified: bool) -> None:
+    def decide(self, progress: PassProgress, is_certified: bool) -> None:
         """Note which tasks have converged, by the present certificate or, without one, by the figures of the pass."""
         suggested = self._suggested(progress)
         for lane in np.flatnonzero(self._by == 0).tolist():
@@ -199,7 +211,7 @@ class Convergence:
             lane_result(by, otherwise, passes, self._certificate(lane)) for lane, by in enumerate(self._by.tolist())
         ]
 
-    def _suggested(self, progress: Progress) -> list[int]:
+    def _suggested(self, progress: PassProgress) -> list[int]:
         return suggested(self._targets, progress)
 
     def _has_likely_fallen(self, before: tuple[float, float], now: tuple[float, float]) -> bool:
@@ -213,7 +225,7 @@ class Convergence:
             for earlier, figure, target in each
         )
 
-    def _certified(self, lane: int, progress: Progress) -> int:
+    def _certified(self, lane: int, progress: PassProgress) -> int:
         """The place in CONVERGED of what a task has reached, by all rows at one w.
 
         The figures of a pass do not do: its rows are met while w moves, screened rows are left out, and its bound on
@@ -234,7 +246,7 @@ class Convergence:
         return certificate_of(primal, dual, M_plus, M_minus, w_error)
 
 
-def suggested(targets: StoppingTargets, progress: Progress) -> list[int]:
+def suggested(targets: StoppingTargets, progress: PassProgress) -> list[int]:
     """Places in CONVERGED of what each task seems to have reached, by what a pass met; 0: nothing.
 
     A pass that missed rows says nothing about M+ - M-.

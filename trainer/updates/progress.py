@@ -8,7 +8,7 @@ from streamsvm.trainer.problem.objective import relative_gap
 
 
 @dataclass(frozen=True)
-class Progress:
+class PassProgress:
     """One pass of the reader.
 
     updates             visits to rows so far, over all passes
@@ -32,7 +32,7 @@ class Progress:
     primal_bound: float
     free_rows: int
     is_worth_a_look: bool = field(default=False, kw_only=True)
-    lanes: tuple["Progress", ...] = field(default=(), kw_only=True)
+    lanes: tuple["PassProgress", ...] = field(default=(), kw_only=True)
     sweeps: tuple["Sweep", ...] = field(default=(), kw_only=True)
     newton: tuple["NewtonStep", ...] = field(default=(), kw_only=True)
 
@@ -63,7 +63,7 @@ class Sweep:
 
     number: int
     elapsed_seconds: float
-    found: Progress
+    found: PassProgress
 
 
 class TaskStep(NamedTuple):
@@ -86,7 +86,7 @@ class NewtonStep:
     number: int
     elapsed_seconds: float
     scans: int
-    found: Progress
+    found: PassProgress
     tasks: Mapping[int, TaskStep]
 
     @property
@@ -96,7 +96,7 @@ class NewtonStep:
 
 
 @dataclass(frozen=True)
-class Bracket(Progress):
+class Bracket(PassProgress):
     """Progress of a solver without dual variables: M+ and M- are nan, `dual_objective` is another lower bound.
 
     primal_at_zero   P(0)

@@ -15,7 +15,7 @@ from streamsvm.storage.rows.csr import EMPTY, Array
 from streamsvm.trainer.problem.lane_kernel import squares_of_lanes, sums_of_lanes
 from streamsvm.trainer.problem.losses import box_of
 from streamsvm.trainer.problem.tasks import Tasks
-from streamsvm.trainer.updates.progress import Progress
+from streamsvm.trainer.updates.progress import PassProgress
 from streamsvm.trainer.updates.variables import Variables
 
 # A short sweep leaves out a row at a bound if |G| is above this, and above the recent movement of margins. The reader
@@ -23,7 +23,7 @@ from streamsvm.trainer.updates.variables import Variables
 LEAST_SLACK = 0.1
 
 
-class Sums(NamedTuple):
+class VisitSums(NamedTuple):
     """Sums and extremes over visits.
 
     M_plus, M_minus   largest and smallest projected gradient; -inf, inf without visits
@@ -40,13 +40,13 @@ class Sums(NamedTuple):
     squares: Array
 
     @classmethod
-    def none(cls, count: int) -> "Sums":
+    def none(cls, count: int) -> "VisitSums":
         """The sums of no visits."""
         return cls(np.full(count, -np.inf), np.full(count, np.inf), *np.zeros((4, count)))
 
-    def plus(self, other: "Sums") -> "Sums":
+    def plus(self, other: "VisitSums") -> "VisitSums":
         """The sums of both."""
-        return Sums(
+        return VisitSums(
             np.maximum(self.M_plus, other.M_plus),
             np.minimum(self.M_minus, other.M_minus),
             *(one + another for one, another in zip(self[2:], other[2:], strict=True)),
@@ -62,7 +62,7 @@ class Visits(NamedTuple):
     score: Array
     gain: Array
     rest: Array
-    sums: Sums
+    sums: VisitSums
 
 
 @dataclass
@@ -72,13 +72,13 @@ class SweepStatistics:
     visits  number of rows visited
     """
 
-    sums: Sums
+    sums: VisitSums
     visits: int = 0
 
     @classmethod
     def none(cls, count: int) -> "SweepStatistics":
         """The statistics of a sweep that begins."""
-        return cls(Sums.none(count))
+        return cls(VisitSums.none(count))
 
     def add(self, visits: Visits) -> None:
         """Count more visits."""
@@ -102,7 +102,7 @@ class SweepStatistics:
 
 
 class DualStatistics:
-    """Collects the sums that kernels return and makes a pass's `Progress` of them.
+    """Collects the sums that kernels return and makes a pass's `PassProgress` of them.
 
     kept  arrays of `resumable` from which to go on; empty: statistics start at zero
     owed  visits still due for the rows that have streamed by; updates: visits so far
@@ -120,7 +120,7 @@ class DualStatistics:
         figures = self.updates, self._curvature, self._free_rows, self._primal_bound, self._M_plus, self._M_minus
         return {"tally": np.array(np.broadcast_arrays(*figures, self.owed)), "dual_objectives": self._D}
 
-    def add(self, updates: int, sums: Sums) -> None:
+    def add(self, updates: int, sums: VisitSums) -> None:
         """Count visits to so many rows, with these sums."""
         self.updates += updates
         self._M_plus, self._M_minus = np.maximum(self._M_plus, sums.M_plus), np.minimum(self._M_minus, sums.M_minus)
@@ -150,7 +150,7 @@ class DualStatistics:
         """Count rows that the reader has looked at and that rest at their bounds: their projected gradient is 0."""
         if rows:
             zeros = np.zeros(self._variables.count)
-            self.add(0, Sums.none(self._variables.count)._replace(M_plus=zeros, M_minus=zeros))
+            self.add(0, VisitSums.none(self._variables.count)._replace(M_plus=zeros, M_minus=zeros))
 
     def meet(self, primal: Array) -> Array:
         """Take P at some w into account; returns the least P so far, an upper bound of the optimum."""
@@ -178,18 +178,18 @@ class DualStatistics:
         self._M_plus = np.where(is_trained, -np.inf, self._M_plus)
         self._M_minus = np.where(is_trained, np.inf, self._M_minus)
 
-    def finish_pass(self, step: Step, rows_unvisited: int, primal: Array) -> Progress:
+    def finish_pass(self, step: Step, rows_unvisited: int, primal: Array) -> PassProgress:
         """Close the pass that `step` ends; `primal` is P at the w published before it, or inf."""
         self.meet(primal)
         progress = self.progress(step, rows_unvisited)
         self.begin_sweep()
         return progress
 
-    def progress(self, step: Step, rows_unvisited: int) -> Progress:
+    def progress(self, step: Step, rows_unvisited: int) -> PassProgress:
         """The progress so far, without closing the pass."""
         D = self.dual_objective(step)
         each = tuple(
-            Progress(
+            PassProgress(
                 pass_=step.pass_,
                 updates=self.updates,
                 M_plus=float(self._M_plus[task]),

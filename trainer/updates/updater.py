@@ -11,15 +11,16 @@ from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment
 from streamsvm.trainer.kernels.coordinate import GAP
 from streamsvm.trainer.kernels.crammer_singer import visit_crammer_singer
-from streamsvm.trainer.kernels.hinge import Dual, Notes, Weights, visit_rows
+from streamsvm.trainer.kernels.hinge import Dual, VisitNotes, Weights, visit_rows
 from streamsvm.trainer.kernels.hinge_lanes import visit_lanes
 from streamsvm.trainer.kernels.logistic_and_regression import visit_logistic_or_regression
-from streamsvm.trainer.problem.losses import SVM_LOSSES
+from streamsvm.trainer.problem.losses import KINDS
 from streamsvm.trainer.settings import TrainerSettings
-from streamsvm.trainer.updates.statistics import DualStatistics, Sums, Visits
+from streamsvm.trainer.updates.statistics import DualStatistics, Visits, VisitSums
 from streamsvm.trainer.updates.variables import Variables
 
 NO_REST, NO_LOCK = np.empty(0, np.float32), np.empty(0, np.int64)
+_LEAST_SCORE = np.finfo(np.float32).min  # of a row whose term of P - D is larger than a float32
 _NO_TUBE = -1.0
 
 KernelSums = tuple[float, float, float, int]  # M+, M-, changes of sum D_i alpha_i^2 / 2 and of the number of free rows
@@ -31,7 +32,7 @@ class CoordinateUpdater:
 
     visited    how rows are made ready to be visited
     score      kind of score, see trainer.kernels.coordinate
-    asks_rest  visits return `rest`, see trainer.kernels.hinge.Notes
+    asks_rest  visits return `rest`, see trainer.kernels.hinge.VisitNotes
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class CoordinateUpdater:
         tasks = self.variables.tasks
         if tasks.is_joint:
             return partial(self._visit_noting, visit_crammer_singer, len(tasks.each))
-        if tasks.loss not in SVM_LOSSES:
+        if not KINDS[tasks.loss].is_quadratic:
             return self._visit_logistic_or_regression
         return partial(self._visit_noting, visit_rows, self.score) if tasks.n_figures == 1 else self._visit_tasks
 
@@ -87,26 +88,26 @@ class CoordinateUpdater:
         self, kernel: Callable[..., KernelSums], parameter: int, rows: Segment, order: Array, lock: Array
     ) -> Visits:
         rest = np.empty(len(order), np.float32) if self._asks_rest else NO_REST
-        notes = Notes(np.empty(len(order), np.float32), np.empty(len(order)), rest)
+        notes = VisitNotes(np.empty(len(order), np.float32), np.empty(len(order)), rest)
         sums = kernel(order, rows.columns, self.variables.table, parameter, self._dual, self._weights(lock), notes)
         return gathered(rows, order, notes, sums)
 
     def _visit_tasks(self, rows: Segment, order: Array, lock: Array) -> Visits:
         variables = self.variables
-        sums, score = Sums.none(variables.w.shape[1]), np.empty(len(order), np.float32)
+        sums, score = VisitSums.none(variables.w.shape[1]), np.empty(len(order), np.float32)
         visit_lanes(order, rows.columns, variables.table, self._dual, self._weights(lock), score, sums)
         return Visits(score, NO_REST, NO_REST, self._of_all(sums))
 
-    def _of_all(self, sums: Sums) -> Sums:
+    def _of_all(self, sums: VisitSums) -> VisitSums:
         """Unpack sums: from one place for each packed task to one place for each task."""
         each = zip(sums, (-np.inf, np.inf, 0.0, 0.0, 0.0, 0.0), strict=True)
-        return Sums(*(self.variables.figures_of_all(*one) for one in each))
+        return VisitSums(*(self.variables.figures_of_all(*one) for one in each))
 
     def _visit_logistic_or_regression(self, rows: Segment, order: Array, lock: Array) -> Visits:
         variables, score = self.variables, np.empty(len(order), np.float32)
         rest = np.empty(len(order), np.float32) if self._asks_rest else NO_REST
         tube = variables.tasks.epsilon if variables.tasks.is_regression else _NO_TUBE
-        sums = Sums.none(variables.w.shape[1])
+        sums = VisitSums.none(variables.w.shape[1])
         visit_logistic_or_regression(
             order, rows.columns, variables.table, tube, self._dual, self._weights(lock), score, rest, sums
         )
@@ -120,12 +121,12 @@ class CoordinateUpdater:
         return Weights(self.variables.w.reshape(-1), lock)
 
 
-def gathered(rows: Segment, order: Array, notes: Notes, sums: KernelSums) -> Visits:
+def gathered(rows: Segment, order: Array, notes: VisitNotes, sums: KernelSums) -> Visits:
     """Visits of one problem from what a kernel noted at the positions `order` (k,), and returned."""
-    gap = -float(np.minimum(notes.score, 0.0).sum(dtype=np.float64))
+    gap = -float(np.clip(notes.score, _LEAST_SCORE, 0.0).sum(dtype=np.float64))
     # A step to where PG is 0 gains PG^2 / (2 Qii).
     squares = 2.0 * float(np.maximum(notes.gain, 0.0) @ rows.Qii[order])
-    return Visits(*notes, Sums(*(np.array([float(each)]) for each in (*sums, gap, squares))))
+    return Visits(*notes, VisitSums(*(np.array([float(each)]) for each in (*sums, gap, squares))))
 
 
 def joined(some: list[Visits], count: int) -> Visits:
@@ -133,14 +134,14 @@ def joined(some: list[Visits], count: int) -> Visits:
 
     count   length of the arrays of sums (`Tasks.n_figures`), needed if the list is empty
     """
-    sums = Sums.none(count)
+    sums = VisitSums.none(count)
     for visits in some:
         sums = sums.plus(visits.sums)
     score, gain, rest = (np.concatenate([NO_REST, *column]) for column in list(zip(*some, strict=True))[:3] or [()] * 3)
     return Visits(score, gain, rest, sums)
 
 
-class Parts(NamedTuple):
+class SolverParts(NamedTuple):
     """The variables of a solver, with the statistics and the updater that belong to them."""
 
     variables: Variables
@@ -158,7 +159,7 @@ def make_variables(
     is_converged: Callable[[], Array] | None = None,
     score: int = GAP,
     asks_rest: bool = False,
-) -> Parts:
+) -> SolverParts:
     """Make variables, statistics and updater of a solver. See Variables and CoordinateUpdater.
 
     alpha (n_rows, width) and w (features, width) change in place.
@@ -166,4 +167,4 @@ def make_variables(
     variables = Variables(settings.tasks, alpha, w, scratch_w, is_converged)
     statistics = DualStatistics(variables, kept)
     updater = CoordinateUpdater(variables, statistics, note, settings.visited, score, asks_rest)
-    return Parts(variables, statistics, updater)
+    return SolverParts(variables, statistics, updater)

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from streamsvm.storage.rows.axis import width_for, zeros
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.problem.tasks import Table, Tasks
+from streamsvm.storage.run.state import width_for, zeros
+from streamsvm.trainer.problem.tasks import KindTable, Tasks
 
 
 class Variables:
@@ -127,7 +127,7 @@ class Variables:
         self._use(_taken(self._all_alpha, places), w)
         table = self.tasks.table
         columns = (_taken(column, places) for column in (table.sign, table.U, table.D))
-        self._whole_table, self._columns = Table(table.n_folds, *columns), places
+        self._whole_table, self._columns = KindTable(table.n_folds, *columns), places
 
     def _unpack(self) -> None:
         if self._is_packed:

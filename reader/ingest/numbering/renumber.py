@@ -15,7 +15,6 @@ from streamsvm.reader.ingest.numbering.renumber_kernel import (
     PAGE,
     PAGE_BITS,
     count,
-    count_listed,
     enter,
     renumber,
     renumber_listed,
@@ -57,9 +56,8 @@ class Renumbering:
     """
 
     def __init__(self) -> None:
-        # Counts before `settle`: of features below DENSE_WIDTH, and of the listed ones.
-        self._counts = self._counts_listed = np.zeros(0, np.int64)
-        self._list = FeatureList(DENSE_WIDTH)
+        self._counts = np.zeros(0, np.int64)  # before `settle`, of features below DENSE_WIDTH
+        self._list = FeatureList(DENSE_WIDTH, counts=True)
         self._are_features = True
         self._largest = -1
         self._bound = _UNBOUNDED
@@ -102,22 +100,21 @@ class Renumbering:
         """Count the features (nnz,) of `n_rows` rows."""
         self.counted_rows += n_rows
         self._list.enter(indices)
-        if len(self._list) > len(self._counts_listed):
-            self._counts_listed = grown(self._counts_listed, 2 * len(self._list))
         length = min(int(indices.max(initial=-1)) + 1, DENSE_WIDTH)
         if length > len(self._counts):
             self._counts = grown(self._counts, min(2 * length, DENSE_WIDTH))
         count(indices, self._counts)
-        self._list.count(indices, self._counts_listed)
 
     def settle(self) -> None:
         """Number the features by what was counted."""
         self.is_settled = True
         dense, beyond = np.flatnonzero(self._counts), np.argsort(self._list.features)
         features = np.concatenate((dense, self._list.features[beyond])).astype(INDEX)
-        counts = np.concatenate((self._counts[dense], self._counts_listed[beyond]))
+        counts = np.concatenate((self._counts[dense], self._list.counts[beyond]))
         length = max(int(features.max(initial=-1)) + 1, 0 if self.in_rows is None else len(self.in_rows))
-        order = np.lexsort((self._in_rows(features), -counts))
+        in_rows, below = self._order(features), counts.max(initial=0) - counts
+        small = below.astype(np.min_scalar_type(below.max(initial=0)))  # numpy sorts it by radix
+        order = in_rows[np.argsort(small[in_rows], kind="stable")]
         first = order[:MOST_LISTED]
         self.frequent = tuple(zip(features[first].tolist(), counts[first].tolist(), strict=True))
         by_frequency = features[order]
@@ -127,14 +124,14 @@ class Renumbering:
         else:
             self._bound, self._list, self._largest = most, FeatureList(most), length - 1
             self._places = self.in_rows if length <= LARGE_W else self._by_frequency(by_frequency, length)
-        self._counts = self._counts_listed = np.zeros(0, np.int64)
+        self._counts = np.zeros(0, np.int64)
 
-    def _in_rows(self, features: Array) -> Array:
-        """The places of features (m,) within rows."""
+    def _order(self, features: Array) -> Array:
+        """Puts increasing features (m,) into the order of their places within rows."""
         if self.in_rows is None:
-            return features
+            return np.arange(len(features))
         is_first = features < len(self.in_rows)
-        return np.where(is_first, self.in_rows[np.where(is_first, features, 0)], features)
+        return np.argsort(np.where(is_first, self.in_rows[np.where(is_first, features, 0)], features))
 
     def _by_frequency(self, by_frequency: Array, length: int) -> Array:
         """(length,): the new number of each feature; features that occur come first, all others as they do in rows."""
@@ -142,7 +139,7 @@ class Renumbering:
         others[by_frequency] = False
         rest = np.flatnonzero(others)
         places = np.empty(length, INDEX)
-        order = np.concatenate((by_frequency, rest[np.argsort(self._in_rows(rest))]))
+        order = np.concatenate((by_frequency, rest[self._order(rest)]))
         places[order] = np.arange(length, dtype=INDEX)
         return places
 
@@ -179,11 +176,13 @@ class FeatureList:
 
     One thread enters features. Other threads may meanwhile apply the list to rows whose features are entered already.
 
-    start  features below it are not listed
+    start   features below it are not listed
+    counts  how often each listed feature was entered, with further room; (0,): nobody counts
     """
 
-    def __init__(self, start: int = 0, features: Array | None = None) -> None:
+    def __init__(self, start: int = 0, features: Array | None = None, *, counts: bool = False) -> None:
         self.start = start
+        self.counts = np.zeros(_FEWEST * counts, np.int64)
         self._directory = np.zeros(0, INDEX)
         self._pages = np.zeros((_FEWEST, PAGE), INDEX)
         self._features = np.zeros(_FEWEST, INDEX)
@@ -208,7 +207,7 @@ class FeatureList:
         if needed > len(self._directory):
             self._directory = grown(self._directory, max(needed, 2 * len(self._directory)))
         while True:
-            done = enter(indices, self.start, self._directory, self._pages, self._features, self._ends)
+            done = enter(indices, self.start, self._directory, self._pages, self._features, self.counts, self._ends)
             if done == len(indices):
                 return
             indices = indices[done:]
@@ -216,11 +215,7 @@ class FeatureList:
                 self._pages = grown(self._pages, 2 * len(self._pages))
             if self._ends[1] == len(self._features):
                 self._features = grown(self._features, 2 * len(self._features))
-
-    def count(self, indices: Array, counts: Array) -> None:
-        """Add one to counts (m,) for each index (nnz,) from `start` on, all of which are listed."""
-        if len(self):
-            count_listed(indices, self.start, self._directory, self._pages, counts)
+                self.counts = grown(self.counts, 2 * len(self.counts))
 
     def apply(self, indices: Array) -> None:
         """Replace the k-th listed feature by start + k, in place."""

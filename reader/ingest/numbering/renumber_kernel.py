@@ -6,24 +6,26 @@ from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.machine.intrinsics_kernel import prefetch
 from streamsvm.storage.rows.csr import Array
 
-_AHEAD = 32
+_AHEAD, _NEARER = 32, 16
 # A page covers PAGE consecutive features, one cache line. directory[f >> PAGE_BITS] is the number of the page of
 # feature f, from 1; 0 if it has none yet.
 PAGE_BITS = 4
 PAGE = 1 << PAGE_BITS
 
 
-# enter(indices (nnz,), start, directory, pages (n, PAGE), features (m,), ends (2,)): lists each feature from `start` on
-# that is not listed yet. The k-th is written to features[k - 1], and k to its page. ends counts pages and features in
-# use. Returns nnz, or the place in `indices` where pages or features were full.
+# enter(indices (nnz,), start, directory, pages (n, PAGE), features (m,), hits (m,) or (0,), ends (2,)): lists each
+# feature from `start` on that is not listed yet. The k-th is written to features[k - 1], and k to its page; hits[k - 1]
+# counts it. ends counts pages and features in use. Returns nnz, or the place in `indices` where these were full.
 
 
 @njit(cache=True, nogil=True)
-def enter(indices: Array, start: int, directory: Array, pages: Array, features: Array, ends: Array) -> int:
+def enter(indices: Array, start: int, directory: Array, pages: Array, features: Array, hits: Array, ends: Array) -> int:
     for j in range(indices.shape[0]):
         f = indices[j]
         if j + _AHEAD < indices.shape[0] and indices[j + _AHEAD] >= start:
             prefetch(directory, indices[j + _AHEAD] >> PAGE_BITS)
+        if j + _NEARER < indices.shape[0] and indices[j + _NEARER] >= start:
+            prefetch(pages, (directory[indices[j + _NEARER] >> PAGE_BITS] - 1) * PAGE)
         if f < start:
             continue
         page = directory[f >> PAGE_BITS]
@@ -38,6 +40,8 @@ def enter(indices: Array, start: int, directory: Array, pages: Array, features: 
             features[ends[1]] = f
             ends[1] += 1
             pages[page - 1, f & (PAGE - 1)] = ends[1]
+        if hits.shape[0]:
+            hits[pages[page - 1, f & (PAGE - 1)] - 1] += 1
     return indices.shape[0]
 
 
@@ -51,17 +55,6 @@ def count(indices: Array, counts: Array) -> None:
             prefetch(counts, indices[j + _AHEAD])
         if indices[j] < counts.shape[0]:
             counts[indices[j]] += 1
-
-
-# count_listed(indices (nnz,), start, directory, pages, counts (m,)): adds one to counts[k - 1] for the k-th of a list.
-
-
-@njit(cache=True, nogil=True)
-def count_listed(indices: Array, start: int, directory: Array, pages: Array, counts: Array) -> None:
-    for j in range(indices.shape[0]):
-        f = indices[j]
-        if f >= start:
-            counts[pages[directory[f >> PAGE_BITS] - 1, f & (PAGE - 1)] - 1] += 1
 
 
 # renumber(indices (nnz,), places (d,)): index f becomes places[f], in place; those from d on stay as they are.

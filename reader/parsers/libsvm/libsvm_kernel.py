@@ -12,8 +12,10 @@ from streamsvm.reader.parsers.number_kernel import (
     MINUS,
     POINT,
     POWERS,
+    TENS,
     ZERO,
     exact_double,
+    leading_digits,
     round_value,
     scan_number,
 )
@@ -23,8 +25,8 @@ from streamsvm.storage.rows.csr import Array
 # Return values of parse_lines.
 DONE, FULL, FAULT = 0, 1, 2
 # Places in its `state`.
-POSITION, ROWS, PAIRS, HARD, BLANK, COMMENT, ZEROS, EMPTY, MAX_INDEX, MIN_INDEX, TOKEN, PREVIOUS = range(12)
-STATE_SIZE = 12
+POSITION, ROWS, PAIRS, HARD, LINES, BLANK, COMMENT, ZEROS, EMPTY, MAX_INDEX, MIN_INDEX, TOKEN, PREVIOUS = range(13)
+STATE_SIZE = 13
 # Kinds of hard tokens.
 HARD_LABEL, HARD_VALUE, HARD_WEIGHT = 0, 1, 2
 
@@ -45,8 +47,8 @@ INDEX_LIMIT = 2**31
 # to and with that row; indices (p,) int32 and values (p,) float32; hard (h, 4) int64; state (STATE_SIZE,) int64.
 # p must be at least a quarter of the bytes to read: a pair takes four with its blank.
 # In `state`, POSITION moves to the end of the last line read, and ROWS, PAIRS and HARD count what the arrays hold.
-# BLANK, COMMENT, ZEROS (pairs left out because their value is zero as float32) and EMPTY (rows without any pair) are
-# added to; MAX_INDEX and MIN_INDEX are over every index read, that of a zero too.
+# LINES, BLANK, COMMENT, ZEROS (pairs left out because their value is zero as float32) and EMPTY (rows without any pair)
+# are added to; MAX_INDEX and MIN_INDEX are over every index read, that of a zero too.
 #
 # Returns DONE at `end`; FULL when `label` or `hard` has no room for the next line, of which nothing is stored then;
 # FAULT at the first line that is too long or does not fit the grammar. TOKEN is the start of the bad token (or byte),
@@ -101,23 +103,20 @@ def parse_lines(
     n_hard = state[HARD]
     while p < end:
         line = p
-        pairs_before = pairs
-        hard_before = n_hard
+        pairs_before, hard_before = pairs, n_hard
         zeros = 0
-        any_pair = False
         while text[p] == SPACE or text[p] == TAB:
             p += 1
         token = p
         previous: Any = lowest - 2
         c = np.int64(text[p])
-        fault = False
-        full = False
+        fault = full = False
         is_row = not (c in (NEWLINE, SHARP) or (c == RETURN and text[p + 1] == NEWLINE))
         least: Any = INDEX_LIMIT
         mantissa: Any = np.int64(0)
         value: Any = np.float32(0.0)
         if is_row:
-            if rows == label.shape[0]:
+            if rows == label.shape[0] or n_hard + 2 > hard.shape[0]:  # room for a label and a weight
                 full = fault = True
             else:
                 p, mantissa, exponent, exact = scan_number(text, token)
@@ -127,10 +126,7 @@ def parse_lines(
                 else:
                     number, certain = exact_double(mantissa, exponent, exact)
                     if not certain:
-                        if n_hard == hard.shape[0]:
-                            full = fault = True
-                        else:
-                            n_hard = put_hard(hard, n_hard, HARD_LABEL, rows, token, p)
+                        n_hard = put_hard(hard, n_hard, HARD_LABEL, rows, token, p)
                     label[rows] = -number if text[token] == MINUS else number
                     previous = lowest - 1
                 if weight.shape[0] > 0:
@@ -145,20 +141,16 @@ def parse_lines(
                     else:
                         weight[rows], certain = exact_double(mantissa, exponent, exact)
                         if not certain:
-                            if n_hard == hard.shape[0]:
-                                full = fault = True
-                            else:
-                                n_hard = put_hard(hard, n_hard, HARD_WEIGHT, rows, first, p)
+                            n_hard = put_hard(hard, n_hard, HARD_WEIGHT, rows, first, p)
         # One turn a pair.
         while not fault:
             while text[p] == SPACE or text[p] == TAB:
                 p += 1
             token = p
-            c = np.int64(text[p])
-            if not (ZERO <= c < COLON):
+            index, digits = leading_digits(text, p)
+            if digits == 0:
                 break
-            index = c - ZERO
-            p += 1
+            p += digits
             c = np.int64(text[p])
             while ZERO <= c < COLON and index < INDEX_LIMIT:
                 index = index * 10 + (c - ZERO)
@@ -185,11 +177,12 @@ def parse_lines(
             if c == POINT:
                 p += 1
                 begin = p
+                count: Any = 8
+                while count == 8 and mantissa < TENS[8]:
+                    part, count = leading_digits(text, p)
+                    mantissa = mantissa * TENS[count] + part
+                    p += count
                 c = np.int64(text[p])
-                while ZERO <= c < COLON and mantissa < FULL_MANTISSA:
-                    mantissa = mantissa * 10 + (c - ZERO)
-                    p += 1
-                    c = np.int64(text[p])
                 places = p - begin
             if ends_token(c) and digits + places > 0 and mantissa < EXACT_MANTISSA and places <= EXACT_POWER:
                 value = np.float32(np.float64(mantissa) / POWERS[places])
@@ -209,9 +202,7 @@ def parse_lines(
             values[pairs] = -value if negative else value
             pairs += value != 0.0
             zeros += value == 0.0
-            if not any_pair:
-                any_pair = True
-                least = index
+            least = min(least, index)
             previous = index
         if not fault:
             if text[p] == SHARP:
@@ -228,13 +219,14 @@ def parse_lines(
             state[HARD], state[TOKEN], state[PREVIOUS] = n_hard, token, previous
             return FAULT
         p += 1
+        state[LINES] += 1
         if is_row:
             row_end[rows] = pairs
             rows += 1
             state[ROWS] = rows
             state[PAIRS] = pairs
             state[ZEROS] += zeros
-            if any_pair:
+            if least < INDEX_LIMIT:
                 state[MAX_INDEX] = max(state[MAX_INDEX], previous)
                 state[MIN_INDEX] = min(state[MIN_INDEX], least)
             else:

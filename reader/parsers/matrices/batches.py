@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.matrices.matrix_batch import BatchedParser, MatrixBatch
+from streamsvm.reader.parsers.matrices.matrix import BatchedParser, MatrixBatch
 from streamsvm.reader.parsers.tables.to_predict import match_columns, named_numbers
 from streamsvm.storage.files.arrays import read_header
 from streamsvm.storage.rows.csr import INDEX, Array, Rows
@@ -29,7 +29,7 @@ MOST_BYTES = 32 << 20  # of an array
 class BatchesParser(BatchedParser):
     """A `Parser`. A fault's `line` is the row's number. If the first columns have names, all columns have them."""
 
-    def __init__(self, options: InputOptions, limits: Limits) -> None:
+    def __init__(self, options: InputOptions, limits: InputLimits) -> None:
         super().__init__(options, limits)
 
         self._n_columns: int | None = None
@@ -39,14 +39,14 @@ class BatchesParser(BatchedParser):
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """Yield the rows. InputError at the first fault, unless rows are skipped."""
-        source = Source(chunks)
+        source = ArrayReader(chunks)
         while not source.is_at_end():
             rows = self._batch(source)
             if len(rows):
                 yield rows
         self.check_end()
 
-    def _batch(self, source: "Source") -> Rows:
+    def _batch(self, source: "ArrayReader") -> Rows:
         first = source.array("iuU")
         if first.dtype.kind == "U":
             self._take_names(first.tolist())
@@ -114,7 +114,7 @@ class BatchesParser(BatchedParser):
         return n_rows, n_columns
 
 
-class Source:
+class ArrayReader:
     """Reads numpy arrays from chunks of any size."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:

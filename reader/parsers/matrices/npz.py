@@ -18,9 +18,9 @@ from typing import IO
 import numpy as np
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.matrices.matrix_batch import BatchedParser, MatrixBatch
+from streamsvm.reader.parsers.matrices.matrix import BatchedParser, MatrixBatch
 from streamsvm.reader.parsers.spool import Scratch, size_of, spooled
 from streamsvm.storage.files.arrays import read_header
 from streamsvm.storage.rows.csr import Array, Rows
@@ -43,11 +43,11 @@ class StoredArray:
             self._file: IO[bytes] = archive.open(info)
             self.shape, in_columns, self.dtype = read_header(self._file)
         except (*_FAULTS, KeyError) as error:
-            raise bad_npz(f"there is no array {name} that can be read") from error
+            raise _bad_npz(f"there is no array {name} that can be read") from error
         # Sizes are checked before anything is allocated.
         stated = self._file.tell() + self.dtype.itemsize * math.prod(self.shape)
         if self.dtype.hasobject or in_columns or len(self.shape) > 1 or stated != info.file_size:
-            raise bad_npz(f"{name} is no plain array of the size it states")
+            raise _bad_npz(f"{name} is no plain array of the size it states")
 
     def __len__(self) -> int:
         return int(self.shape[0]) if self.shape else 1
@@ -62,9 +62,9 @@ class StoredArray:
         try:
             data = self._file.read(size)
         except _FAULTS as error:
-            raise bad_npz(f"the array {self._name} is damaged") from error
+            raise _bad_npz(f"the array {self._name} is damaged") from error
         if len(data) < size:
-            raise bad_npz(f"the array {self._name} ends early")
+            raise _bad_npz(f"the array {self._name} ends early")
         return np.frombuffer(data, self.dtype)
 
     def check_end(self) -> None:
@@ -72,26 +72,7 @@ class StoredArray:
         try:
             self._file.read(1)
         except _FAULTS as error:
-            raise bad_npz(f"the array {self._name} is damaged") from error
-
-
-class NoLabels:
-    """Stands for an array of labels that is missing."""
-
-    def __init__(self, n_rows: int) -> None:
-        self._n_rows = n_rows
-
-    def __len__(self) -> int:
-        return self._n_rows
-
-    def is_of(self, kinds: str) -> bool:
-        return "f" in kinds
-
-    def read(self, count: int) -> Array:
-        return np.zeros(count)
-
-    def check_end(self) -> None:
-        pass
+            raise _bad_npz(f"the array {self._name} is damaged") from error
 
 
 class NpzParser(BatchedParser):
@@ -100,7 +81,7 @@ class NpzParser(BatchedParser):
     labelled  False: labels may be missing; they are NaN then
     """
 
-    def __init__(self, options: InputOptions, limits: Limits, scratch: Scratch, *, labelled: bool = True) -> None:
+    def __init__(self, options: InputOptions, limits: InputLimits, scratch: Scratch, *, labelled: bool = True) -> None:
         super().__init__(options, limits)
         self._scratch = scratch
         self._labelled = labelled
@@ -108,18 +89,20 @@ class NpzParser(BatchedParser):
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """Yield the rows. InputError at the first fault, unless rows are skipped."""
-        with spooled(chunks, self._scratch) as file, open_archive(file) as archive:
+        with spooled(chunks, self._scratch) as file, _open_archive(file) as archive:
             self._limits.check_size(sum(info.file_size for info in archive.infolist()), size_of(file))
             n_rows = self._read_shape(archive)
-            y = self._labels(archive, n_rows)
+            name = "y" if "y.npy" in archive.namelist() else "label"
+            y = StoredArray(archive, name) if self._labelled else _optional(archive, name)
             indptr, indices, data = (StoredArray(archive, name) for name in ("indptr", "indices", "data"))
             weight, group = (_optional(archive, name) for name in ("weight", "group"))
-            _check_arrays(n_rows, y, indptr, indices, data)
-            _check_optional(n_rows, weight, group)
+            _check(n_rows, y, indptr, indices, data, weight, group)
             for label, ends in _row_ends(n_rows, y, indptr):
                 optional = [None if array is None else array.read(len(label)) for array in (weight, group)]
-                rows = self._read(label, ends, indices, data, optional)
-                if isinstance(y, NoLabels):
+                count = int(ends[-1] - ends[0])
+                columns, values = indices.read(count), data.read(count)
+                rows = self.give_batch(MatrixBatch(label, ends - ends[0], columns, values, self._n_columns, *optional))
+                if y is None:
                     rows = replace(rows, label=np.full(len(rows), np.nan))
                 if len(rows):
                     yield rows
@@ -128,65 +111,55 @@ class NpzParser(BatchedParser):
                     array.check_end()
         self.check_end()
 
-    def _labels(self, archive: zipfile.ZipFile, n_rows: int) -> "StoredArray | NoLabels":
-        names = archive.namelist()
-        if not self._labelled and "y.npy" not in names and "label.npy" not in names:
-            return NoLabels(n_rows)
-        return StoredArray(archive, "y" if "y.npy" in names else "label")
-
     def _read_shape(self, archive: zipfile.ZipFile) -> int:
         if "format.npy" in archive.namelist():
             kind = StoredArray(archive, "format")
             if not (kind.is_of("SU") and kind.read(1)[0] in (b"csr", "csr")):
-                raise bad_npz("the matrix is not in the format csr: store X.tocsr()")
+                raise _bad_npz("the matrix is not in the format csr: store X.tocsr()")
         shape = StoredArray(archive, "shape")
         if not (shape.is_of("iu") and len(shape) == 2):
-            raise bad_npz("shape is not two integers")
+            raise _bad_npz("shape is not two integers")
         n_rows, self._n_columns = shape.read(2).tolist()
         if n_rows < 0 or self._n_columns < 0:
-            raise bad_npz("shape has a negative number")
+            raise _bad_npz("shape has a negative number")
         self.set_features(self._n_columns)
         return int(n_rows)
 
-    def _read(
-        self, label: Array, ends: Array, indices: StoredArray, data: StoredArray, optional: list[Array | None]
-    ) -> Rows:
-        count = int(ends[-1] - ends[0])
-        columns, values = indices.read(count), data.read(count)
-        return self.give_batch(MatrixBatch(label, ends - ends[0], columns, values, self._n_columns, *optional))
 
-
-def _check_arrays(
-    n_rows: int, y: StoredArray | NoLabels, indptr: StoredArray, indices: StoredArray, data: StoredArray
+def _check(
+    n_rows: int,
+    y: StoredArray | None,
+    indptr: StoredArray,
+    indices: StoredArray,
+    data: StoredArray,
+    weight: StoredArray | None,
+    group: StoredArray | None,
 ) -> None:
-    if not (indptr.is_of("iu") and indices.is_of("iu") and data.is_of("biuf") and y.is_of("biuf")):
-        raise bad_npz("indptr and indices must be integers, data and y real numbers")
-    if len(y) != n_rows or len(indptr) != n_rows + 1 or len(indices) != len(data):
-        raise bad_npz(f"the arrays are not those of {n_rows} rows: y one number a row, indptr one more")
+    if not (indptr.is_of("iu") and indices.is_of("iu") and data.is_of("biuf") and (y is None or y.is_of("biuf"))):
+        raise _bad_npz("indptr and indices must be integers, data and y real numbers")
+    if (y is not None and len(y) != n_rows) or len(indptr) != n_rows + 1 or len(indices) != len(data):
+        raise _bad_npz(f"the arrays are not those of {n_rows} rows: y one number a row, indptr one more")
+    if not (weight is None or weight.is_of("biuf")) or not (group is None or group.is_of("biufSU")):
+        raise _bad_npz("weight must be real numbers, group numbers or strings")
+    if {len(array) for array in (weight, group) if array is not None} - {n_rows}:
+        raise _bad_npz(f"weight and group must have {n_rows} entries, one a row")
 
 
 def _optional(archive: zipfile.ZipFile, name: str) -> StoredArray | None:
     return StoredArray(archive, name) if f"{name}.npy" in archive.namelist() else None
 
 
-def _check_optional(n_rows: int, weight: StoredArray | None, group: StoredArray | None) -> None:
-    if not (weight is None or weight.is_of("biuf")) or not (group is None or group.is_of("biufSU")):
-        raise bad_npz("weight must be real numbers, group numbers or strings")
-    if {len(array) for array in (weight, group) if array is not None} - {n_rows}:
-        raise bad_npz(f"weight and group must have {n_rows} entries, one a row")
-
-
-def _row_ends(n_rows: int, y: StoredArray | NoLabels, indptr: StoredArray) -> Iterator[tuple[Array, Array]]:
-    """Yield labels (n,) and ends of values (n + 1,) of batches of rows whose values fit in memory."""
+def _row_ends(n_rows: int, y: StoredArray | None, indptr: StoredArray) -> Iterator[tuple[Array, Array]]:
+    """Yield labels (n,), zeros without `y`, and ends of values (n + 1,) of batches whose values fit in memory."""
     before = indptr.read(1).astype(np.int64)
     if before[0] != 0:
-        raise bad_npz("indptr does not begin with 0")
+        raise _bad_npz("indptr does not begin with 0")
     for start in range(0, n_rows, _ROWS_AT_ONCE):
         count = min(_ROWS_AT_ONCE, n_rows - start)
         ends = np.concatenate([before, indptr.read(count).astype(np.int64)])
-        label = y.read(count)
+        label = np.zeros(count) if y is None else y.read(count)
         if (np.diff(ends) < 0).any():
-            raise bad_npz("indptr goes down")
+            raise _bad_npz("indptr goes down")
         done = 0
         while done < count:
             last = int(np.searchsorted(ends, ends[done] + _VALUES_AT_ONCE, "right")) - 1
@@ -196,14 +169,14 @@ def _row_ends(n_rows: int, y: StoredArray | NoLabels, indptr: StoredArray) -> It
         before = ends[-1:]
 
 
-def open_archive(file: IO[bytes]) -> zipfile.ZipFile:
+def _open_archive(file: IO[bytes]) -> zipfile.ZipFile:
     """Open the npz file. InputError bad_npz."""
     try:
         return zipfile.ZipFile(file)
     except _FAULTS as error:
-        raise bad_npz("this is no whole npz file") from error
+        raise _bad_npz("this is no whole npz file") from error
 
 
-def bad_npz(message: str, hint: str | None = None) -> InputError:
+def _bad_npz(message: str) -> InputError:
     """The error of a damaged file, or of one with other arrays."""
-    return InputError("bad_npz", message, hint=hint)
+    return InputError("bad_npz", message)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from streamsvm.reader.errors import InputError, excerpt
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.libsvm.fault import NUMBER, exact_fault
@@ -46,7 +46,7 @@ class FastaParser(MatrixParser):
     window_bytes = WINDOW_BYTES
 
     def __init__(
-        self, options: InputOptions, limits: Limits, names: LabelNames | None = None, *, labelled: bool = True
+        self, options: InputOptions, limits: InputLimits, names: LabelNames | None = None, *, labelled: bool = True
     ) -> None:
         super().__init__(options, limits, base=0)
         self._window: TextWindow  # `parse_chunks` makes it

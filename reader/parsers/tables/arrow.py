@@ -1,15 +1,26 @@
-"""Columns of Arrow: what they hold, as numbers and as words; and batches written as a stream."""
+"""Turns tables of Arrow into rows, batch by batch: columns of numbers, and of words where CSV may have them.
 
-from collections.abc import Iterator
+Nulls are missing values. Other formats of tables read and write columns and streams with these functions, too.
+"""
+
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow
 from pyarrow import compute, ipc, types
 
-from streamsvm.reader.parsers.tables.categories import Fields
+from streamsvm.reader.errors import InputError
+from streamsvm.reader.parsers.matrices.matrix import misfit, weight_misfit
+from streamsvm.reader.parsers.tables.categories import TextFields
+from streamsvm.reader.parsers.tables.columns import Heading, type_hint
+from streamsvm.reader.parsers.tables.fields import batch_rows
+from streamsvm.reader.parsers.tables.mixed import Maker, StringColumn
+from streamsvm.reader.parsers.tables.table import Fault, FieldBatch, TableParser
 from streamsvm.reader.parsers.values import BLANKS, is_gap, word_of
-from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.rows.csr import Array, Rows
 
 
 def plain_type(kind: Any) -> Any:
@@ -62,13 +73,13 @@ def numbers_of(column: Any) -> Array:
     return column.cast(pyarrow.float64(), safe=False).to_numpy(zero_copy_only=False)
 
 
-def words_of(column: Any) -> Fields:
+def words_of(column: Any) -> TextFields:
     """The words of a column; null becomes an empty word."""
     values, rows = _distinct(column)
     return _fields(_texts(values).fill_null(""), rows)
 
 
-def documents_of(column: Any) -> tuple[Fields, Array]:
+def documents_of(column: Any) -> tuple[TextFields, Array]:
     """The texts of a column of strings, and (n,) bool: which are null."""
     values, rows = _distinct(column)
     is_null = np.append(np.asarray(values.is_null()), True)[rows]
@@ -95,7 +106,7 @@ def _distinct(column: Any) -> tuple[Any, Any]:
     return values, places
 
 
-def _fields(texts: Any, rows: Any) -> Fields:
+def _fields(texts: Any, rows: Any) -> TextFields:
     """The fields of rows, of which each has one of the texts, a column of large strings; the last is empty."""
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
@@ -103,7 +114,7 @@ def _fields(texts: Any, rows: Any) -> Fields:
     if data is not None and len(ends) and ends[-1] > ends[0]:  # the text of a slice is a part of the whole one's
         text = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]
     ends = ends - ends[:1]
-    return Fields(text, np.append(ends[:-1], 0)[rows], np.append(ends[1:], 0)[rows])
+    return TextFields(text, np.append(ends[:-1], 0)[rows], np.append(ends[1:], 0)[rows])
 
 
 def _texts(column: Any) -> Any:
@@ -122,40 +133,145 @@ def _texts(column: Any) -> Any:
 
 def written(batches: Iterator[Any]) -> Iterator[bytes]:
     """Write batches as a stream of Arrow, a batch at a time."""
-    sink, writer = _Sink(), None
+    sink, writer = io.BytesIO(), None
     for batch in batches:
-        if writer is None:
-            writer = ipc.new_stream(pyarrow.PythonFile(sink, "w"), batch.schema)
+        writer = writer or ipc.new_stream(sink, batch.schema)
         writer.write_batch(batch)
-        yield sink.taken()
+        yield _taken(sink)
     if writer is not None:
         writer.close()
-        yield sink.taken()
+        yield _taken(sink)
 
 
-class _Sink:
-    """The part of a file's interface that Arrow writes by; what was written is taken away."""
+def _taken(sink: io.BytesIO) -> bytes:
+    data = sink.getvalue()
+    sink.seek(0)
+    sink.truncate()
+    return data
 
-    closed = False
 
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._size = 0
+def index_of(schema: Any) -> set[str]:
+    """Names of the columns that pandas, which wrote the file, calls its index in the metadata."""
+    try:
+        columns = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
+    except (KeyError, ValueError, TypeError):
+        return set()
+    return {name for name in columns if isinstance(name, str)} if isinstance(columns, list) else set()
 
-    def write(self, data: Any) -> int:
-        self._parts.append(bytes(data))
-        self._size += len(data)
-        return len(data)
 
-    def taken(self) -> bytes:
-        parts, self._parts = self._parts, []
-        return b"".join(parts)
+class _ArrowBatch:
+    """A `FieldBatch`. A place is the number of a field, counted row by row; words are UTF-8, as Arrow says they are.
 
-    def tell(self) -> int:
-        return self._size
+    columns  place -> column
+    first    number of its first row
+    """
 
-    def flush(self) -> None:
-        pass
+    is_text = True
 
-    def close(self) -> None:
-        pass
+    def __init__(self, columns: dict[int, Any], rows: int, n_columns: int, first: int) -> None:
+        self.columns, self.rows, self.first = columns, rows, first
+        self._n_columns = n_columns
+        self.bad_lines: list[tuple[int, Callable[[], InputError]]] = []
+
+    def numbers(self, places: Array, exact: bool) -> tuple[Array, Array | None]:
+        values, missing = np.empty((self.rows, len(places))), np.zeros((self.rows, len(places)), bool)
+        for k, place in enumerate(places.tolist()):
+            column = self.columns[place]
+            if not is_number(column.type):
+                values[:, k], missing[:, k] = np.nan, True
+                continue
+            values[:, k] = numbers_of(column)
+            if np.isnan(values[:, k]).any():
+                missing[:, k] = np.asarray(column.is_null(nan_is_null=True))
+        return values, missing
+
+    def words(self, place: int) -> TextFields:
+        return words_of(self.columns[place])
+
+    def fault(self, row: int, column: int, kind: str) -> tuple[str, str]:
+        one = self.columns[column].slice(row, 1)
+        if np.asarray(one.is_null(nan_is_null=True))[0]:
+            return "missing_value", "a value is missing"
+        value = float(numbers_of(one)[0])
+        return weight_misfit(value) if kind == "weight" else misfit(value)
+
+    def place(self, row: int, column: int) -> int:
+        return row * self._n_columns + column
+
+
+class ArrowTableParser(TableParser):
+    """A `Parser` of inputs that have several tables, whose columns have any order. For the arguments see `TableParser`.
+
+    read       makes the tables, see `stored.Table`, of the bytes of an input
+    first_row  the number of the input's first row, for faults
+    has_lines  whether faults say in which row they are as their `line`
+    """
+
+    first_row = 1
+    has_lines = True
+    _schema: Any = None
+
+    def __init__(self, options: Any, limits: Any, read: Callable[[Iterable[bytes]], Iterator[Any]], *args: Any) -> None:
+        super().__init__(options, limits, *args)
+        self.format = options.format if options.format != "frames" else "arrow"
+        self._read = read
+
+    def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
+        """Yield the rows. InputError at the first fault, unless rows are skipped."""
+        first = self.first_row
+        for table in self._read(chunks):
+            places = self._settle(table.schema)
+            n_columns = len(table.schema)
+            for batch in table.batches(places, batch_rows(n_columns)):
+                columns = dict(zip(places, batch.columns, strict=True))
+                rows = self.rows_of(_ArrowBatch(columns, batch.num_rows, n_columns, first))
+                first += batch.num_rows
+                if len(rows):
+                    yield rows
+        self.check_end()
+
+    def error_at(self, batch: FieldBatch, row: int, column: int, fault: Fault) -> InputError:
+        assert isinstance(batch, _ArrowBatch)
+        number, (code, message, _) = batch.first + row, fault
+        line = number if self.has_lines else None
+        return InputError(code, f"row {number}, {self._heading.shown(column)}: {message}", line=line)
+
+    def _settle(self, schema: Any) -> Sequence[int]:
+        """Settle what the columns of a table are; return the places of those that are read."""
+        self._schema, names = schema, schema.names
+        if not names:
+            raise InputError("no_rows", "the table has no column")
+        if len(set(names)) < len(names):
+            raise InputError("duplicate_column", "a column name stands twice")
+        try:
+            self.settle_heading(Heading(None if self._options.header == "no" else names, len(names)))
+            if self._labels.type == "auto" and self._columns.label is not None:
+                kind = schema.field(self._columns.label).type
+                self._labels.type = "string" if is_label_text(kind) else "number"
+            maker = self.settle_features(self._word_columns, index_of(schema))
+            self._check_types(maker)
+        except InputError as error:
+            error.line = error.line if self.has_lines else None
+            raise
+        return sorted({*self._columns.aside, *maker.number_places.tolist(), *maker.word_places})
+
+    def _word_columns(self) -> set[int]:
+        return {place for place, field in enumerate(self._schema) if is_words(field.type)}
+
+    def _check_types(self, maker: Maker) -> None:
+        """InputError column_type for a column whose type does not fit its use."""
+        label = self._columns.label if self.to_predict is None else None
+        numbers = {label, self._columns.weight, *maker.number_places.tolist()} - {None, *self.text_columns}
+        for place in sorted(numbers):
+            if not is_number(self._schema.field(place).type):
+                raise self._column_type(place)
+        if isinstance(maker, StringColumn):
+            for place in maker.word_places:
+                if not is_string(self._schema.field(place).type):
+                    raise self._column_type(place)
+
+    def _column_type(self, place: int) -> InputError:
+        kind, hint = self._schema.field(place).type, None
+        if self._options.string_column is None and place not in self._columns.aside:
+            hint = type_hint(self._heading.option(place), self.is_new, is_date(kind), is_words(kind))
+        return InputError("column_type", f"{self._heading.shown(place)} is of type {str(kind)[:40]}", hint=hint)

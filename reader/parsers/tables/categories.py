@@ -1,7 +1,7 @@
 """Numbers the features `column=word` of categorical columns, in a dictionary that grows or by a hash."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ HASHED_FEATURES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Fields:
+class TextFields:
     """Fields of a column: the bytes text[start[i]:stop[i]]; text (k,) uint8, start and stop (n,) integers."""
 
     text: Array
@@ -29,11 +29,11 @@ class Fields:
     def __getitem__(self, row: int) -> bytes:
         return self.text[self.start[row] : self.stop[row]].tobytes()
 
-    def select(self, rows: Array) -> "Fields":
+    def select(self, rows: Array) -> "TextFields":
         """The fields of some rows: a mask (n,) or row numbers (m,)."""
-        return Fields(self.text, self.start[rows], self.stop[rows])
+        return TextFields(self.text, self.start[rows], self.stop[rows])
 
-    def distinct(self) -> tuple["Fields", Any]:
+    def distinct(self) -> tuple["TextFields", Any]:
         """Each field once, in the order in which they come, and for every field its number among these.
 
         They are looked for only where fields share bytes, as words of a dictionary do.
@@ -47,38 +47,20 @@ class Fields:
         return self.select(first[order]), np.argsort(order)[fields]
 
     @classmethod
-    def of(cls, texts: list[str]) -> "Fields":
+    def of(cls, texts: list[str]) -> "TextFields":
         """Fields with these strings in UTF-8."""
         fields = [text.encode(errors="surrogatepass") for text in texts]
         ends = np.cumsum([0, *map(len, fields)])
         return cls(np.frombuffer(b"".join(fields) + b"\n", np.uint8), ends[:-1], ends[1:])
 
 
-class Categories(Protocol):
-    """Maps words of columns to feature numbers from 0.
-
-    n_features  all numbers are below it
-    unknown     (columns,) how many words of each column so far had no number
-    """
-
-    unknown: Array
-
-    @property
-    def n_features(self) -> int: ...
-
-    def numbers(self, place: int, fields: Fields) -> tuple[Array, Array]:
-        """Numbers (n,) int32 of the words of column names[place], -1 for none, and values (n,) float32."""
-
-    def input_entries(self) -> dict[str, Any]:
-        """The entries of `Manifest.input` that describe the categories."""
-
-
 class Dictionary:
-    """Numbers words in the order in which they come; words of one value have one. InputError too_many_categories.
+    """Numbers words from 0 as they come; words of one value have one. InputError too_many_categories.
 
     names    of the columns
     earlier  {column: {word: number}} of the dataset or model
     grows    False: new words have no number
+    unknown  attribute (columns,): how many words of each column so far had no number
     """
 
     def __init__(
@@ -104,7 +86,8 @@ class Dictionary:
     def n_features(self) -> int:
         return len(self._words)
 
-    def numbers(self, place: int, fields: Fields) -> tuple[Array, Array]:
+    def numbers(self, place: int, fields: TextFields) -> tuple[Array, Array]:
+        """Numbers (n,) int32 of the words of column names[place], -1 for none, and values (n,) float32."""
         fields, of_row = fields.distinct()
         keys = np.empty(len(fields), INDEX)
         row, go_on = 0, not self._grows
@@ -124,6 +107,7 @@ class Dictionary:
         return numbers, np.ones(len(numbers), VALUE)
 
     def input_entries(self) -> dict[str, Any]:
+        """The entries of `Manifest.input` that describe the categories."""
         words: dict[str, dict[str, int]] = {name: {} for name in self._names}
         for number, (place, word) in enumerate(self._words):
             words[self._names[place]][word] = number
@@ -177,14 +161,14 @@ class Dictionary:
         return InputError("too_many_categories", f"there are more than {what}: {self._names[place][:40]}")
 
 
-class Hashed:
-    """Hashes words to numbers and signs, as scikit-learn's FeatureHasher does; no memory for words."""
+class HashedWords:
+    """Hashes words to numbers and signs, as scikit-learn's FeatureHasher does, with the methods of `Dictionary`."""
 
     def __init__(self, names: list[str], n_features: int) -> None:
         self.n_features, self.unknown = n_features, np.zeros(len(names), np.int64)
         self._before = [np.frombuffer(f"{name}=".encode(), np.uint8) for name in names]
 
-    def numbers(self, place: int, fields: Fields) -> tuple[Array, Array]:
+    def numbers(self, place: int, fields: TextFields) -> tuple[Array, Array]:
         fields, of_row = fields.distinct()
         numbers, sign = np.empty(len(fields), INDEX), np.empty(len(fields), VALUE)
         before, fields = self._before[place], _with_times(fields)
@@ -195,7 +179,7 @@ class Hashed:
         return {"categories": "hashed", "n_features": self.n_features}
 
 
-def _with_times(fields: Fields) -> Fields:
+def _with_times(fields: TextFields) -> TextFields:
     """The fields, with times as `settled` writes them."""
     may_be = np.zeros(len(fields), bool)
     for place, least in ((2, 10), (13, 16)):  # of the first colon, and how short the whole can be
@@ -204,10 +188,10 @@ def _with_times(fields: Fields) -> Fields:
     rows = np.flatnonzero(may_be)
     if not len(rows):
         return fields
-    further = Fields.of([settled(fields[row].decode()) for row in rows.tolist()])
+    further = TextFields.of([settled(fields[row].decode()) for row in rows.tolist()])
     start, stop = fields.start.copy(), fields.stop.copy()
     start[rows], stop[rows] = further.start + len(fields.text), further.stop + len(fields.text)
-    return Fields(np.concatenate((fields.text, further.text)), start, stop)
+    return TextFields(np.concatenate((fields.text, further.text)), start, stop)
 
 
 def _with_room(array: Array, count: int) -> Array:

@@ -119,7 +119,7 @@ def listed(wanted: str) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnPlaces:
     """Places, from 0, of the labels, the weights and the groups of rows; None if there are none."""
 
     label: int | None
@@ -145,13 +145,13 @@ def find_label(options: InputOptions, heading: Heading) -> int:
     return 0 if heading.names is None else heading.label()
 
 
-def find_columns(label: int | None, options: InputOptions, heading: Heading) -> Columns:
+def find_columns(label: int | None, options: InputOptions, heading: Heading) -> ColumnPlaces:
     """The places of labels, weights and groups: of the latter two by the options, or as in the dataset if it has them.
 
     InputError weight_column_missing, group_column_missing, column_ambiguous, same_column.
     """
     weight, group = (_aside(option, options, heading) for option in ("weight_column", "group_column"))
-    columns = Columns(label, weight, group)
+    columns = ColumnPlaces(label, weight, group)
     if len(set(columns.aside)) < len(columns.aside):
         raise InputError("same_column", "a column is named for two of labels, weights and groups", line=1)
     return columns

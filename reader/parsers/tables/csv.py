@@ -1,28 +1,50 @@
-"""Turns CSV and TSV into rows of numbers, categories or strings of bases. `csv_lines` describes lines and quotes.
+"""Turns CSV and TSV into rows of numbers, categories or strings of bases; the first line may name the columns.
 
-A kernel finds fields and reads numbers. Python looks at each field that the kernel cannot read, and finds the faults.
+    line = field (delimiter field)* [CR] LF      field = content | '"' content '"', with blanks around
+
+A content is a number; in columns of labels, groups and categories it may be a string. All lines have as many fields as
+the first. A kernel finds fields and reads numbers. Python looks at each field that the kernel cannot read, and finds
+the faults.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from streamsvm.reader.errors import InputError
+from streamsvm.reader.parsers.sniff import lines_of, with_head
 from streamsvm.reader.parsers.tables import tables_kernel as kernel
 from streamsvm.reader.parsers.tables.categories import is_utf8
-from streamsvm.reader.parsers.tables.columns import number_hint
-from streamsvm.reader.parsers.tables.csv_lines import BAD_QUOTE, CsvLines
-from streamsvm.reader.parsers.tables.fields import BadQuote, Field, TextBatch, batch_rows, decoded
+from streamsvm.reader.parsers.tables.columns import MOST_COLUMNS, UNNAMED, Heading, number_hint, too_many_columns
+from streamsvm.reader.parsers.tables.csv_head import LOOK_LINES, has_header, rewritten, stands_between_blanks
+from streamsvm.reader.parsers.tables.fields import (
+    BadQuote,
+    Field,
+    FieldReader,
+    TextBatch,
+    batch_rows,
+    decoded,
+    find_delimiter,
+    is_missing,
+    label_type,
+)
 from streamsvm.reader.parsers.tables.mixed_columns import ALL
-from streamsvm.reader.parsers.tables.table import Batch, Fault
-from streamsvm.reader.parsers.text_window import TextWindow
+from streamsvm.reader.parsers.tables.table import Fault, FieldBatch, TableParser
+from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
 from streamsvm.storage.rows.csr import Rows
 
+_LOOK_FIELDS = 1 << 16  # of the lines that are looked at to tell names from rows
 _MOST_COUNTED = 1 << 10  # columns of a line that has too many
+_NO_DELIMITER = -1
+_SEPARATOR = re.compile(rb'"?sep=([,;|\t])"?', re.IGNORECASE)
+_DELIMITERS = re.compile(rb"[,;|\t]")
+_BAD_QUOTE = "a quote that is not closed, or stands in a field"
 
 
-class _Lines(TextBatch):
+class _LineBatch(TextBatch):
     """A batch of lines of a window. Fields of lines that the kernel cannot split are copied behind its text."""
 
     def __init__(self, n_columns: int) -> None:
@@ -51,7 +73,7 @@ class _Lines(TextBatch):
             self._further += content + b"\n"
         self.rows += 1
 
-    def of(self, window: TextWindow) -> "_Lines":
+    def of(self, window: TextWindow) -> "_LineBatch":
         """The batch, whose fields are in this window from now on."""
         self.text = window.text
         if self._further:
@@ -62,21 +84,157 @@ class _Lines(TextBatch):
         return self._begins[row][column] if row in self._begins else int(self.start[row, column])
 
 
-class CsvParser(CsvLines):
+class CsvParser(TableParser):
     """A `Parser` of tables whose columns are numbers, categories or strings. For the arguments see `TableParser`."""
 
-    _lines: _Lines | None = None
+    window_bytes = WINDOW_BYTES
+    _window: TextWindow  # `parse_chunks` makes it
+    _reader: FieldReader | None = None
+    _lines: _LineBatch | None = None
 
-    def settle_columns(self, begin: int, end: int) -> None:
+    @property
+    def format(self) -> str:  # type: ignore[override]
+        return "tsv" if self._options.format == "tsv" else "csv"
+
+    @property
+    def delimiter(self) -> str | None:
+        """The delimiter of the lines, as an option names it; None before the first line has been read."""
+        return None if self._reader is None else self._options.delimiter or self._reader.delimiter.decode()
+
+    def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
+        """Yield the rows, about 4 MiB of text at a time. InputError at the first fault, unless rows are skipped."""
+        self._window = TextWindow(self._limits.max_line_bytes, self.window_bytes)
+        head, chunks = with_head(chunks)
+        first = next((line for line in lines_of(head) if not line.startswith(b"#")), b"")
+        has_blanks = self._options.format != "tsv" and stands_between_blanks(first, self._options.delimiter)
+        if has_blanks:
+            self._options = replace(self._options, delimiter="space")
+        for _ in self._window.fill(rewritten(chunks, self._options, has_blanks)):
+            yield from self._read_lines()
+        self.check_end()
+
+    def _read_lines(self) -> Iterator[Rows]:
+        window = self._window
+
+        end = window.lines_end()
+        begin = self._read_head(window.begin, end) if self._reader is None else window.begin
+        if begin < end:
+            if self._labels.type == "auto":
+                self._settle_type(begin, end)
+            yield from self._rows_between(begin, end)
+
+        window.begin = end
+        window.check_tail()
+
+    def _settle_type(self, begin: int, end: int) -> None:
+        """Settle the type of labels by the first label that is not missing."""
+        assert self._reader is not None
+        while self._columns.label is not None:
+            _, begin = kernel.skip_blank(self._window.text, begin, end, self._reader.delimiter[0])
+            if begin == end:
+                return
+            line, begin = self._line(begin)
+            try:
+                fields = self._reader.split(line, self._heading.n_columns)
+            except BadQuote:
+                continue
+            if len(fields) == self._heading.n_columns and not is_missing(fields[self._columns.label][1]):
+                first = fields[self._columns.label][1]
+                self._labels.type = label_type(first)
+                return
+
+    def _read_head(self, begin: int, end: int) -> int:
+        """Settle the columns by the first line that is not blank; return where the first row begins."""
+        line, following = b"", begin
+        while not line or self._is_remark(line, following, end):
+            skipped, begin = kernel.skip_blank(self._window.text, following, end, _NO_DELIMITER)
+            self._blank_lines += skipped + bool(line)
+            if begin == end:
+                return end
+            line, following = self._line(begin)
+        try:
+            option = "tab" if self._options.format == "tsv" else self._options.delimiter
+            self._reader = FieldReader(find_delimiter(line, option, may_be_one=self.to_predict is not None))
+            fields = self._reader.split(line, MOST_COLUMNS)
+        except BadQuote as bad:
+            raise self._window.error(begin + bad.args[0], "bad_quote", _BAD_QUOTE) from None
+        try:
+            return self._settle_head(fields, begin, following, end)
+        except InputError as error:
+            if error.line == 1:
+                error.line += self._blank_lines
+            raise
+
+    def _is_remark(self, line: bytes, following: int, end: int) -> bool:
+        """Whether a line before the table is none of its lines: a comment, or the delimiter as Excel writes it."""
+        if known := _SEPARATOR.fullmatch(line.strip(b"\xef\xbb\xbf \t")):
+            if self._options.delimiter is None and self._options.format != "tsv":
+                self._options = replace(self._options, delimiter=known[1].decode())
+            return True
+        if not line.startswith(b"#") or following == end:
+            return False
+        # Names may begin with a hash: "#id,label,a".
+        below = self._line(following)[0]
+        return line[1:2] in (b" ", b"\t", b"#", b"") or _DELIMITERS.findall(line) != _DELIMITERS.findall(below)
+
+    def _settle_head(self, fields: list[Field], begin: int, following: int, end: int) -> int:
+        """Settle the columns by the fields of the line at `begin`; return where the first row begins."""
+        if len(fields) > MOST_COLUMNS:
+            raise too_many_columns()
+        look_below = partial(self._below, len(fields), following, end)
+        first, labelled = [field for _, field in fields], self.to_predict is None
+        names_columns = has_header(first, look_below, self._options, labelled)
+        self.settle_heading(Heading(self._names(fields, begin) if names_columns else None, len(fields)))
+        first_row = following if names_columns else begin
+        self._settle_columns(first_row, end)
+        return first_row
+
+    def _names(self, fields: list[Field], begin: int) -> list[str]:
+        """The names of the columns; a column without one is named as pandas does. InputError duplicate_column."""
+        contents = [field for _, field in fields]
+        names = decoded(contents)
+        if not is_utf8(np.frombuffer(b"\n".join(contents), np.uint8)):
+            raise self._window.error(begin, "not_utf8", "the names of columns are not UTF-8")
+        if "" in names:
+            names = [name or f"{UNNAMED}{number}" for number, name in enumerate(names)]
+        if len(set(names)) < len(names):
+            first = dict(zip(reversed(names), range(len(names) - 1, -1, -1), strict=True))
+            twice = next(number for number, name in enumerate(names) if first[name] < number)
+            raise self._window.error(begin + fields[twice][0], "duplicate_column", "a column name stands twice")
+        return names
+
+    def _below(self, n_columns: int, begin: int, end: int) -> list[list[bytes]]:
+        """Fields of the lines from `begin` on that have `n_columns` fields; looks at up to LOOK_LINES lines."""
+        assert self._reader is not None
+        below: list[list[bytes]] = []
+        lines = max(1, min(LOOK_LINES, _LOOK_FIELDS // n_columns))
+        while begin < end and lines:
+            line, begin = self._line(begin)
+            try:
+                fields = self._reader.split(line, n_columns) if line.strip() else []
+            except BadQuote:
+                continue
+            finally:
+                lines -= 1
+            if len(fields) == n_columns:
+                below.append([field for _, field in fields])
+        return below
+
+    def _line(self, begin: int) -> tuple[bytes, int]:
+        """The line at `begin` without its end, and where the next one begins."""
+        end = self._window.buffer.index(b"\n", begin)
+        return bytes(self._window.buffer[begin:end]).removesuffix(b"\r"), end + 1
+
+    def _settle_columns(self, begin: int, end: int) -> None:
         # Which columns hold words is seen in the first rows.
         if begin == end and self._options.categorical == ALL:
             return
-        self._lines = _Lines(self._heading.n_columns)
+        self._lines = _LineBatch(self._heading.n_columns)
         self.settle_features(partial(self._word_columns, begin, end))
 
     def _word_columns(self, begin: int, end: int) -> set[int]:
         """Places of columns that have a word in these lines: a field that is no number, and not missing."""
-        places, lines = set[int](), _Lines(self._heading.n_columns)
+        places, lines = set[int](), _LineBatch(self._heading.n_columns)
         while begin < end:
             lines.rows, _, begin = kernel.split_lines(
                 self._window.text, begin, end, self._delimiter, lines.start, lines.stop
@@ -92,9 +250,9 @@ class CsvParser(CsvLines):
         assert self._reader is not None
         return self._reader.delimiter[0]
 
-    def rows_between(self, begin: int, end: int) -> Iterator[Rows]:
+    def _rows_between(self, begin: int, end: int) -> Iterator[Rows]:
         if self._lines is None:
-            self.settle_columns(begin, end)
+            self._settle_columns(begin, end)
         lines, window = self._lines, self._window
         assert lines is not None and self._maker is not None
         lines.is_text = bool(self._maker.word_places) and is_utf8(window.text[begin:end])
@@ -108,13 +266,12 @@ class CsvParser(CsvLines):
                 begin = self._read_odd(lines, begin)
             if lines.full or begin >= end:
                 rows = self.rows_of(lines.of(window))
-                if self.to_predict is not None and self.to_predict.beside.names:
-                    self._put_beside(lines)
+                self.put_beside(lines)
                 lines.clear()
                 if len(rows):
                     yield rows
 
-    def _read_odd(self, lines: _Lines, begin: int) -> int:
+    def _read_odd(self, lines: _LineBatch, begin: int) -> int:
         """Read a line that the kernel cannot split; return where the next one begins."""
         assert self._reader is not None
         line, following = self._line(begin)
@@ -123,7 +280,7 @@ class CsvParser(CsvLines):
         try:
             fields = self._reader.split(line, most)
         except BadQuote as bad:
-            self._note_line(lines, begin + bad.args[0], "bad_quote", BAD_QUOTE)
+            self._note_line(lines, begin + bad.args[0], "bad_quote", _BAD_QUOTE)
             return following
         if len(fields) != n_columns:
             count = len(fields) if len(fields) <= most else f"more than {most}"
@@ -132,16 +289,10 @@ class CsvParser(CsvLines):
             lines.add_odd(fields, begin, self._window.filled)
         return following
 
-    def _note_line(self, lines: _Lines, place: int, code: str, message: str) -> None:
+    def _note_line(self, lines: _LineBatch, place: int, code: str, message: str) -> None:
         lines.bad_lines.append((place, partial(self._window.error, place, code, message)))
 
-    def _put_beside(self, lines: TextBatch) -> None:
-        assert self.to_predict is not None
-        beside = self.to_predict.beside
-        columns = map(lines.words, self._heading.places_of(beside.names, "keep"))
-        beside.put([decoded([each[row] for row in range(len(each))]) for each in columns])
-
-    def error_at(self, batch: Batch, row: int, column: int, fault: Fault) -> InputError:
+    def error_at(self, batch: FieldBatch, row: int, column: int, fault: Fault) -> InputError:
         code, message, offset = fault
         hint = ""
         if code == "not_numeric":

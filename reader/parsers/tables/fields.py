@@ -8,10 +8,11 @@ from operator import add
 import numpy as np
 
 from streamsvm.reader.errors import InputError, excerpt
+from streamsvm.reader.options import LabelType
 from streamsvm.reader.parsers.label_names import MOST_CHARACTERS
 from streamsvm.reader.parsers.libsvm.fault import NOT_FINITE, NUMBER, value_fault
 from streamsvm.reader.parsers.tables import tables_kernel as kernel
-from streamsvm.reader.parsers.tables.categories import Fields
+from streamsvm.reader.parsers.tables.categories import TextFields
 from streamsvm.storage.rows.csr import Array
 
 DELIMITERS = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
@@ -96,6 +97,11 @@ def is_text(field: bytes) -> bool:
     return not (NUMBER.fullmatch(field) or NOT_FINITE.fullmatch(field) or is_missing(field) or is_truth(field))
 
 
+def label_type(first: bytes) -> LabelType:
+    """The type of labels of which this is the first; true and false are strings."""
+    return "string" if is_text(first) or is_truth(first) else "number"
+
+
 def field_fault(field: bytes, kind: str = "field") -> tuple[str, str] | None:
     """Code and message of the fault of a field that should be a number, or None; kind: "field", "label" or "weight"."""
     if is_missing(field):
@@ -128,7 +134,7 @@ def batch_rows(n_columns: int) -> int:
 
 
 class TextBatch:
-    """A `Batch` of fields text[start:stop]; text (k,) uint8 with a byte behind each field, start, stop (n, columns)."""
+    """A `FieldBatch` of text[start:stop]; text (k,) uint8, a byte behind each field; start, stop (n, columns)."""
 
     is_text = False
 
@@ -137,7 +143,7 @@ class TextBatch:
         self.bad_lines: list[tuple[int, Callable[[], InputError]]] = []
 
     def numbers(self, places: Array, exact: bool) -> tuple[Array, Array | None]:
-        """See `Batch`."""
+        """See `FieldBatch`."""
         start, stop = self.start[: self.rows], self.stop[: self.rows]
         values = np.empty((self.rows, len(places)))
         if exact:
@@ -154,22 +160,22 @@ class TextBatch:
             missing[row, k] = is_missing(field)
         return values, missing
 
-    def words(self, place: int) -> Fields:
-        """See `Batch`."""
-        return Fields(self.text, self.start[: self.rows, place], self.stop[: self.rows, place])
+    def words(self, place: int) -> TextFields:
+        """See `FieldBatch`."""
+        return TextFields(self.text, self.start[: self.rows, place], self.stop[: self.rows, place])
 
     def field(self, row: int, column: int) -> bytes:
         """A field."""
         return self.text[self.start[row, column] : self.stop[row, column]].tobytes()
 
     def fault(self, row: int, column: int, kind: str) -> tuple[str, str]:
-        """See `Batch`."""
+        """See `FieldBatch`."""
         fault = field_fault(self.field(row, column), kind)
         assert fault is not None
         return fault
 
     def place(self, row: int, column: int) -> int:
-        """See `Batch`."""
+        """See `FieldBatch`."""
         return int(self.start[row, column])
 
     def word_columns(self, skipped: set[int]) -> set[int]:

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 import orjson
 
-from streamsvm.reader.errors import InputError
-from streamsvm.reader.parsers.rejected import Rejected
+from streamsvm.reader.errors import InputError, Rejected
 from streamsvm.reader.parsers.sniff import HEAD_BYTES as _HEAD
 from streamsvm.reader.parsers.sniff import refuse_foreign
 from streamsvm.reader.parsers.tables.columns import MOST_COLUMNS, Heading, number_hint, too_many_columns
-from streamsvm.reader.parsers.tables.fields import TextBatch, batch_rows, is_missing, is_text, is_truth
-from streamsvm.reader.parsers.tables.table import Batch, Fault, TableParser
+from streamsvm.reader.parsers.tables.fields import TextBatch, batch_rows, is_missing, label_type
+from streamsvm.reader.parsers.tables.table import Fault, FieldBatch, TableParser
 from streamsvm.storage.rows.csr import Rows
 
 HEAD_BYTES = 1 << 20  # looked at for names, and read at a time
@@ -32,7 +31,7 @@ _NESTED = frozenset({dict, list})
 Row = list[Any]  # a value, or None, for each column
 
 
-class JsonLines:
+class JsonLinesReader:
     """Call `pieces` once.
 
     known  names of columns that matter: other keys that come late are passed over; None: all matter
@@ -183,14 +182,14 @@ class JsonlParser(TableParser):
     """A `Parser` of JSON lines. For the arguments see `TableParser`."""
 
     format = "csv"  # values are its fields
-    _json: JsonLines
+    _json: JsonLinesReader
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """Yield the rows. InputError at the first fault, unless rows are skipped."""
         known = None
         if self.to_predict is not None:
             known = {*(self._options.like or {}).get("columns", ()), *self.to_predict.beside.names}
-        self._json = JsonLines(self._limits.max_line_bytes, self.rejected, known)
+        self._json = JsonLinesReader(self._limits.max_line_bytes, self.rejected, known)
         for lines, rows in self._json.pieces(chunks):
             self._blank_lines = self._json.blank_lines
             if self._maker is None and rows:
@@ -198,8 +197,9 @@ class JsonlParser(TableParser):
             most = batch_rows(len(self._json.names))
             for begin in range(0, len(rows), most):
                 some = rows[begin : begin + most]
-                made = self.rows_of(_Cells(some, len(self._json.names), lines[begin : begin + most]))
-                self._put_beside(some)
+                batch = _Cells(some, len(self._json.names), lines[begin : begin + most])
+                made = self.rows_of(batch)
+                self.put_beside(batch)
                 if len(made):
                     yield made
         self.check_end()
@@ -211,15 +211,10 @@ class JsonlParser(TableParser):
             texts = (cell_text(row[label]).strip(_BLANKS).encode() for row in rows)
             first = next((text for text in texts if not is_missing(text)), b"")
             if first:
-                self._labels.type = "string" if is_text(first) or is_truth(first) else "number"
+                self._labels.type = label_type(first)
         self.settle_features(lambda: {k for row in rows for k, value in enumerate(row) if type(value) is str})
 
-    def _put_beside(self, rows: Sequence[Row]) -> None:
-        if self.to_predict is not None and (beside := self.to_predict.beside).names:
-            places = self._heading.places_of(beside.names, "keep")
-            beside.put([[cell_text(row[place]).strip(_BLANKS) for row in rows] for place in places])
-
-    def error_at(self, batch: Batch, row: int, column: int, fault: Fault) -> InputError:
+    def error_at(self, batch: FieldBatch, row: int, column: int, fault: Fault) -> InputError:
         code, message, _ = fault
         assert isinstance(batch, _Cells)
         hint = ""
@@ -245,6 +240,6 @@ def check_cells(n_columns: int, objects: Collection[Any], n_bytes: int) -> None:
 
 def names_line(text: bytes) -> bytes:
     """The line that names the columns of an input which begins with `text`, whole lines. InputError as `pieces`."""
-    lines = JsonLines(len(text), Rejected(skip=True))
+    lines = JsonLinesReader(len(text), Rejected(skip=True))
     next(lines.pieces([text]), None)
     return orjson.dumps(lines.names) + b"\n"

@@ -5,7 +5,9 @@ these columns that is 1 where it is missing; categories as they come. Values wit
 columns (`MixedColumns.by_name`), whatever their numbers: sums over a row do not depend on how columns stand.
 """
 
-from typing import Any, Protocol
+import re
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,16 +16,25 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.strings import fasta_kernel, strings_kernel
 from streamsvm.reader.parsers.strings.strings import string_input
 from streamsvm.reader.parsers.tables import tables_kernel
-from streamsvm.reader.parsers.tables.categories import HASHED_FEATURES, Categories, Dictionary, Fields, Hashed
-from streamsvm.reader.parsers.tables.mixed_columns import MixedColumns
-from streamsvm.reader.parsers.tables.odd_columns import OddColumns
+from streamsvm.reader.parsers.tables.categories import HASHED_FEATURES, Dictionary, HashedWords, TextFields
+from streamsvm.reader.parsers.tables.mixed_columns import MixedColumns, first_names
 from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, Array
 
 Made = tuple[Array, Array, Array]  # indptr, indices, values
+_LOOK_ROWS, _LOOK_VALUES, _LOOK_BYTES = 10_000, 1 << 20, 16 << 20
+_LEAST_ROWS = 10  # before a column is called an id by its values alone
+_ID = re.compile(r"(.*[^a-z])?(id|ids|idx|index|key|uuid|guid|rownum|row_number|row_no|serial)", re.IGNORECASE)
+_CAMEL_ID = re.compile(r".*[a-z](Id|ID)")
+_DATE = re.compile(rb"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}([T ].*)?")
+_LARGE = 1 << 24
+_FIRST_DAY, _LAST_DAY = 1900_01_01, 2100_12_31
 
 
-class Maker(Protocol):
-    """Makes rows of the columns of a table.
+class MixedFeatures:
+    """Makes rows of numbers and categories.
+
+    columns        that make features
+    grows          False: categories that options.like does not have make no features
 
     number_places  (k,) places of the columns that are read as numbers
     word_places    places of the columns that are read as strings
@@ -32,52 +43,21 @@ class Maker(Protocol):
     warnings       of columns that look like ids or dates, each a code and a message
     """
 
-    @property
-    def number_places(self) -> Array: ...
-    @property
-    def word_places(self) -> list[int]: ...
-    @property
-    def n_features(self) -> int: ...
-    @property
-    def unknown(self) -> dict[str, int]: ...
-    @property
-    def warnings(self) -> list[dict[str, str]]: ...
-
-    def words_fit(self, fields: Fields, is_text: bool) -> Array:
-        """(n,) bool: which fields can be read; is_text: the caller knows that all are UTF-8."""
-
-    def word_fault(self, word: bytes) -> tuple[str, str, int] | None:
-        """The fault of a word: its code, message and place in the word; None if it can be read."""
-
-    def make(self, numbers: Array, words: list[Fields], base: int) -> Made:
-        """Make rows of numbers (n, k) that fit float32, NaN where missing, and of the words of each word column."""
-
-    def places(self, base: int) -> Array | None:
-        """The places in rows, (d,), of the features below d, which are numbered from `base`; None: as numbered."""
-
-    def input_entries(self) -> dict[str, Any]:
-        """The entries of `Manifest.input` that say how features are made."""
-
-
-class MixedFeatures:
-    """A `Maker` of features of numbers and categories.
-
-    columns  that make features
-    grows    False: categories that options.like does not have make no features
-    """
-
     def __init__(self, columns: MixedColumns, options: InputOptions, *, grows: bool = True) -> None:
         self.columns = columns
         self._odd = OddColumns(columns) if options.like is None else None
         self._missing = options.missing
         self._n_numbers = len(columns.number_places)
         self._n_indicators = self._n_numbers * (options.missing == "indicator")
-        self._features = _with_indicators(columns.number_features, self._n_indicators)
+        # Of columns of numbers, then of their indicators, if there are any.
+        self._features = columns.number_features
+        if self._features is not None and self._n_indicators:
+            self._features = np.concatenate((self._features, self._features + self._n_indicators))
         words = columns.word_names
         like = options.like or {}
         if options.categories == "hashed":
             n_features = like.get("n_features") or options.n_features or HASHED_FEATURES
-            self._categories: Categories = Hashed(words, n_features)
+            self._categories: Dictionary | HashedWords = HashedWords(words, n_features)
         else:
             self._categories = Dictionary(words, like.get("dictionary"), grows=grows)
 
@@ -107,6 +87,7 @@ class MixedFeatures:
         return (0, False) if self._odd is None else self._odd.last_values(n_columns)
 
     def word_fault(self, word: bytes) -> tuple[str, str, int] | None:
+        """The fault of a word: its code, message and place in the word; None if it can be read."""
         if not word and self._missing == "error":
             return "missing_value", "a category is missing", 0
         try:
@@ -115,12 +96,14 @@ class MixedFeatures:
             return "not_utf8", f"{excerpt(word)} is not UTF-8", 0
         return None
 
-    def words_fit(self, fields: Fields, is_text: bool) -> Array:
+    def words_fit(self, fields: TextFields, is_text: bool) -> Array:
+        """(n,) bool: which fields can be read; is_text: the caller knows that all are UTF-8."""
         if is_text:
             return (fields.stop > fields.start) | (self._missing != "error")
         return np.array([self.word_fault(fields[row]) is None for row in range(len(fields))], bool)
 
-    def make(self, numbers: Array, words: list[Fields], base: int) -> Made:
+    def make(self, numbers: Array, words: list[TextFields], base: int) -> Made:
+        """Make rows of numbers (n, k) that fit float32, NaN where missing, and of the words of each word column."""
         n_rows = len(numbers)
         if self._odd is not None:
             self._odd.look(numbers, words)
@@ -145,12 +128,13 @@ class MixedFeatures:
         return np.where(is_number, features[np.where(is_number, indices - base, 0)], indices).astype(INDEX)
 
     def places(self, base: int) -> Array | None:
-        """The places in rows, (d,) int32, of the features below d; None: they come in the order of their numbers."""
+        """The places in rows, (d,) int32, of the features below d, numbered from `base`; None: in their order."""
         if self._features is None:
             return None
         return np.concatenate((np.arange(base), self._features.argsort() + base)).astype(INDEX)
 
     def input_entries(self) -> dict[str, Any]:
+        """The entries of `Manifest.input` that say how features are made."""
         columns = zip(self.columns.names, self.columns.is_word, strict=True)
         return {
             "columns": self.columns.names,
@@ -160,13 +144,8 @@ class MixedFeatures:
         }
 
 
-def _with_indicators(features: Array | None, n_indicators: int) -> Array | None:
-    """Features (k,) of columns of numbers, then those of their indicators, if there are any."""
-    return features if features is None or not n_indicators else np.concatenate((features, features + n_indicators))
-
-
 class StringColumn:
-    """A `Maker` of strings of bases, all of the length of the first, or of the dataset's strings.
+    """Makes rows of strings of bases, all of the length of the first, or of the dataset's strings. See `MixedFeatures`.
 
     place   of the column with the strings
     length  of the strings; None before the first
@@ -186,7 +165,7 @@ class StringColumn:
         return 0 if self.length is None else fasta_kernel.words_of(self.length)
 
     def word_fault(self, string: bytes) -> tuple[str, str, int] | None:
-        """See `Maker`. The first good string sets the length."""
+        """See `MixedFeatures`. The first good string sets the length."""
         if not string:
             return "empty_sequence", "there is no string", 0
         bad = np.flatnonzero(fasta_kernel.CODES[np.frombuffer(string, np.uint8)] > fasta_kernel.UNKNOWN_BASE)
@@ -197,7 +176,7 @@ class StringColumn:
             return "string_length", f"the string has {len(string)} letters, the first one {self.length}", 0
         return None
 
-    def words_fit(self, fields: Fields, is_text: bool) -> Array:
+    def words_fit(self, fields: TextFields, is_text: bool) -> Array:
         row = 0
         while self.length is None and row < len(fields):
             self.word_fault(fields[row])
@@ -206,7 +185,7 @@ class StringColumn:
         strings_kernel.are_strings(fields.text, fields.start, fields.stop, fasta_kernel.CODES, self.length or 0, fit)
         return fit
 
-    def make(self, numbers: Array, words: list[Fields], base: int) -> Made:
+    def make(self, numbers: Array, words: list[TextFields], base: int) -> Made:
         (fields,) = words
         each = self.n_features
         packed, values = np.empty(len(fields) * each, INDEX), np.empty(len(fields) * each, VALUE)
@@ -218,6 +197,9 @@ class StringColumn:
 
     def input_entries(self) -> dict[str, Any]:
         return {**string_input(self.length or 0), "string_column": self._name}
+
+
+Maker = MixedFeatures | StringColumn
 
 
 def feature_names(input: dict[str, Any] | None, wanted: set[int], base: int) -> dict[int, str]:
@@ -232,3 +214,113 @@ def feature_names(input: dict[str, Any] | None, wanted: set[int], base: int) -> 
     for column, numbers in input.get("dictionary", {}).items():
         named |= {first + number: f"{column}={word}" for word, number in numbers.items() if first + number in wanted}
     return {number: name for number, name in named.items() if number in wanted}
+
+
+class OddColumns:
+    """Call `look` with rows as they come, then `warnings`. Only the first rows are stored."""
+
+    def __init__(self, columns: MixedColumns) -> None:
+        self._columns = columns
+        self._names = columns.number_names
+        self._most = max(1, min(_LOOK_ROWS, _LOOK_VALUES // max(1, len(columns.names))))
+        self._numbers: list[Array] = []
+        self._words: list[list[bytes]] = [[] for _ in columns.words]
+        self._rows = self._bytes = 0
+
+    def look(self, numbers: Array, words: Sequence[TextFields]) -> None:
+        """Store rows: numbers (n, k), NaN where missing, and the words of each word column."""
+        count = min(len(numbers), self._most - self._rows)
+        if words and count > 0:
+            size = self._bytes + np.cumsum(sum(fields.stop[:count] - fields.start[:count] for fields in words))
+            fit = int(np.searchsorted(size, _LOOK_BYTES, "right"))
+            self._most, count, self._bytes = (self._most if fit == count else 0), fit, int(size[-1])
+        if count <= 0:
+            return
+        self._numbers.append(numbers[:count].copy())
+        for stored, fields in zip(self._words, words, strict=True):
+            stored += [fields[row] for row in range(count)]
+        self._rows += count
+
+    def warnings(self) -> list[dict[str, str]]:
+        """The warnings, each a code and a message that says what helps."""
+        dates = [*self._as_they_stand(self._dates_of_numbers()), *self._as_they_stand(self._dates_of_words())]
+        ids = [*self._as_they_stand(self._ids_of_numbers()), *self._as_they_stand(self._ids_of_words())]
+        ids = [name for name in ids if name not in dates]
+        columns = {"index_left_out": self._columns.index, "columns_like_ids": ids, "columns_like_dates": dates}
+        return [_warning(code, names) for code, names in columns.items() if names]
+
+    def _as_they_stand(self, names: Sequence[str]) -> list[str]:
+        return [name for name in self._columns.names if name in names]
+
+    def last_values(self, n_columns: int) -> tuple[int, bool]:
+        """Number of values of the last of `n_columns` columns without names, and whether they are words.
+
+        0 if it is no feature of whole numbers or words.
+        """
+        name, words = str(n_columns), self._columns.word_names
+        if name in words:
+            return len(set(self._words[words.index(name)])), True
+        if name not in self._names:
+            return 0, False
+        column = self._whole()[:, self._names.index(name)]
+        return len(np.unique(column)) * bool((column % 1 == 0).all()), False
+
+    def _ids_of_numbers(self) -> list[str]:
+        values = self._whole()
+        return [self._names[k] for k in range(values.shape[1]) if _is_id(values[:, k], self._names[k])]
+
+    def _dates_of_numbers(self) -> list[str]:
+        """Names of columns of days written as 20240131."""
+        values = self._whole()
+        are_days = (values >= _FIRST_DAY) & (values <= _LAST_DAY) & (values % 1 == 0)
+        month, day = values // 100 % 100, values % 100
+        # Rounded to float32, days are off by one.
+        are_days &= (month >= 1) & (month <= 12) & (day >= 0) & (day <= 32)
+        return [self._names[k] for k in np.flatnonzero(are_days.all(axis=0)).tolist()] if len(values) else []
+
+    def _whole(self) -> Array:
+        return np.concatenate(self._numbers) if self._numbers else np.empty((0, len(self._names)))
+
+    def _ids_of_words(self) -> list[str]:
+        return [
+            name
+            for name, words in zip(self._columns.word_names, self._words, strict=True)
+            if len(words) >= _LEAST_ROWS and len(set(words)) == len(words)
+        ]
+
+    def _dates_of_words(self) -> list[str]:
+        return [
+            name
+            for name, words in zip(self._columns.word_names, self._words, strict=True)
+            if words and all(_DATE.fullmatch(word) for word in words)
+        ]
+
+
+def _is_id(values: Array, name: str) -> bool:
+    """Whether all values are integers, each once, in a column named as an id; or count up by one, or fill a range."""
+    if len(values) < 3 or not (values % 1 == 0).all():
+        return False
+    if _ID.fullmatch(name) or _CAMEL_ID.fullmatch(name):
+        # Rounded to float32, large integers equal their neighbours.
+        return len(np.unique(values)) == len(values) or bool(np.median(values) > _LARGE)
+    if len(values) < _LEAST_ROWS:
+        return False
+    if (np.diff(values) == 1).all():
+        return True
+    is_range = values.max() - values.min() == len(values) - 1
+    return bool(is_range) and len(np.unique(values)) == len(values)
+
+
+def _warning(code: str, names: Sequence[str]) -> dict[str, str]:
+    what, help_ = _TEXTS[code]
+    return {"code": code, "message": f"{what}: {first_names(names)}. {help_}"}
+
+
+_TEXTS = {
+    "index_left_out": ("an index of pandas is no feature and was left out", "To keep it, name it in columns"),
+    "columns_like_ids": ("columns look like ids, which say nothing of new rows", "Leave them out: drop_columns"),
+    "columns_like_dates": (
+        "columns look like dates, which are taken for numbers or words",
+        "Leave them out, or make numbers of them: drop_columns",
+    ),
+}

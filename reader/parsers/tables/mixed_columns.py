@@ -10,7 +10,7 @@ import numpy as np
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.tables.columns import UNNAMED, Columns, Heading, listed
+from streamsvm.reader.parsers.tables.columns import UNNAMED, ColumnPlaces, Heading, listed
 from streamsvm.storage.rows.csr import Array
 
 ALL = "all"
@@ -231,7 +231,7 @@ def first_names(names: Collection[str]) -> str:
 
 
 def column_entries(
-    format_: str, columns: MixedColumns, aside: Columns, heading: Heading, like: dict[str, Any] | None
+    format_: str, columns: MixedColumns, aside: ColumnPlaces, heading: Heading, like: dict[str, Any] | None
 ) -> dict[str, Any]:
     """The entries of `Manifest.input` that say where columns are; for rows added to a dataset, its own: `like`."""
     if like:

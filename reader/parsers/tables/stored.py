@@ -4,7 +4,6 @@ What a file of some bytes decodes to is bounded: strings stand in dictionaries w
 read by as many as their columns fill some MiB, and all that is decoded counts towards the limits.
 """
 
-import json
 import mmap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,8 +15,8 @@ import pyarrow
 from pyarrow import dataset, ipc, orc, parquet, types
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.limits import Limits
-from streamsvm.reader.parsers.matrices.batches import Source
+from streamsvm.reader.limits import InputLimits
+from streamsvm.reader.parsers.matrices.batches import ArrayReader
 from streamsvm.reader.parsers.spool import Scratch, size_of, spooled
 from streamsvm.reader.parsers.tables.arrow import is_string
 
@@ -33,7 +32,7 @@ _DICTIONARY_BYTES, _DICTIONARIES_BYTES = 16 << 20, 256 << 20
 _MOST_GROUP_BYTES = 32 << 20
 
 
-class Table(NamedTuple):
+class StoredTable(NamedTuple):
     """A table of an input.
 
     schema   names and types of its columns
@@ -46,24 +45,26 @@ class Table(NamedTuple):
 
 
 # Yields the tables of an input.
-Read = Callable[[Iterable[bytes]], Iterator[Table]]
+Read = Callable[[Iterable[bytes]], Iterator[StoredTable]]
 # Numbers of row groups of Parquet, or of batches of a file of Arrow; None: all.
 Groups = Sequence[int] | None
 _Batches = Callable[[Sequence[int]], Iterable[Any]]  # of columns at ascending places, as the file has them
 _Opened = tuple[Any, _Batches]  # with the schema
 
 
-def reads(format_: str, scratch: Scratch, limits: Limits) -> Read:
+def reads(format_: str, scratch: Scratch, limits: InputLimits) -> Read:
     """The function that reads an input of one of STORED_TABLES, which it stores in `scratch`. Errors as `tables`."""
 
-    def read(chunks: Iterable[bytes]) -> Iterator[Table]:
+    def read(chunks: Iterable[bytes]) -> Iterator[StoredTable]:
         with spooled(chunks, scratch) as file:
             yield from tables(format_, file, size_of(file), limits)
 
     return read
 
 
-def tables(format_: str, file: IO[bytes], size: int, limits: Limits, groups: Groups = None) -> Iterator[Table]:
+def tables(
+    format_: str, file: IO[bytes], size: int, limits: InputLimits, groups: Groups = None
+) -> Iterator[StoredTable]:
     """Yield the tables of an open file of `size` bytes.
 
     InputError bad_parquet, bad_arrow, bad_orc, no_rows, batch_too_large, decompressed_too_large.
@@ -86,7 +87,7 @@ def tables(format_: str, file: IO[bytes], size: int, limits: Limits, groups: Gro
 
     with _told(format_):
         for schema, batches in _FORMATS[format_](file, size, limits, groups):
-            yield Table(schema, partial(sized, batches))
+            yield StoredTable(schema, partial(sized, batches))
 
 
 def groups_of(format_: str, file: IO[bytes], size: int) -> tuple[Any, list[tuple[int, int]]] | None:
@@ -96,21 +97,22 @@ def groups_of(format_: str, file: IO[bytes], size: int) -> tuple[Any, list[tuple
     with _told(format_):
         if format_ == "parquet":
             table = _parquet_file(file)
-            groups = map(table.metadata.row_group, range(table.metadata.num_row_groups))
-            return table.schema_arrow, [(group.num_rows, _stored_bytes(group)) for group in groups]
+            groups = [*map(table.metadata.row_group, range(table.metadata.num_row_groups))]
+            sizes = [sum(group.column(k).total_compressed_size for k in range(group.num_columns)) for group in groups]
+            return table.schema_arrow, [(group.num_rows, size) for group, size in zip(groups, sizes, strict=True)]
         return _arrow_groups(file, size) if format_ == "arrow" and _is_file(file) else None
 
 
-def streamed(chunks: Iterable[bytes]) -> Iterator[Table]:
+def streamed(chunks: Iterable[bytes]) -> Iterator[StoredTable]:
     """Yield the tables of streams of Arrow, one after the other, that a program on this machine gives."""
-    source = Source(chunks)
+    source = ArrayReader(chunks)
     while not source.is_at_end():
         with ipc.open_stream(pyarrow.PythonFile(_File(source), "r")) as stream:
 
             def batches(places: Sequence[int], most: int, stream: Any = stream) -> Iterator[Any]:
                 return of_size((batch.select(list(places)) for batch in stream), most)
 
-            yield Table(stream.schema, batches)
+            yield StoredTable(stream.schema, batches)
             for _ in stream:  # what follows is the next stream
                 pass
 
@@ -120,7 +122,7 @@ class _File:
 
     closed = False
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ArrayReader) -> None:
         self.read = source.read
 
     def close(self) -> None:
@@ -169,16 +171,7 @@ def _text_bytes(batch: Any) -> int:
     return sum(batch.column(k).nbytes for k in texts)
 
 
-def index_of(schema: Any) -> set[str]:
-    """Names of the columns that pandas, which wrote the file, calls its index in the metadata."""
-    try:
-        columns = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
-    except (KeyError, ValueError, TypeError):
-        return set()
-    return {name for name in columns if isinstance(name, str)} if isinstance(columns, list) else set()
-
-
-def _parquet(file: IO[bytes], size: int, limits: Limits, groups: Groups) -> Iterator[_Opened]:
+def _parquet(file: IO[bytes], size: int, limits: InputLimits, groups: Groups) -> Iterator[_Opened]:
     table = _parquet_file(file)
     metadata, schema = table.metadata, table.schema_arrow
     encoded = sum(metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups))
@@ -220,11 +213,7 @@ def _by_size(metadata: Any, groups: list[Any], strings: list[str]) -> tuple[list
     return dictionaries, row_bytes
 
 
-def _stored_bytes(group: Any) -> int:
-    return sum(group.column(k).total_compressed_size for k in range(group.num_columns))
-
-
-def _orc(file: IO[bytes], _size: int, limits: Limits, _groups: Groups) -> Iterator[_Opened]:
+def _orc(file: IO[bytes], _size: int, limits: InputLimits, _groups: Groups) -> Iterator[_Opened]:
     source = pyarrow.PythonFile(file, "r")
     n_rows = orc.ORCFile(source).nrows
     fragment = dataset.OrcFileFormat().make_fragment(source)
@@ -239,7 +228,7 @@ def _orc(file: IO[bytes], _size: int, limits: Limits, _groups: Groups) -> Iterat
     yield schema, batches
 
 
-def _arrow(file: IO[bytes], size: int, _limits: Limits, groups: Groups) -> Iterator[_Opened]:
+def _arrow(file: IO[bytes], size: int, _limits: InputLimits, groups: Groups) -> Iterator[_Opened]:
     if size == 0:
         raise InputError("no_rows", "the file is empty")
     source = _source(file)
@@ -313,7 +302,7 @@ def _source(file: IO[bytes]) -> Any:
     return pyarrow.BufferReader(pyarrow.py_buffer(mmap.mmap(number, 0, access=mmap.ACCESS_READ)))
 
 
-def _check_array(n_rows: int, n_columns: int, limits: Limits) -> None:
+def _check_array(n_rows: int, n_columns: int, limits: InputLimits) -> None:
     """Refuse a table that is too large as an array: a column of equal values takes almost no bytes in a file."""
     if n_rows * n_columns * _VALUE_BYTES > limits.max_bytes:
         raise InputError("decompressed_too_large", f"the table has more than {limits.max_bytes} bytes")
@@ -330,7 +319,7 @@ def _told(format_: str) -> Iterator[None]:
         raise InputError(f"bad_{format_}", f"the file is damaged, or was cut: {first}") from error
 
 
-_FORMATS: dict[str, Callable[[IO[bytes], int, Limits, Groups], Iterator[_Opened]]] = {
+_FORMATS: dict[str, Callable[[IO[bytes], int, InputLimits, Groups], Iterator[_Opened]]] = {
     "parquet": _parquet,
     "arrow": _arrow,
     "orc": _orc,

@@ -11,14 +11,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames, groups_of
 from streamsvm.reader.parsers.libsvm.fault import exact_fault
 from streamsvm.reader.parsers.matrices.matrix import MatrixParser, fits
-from streamsvm.reader.parsers.tables.categories import Fields
-from streamsvm.reader.parsers.tables.columns import Columns, Heading, find_columns, find_label, string_place
-from streamsvm.reader.parsers.tables.fields import text_fault
+from streamsvm.reader.parsers.tables.categories import TextFields
+from streamsvm.reader.parsers.tables.columns import ColumnPlaces, Heading, find_columns, find_label, string_place
+from streamsvm.reader.parsers.tables.fields import TextBatch, decoded, text_fault
 from streamsvm.reader.parsers.tables.mixed import Maker, MixedFeatures, StringColumn
 from streamsvm.reader.parsers.tables.mixed_columns import (
     ALL,
@@ -36,7 +36,7 @@ Fault = tuple[str, str, int]  # code, message, place in the field
 Faults = dict[int, dict[int, Fault]]  # row -> place of its column -> fault
 
 
-class Batch(Protocol):
+class FieldBatch(Protocol):
     """Rows of a table, whose fields are read column by column.
 
     rows        their number
@@ -55,7 +55,7 @@ class Batch(Protocol):
         exact  as doubles; else they may be rounded to float32
         """
 
-    def words(self, place: int) -> Fields:
+    def words(self, place: int) -> TextFields:
         """The words of a column, empty where there is a gap."""
 
     def fault(self, row: int, column: int, kind: str) -> tuple[str, str]:
@@ -77,7 +77,7 @@ class TableParser(MatrixParser):
     def __init__(
         self,
         options: InputOptions,
-        limits: Limits,
+        limits: InputLimits,
         names: LabelNames | None = None,
         to_predict: ToPredict | None = None,
     ) -> None:
@@ -85,7 +85,7 @@ class TableParser(MatrixParser):
         self.to_predict = to_predict
         self._labels = names or LabelNames(to_predict.label_type if to_predict else options.label_type)
         self._heading = Heading(None, 0)
-        self._columns = Columns(None, None, None)
+        self._columns = ColumnPlaces(None, None, None)
         self._maker: Maker | None = None
         self._column_entries: dict[str, Any] = {}
 
@@ -176,7 +176,7 @@ class TableParser(MatrixParser):
         of_words = words() if options.categorical == ALL else set()
         return new_columns(options, heading, aside.aside, of_words, index)
 
-    def rows_of(self, batch: Batch) -> Rows:
+    def rows_of(self, batch: FieldBatch) -> Rows:
         """Make rows of a batch, and reject those that cannot be read."""
         maker, weight, group = self._maker, self._columns.weight, self._columns.group
         assert maker is not None
@@ -202,15 +202,21 @@ class TableParser(MatrixParser):
         groups = None if group is None else groups_of(np.array(texts[group], object)[keep].tolist())
         return self.give(Rows(labels, *made, weights, groups))
 
-    def error_at(self, batch: Batch, row: int, column: int, fault: Fault) -> InputError:
+    def error_at(self, batch: FieldBatch, row: int, column: int, fault: Fault) -> InputError:
         """The error for a field with this fault."""
         raise NotImplementedError
+
+    def put_beside(self, batch: TextBatch) -> None:
+        """Put the columns of a batch that the caller wants beside its predictions."""
+        if self.to_predict is not None and (beside := self.to_predict.beside).names:
+            columns = map(batch.words, self._heading.places_of(beside.names, "keep"))
+            beside.put([decoded([each[row] for row in range(len(each))]) for each in columns])
 
     def kind(self, column: int) -> str:
         """Return what a column of numbers holds: "label", "weight" or "field"."""
         return {self._columns.label: "label", self._columns.weight: "weight"}.get(column, "field")
 
-    def _reject(self, batch: Batch, faults: Faults) -> None:
+    def _reject(self, batch: FieldBatch, faults: Faults) -> None:
         """Reject lines, and rows with the fault of their first bad column, in the order of the input."""
         placed = list(batch.bad_lines)
         for row, of_columns in faults.items():
@@ -221,7 +227,7 @@ class TableParser(MatrixParser):
         for _, make_error in sorted(placed, key=itemgetter(0)):
             self.rejected.add(make_error)
 
-    def _features(self, batch: Batch, places: Array, faults: Faults) -> Array:
+    def _features(self, batch: FieldBatch, places: Array, faults: Faults) -> Array:
         """(n, k) float64: the features in columns of numbers, NaN where one is missing."""
         values, missing = batch.numbers(places, exact=False)
         if missing is None:
@@ -234,7 +240,7 @@ class TableParser(MatrixParser):
             faults.setdefault(row, {})[column] = (*batch.fault(row, column, "field"), 0)
         return values
 
-    def _aside(self, batch: Batch, column: int, faults: Faults) -> Array:
+    def _aside(self, batch: FieldBatch, column: int, faults: Faults) -> Array:
         """(n,) float64: the numbers in a column of labels or weights."""
         values = batch.numbers(np.array([column]), exact=True)[0][:, 0]
         # A label may be as large as any double.
@@ -251,7 +257,7 @@ class TableParser(MatrixParser):
             faults.setdefault(row, {})[column] = (*batch.fault(row, column, self.kind(column)), 0)
         return values
 
-    def _texts(self, batch: Batch, column: int, faults: Faults) -> list[str]:
+    def _texts(self, batch: FieldBatch, column: int, faults: Faults) -> list[str]:
         """The strings in a column of labels or groups, "" for gaps and faults."""
         fields, of_row = batch.words(column).distinct()
         found = [text_fault(field) for field in map(fields.__getitem__, range(len(fields)))]

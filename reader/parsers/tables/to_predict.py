@@ -4,16 +4,17 @@ If both have names, columns are matched by name, in any order. If neither has, t
 number must be the same. If only one side has names, the table is refused, unless the user says that it has no names.
 """
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions, LabelType
-from streamsvm.reader.parsers.beside import Beside
-from streamsvm.reader.parsers.tables.columns import LABEL_NAMES, Columns, Heading
+from streamsvm.reader.parsers.tables.columns import LABEL_NAMES, ColumnPlaces, Heading
 from streamsvm.reader.parsers.tables.fields import field_fault
 from streamsvm.reader.parsers.tables.mixed_columns import MixedColumns, is_by_name
 from streamsvm.reader.parsers.values import value_of
@@ -23,6 +24,7 @@ from streamsvm.storage.rows.csr import LABEL, Array
 ASIDE = ("label_column", "weight_column", "group_column")
 _SHOWN = 8
 _ANOTHER = "\n"  # stands for a label that the model does not have
+Column = Any  # (n,): a list of str, or an array of Arrow
 
 
 @dataclass(frozen=True)
@@ -162,6 +164,44 @@ def _misfit(n_features: int, n_columns: int, aside: Sequence[int], may_be_labell
     )
 
 
+class Beside:
+    """Parsers `put` the columns of each batch of rows, the caller takes as many rows of them as it was given.
+
+    names  of the columns, or their numbers, as InputOptions.label_column has them
+    """
+
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        self.names = list(names)
+        self._batches: deque[list[Column]] = deque()
+
+    def put(self, columns: list[Column]) -> None:
+        """Add the columns, in the order of `names`, of the next rows."""
+        if columns and len(columns[0]):
+            self._batches.append(columns)
+
+    def take(self, n_rows: int) -> list[Column]:
+        """The columns of the next `n_rows` rows, which have been put."""
+        parts: list[list[Column]] = []
+        while n_rows and self.names:
+            batch = self._batches.popleft()
+            if len(batch[0]) > n_rows:
+                self._batches.appendleft([column[n_rows:] for column in batch])
+                batch = [column[:n_rows] for column in batch]
+            n_rows -= len(batch[0])
+            parts.append(batch)
+        return [_joined(list(columns)) for columns in zip(*parts, strict=True)]
+
+
+def _joined(parts: list[Column]) -> Column:
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], list):
+        return list(chain.from_iterable(parts))
+    import pyarrow  # noqa: PLC0415 - slow to import
+
+    return pyarrow.concat_arrays(parts)
+
+
 class ToPredict:
     """Answers parsers of documents and tables whose options.like is a model's `input`, or {"n_features": n}.
 
@@ -185,16 +225,16 @@ class ToPredict:
         """The type of the labels."""
         return "string" if self._codes else "number"
 
-    def aside(self, options: InputOptions, heading: Heading) -> Columns:
+    def aside(self, options: InputOptions, heading: Heading) -> ColumnPlaces:
         """Find the labels alone: weights and groups are not read. A table without names has them as in training."""
         wanted, like = options.label_column, options.like or {}
         is_unnamed = heading.names is None and like.get("has_names") is False
         if wanted is None and is_unnamed and heading.n_columns == like["n_columns"] + len(self.beside.names):
             wanted = like.get("label_column")
         label = label_place(like, heading.names) if wanted is None else heading.place(wanted, "label_column")
-        return Columns(label, None, None)
+        return ColumnPlaces(label, None, None)
 
-    def columns(self, options: InputOptions, heading: Heading, columns: Columns) -> MixedColumns:
+    def columns(self, options: InputOptions, heading: Heading, columns: ColumnPlaces) -> MixedColumns:
         """Match the columns of a table with those of the model, options.like. InputError as `match_columns`."""
         if self.match is not None and self._matched is heading:
             return self.match.columns

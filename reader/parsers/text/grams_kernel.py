@@ -6,10 +6,41 @@ import numpy as np
 
 from streamsvm.reader.parsers.murmur_kernel import murmur_within
 from streamsvm.reader.parsers.text.characters import BLANK, WORD, Characters
-from streamsvm.reader.parsers.text.utf8_kernel import code_at, put
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.machine.intrinsics_kernel import lowest_bit
 from streamsvm.storage.rows.csr import Array
+
+
+@njit(cache=True, nogil=True)
+def _code_at(text: Array, p: int) -> tuple[Any, int]:
+    """The code point at p, and where the next one begins."""
+    c = np.int64(text[p])
+    if c < 0x80:
+        return c, p + 1
+    if c < 0xE0:
+        return (c & 0x1F) << 6 | np.int64(text[p + 1] & 0x3F), p + 2
+    if c < 0xF0:
+        return (c & 0x0F) << 12 | np.int64(text[p + 1] & 0x3F) << 6 | np.int64(text[p + 2] & 0x3F), p + 3
+    high = (c & 0x07) << 18 | np.int64(text[p + 1] & 0x3F) << 12
+    return high | np.int64(text[p + 2] & 0x3F) << 6 | np.int64(text[p + 3] & 0x3F), p + 4
+
+
+@njit(cache=True, nogil=True)
+def _put(low: Array, q: int, code: Any) -> int:
+    """Write a code point at q; return where the next one goes."""
+    if code < 0x80:
+        low[q] = code
+        return q + 1
+    if code < 0x800:
+        low[q], low[q + 1] = 0xC0 | code >> 6, 0x80 | code & 0x3F
+        return q + 2
+    if code < 0x10000:
+        low[q], low[q + 1], low[q + 2] = 0xE0 | code >> 12, 0x80 | code >> 6 & 0x3F, 0x80 | code & 0x3F
+        return q + 3
+    low[q], low[q + 1] = 0xF0 | code >> 18, 0x80 | code >> 12 & 0x3F
+    low[q + 2], low[q + 3] = 0x80 | code >> 6 & 0x3F, 0x80 | code & 0x3F
+    return q + 4
+
 
 # Analyzers.
 WORDS, CHARS, CHARS_OF_WORDS = 0, 1, 2
@@ -137,11 +168,11 @@ def add_words(text: Array, p: Any, end: int, grams: Grams, chars: Characters, ta
         p, q = np.int64(at), np.int64(to)
         following = p + 1
         if p < end and text[p] >= 0x80:
-            code, following = code_at(text, p)
+            code, following = _code_at(text, p)
             if grams.lowercase:
                 code = np.int64(lower[code])
             if kind[code] == WORD:
-                q = put(low, q, code)
+                q = _put(low, q, code)
                 length += 1
                 p = following
                 continue
@@ -174,20 +205,20 @@ def add_chars(text: Array, p: int, end: int, grams: Grams, chars: Characters, ta
     used: Any = np.int64(0)
     q = count = 0
     while p < end:
-        code, p = code_at(text, p)
+        code, p = _code_at(text, p)
         if grams.lowercase:
             code = np.int64(lower[code])
         if kind[code] == BLANK and p < end:
-            following, behind = code_at(text, p)
+            following, behind = _code_at(text, p)
             if kind[following] == BLANK:
                 code = SPACE
                 while p < end and kind[following] == BLANK:
                     p = behind
                     if p < end:
-                        following, behind = code_at(text, p)
+                        following, behind = _code_at(text, p)
         starts[count % grams.most] = q
         count += 1
-        q = put(low, q, code)
+        q = _put(low, q, code)
         for n in range(grams.least, min(grams.most, count) + 1):
             noted[k, 0], noted[k, 1] = starts[(count - n) % grams.most], q
             k += 1
@@ -210,7 +241,7 @@ def add_chars_of_words(text: Array, p: int, end: int, grams: Grams, chars: Chara
         code: Any = SPACE
         following, is_blank = p, True
         if p < end:
-            code, following = code_at(text, p)
+            code, following = _code_at(text, p)
             if grams.lowercase:
                 code = np.int64(lower[code])
             is_blank = kind[code] == BLANK
@@ -224,7 +255,7 @@ def add_chars_of_words(text: Array, p: int, end: int, grams: Grams, chars: Chara
             begin, code, following = q, SPACE, p
         starts[count % grams.most] = q
         count += 1
-        q = put(low, q, SPACE if is_blank else code)
+        q = _put(low, q, SPACE if is_blank else code)
         longest = count - 1 if is_blank else count
         for n in range(grams.least, min(grams.most, longest) + 1):
             noted[k, 0], noted[k, 1] = starts[(count - n) % grams.most], q

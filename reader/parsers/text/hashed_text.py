@@ -11,27 +11,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.beside import Beside
 from streamsvm.reader.parsers.label_names import LabelNames, groups_of
-from streamsvm.reader.parsers.rejected import Rejected
-from streamsvm.reader.parsers.tables.to_predict import ToPredict
+from streamsvm.reader.parsers.libsvm.fault import exact_fault
+from streamsvm.reader.parsers.matrices.matrix import MatrixParser
+from streamsvm.reader.parsers.tables.fields import field_fault, is_missing, label_type, text_fault
+from streamsvm.reader.parsers.tables.to_predict import Beside, ToPredict
 from streamsvm.reader.parsers.text.characters import hard_characters
-from streamsvm.reader.parsers.text.hasher import FirstWords, Hashed, TextHasher
-from streamsvm.reader.parsers.text.labels import (
-    group_faults,
-    label_faults,
-    label_values,
-    settle_type,
-    weight_faults,
-    weight_values,
-)
+from streamsvm.reader.parsers.text.hasher import FirstWords, HashedDocuments, TextHasher
 from streamsvm.reader.parsers.text.options import grams_of, input_of
 from streamsvm.storage.blocks.feature_words import FeatureWords
-from streamsvm.storage.machine.pools import pool_of
+from streamsvm.storage.machine.abandoned_work import pool_of
 from streamsvm.storage.rows.csr import Array, Rows
 
+Fault = tuple[str, str]  # code, message
 PlacedFault = tuple[int, str, str]  # place, code, message
 PIECE_BYTES = 256 << 10  # of documents that a thread hashes at a time
 
@@ -69,35 +63,29 @@ def one_text(documents: Sequence[bytes]) -> tuple[bytes, Array]:
     return b"".join(documents) + b"\n", np.column_stack([ends - [len(document) for document in documents], ends])
 
 
-class HashedText:
-    """Hashes documents to rows, and counts the rows it gives out. Documents without labels have NaN.
+class HashedText(MatrixParser):
+    """Hashes documents to rows, which it counts. Documents without labels have NaN.
 
-    index_base, rows, nnz, max_index, counters, rejected, input  see `Parser`
     words  the first n-gram that was hashed to each feature; None of those to predict
     to_predict  finds and reads the labels of documents to predict; None: they make a dataset
     """
 
-    index_base = 0
     unknown_words: Mapping[str, int] = {}
 
     def __init__(
         self,
         options: InputOptions,
-        limits: Limits,
+        limits: InputLimits,
         names: LabelNames | None = None,
         threads: int = 1,
         to_predict: ToPredict | None = None,
     ) -> None:
-        self.input: dict[str, Any] | None = input_of(options)
+        super().__init__(options, limits, base=0)
+        self.index_base = 0
+        self.input = input_of(options)
         grams = grams_of(self.input)
-        if grams.n_features > limits.max_features:
-            raise InputError("too_many_features", f"{grams.n_features} features are beyond the limit")
-        self.max_index: int | None = grams.n_features - 1
-        self.rows = self.nnz = 0
-        self.rejected = Rejected(options.on_bad_row == "skip")
+        self.set_features(grams.n_features)
         self.words = None if to_predict else FirstWords(grams.n_features)
-        self._options = options
-        self._limits = limits
         self._names = names or LabelNames(options.label_type)
         self.to_predict = to_predict
         self.beside = to_predict.beside if to_predict else Beside()
@@ -106,19 +94,13 @@ class HashedText:
         self._threads = threads
         for _ in range(threads):
             self._hashers.put(TextHasher(grams, notes=to_predict is None))
-        self._empty_rows = self._blank_lines = 0
 
     def know(self, words: FeatureWords) -> None:
         """Take over the first n-grams of documents that were read before."""
         if self.words is not None:
             self.words.put(words.features, words.signs, list(words.words))
 
-    @property
-    def counters(self) -> dict[str, int]:
-        counts = {"empty_rows": self._empty_rows, "blank_lines": self._blank_lines}
-        return {"explicit_zeros": 0, **counts, "comment_lines": 0}
-
-    def give(
+    def rows_of_documents(
         self, documents: Documents, faults: dict[int, PlacedFault], fault_at: Callable[[int, str, str], InputError]
     ) -> Iterator[Rows]:
         """Yield the rows of the documents without a fault; reject the others.
@@ -134,26 +116,19 @@ class HashedText:
             documents = documents.select(np.setdiff1d(np.arange(len(documents.spans)), list(faults)))
         if not len(documents.spans):
             return
-        read = self.to_predict.read if self.to_predict else partial(label_values, self._names)
+        read = self.to_predict.read if self.to_predict else self._label_values
         label = read(documents.labels) if documents.labels else np.full(len(documents.spans), np.nan)
-        weight = weight_values(documents.weights) if documents.weights else None
+        weight = _numbers(documents.weights) if documents.weights else None
         group = groups_of(documents.groups) if documents.groups else None
         for first, hashed in self._hashed(documents, is_ascii):
             begin, end = first + hashed.first, first + hashed.first + len(hashed.indptr) - 1
-            self.rows += end - begin
-            self.nnz += len(hashed.indices)
-            self._empty_rows += int(np.count_nonzero(np.diff(hashed.indptr) == 0))
             if self.words is not None:
                 self.words.add(hashed.notes)
-            yield Rows(
+            rows = Rows(
                 label[begin:end], hashed.indptr, hashed.indices, hashed.values,
                 None if weight is None else weight[begin:end], None if group is None else group[begin:end],
             )  # fmt: skip
-
-    def check_end(self) -> None:
-        """InputError no_rows if there was none."""
-        if self.rows == 0:
-            raise InputError("no_rows", "the input has no row" + " that can be read" * bool(self.rejected.rows))
+            yield self.give(rows)
 
     def _faults(self, documents: Documents, earlier: dict[int, PlacedFault], is_ascii: bool) -> dict[int, PlacedFault]:
         """Faults of documents, labels, weights and groups. Rows in `earlier` do not settle the type of labels."""
@@ -162,18 +137,31 @@ class HashedText:
             for row, byte in _undecodable(documents):
                 faults[row] = byte, "not_text", "the document is not UTF-8"
         if documents.labels and self.to_predict is None:
-            settle_type(self._names, [label for row, label in enumerate(documents.labels) if row not in earlier])
-        beside = (
-            (1, () if self.to_predict else documents.labels, partial(label_faults, self._names)),
-            (2, documents.weights, weight_faults),
-            (3, documents.groups, group_faults),
+            self._settle_type(label for row, label in enumerate(documents.labels) if row not in earlier)
+        label_fault = _name_fault if self._names.type == "string" else _number_fault
+        beside: tuple[tuple[int, Sequence[bytes], Callable[[bytes], Fault | None]], ...] = (
+            (1, () if self.to_predict else documents.labels, label_fault),
+            (2, documents.weights, partial(field_fault, kind="weight")),
+            (3, documents.groups, text_fault),
         )
-        for column, texts, faults_of in beside:
-            for row, fault in faults_of(texts).items():
-                faults[row] = int(documents.places[row, column]), *fault
+        for column, texts, fault_of in beside:
+            found = {text: fault for text in set(texts) if (fault := fault_of(text)) is not None}
+            for row, text in enumerate(texts if found else ()):
+                if text in found:
+                    faults[row] = int(documents.places[row, column]), *found[text]
         return faults
 
-    def _hashed(self, documents: Documents, is_ascii: bool) -> Iterator[tuple[int, Hashed]]:
+    def _settle_type(self, labels: Iterator[bytes]) -> None:
+        """Settle the type of labels by the first label that is not missing."""
+        if self._names.type == "auto" and (first := next((each for each in labels if not is_missing(each)), None)):
+            self._names.type = label_type(first)
+
+    def _label_values(self, labels: Sequence[bytes]) -> Array:
+        if self._names.type == "string":
+            return self._names.numbers([label.decode() for label in labels])
+        return _numbers(labels)
+
+    def _hashed(self, documents: Documents, is_ascii: bool) -> Iterator[tuple[int, HashedDocuments]]:
         """Yield hashed rows in the order of the documents, with the number of the first document of their piece."""
         text, spans = (documents.text, documents.spans) if is_ascii else self._readable(documents)
         begin, end = np.ascontiguousarray(spans[:, 0]), np.ascontiguousarray(spans[:, 1])
@@ -182,7 +170,7 @@ class HashedText:
         if len(pieces) == 1:
             yield from self._hash(0, data, begin, end, is_ascii)
             return
-        pending: deque[Future[list[tuple[int, Hashed]]]] = deque()
+        pending: deque[Future[list[tuple[int, HashedDocuments]]]] = deque()
         with pool_of(self._threads) as pool:
             for first, last in pieces:
                 if len(pending) > self._threads:
@@ -191,7 +179,9 @@ class HashedText:
             while pending:
                 yield from pending.popleft().result()
 
-    def _hash(self, first: int, text: Array, begin: Array, end: Array, is_ascii: bool) -> list[tuple[int, Hashed]]:
+    def _hash(
+        self, first: int, text: Array, begin: Array, end: Array, is_ascii: bool
+    ) -> list[tuple[int, HashedDocuments]]:
         """Hash a piece on any thread. Pieces begin in order, so that each hasher sees its documents in order."""
         hasher = self._hashers.get()
         try:
@@ -216,6 +206,20 @@ class HashedText:
         text = document.decode(errors="replace")
         is_hard = self._lowercase and any(hard in document for hard in _hard())
         return (text.lower() if is_hard else text).encode()
+
+
+def _numbers(texts: Sequence[bytes]) -> Array:
+    """(n,) float64: labels or weights without a fault; each different text is read once."""
+    numbers = {text: float(text) for text in set(texts)}
+    return np.fromiter(map(numbers.__getitem__, texts), np.float64, len(texts))
+
+
+def _number_fault(label: bytes) -> Fault | None:
+    return field_fault(label, "label") or exact_fault(label)
+
+
+def _name_fault(label: bytes) -> Fault | None:
+    return ("bad_byte", "a byte 0x00 in a label") if b"\0" in label else text_fault(label)
 
 
 @cache

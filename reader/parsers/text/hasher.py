@@ -17,7 +17,7 @@ _NOTES, _NOTE_BYTES = 1 << 15, 1 << 19
 MOST_BYTES = 64 << 20
 
 
-class Notes(NamedTuple):
+class FirstGrams(NamedTuple):
     """First n-grams of features, see `kernel.Output`: noted (k,), end (k,), text (b,)."""
 
     noted: Array
@@ -25,14 +25,14 @@ class Notes(NamedTuple):
     text: Array
 
 
-class Hashed(NamedTuple):
+class HashedDocuments(NamedTuple):
     """Rows of the documents from number `first` on: indptr (n + 1,), indices and values (nnz,); and their notes."""
 
     first: int
     indptr: Array
     indices: Array
     values: Array
-    notes: Notes
+    notes: FirstGrams
 
 
 class TextHasher:
@@ -47,7 +47,7 @@ class TextHasher:
         self._table = self._new_table(_FEWEST_SLOTS, 0)
         self._output = _new_output(_FEWEST_PAIRS, seen)
 
-    def documents(self, text: Array, begin: Array, end: Array, is_ascii: bool = False) -> Iterator[Hashed]:
+    def documents(self, text: Array, begin: Array, end: Array, is_ascii: bool = False) -> Iterator[HashedDocuments]:
         """Yield rows of the documents text[begin[k]:end[k]], valid UTF-8 without hard characters (see `characters`).
 
         is_ascii  the text is ASCII, so that the large tables of all characters are not needed
@@ -76,13 +76,13 @@ class TextHasher:
         noted, starts = np.empty((NOTED_AT_ONCE, 2), np.int64), np.zeros(self._grams.most, np.int64)
         return Table(table, taken, touched, low, noted, starts)
 
-    def _give(self, first: int, state: Array) -> Hashed:
+    def _give(self, first: int, state: Array) -> HashedDocuments:
         rows, pairs, notes, size = state[kernel.ROWS :].tolist()
         indptr = np.zeros(rows + 1, INDPTR)
         output = self._output
         indptr[1:] = output.row_end[:rows]
-        noted = Notes(output.noted[:notes].copy(), output.note_end[:notes].copy(), output.note_text[:size].copy())
-        return Hashed(first, indptr, output.indices[:pairs].copy(), output.values[:pairs].copy(), noted)
+        noted = FirstGrams(output.noted[:notes].copy(), output.note_end[:notes].copy(), output.note_text[:size].copy())
+        return HashedDocuments(first, indptr, output.indices[:pairs].copy(), output.values[:pairs].copy(), noted)
 
 
 def _new_output(pairs: int, seen: Array) -> kernel.Output:
@@ -106,7 +106,7 @@ class FirstWords:
         self._words: list[list[bytes]] = []
         self._bytes = 0
 
-    def add(self, notes: Notes) -> None:
+    def add(self, notes: FirstGrams) -> None:
         """Store the n-grams of features that have none yet, until MOST_BYTES are used."""
         features = np.where(notes.noted < 0, ~notes.noted, notes.noted)
         new = np.flatnonzero(~self._has_word[features])

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables.to_predict import ToPredict
 from streamsvm.reader.parsers.text.hashed_text import Documents, HashedText, PlacedFault, one_text
@@ -53,7 +53,7 @@ class TextParser(HashedText):
             documents, faults = self._labels(window, spans) if self._has_labels else (_unlabelled(window, spans), {})
             for row in np.flatnonzero(documents.spans[:, 1] - documents.places[:, 0] > window.max_line_bytes).tolist():
                 faults[row] = int(documents.places[row, 0]), "line_too_long", ""
-            yield from self.give(documents, faults, window.error)
+            yield from self.rows_of_documents(documents, faults, window.error)
         window.begin = end
         window.check_tail()
 
@@ -111,14 +111,14 @@ class DocumentRows(HashedText):
 
     def __init__(self, input_: Mapping[str, Any]) -> None:
         options = as_input(InputOptions("text"), dict(input_))
-        super().__init__(options, Limits(max_features=1 << 31), to_predict=ToPredict())
+        super().__init__(options, InputLimits(max_features=1 << 31), to_predict=ToPredict())
 
     def rows_of(self, texts: Sequence[str]) -> Iterator[Rows]:
         """Yield the rows of texts in batches. InputError not_text, whose line is the number of the text."""
         rest, first = iter(texts), 1
         while batch := self._batch(rest, first):
             places = np.repeat(np.arange(first, first + len(batch))[:, np.newaxis], 4, axis=1)
-            yield from self.give(Documents(*one_text(batch), places), {}, _fault)
+            yield from self.rows_of_documents(Documents(*one_text(batch), places), {}, _fault)
             first += len(batch)
 
     def _batch(self, texts: Iterator[str], first: int) -> list[bytes]:

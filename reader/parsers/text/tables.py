@@ -1,4 +1,8 @@
-"""Turns a column of documents in tables of Arrow, or in JSON lines, into rows of hashed n-grams."""
+"""Turns a column of documents in a table of any format into rows of hashed n-grams, in bounded memory.
+
+`records_kernel` has the grammar of CSV. All records have as many fields as the first. Of the other columns only labels,
+weights and groups are read.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -8,13 +12,19 @@ import numpy as np
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables.columns import Heading, find_columns, find_label
-from streamsvm.reader.parsers.tables.json_lines import JsonLines, Row, cell_text
+from streamsvm.reader.parsers.tables.csv_head import documents_have_header
+from streamsvm.reader.parsers.tables.fields import find_delimiter
+from streamsvm.reader.parsers.tables.json_lines import JsonLinesReader, cell_text
 from streamsvm.reader.parsers.tables.to_predict import ToPredict
 from streamsvm.reader.parsers.text.hashed_text import Documents, HashedText, PlacedFault, one_text
+from streamsvm.reader.parsers.text.records_kernel import COLUMNS, FAULT, PLACE, find_records
+from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
 from streamsvm.storage.rows.csr import Array, Rows
 
-_BATCH_ROWS = 1 << 12
+_RECORDS = 1 << 13  # of CSV in a batch
+_BATCH_ROWS = 1 << 12  # of other tables
 _BLANKS = b" \t"
+_BAD_QUOTE = "a quote that is not closed, or is closed in the middle of a field"
 
 
 def columns_of_documents(
@@ -32,17 +42,123 @@ def columns_of_documents(
     return text, columns.label, columns.weight, columns.group
 
 
+class TextTableParser(HashedText):
+    """A `Parser` of documents in a column.
+
+    has_names  whether the first record names the columns; False before it has been read
+    """
+
+    window_bytes = WINDOW_BYTES
+    has_names = False
+    _columns: Sequence[int | None] = ()  # of documents, labels, weights, groups, and those put into `beside`
+    _n_columns = _delimiter = 0
+
+    def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
+        """Yield the rows in batches. InputError at the first fault, unless rows are skipped."""
+        window = TextWindow(self._limits.max_line_bytes, self.window_bytes)
+        for _ in window.fill(chunks):
+            yield from self._read(window)
+        if window.begin < window.filled:
+            raise window.error(window.begin, "bad_quote", _BAD_QUOTE)
+        self.check_end()
+
+    def _read(self, window: TextWindow) -> Iterator[Rows]:
+        """Yield the rows of the window's whole records."""
+        place = window.begin if self._columns else self._read_head(window)
+        heads, spans = np.empty((_RECORDS, 3), np.int64), np.empty((_RECORDS, 4 + len(self.beside.names), 3), np.int64)
+        while self._columns:
+            wanted = np.array([-1 if column is None else column for column in self._columns])
+            count, after = find_records(window.text, place, window.filled, self._delimiter, wanted, heads, spans)
+            if count == 0:
+                break
+            yield from self._rows(window, heads[:count], spans[:count])
+            place = after
+        window.begin = place
+        window.check_tail()
+
+    def _rows(self, window: TextWindow, heads: Array, spans: Array) -> Iterator[Rows]:
+        is_row = heads[:, COLUMNS] > 0
+        self._blank_lines += int(np.count_nonzero(~is_row))
+        heads, spans = heads[is_row], spans[is_row]
+        faults: dict[int, PlacedFault] = {}
+        for row in np.flatnonzero(heads[:, COLUMNS] != self._n_columns).tolist():
+            message = f"the line has {heads[row, COLUMNS]} columns, the first has {self._n_columns}"
+            faults[row] = int(heads[row, PLACE]), "column_count", message
+        for row in np.flatnonzero(heads[:, FAULT] >= 0).tolist():
+            faults[row] = int(heads[row, FAULT]), "bad_quote", _BAD_QUOTE
+        if len(heads):
+            columns = (None if self._columns[k] is None else _texts(window, spans[:, k]) for k in range(1, 4))
+            beside = ([text.strip(_BLANKS) for text in column] if column else () for column in columns)
+            self.beside.put([_shown(_texts(window, spans[:, 4 + k])) for k in range(len(self.beside.names))])
+            text, documents = _joined(window, spans[:, 0])
+            yield from self.rows_of_documents(Documents(text, documents, spans[:, :, 0], *beside), faults, window.error)
+
+    def _read_head(self, window: TextWindow) -> int:
+        """Settle the columns by the first record that is not blank; return where the first row begins."""
+        begin, end = window.begin, window.lines_end()
+        while begin < end:
+            following = window.buffer.index(b"\n", begin) + 1
+            line = bytes(window.buffer[begin : following - 1]).removesuffix(b"\r")
+            if line.strip():
+                return self._settle(window, begin, line)
+            self._blank_lines += 1
+            begin = following
+        return begin
+
+    def _settle(self, window: TextWindow, begin: int, line: bytes) -> int:
+        """Settle the columns by the record that begins with this line; return where the first row begins."""
+        option = "tab" if self._options.format == "tsv" else self._options.delimiter
+        delimiter = find_delimiter(line, option, may_be_one=self.to_predict is not None)[0]
+        heads, none = np.empty((2, 3), np.int64), np.zeros(0, np.int64)
+        count, _ = find_records(
+            window.text, begin, window.filled, delimiter, none, heads, np.empty((2, 0, 3), np.int64)
+        )
+        if count == 0:
+            return begin
+        places = np.arange(heads[0, COLUMNS])
+        spans = np.empty((1, len(places), 3), np.int64)
+        _, following = find_records(window.text, begin, window.filled, delimiter, places, heads[:1], spans)
+        first = [field.strip(_BLANKS) for field in _texts(window, spans[0])]
+        fields = [field.decode(errors="replace") for field in first]
+        find_records(window.text, following, window.filled, delimiter, places, heads[:1], spans)
+        below = [_texts(window, spans[0])] if count > 1 and heads[0, COLUMNS] == len(first) else []
+        self._n_columns, self._delimiter = len(fields), delimiter
+        names = fields if documents_have_header(first, below, self._options, self.to_predict is None) else None
+        self.has_names = names is not None
+        if names is not None and len(set(names)) < len(names):
+            raise window.error(begin, "duplicate_column", "a column name stands twice")
+        heading = Heading(names, len(fields))
+        found = columns_of_documents(self._options, heading, self.to_predict)
+        self._columns = *found, *heading.places_of(self.beside.names, "keep")
+        return begin if names is None else following
+
+
+def _texts(window: TextWindow, spans: Array) -> list[bytes]:
+    """The fields at these spans (n, 3), each quote that is written twice once."""
+    fields = ((bytes(window.buffer[begin:end]), doubled) for begin, end, doubled in spans.tolist())
+    return [field.replace(b'""', b'"') if doubled else field for field, doubled in fields]
+
+
+def _shown(fields: list[bytes]) -> list[str]:
+    return [field.strip(_BLANKS).decode(errors="replace") for field in fields]
+
+
+def _joined(window: TextWindow, spans: Array) -> tuple[bytes | bytearray, Array]:
+    """The documents in the window; copies if a quote is written twice in one."""
+    return one_text(_texts(window, spans)) if spans[:, 2].any() else (window.buffer, spans[:, :2])
+
+
 class ColumnsOfDocuments(HashedText):
     """A `Parser` of tables whose cells have no places but their row and column."""
 
-    _names_of_columns: Sequence[str] = ()
+    _heading = Heading(None, 0)
 
     def find_columns(self, names: list[str]) -> Sequence[int | None]:
         """The places of documents, labels, weights and groups in a table with these columns, None if there are none."""
         if len(set(names)) < len(names):
             raise InputError("duplicate_column", "a column name stands twice")
-        self._names_of_columns = names
-        return columns_of_documents(self._options, Heading(names, len(names)), self.to_predict)
+        self._heading = Heading(names, len(names))
+        return columns_of_documents(self._options, self._heading, self.to_predict)
 
     def rows_of_columns(
         self,
@@ -59,7 +175,7 @@ class ColumnsOfDocuments(HashedText):
         beside     labels, weights and groups, None for a gap
         numbers    of the rows
         """
-        width = len(self._names_of_columns)
+        width = self._heading.n_columns
         # A place is the number of a cell, counted row by row.
         at = np.array(numbers)[:, np.newaxis] * width + np.array([place or 0 for place in places])
         faults: dict[int, PlacedFault] = {
@@ -67,14 +183,13 @@ class ColumnsOfDocuments(HashedText):
         }
         stripped = ([(text or b"").strip(_BLANKS) for text in column] if column else () for column in beside)
         batch = Documents(*documents, at, *stripped)
-        yield from self.give(batch, faults, lambda cell, *fault: self.error_at(*divmod(cell, width), *fault))
+        yield from self.rows_of_documents(
+            batch, faults, lambda cell, *fault: self.error_at(*divmod(cell, width), *fault)
+        )
 
     def error_at(self, row: int, column: int, code: str, message: str) -> InputError:
         """The error for a cell."""
-        return InputError(code, f"row {row}, {self._shown(column)}: {message}", line=row)
-
-    def _shown(self, column: int) -> str:
-        return f"column {column + 1} ({self._names_of_columns[column][:40]})"
+        return InputError(code, f"row {row}, {self._heading.shown(column)}: {message}", line=row)
 
 
 class ArrowDocuments(ColumnsOfDocuments):
@@ -115,7 +230,7 @@ class ArrowDocuments(ColumnsOfDocuments):
         for number, place in enumerate(places):
             kind = None if place is None else schema.field(place).type
             if place is not None and not (is_string(kind) or (number and is_number(kind))):
-                message = f"{self._shown(place)} is of type {str(kind)[:40]}"
+                message = f"{self._heading.shown(place)} is of type {str(kind)[:40]}"
                 raise InputError("column_type", message, hint="documents are strings, labels strings or numbers")
         if self._names.type == "auto" and places[1] is not None:
             self._names.type = "string" if is_string(schema.field(places[1]).type) else "number"
@@ -124,17 +239,18 @@ class ArrowDocuments(ColumnsOfDocuments):
 class JsonDocuments(ColumnsOfDocuments):
     """Reads JSON lines."""
 
-    _json: JsonLines
+    _json: JsonLinesReader
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """Yield the rows. InputError at the first fault, unless rows are skipped."""
         known = None if self.to_predict is None else {self._options.text_column or "", *self.beside.names}
-        self._json = JsonLines(self._limits.max_line_bytes, self.rejected, known)
+        self._json = JsonLinesReader(self._limits.max_line_bytes, self.rejected, known)
         places: Sequence[int | None] = ()
         for lines, rows in self._json.pieces(chunks):
             self._blank_lines = self._json.blank_lines
             places = places or self.find_columns(self._json.names)
-            self._put_beside(rows)
+            kept = self._heading.places_of(self.beside.names, "keep")
+            self.beside.put([[cell_text(row[place]).strip(" \t") for row in rows] for place in kept])
             for begin in range(0, len(rows), _BATCH_ROWS):
                 some = rows[begin : begin + _BATCH_ROWS]
                 texts, *beside = (
@@ -147,14 +263,8 @@ class JsonDocuments(ColumnsOfDocuments):
                 yield from self.rows_of_columns(documents, missing, beside, places, numbers)
         self.check_end()
 
-    def _put_beside(self, rows: Sequence[Row]) -> None:
-        if self.beside.names:
-            heading = Heading(self._json.names, len(self._json.names))
-            places = heading.places_of(self.beside.names, "keep")
-            self.beside.put([[cell_text(row[place]).strip(" \t") for row in rows] for place in places])
-
     def error_at(self, row: int, column: int, code: str, message: str) -> InputError:
-        return self._json.fault(row, code, f"{self._shown(column)}: {message}")
+        return self._json.fault(row, code, f"{self._heading.shown(column)}: {message}")
 
 
 def _cell(value: Any) -> bytes | None:

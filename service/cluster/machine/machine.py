@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.service.cluster.dataset.origin import Origin
+from streamsvm.service.cluster.dataset.shards import Origin
 from streamsvm.service.cluster.machine.shard_reading import ReadIn, ShardReading
 from streamsvm.service.cluster.machine.shard_run import Running
-from streamsvm.service.cluster.rounds.messages import Answer, Begin, Found, HeldRows
+from streamsvm.service.cluster.rounds.messages import Begin, Found, HeldRows, OrderToMachine
 from streamsvm.service.settings import Settings
-from streamsvm.storage.blocks.dataset import publish_dataset, staged_path
+from streamsvm.storage.blocks.dataset import faults, publish_dataset, staged_path
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest
-from streamsvm.storage.blocks.verify import faults
 from streamsvm.storage.errors import DatasetCorrupt, StorageError
 from streamsvm.storage.files.arrays import load_array
 from streamsvm.storage.files.durable import write_file
@@ -135,7 +134,7 @@ class Machine:
         self._running = Running(self._settings, begin, kept)
         return self._running.found()
 
-    def go_on(self, answer: Answer) -> Found | None:
+    def go_on(self, answer: OrderToMachine) -> Found | None:
         """Take the step that was agreed on; returns the report on the next round, None after the last.
 
         Raises ServiceError.

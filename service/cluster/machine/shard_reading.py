@@ -14,7 +14,7 @@ import numpy as np
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.progress import read_progress
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.service.cluster.dataset.origin import Origin
+from streamsvm.service.cluster.dataset.shards import Origin
 from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.storage.blocks.dataset import Dataset, staged_path
 from streamsvm.storage.blocks.feature_words import FeatureWords, read_words
@@ -29,7 +29,7 @@ from streamsvm.storage.rows.csr import INDEX, Array
 _WAIT = 'exec 3<&0; (cat <&3; rm -rf -- "$0") > /dev/null 2>&1 &'
 
 
-class Leftovers:
+class DirectoryRemover:
     """A process that removes a directory when this process has ended. `remove` removes it at once."""
 
     def __init__(self, directory: Path) -> None:
@@ -66,7 +66,7 @@ class ShardReading:
     def __init__(self, directory: Path, origin: Origin, number: int) -> None:
         self._final, self._origin, self._number = directory, origin, number
         self._work = directory.with_name(f".{directory.name}.{uuid.uuid4().hex}")
-        self._leftovers = Leftovers(self._work)
+        self._leftovers = DirectoryRemover(self._work)
         self._directory = self._work / "part"
         self._found: Manifest | None = None
         self._error: Exception | None = None

@@ -4,26 +4,32 @@ Their alpha and C are sigma times those of the problem (storage.run.rounds). Wha
 sigma.
 """
 
+import json
 import secrets
 import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from streamsvm.reader.certificate.folds import read_held_out, read_weights
-from streamsvm.service.cluster.machine.shard_plan import beginning_at, scaled, shard_plan, tell_of_shard
-from streamsvm.service.cluster.machine.shard_reading import Leftovers
+from streamsvm.service.cluster.machine.shard_reading import DirectoryRemover
 from streamsvm.service.cluster.rounds.change_kernel import add_step
 from streamsvm.service.cluster.rounds.convergence import along_axis, dots, has_whole_steps
 from streamsvm.service.cluster.rounds.messages import (
     COUNTED,
     NO_CHANGE,
-    Answer,
     Begin,
     Change,
     ExportedRows,
     Found,
     HeldRows,
+    OrderToMachine,
 )
+from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
 from streamsvm.service.processes.run import PROCESSES, SHARD_TRAINER, ProcessRun, prepare_run
 from streamsvm.service.processes.run_directories import has_room
 from streamsvm.service.settings import Settings
@@ -42,8 +48,12 @@ from streamsvm.storage.run.rounds import (
     Order,
     create_round,
 )
-from streamsvm.storage.run.state import open_state
+from streamsvm.storage.run.state import RUN_FILE, State, open_state
 
+# A pass ends at the job's targets on a machine that is alone, else once its rows' gap has fallen to this share.
+_ALONE, _IN_ROUNDS = {"share_of_gap": 0.0}, {"share_of_gap": 0.75, "tolerance": None, "relative_gap": None}
+_NO_END = 1 << 62  # passes
+_LESS = 1.0 - 2.0**-51  # makes up for rounding
 _MODULES = {**PROCESSES, "trainer": SHARD_TRAINER}
 _LOOK_SECONDS = 0.1  # between two looks at whether the processes live
 
@@ -56,18 +66,18 @@ class Running:
 
     def __init__(self, settings: Settings, begin: Begin, alpha: Array | None) -> None:
         self._sigma = float(begin.machines)
-        self._plan = plan = shard_plan(begin, read_manifest(settings.datasets / begin.shard))
+        self._plan = plan = _shard_plan(begin, read_manifest(settings.datasets / begin.shard))
         job_dir = settings.jobs / begin.job / begin.shard
         job_dir.mkdir(parents=True, exist_ok=True)
         place = settings.cache_dir if has_room(settings.cache_dir, plan.run_bytes) else job_dir
         # A name of its own: the process that removes the directory of an earlier run may still be waiting.
         self._directory = place / f"streamsvm-shard-{begin.job}-{begin.shard}-{secrets.token_hex(4)}"
-        self._leftovers = Leftovers(self._directory)
-        begins = beginning_at(alpha, self._sigma, plan)
+        self._leftovers = DirectoryRemover(self._directory)
+        begins = _beginning_at(alpha, self._sigma, plan)
         is_on_disk = place != settings.cache_dir
         prepare_run(self._directory, plan, settings.datasets / begin.shard, None, begins, begin.maps, is_on_disk)
         self._rows = begin.rows
-        tell_of_shard(self._directory, begin, has_whole_steps(plan.spec, plan.manifest))
+        _tell_of_shard(self._directory, begin, has_whole_steps(plan.spec, plan.manifest))
         axis = plan.axes[0]
         self._state = open_state(self._directory, plan.n_rows, plan.width, *plan.axes)
         self._round = create_round(self._directory, plan.width, axis)
@@ -126,14 +136,14 @@ class Running:
             seconds=time.monotonic() - self._began,
         )
 
-    def take(self, answer: Answer) -> None:
+    def take(self, answer: OrderToMachine) -> None:
         """Take over what the coordinator has decided about the round."""
         if answer.newton is None:
             self._take_w(answer)
         else:
             (self._directory / NEWTON_REQUEST).write_bytes(answer.newton)
         if answer.alpha is not None:
-            np.save(self._directory / TAKEN_ALPHA, scaled(answer.alpha, self._sigma, self._plan))
+            np.save(self._directory / TAKEN_ALPHA, _scaled(answer.alpha, self._sigma, self._plan))
         self._round.lanes["step"][: self._lanes] = answer.step
         self._state.lanes["converged_by"][: self._lanes] = answer.converged
         counts = self._round.counts[0]
@@ -145,7 +155,7 @@ class Running:
         if answer.order is Order.END:
             self._finish()
 
-    def _take_w(self, answer: Answer) -> None:
+    def _take_w(self, answer: OrderToMachine) -> None:
         step = along_axis(answer.step, self._w)
         if self._order not in (Order.LOOK, Order.GIVE, Order.NEWTON):
             add_step(self._change.reshape(-1), np.full(self._w.shape[1], step), self._own.reshape(-1))
@@ -219,3 +229,44 @@ class Running:
     def _finish(self) -> None:
         while not self._run.poll():
             time.sleep(_LOOK_SECONDS / 10)
+
+
+def _shard_plan(begin: Begin, manifest: Any) -> JobPlan:
+    """Plan the running lanes on the shard, with sigma times C."""
+    spec = JobSpec.model_validate(begin.spec)
+    C = [begin.machines * each for each in spec.C] if isinstance(spec.C, list) else begin.machines * spec.C
+    own = {"C": C, "max_passes": _NO_END, "max_seconds": None}
+    return replace(plan_job(spec.model_copy(update=own), manifest), number=begin.number, at_once=begin.at_once)
+
+
+def _beginning_at(alpha: Array | None, sigma: float, plan: JobPlan) -> Callable[[State], None]:
+    """Return a function that fills a new state with sigma times this alpha; without alpha the state stays zero."""
+
+    def begin(state: State) -> None:
+        if alpha is not None and alpha.shape == state.alpha.shape:
+            state.alpha[:] = _scaled(alpha, sigma, plan)
+            state.control["w_unmade"] = 1
+
+    return begin
+
+
+def _scaled(alpha: Array, sigma: float, plan: JobPlan) -> Array:
+    """Multiply alpha of the whole problem by sigma for the machine's trainer. Rounding must not leave the box."""
+    found = alpha * sigma
+    if plan.spec.loss.startswith("squared"):
+        return np.asarray(found)
+    if plan.manifest.weights is not None or plan.spec.class_weight is not None:
+        return np.asarray(found * _LESS)  # rows have boxes of their own
+    for lane, column in zip(plan.running, found.T, strict=False):
+        np.clip(column, -lane.C_positive, lane.C_positive, out=column)
+    return np.asarray(found)
+
+
+def _tell_of_shard(directory: Path, begin: Begin, whole_steps: bool) -> None:
+    """Add to run.json that reader and trainer work on one shard of the rows, and when a pass over it ends."""
+    told: dict[str, Mapping[str, Any]] = json.loads((directory / RUN_FILE).read_bytes())
+    part = {"part_rows": begin.rows.tolist()}
+    reader, stored = {**told["reader"], **part}, {**told["trainer"]["stored_rows"], **part}
+    rounds = {"shards": begin.machines, "whole_steps": whole_steps, **(_ALONE if begin.is_alone else _IN_ROUNDS)}
+    trainer = {**told["trainer"], "stored_rows": stored, **rounds}
+    (directory / RUN_FILE).write_text(json.dumps({**told, "reader": reader, "trainer": trainer}))

@@ -9,11 +9,13 @@ from typing import Any
 
 from streamsvm.service.cluster.machine.machine import Machine
 from streamsvm.service.cluster.nodes.connecting import DEFAULT_ROOT, FOR_GOOD, ROOT_VARIABLE, nodes_of
-from streamsvm.service.cluster.rounds.messages import Answer, Change, Found
+from streamsvm.service.cluster.rounds.messages import Change, Found, OrderToMachine
 from streamsvm.service.errors import ServiceError
 from streamsvm.storage.errors import NO_ROOM, ROOM_HINT, StorageError
 
 CALL_SECONDS = 60.0  # of a call that has next to nothing to do
+
+
 # Faults that every node would meet, at any time.
 _FOR_GOOD = (*FOR_GOOD, "cache_too_small", "memory_too_small", "features_range", "unknown_label")
 
@@ -28,7 +30,7 @@ class Agent(Machine):
         """The version of StreamSVM on this node, and the shards that it has."""
         return version("streamsvm"), self.shards()
 
-    def go_on_by(self, answer: Answer, agreed: tuple[Change | None, bytes | None]) -> Found | None:
+    def go_on_by(self, answer: OrderToMachine, agreed: tuple[Change | None, bytes | None]) -> Found | None:
         """`go_on` with an answer whose change and request Ray sends as an argument of its own."""
         change, newton = agreed
         return self.go_on(replace(answer, change=change, newton=newton))

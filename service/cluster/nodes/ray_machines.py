@@ -14,13 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from streamsvm.service.cluster.dataset.origin import read_origin
-from streamsvm.service.cluster.dataset.shards import Shard, files_of, pieces_of
+from streamsvm.service.cluster.dataset.shards import Shard, files_of, pieces_of, read_origin
 from streamsvm.service.cluster.machine.shard_reading import ReadIn
 from streamsvm.service.cluster.nodes.agents import CALL_SECONDS, agent_on, agents_of, is_for_good, placed, told
 from streamsvm.service.cluster.nodes.connecting import nodes_of
 from streamsvm.service.cluster.nodes.forgetting import forget_on
-from streamsvm.service.cluster.rounds.messages import Answer, Begin, Change, Found, HeldRows
+from streamsvm.service.cluster.rounds.messages import Begin, Change, Found, HeldRows, OrderToMachine
 from streamsvm.service.errors import ServiceError
 from streamsvm.storage.errors import DatasetCorrupt
 from streamsvm.storage.rows.csr import Array
@@ -83,11 +82,11 @@ class RayMachines:
         return self._nodes.get(number, "")
 
     def held_out(self, number: int, place: int) -> HeldRows:
-        """See `service.cluster.rounds.gathering`."""
+        """Rows of a machine that the lane at this place has left out."""
         return self._told(number, self._actors[number].held_out.remote(place))
 
     def alpha(self, number: int, part: slice) -> Array:
-        """See `service.cluster.rounds.gathering`."""
+        """The dual variables of some rows of a machine: (n,), or with an axis of lanes."""
         return self._told(number, self._actors[number].alpha.remote(part))
 
     def _told(self, number: int, asked: Any) -> Any:
@@ -108,7 +107,7 @@ class RayMachines:
             self._fresh |= again
             forget_on(self._ray, again, job)
 
-    def answer(self, number: int, answer: Answer) -> None:
+    def answer(self, number: int, answer: OrderToMachine) -> None:
         if number in self._beginning:
             return
         agreed = answer.change, answer.newton

@@ -11,12 +11,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from streamsvm.service.cluster.rounds.machines import Certificate, Rules
+from streamsvm.service.cluster.rounds.messages import LaneCertificate, Rules
 from streamsvm.service.jobs.fields.spec import JobSpec
-from streamsvm.service.jobs.outcome.limits import AVERAGED
+from streamsvm.service.jobs.progress.states import AVERAGED
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.problem.losses import SVM_LOSSES
 from streamsvm.trainer.problem.objective import relative_gap
 from streamsvm.trainer.updates.convergence import StoppingTargets, limit_reached, reason_of_all
 
@@ -24,7 +23,7 @@ _LOOK_EVERY = 4  # rounds between two looks at all rows while machines report no
 SLOW = 0.5  # of the gap is left by a round
 
 
-class Convergence:
+class RoundConvergence:
     """Figures are (lanes,).
 
     is_stopping  whether somebody wants an end
@@ -43,7 +42,7 @@ class Convergence:
         self.P = np.full(lanes, np.inf)
         self.converged = np.zeros(lanes, np.int64)
         self.is_slow = False
-        self.certificate: Certificate | None = None
+        self.certificate: LaneCertificate | None = None
         self.stop_reason: str | None = None
         # M+ - M- and the gap of a certificate, divided by what was met before it: rounds meet too little of both.
         self._gap_safety_factor = np.ones((2, lanes))
@@ -65,7 +64,7 @@ class Convergence:
         self.is_slow |= bool((gap > SLOW * self.gap)[self.converged == 0].any())
         self.gap, self.M_plus, self.M_minus = gap, M_plus, M_minus
 
-    def certify(self, found: Certificate, round_: int) -> None:
+    def certify(self, found: LaneCertificate, round_: int) -> None:
         """Take in the figures of a look at all rows; decide which lanes have converged, and whether the job ends."""
         spread, gap = found.M_plus - found.M_minus, found.primal_objective - found.dual_objective
         for number, (true, met) in enumerate(((spread, self.M_plus - self.M_minus), (gap, self.gap))):
@@ -103,7 +102,8 @@ class Convergence:
 def has_whole_steps(spec: JobSpec, manifest: Manifest) -> bool:
     """Whether the step is 1: D is no parabola, or rows have curvatures of their own."""
     is_weighed = spec.class_weight is not None or manifest.weights is not None
-    return spec.loss != "hinge" and (spec.loss not in SVM_LOSSES or is_weighed)
+    loss = spec.loss_kind
+    return not loss.is_quadratic or (loss.has_curvature and is_weighed)
 
 
 def along_axis(figures: Array, w: Array) -> Array:

@@ -7,21 +7,97 @@ round, so that the line search stays exact. Once rounds bring little, rows that 
 round (see pool), or all machines take Newton steps together (see newton).
 """
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 
-from streamsvm.service.cluster.rounds.collecting import Attend, Collector
-from streamsvm.service.cluster.rounds.convergence import Convergence, along_axis, best_step, dots
-from streamsvm.service.cluster.rounds.figures import certificate_at, extremes, total
-from streamsvm.service.cluster.rounds.machines import Machines, Rules, ShardState
-from streamsvm.service.cluster.rounds.messages import Answer, Change, Found
+from streamsvm.service.cluster.rounds.convergence import RoundConvergence, along_axis, best_step, dots
+from streamsvm.service.cluster.rounds.messages import (
+    Change,
+    Found,
+    LaneCertificate,
+    Machines,
+    OrderToMachine,
+    Rules,
+    ShardState,
+)
 from streamsvm.service.cluster.rounds.newton import Newton
 from streamsvm.service.cluster.rounds.pool import Pool, share_of_gap
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.rounds import Order
 from streamsvm.trainer.updates.model_weights import ModelWeights, with_columns
+
+_PATIENCE = 4.0  # times what a round usually takes, until others go on without a machine
+_LEAST_PATIENCE = 5.0  # seconds
+_POLL_SECONDS = 0.2
+
+# Is called several times a second with the reports that have come, or before a longer silence, of so many seconds;
+# it may raise.
+Attend = Callable[[dict[int, Found], float], None]
+
+
+class Collector:
+    """`collect` reports, and note in `shards` when they came.
+
+    attend  see above
+    """
+
+    def __init__(self, machines: Machines, shards: list[ShardState], attend: Attend) -> None:
+        self._machines, self._shards, self._attend = machines, shards, attend
+        self._usual_seconds: dict[Order, float] = {}
+
+    def collect(self, pending: set[int], order: Order, needs_all: bool, least: int = 1) -> dict[int, Found]:
+        """Reports on this order from all pending machines, or from those in time, but from `least` of them."""
+        patience = max(_LEAST_PATIENCE, _PATIENCE * self._usual_seconds.get(order, inf))
+        began = time.monotonic()
+        come: dict[int, Found] = {}
+        while pending - come.keys():
+            self._attend(come, 0.0)
+            left = [k for k in pending - come.keys() if not self._machines.is_lost(k)]
+            is_late = time.monotonic() - began > patience
+            if len(come) >= least and not needs_all and (is_late or not left):
+                break
+            for k, found in self._machines.wait(pending - come.keys(), _POLL_SECONDS).items():
+                come[k] = found
+                shard = self._shards[k]
+                shard.counts, shard.seconds, shard.came = found.counts, found.seconds, time.monotonic()
+                shard.sent_bytes += found.n_bytes
+        for k in come:
+            self._shards[k].waited += time.monotonic() - self._shards[k].came
+        if come:
+            self._usual_seconds[order] = float(np.median([found.seconds for found in come.values()]))
+        return come
+
+
+def total(come: Mapping[int, Found], name: str, lanes: int) -> Array:
+    """The sum of a figure over these reports."""
+    return np.sum([getattr(found, name) for found in come.values()], axis=0) if come else np.zeros(lanes)
+
+
+def extremes(come: Mapping[int, Found]) -> tuple[Array, Array]:
+    """M+ and M-, each (lanes,), over the rows of these machines."""
+    M_plus = np.max([found.M_plus for found in come.values()], axis=0)
+    return M_plus, np.min([found.M_minus for found in come.values()], axis=0)
+
+
+def certificate_at(w: Array, come: Mapping[int, Found], machines: int) -> LaneCertificate | None:
+    """Make the certificate at w (features, axis) from the reports of all machines on a LOOK; None: some are missing."""
+    if len(come) < machines or any(found.losses is None for found in come.values()):
+        return None
+    v = np.zeros_like(w)
+    for found in come.values():
+        assert found.own_w is not None
+        v += found.own_w
+    lanes = len(next(iter(come.values())).dual)
+    w, v = w[:, :lanes], v[:, :lanes]
+    P = dots(w, w) / 2.0 + total(come, "losses", lanes)
+    D = total(come, "dual", lanes) - dots(v, v) / 2.0
+    w_error = np.sqrt(dots(w - v, w - v)) / np.maximum(np.sqrt(dots(w, w)), 1e-300)
+    return LaneCertificate(P, D, *extremes(come), w_error)
+
 
 _NONE: Mapping[int, Array] = {}
 
@@ -62,7 +138,7 @@ class Coordinator:
         self.round = rules.rounds_before
         self.D, self.step = np.zeros(lanes), np.ones(lanes)
         self._attend, self._collect = attend, Collector(machines, self.shards, attend).collect
-        self.convergence = Convergence(rules, lanes, is_stopping)
+        self.convergence = RoundConvergence(rules, lanes, is_stopping)
         self._pool, self.newton, self.model = pool, newton, model or ModelWeights()
         self._certified: Mapping[int, Array] = {}  # columns that stood for those of w in the last certificate
         self.pooled_rows = self.pooled_updates = 0  # of the last round; of all
@@ -244,7 +320,9 @@ class Coordinator:
         w: Array | None = None,
         alpha: Array | None = None,
         newton: bytes | None = None,
-    ) -> Answer:
+    ) -> OrderToMachine:
         most = self._pool.most_bytes // len(self.shards) if self._pool else 0
         sweeps = self.newton.most_sweeps if self.newton else 0
-        return Answer(order, change, w, self.step, self.convergence.converged.copy(), alpha, most, sweeps, newton)
+        return OrderToMachine(
+            order, change, w, self.step, self.convergence.converged.copy(), alpha, most, sweeps, newton
+        )

@@ -8,28 +8,32 @@ same each time.
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
-from streamsvm.service.cluster.rounds.machines import Rules, ShardState
-from streamsvm.service.cluster.rounds.messages import Found
+from streamsvm.service.cluster.rounds.convergence import RoundConvergence
+from streamsvm.service.cluster.rounds.messages import Found, Rules, ShardState
 from streamsvm.service.jobs.fields.features import extra_values
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.storage.machine.resources import memory_limit
-from streamsvm.trainer.newton.choice import LEAST_SWEEPS, is_newton_quicker_than_rounds, system_size
+from streamsvm.storage.rows.csr import Array
+from streamsvm.trainer.newton.choice import (
+    LEAST_SWEEPS,
+    Outlook,
+    is_newton_quicker_than_rounds,
+    shares_left,
+    system_size,
+)
 from streamsvm.trainer.newton.requests import Reply, Request, added, unpickled
 from streamsvm.trainer.newton.run import NewtonSteps, near_by
 from streamsvm.trainer.newton.scans import Interrupted
 from streamsvm.trainer.newton.system import LARGEST, TooLarge
 from streamsvm.trainer.newton.task import Left
 from streamsvm.trainer.problem.tasks import Tasks
-from streamsvm.trainer.sweeps.outlook import Outlook, shares_left
 from streamsvm.trainer.updates.convergence import StoppingTargets
-from streamsvm.trainer.updates.progress import NewtonStep, Progress, TaskStep
-
-if TYPE_CHECKING:
-    from streamsvm.service.cluster.rounds.coordinator import Coordinator
+from streamsvm.trainer.updates.model_weights import ModelWeights
+from streamsvm.trainer.updates.progress import NewtonStep, PassProgress, TaskStep
 
 _SHARE_OF_MEMORY = 0.5
 _MOST_VAIN = 3  # runs in a row that end before a step has been made, because a machine is lost, or its rows
@@ -40,12 +44,23 @@ Exchange = Callable[[bytes], Mapping[int, Found]]  # sends a request to all mach
 GoesOn = Callable[[float], bool]
 
 
+class Rounds(Protocol):
+    """The state of a job's rounds, which Newton steps read and change: that of its `Coordinator`."""
+
+    w: Array
+    D: Array
+    round: int
+    shards: list[ShardState]
+    convergence: RoundConvergence
+    model: ModelWeights
+
+
 class _Ends(Exception):
     """The job has to end while a system is being solved."""
 
 
 class MachineRows:
-    """See `trainer.newton.requests.Rows`: all rows, on machines. Raises Interrupted if one has not all of its rows."""
+    """All rows, on machines: `trainer.newton.requests.ProblemRows`. Interrupted if one has not all of its rows."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -97,7 +112,7 @@ class Newton:
             return 0
         return 1 if self.has_begun else LEAST_SWEEPS
 
-    def meet(self, now: "Coordinator", come: Mapping[int, Found]) -> None:
+    def meet(self, now: Rounds, come: Mapping[int, Found]) -> None:
         """Take in a round that all machines have taken part in; decide whether steps are next."""
         figures, trained = now.convergence, now.convergence.converged == 0
         rates = np.max([found.rate for found in come.values()], axis=0)[trained]
@@ -131,7 +146,7 @@ class Newton:
         wanted = self.has_begun or self._is_quicker
         return wanted and not self.has_failed and self._room(shards) > 0
 
-    def run(self, exchange: Exchange, now: "Coordinator", goes_on: GoesOn, after_step: Callable[[], None]) -> bool:
+    def run(self, exchange: Exchange, now: Rounds, goes_on: GoesOn, after_step: Callable[[], None]) -> bool:
         """Take Newton steps from the coordinator's w, which belongs to the machines' alpha; w changes in place.
 
         after_step  is called after each step
@@ -174,7 +189,7 @@ class Newton:
         shown, self._shown = self._shown, []
         return shown
 
-    def _put_back(self, steps: NewtonSteps, now: "Coordinator") -> None:
+    def _put_back(self, steps: NewtonSteps, now: Rounds) -> None:
         """Set the coordinator's w and figures to the values that the steps have reached, and note the best w."""
         reached, figures = steps.put_back(), now.convergence
         steps.offer_best(now.model)
@@ -185,12 +200,12 @@ class Newton:
             figures.P[number] = min(figures.P[number], task.primal)
             figures.gap[number] = task.primal - now.D[number]
 
-    def _note(self, now: "Coordinator", taking_part: Mapping[int, TaskStep]) -> None:
+    def _note(self, now: Rounds, taking_part: Mapping[int, TaskStep]) -> None:
         """Note the step that has been made, for the history, and for those who watch."""
         self.steps += 1
         figures, free = now.convergence, max(task.rows for task in taking_part.values())
         each = tuple(
-            Progress(now.round, 0, *each, free_rows=free)
+            PassProgress(now.round, 0, *each, free_rows=free)
             for each in zip(
                 figures.M_plus.tolist(), figures.M_minus.tolist(), [0] * len(now.D), now.D.tolist(), figures.P.tolist(),
                 strict=True,

@@ -13,9 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from streamsvm.service.cluster.rounds.machines import Machines
-from streamsvm.service.cluster.rounds.messages import Answer, ExportedRows, Found
-from streamsvm.service.jobs.plan.blocks import spills
+from streamsvm.service.cluster.rounds.messages import ExportedRows, Found, Machines, OrderToMachine
+from streamsvm.service.jobs.plan.memory import spills
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.jobs.plan.run_file import run_file
 from streamsvm.storage.features.maps import FeatureMaps
@@ -63,7 +62,7 @@ class Pooled:
         self._rows.__exit__(*about)
 
     def fill(
-        self, asked: set[int], collect: Callable[..., dict[int, Found]], machines: Machines, answer: Answer
+        self, asked: set[int], collect: Callable[..., dict[int, Found]], machines: Machines, answer: OrderToMachine
     ) -> tuple[dict[int, Found], bool]:
         """Add the rows that these machines export, which are asked for more by `answer` until they have no more.
 
@@ -121,9 +120,9 @@ class Pooled:
 def pool_for(plan: JobPlan, dataset: Path, maps: FeatureMaps, directory: Path) -> Pool | None:
     """The pool of a job, on the dataset's disk or, if the job may not use it, in memory; None: machines work alone.
 
-    With logistic loss no row rests: all of them would come here.
+    Where no row rests, all of them would come here.
     """
-    if plan.spec.combine == "average" or plan.spec.loss == "logistic":
+    if plan.spec.combine == "average" or not plan.spec.loss_kind.has_rest:
         return None
     on_disk = spills(plan.spec)
     place = dataset.parent if on_disk else directory

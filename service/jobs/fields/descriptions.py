@@ -8,7 +8,6 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, create_mo
 from typing_extensions import TypedDict
 
 from streamsvm.service.jobs.fields import from_text
-from streamsvm.service.jobs.fields.fold_metrics import OF_CLASSES, OF_NUMBERS
 from streamsvm.service.jobs.fields.from_text import parse_size
 from streamsvm.service.records.models import MODEL_NAME
 from streamsvm.storage.features import FEATURE_MAPS
@@ -70,6 +69,10 @@ else:
 
 MOST_LABEL_NAME, MOST_LABEL = 100, 256  # characters
 KERNEL_TOLERANCE = 1e-3  # the default where nothing bounds the optimum, so that no gap is known
+# Metrics of a fold.
+OF_CLASSES = ("accuracy", "balanced_accuracy", "f1", "auc", "log_loss")
+OF_NUMBERS = ("mse", "mae", "r_squared")
+LESS_IS_BETTER = ("log_loss", "mse", "mae")
 _FIRST, _CHOOSING = "first", "choosing"  # parts of the form
 _FOLDS: dict[str, tuple[str, ...]] = {"folds": ()}
 

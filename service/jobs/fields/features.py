@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.features import FEATURE_MAPS
 from streamsvm.storage.features.bias import Bias
 from streamsvm.storage.features.maps import FeatureMaps, Named
-from streamsvm.storage.features.rows import FeatureMap, FeaturesError, Shape
+from streamsvm.storage.features.rows import FeaturesError, Shape
 from streamsvm.storage.features.statistics import FeatureStatistics, read_statistics, write_statistics
 from streamsvm.storage.options import options_of
 
@@ -85,7 +86,9 @@ def fitted_maps(planned: FeatureMaps, dataset: Dataset) -> FeatureMaps:
 
 def extra_values(spec: Any) -> int:
     """Number of values that maps add to a row in the cache."""
-    return sum(int(each.most_values(np.zeros(1, np.int64))[0]) for each in _early(spec))
+    maps = (each for _, each in named_maps(spec.features, spec.bias))
+    early = takewhile(lambda each: not each.expands, maps)
+    return sum(int(each.most_values(np.zeros(1, np.int64))[0]) for each in early)
 
 
 def mean_Qii(spec: Any, manifest: Manifest) -> float:
@@ -98,20 +101,13 @@ def mean_Qii(spec: Any, manifest: Manifest) -> float:
 
 def scaling_note(spec: Any, manifest: Manifest) -> str | None:
     """Words for a person whose job did not converge, if its features are on too large a scale."""
-    mean, largest_C = mean_Qii(spec, manifest), max(spec.C) if isinstance(spec.C, list) else spec.C
-    if largest_C * mean <= _LARGE:
+    mean = mean_Qii(spec, manifest)
+    if spec.Cs[-1] * mean <= _LARGE:
         return None
     return (
         f'rows have squared norms of {mean:.2g} on average, which makes training slow: scale the features ("features": '
         '["scale"]), or choose a smaller C'
     )
-
-
-def _early(spec: Any) -> Iterator[FeatureMap]:
-    for _, each in named_maps(spec.features, spec.bias):
-        if each.expands:
-            return
-        yield each
 
 
 def _shape(manifest: Manifest) -> Shape:

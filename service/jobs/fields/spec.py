@@ -1,23 +1,31 @@
 """A job's fields, checked: as they are submitted, and as this version or one before it has stored them."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel, ValidationError, model_validator
 
 from streamsvm.service import gone
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.hints import meant, shown
-from streamsvm.service.jobs.fields.counterparts import COUNTERPARTS
-from streamsvm.service.jobs.fields.descriptions import FIELDS, KERNEL_TOLERANCE, GeneralFields, form_of
+from streamsvm.service.jobs.fields.descriptions import (
+    FIELDS,
+    KERNEL_TOLERANCE,
+    MOST_LABEL,
+    MOST_LABEL_NAME,
+    OF_CLASSES,
+    OF_NUMBERS,
+    GeneralFields,
+    form_of,
+)
 from streamsvm.service.jobs.fields.features import named_maps
-from streamsvm.service.jobs.fields.field_rules import KERNEL_SOLVERS, check_rules
-from streamsvm.service.jobs.fields.fold_metrics import OF_NUMBERS
 from streamsvm.service.jobs.fields.texts import values
+from streamsvm.service.records.models import is_id
 from streamsvm.storage.options import options_of, plain
-from streamsvm.trainer.problem.losses import REGRESSION
+from streamsvm.trainer.problem.losses import KINDS, Loss
 from streamsvm.trainer.solvers import OPTIONS, SOLVERS, users
 
 # Fields whose default follows from others: a client that sends all defaults must not send these.
@@ -28,6 +36,7 @@ _TOLERANCE = 1e-3  # the default, while jobs had no relative gap unless they wer
 _PLAIN = re.compile(r"-?\d{1,15}(\.\d{1,15})?(e-?\d{1,3})?", re.ASCII)
 _OF_A_CHOICE = 2  # parts of the place of a fault: a field, and which of its types was tried
 
+_FOLDS_FOR_PROBABILITY = 5
 _TRUTHS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 _KNOWN = FIELDS | OPTIONS
 _OF_TRUTH = {name for name, option in _KNOWN.items() if option.kind is bool}
@@ -36,6 +45,21 @@ _RANGE_HINTS = {
     "C": "Give a number above 0 and up to 1e12, or a list of at least one of them.",
     "budget": "Give 2 to 100,000 support vectors: two are merged when there is one too many.",
     "gamma": 'Give a number above 0, or "scale".',
+}
+
+# Parameters of LinearSVC, SVC and SGDClassifier that a job has under another name, for hints.
+COUNTERPARTS = {
+    "tol": "relative_gap is how near to the optimum training ends, tolerance is LIBLINEAR's -e",
+    "max_iter": "max_passes is the most passes over the data",
+    "random_state": "seed is its counterpart, a number",
+    "n_jobs": "threads is its counterpart",
+    "fit_intercept": '"bias": null trains without an intercept, "bias": 1.0 with one',
+    "intercept_scaling": "bias is its counterpart",
+    "penalty": "the penalty is always |w|^2 / 2",
+    "dual": "solver chooses among dual and primal solvers",
+    "multi_class": "multiclass is its counterpart",
+    "cache_size": "cache_bytes is its counterpart, in bytes",
+    "alpha": "C is its counterpart: 1 / (alpha * n_rows)",
 }
 
 
@@ -48,13 +72,12 @@ def migrate(stored: Mapping[str, Any]) -> dict[str, Any]:
     if "eviction" in stored:
         stored = _of_the_first(stored)
     fields = {name: value for name, value in stored.items() if name not in gone.FIELDS}
-    return fields if "solver_options" in stored else {**fields, "solver_options": own_options(stored)}
-
-
-def own_options(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a job's solver, from where earlier versions had the options of all: among the fields."""
-    solver = SOLVERS.get(fields.get("solver", FIELDS["solver"].default))
-    return {name: fields[name] for name in options_of(solver.options) if name in fields} if solver else {}
+    if "solver_options" in stored:
+        return fields
+    # Earlier versions had the options of all solvers among the fields.
+    solver = SOLVERS.get(stored.get("solver", FIELDS["solver"].default))
+    own = options_of(solver.options) if solver else ()
+    return {**fields, "solver_options": {name: stored[name] for name in own if name in stored}}
 
 
 def _of_the_first(stored: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,12 +88,11 @@ def _of_the_first(stored: Mapping[str, Any]) -> dict[str, Any]:
     # default, and other numbers meant something that this version does not have.
     if stored.get("solver") not in ("cpa", "ocas"):
         fields["threads"] = None
-    return {**fields, "solver": gone.PAPER, **_as_printed(stored)} if stored["eviction"] == "paper" else fields
-
-
-def _as_printed(stored: Mapping[str, Any]) -> dict[str, Any]:
+    if stored["eviction"] != "paper":
+        return fields
     own = {new: stored[old] for old, new in gone.PAPER_FIELDS.items() if old in stored}
-    return {name: "pick" if value == "step" else value for name, value in own.items()}
+    printed = {name: "pick" if value == "step" else value for name, value in own.items()}
+    return {**fields, "solver": gone.PAPER, **printed}
 
 
 if TYPE_CHECKING:
@@ -94,6 +116,21 @@ class JobSpec(_Fields):
         return {**end_of(given), **bias_of(given), **_with_truths(given)}
 
     @property
+    def Cs(self) -> tuple[float, ...]:
+        """The values of C, ascending, each once."""
+        return tuple(sorted(set(self.C))) if isinstance(self.C, list) else (self.C,)
+
+    @property
+    def n_folds(self) -> int:
+        """Folds of the cross-validation; 0: there is none."""
+        return self.folds or (_FOLDS_FOR_PROBABILITY if self.probability else 0)
+
+    @property
+    def loss_kind(self) -> type[Loss]:
+        """The class of the loss, which says what it has."""
+        return KINDS[self.loss]
+
+    @property
     def is_joint(self) -> bool:
         """Whether all classes are in one problem, that of Crammer and Singer."""
         return self.multiclass == "crammer_singer"
@@ -104,6 +141,128 @@ class JobSpec(_Fields):
         own = SOLVERS[self.solver].options
         general = {each.name: getattr(self, each.name) for each in fields(own) if each.name in FIELDS}
         return own(**general, **self.solver_options)
+
+
+KERNEL_SOLVERS = tuple(name for name, solver in SOLVERS.items() if solver.has_kernel)
+_JOINT_SOLVERS = tuple(name for name, solver in SOLVERS.items() if solver.has_joint)
+
+
+class FieldRule(NamedTuple):
+    """
+    code       of the ServiceError
+    is_broken  whether a job breaks the rule
+    message    may name fields, as {spec.solver}
+    hint       the same; {losses} are those of the job's solver, {metrics} those of its loss
+    """
+
+    code: str
+    is_broken: Callable[[JobSpec], bool]
+    message: str
+    hint: str
+
+
+def check_rules(spec: JobSpec) -> None:
+    """Raise a ServiceError for the first rule that the job breaks."""
+    for code, is_broken, message, hint in RULES:
+        if is_broken(spec):
+            named = {"losses": ", ".join(SOLVERS[spec.solver].losses), "metrics": ", ".join(_metrics(spec))}
+            raise ServiceError(code, message.format(spec=spec), hint.format(spec=spec, **named))
+
+
+def _is_set(spec: JobSpec, name: str) -> bool:
+    """Whether a field differs from its default."""
+    return bool(getattr(spec, name) != FIELDS[name].default)
+
+
+def _is_set_without(spec: JobSpec, name: str, needed: str, values: tuple[str, ...]) -> bool:
+    """Whether a field differs from its default, and the field that it needs has another value than these."""
+    return getattr(spec, needed) not in values and _is_set(spec, name)
+
+
+def _needing(needed: str, code: str) -> list[FieldRule]:
+    """A rule for each field that is for some values of another one."""
+    return [
+        FieldRule(
+            code,
+            partial(_is_set_without, name=name, needed=needed, values=field.needs[needed]),
+            f'{needed} "{{spec.{needed}}}" has no {name}',
+            f"It is for {needed} {', '.join(field.needs[needed])}.",
+        )
+        for name, field in FIELDS.items()
+        if needed in field.needs
+    ]
+
+
+def _metrics(spec: JobSpec) -> tuple[str, ...]:
+    return OF_NUMBERS if spec.loss_kind.is_regression else OF_CLASSES
+
+
+def _has_folds(spec: JobSpec) -> bool:
+    return spec.folds is not None or spec.probability is not None
+
+
+def _without_kernel(name: str, why: str, is_asked: Callable[[JobSpec], bool] | None = None) -> FieldRule:
+    def is_broken(spec: JobSpec) -> bool:
+        return spec.kernel == "rbf" and (is_asked(spec) if is_asked else _is_set(spec, name))
+
+    return FieldRule("kernel_solver", is_broken, f'kernel "rbf" has no {name}: {why}', f"Leave {name} out.")
+
+
+def _on_one_machine(name: str, is_asked: Callable[[JobSpec], Any]) -> FieldRule:
+    def is_broken(spec: JobSpec) -> bool:
+        return spec.machines is not None and bool(is_asked(spec))
+
+    told = f"several machines have no {name}"
+    return FieldRule("machines_range", is_broken, told, "Train on one: leave machines out, or change it.")
+
+
+RULES = (
+    FieldRule("kernel_solver", lambda spec: SOLVERS[spec.solver].has_kernel != (spec.kernel == "rbf"),
+         'solver "{spec.solver}" has no kernel "{spec.kernel}"', f"Solvers with rbf: {', '.join(KERNEL_SOLVERS)}."),
+    *_needing("kernel", "kernel_solver"),
+    _without_kernel("features", "map rows before they are uploaded, or train fourier features with a linear solver"),
+    _without_kernel("bias", "a constant feature changes no distance", lambda spec: spec.bias is not None),
+    _without_kernel("relative_gap", "nothing bounds the optimum from below",
+                    lambda spec: spec.relative_gap is not None),
+    _without_kernel("warm_start", "support vectors cannot be scaled"),
+    FieldRule("solver_loss", lambda spec: spec.loss not in SOLVERS[spec.solver].losses,
+         'solver "{spec.solver}" has no loss "{spec.loss}"', "It has {losses}."),
+    *_needing("loss", "solver_loss"),
+    FieldRule("multiclass_range",
+         lambda spec: spec.is_joint and (spec.solver not in _JOINT_SOLVERS or not spec.loss_kind.has_joint),
+         'solver "{spec.solver}" with loss "{spec.loss}" has no multiclass "{spec.multiclass}"',
+         f"Solver {' or '.join(_JOINT_SOLVERS)} has it, with hinge loss."),
+    FieldRule("select_by_range", lambda spec: _has_folds(spec) and spec.select_by not in _metrics(spec),
+         "{spec.loss} loss has no {spec.select_by}", "Choose one of {metrics}."),
+    FieldRule("probability_range", lambda spec: spec.probability is not None and spec.loss_kind.is_regression,
+         "{spec.loss} loss predicts numbers", "Leave probability out."),
+    FieldRule("probability_range", lambda spec: spec.probability is not None and spec.loss_kind.has_probabilities,
+         "logistic loss has probabilities by itself", "Leave probability out."),
+    FieldRule("probability_range", lambda spec: spec.probability is not None and not spec.refit,
+         "without refit there is no model to have probabilities", "Leave refit or probability out."),
+    FieldRule("model_name_range", lambda spec: spec.model_name is not None and is_id(spec.model_name),
+         "model_name begins like an id, with mdl_", "Choose another name."),
+    FieldRule("model_name_range", lambda spec: spec.model_name is not None and not spec.refit,
+         "without refit there is no model to have a name", "Leave refit or model_name out."),
+    FieldRule("warm_start", lambda spec: _has_folds(spec) and spec.warm_start is not None,
+         "there is no warm start with folds", "Leave warm_start out."),
+    FieldRule("select_by_range",
+         lambda spec: spec.folds is not None and spec.select_by == "log_loss"
+         and spec.probability is None and not spec.loss_kind.has_probabilities,
+         "log_loss needs probabilities", 'Ask for probability "sigmoid".'),
+    FieldRule("machines_range", lambda spec: spec.machines is None and _is_set(spec, "combine"),
+         "one machine has nothing to combine", "Leave combine out, or name machines."),
+    _on_one_machine('solver "{spec.solver}"', lambda spec: spec.solver != "streamsvm"),
+    _on_one_machine("multiclass crammer_singer", lambda spec: spec.is_joint),
+    _on_one_machine("pace fixed", lambda spec: spec.pace == "fixed"),
+    FieldRule("labels_range",
+         lambda spec: any(len(name) > MOST_LABEL_NAME or len(text) > MOST_LABEL for name, text in spec.labels.items()),
+         f"labels: a name has up to {MOST_LABEL_NAME} characters, a text up to {MOST_LABEL}",
+         "Lists of jobs show them all: keep longer notes elsewhere, and their place here."),
+    FieldRule("memory_bytes_range",
+         lambda spec: spec.memory_bytes is not None and "cache_bytes" in spec.model_fields_set,
+         "memory_bytes and cache_bytes exclude each other", "Give one of them."),
+)  # fmt: skip
 
 
 def parse_spec(given: Any) -> JobSpec:
@@ -160,7 +319,7 @@ def _is_linear(given: Mapping[str, Any]) -> bool:
 def _complete(spec: JobSpec) -> JobSpec:
     """Fill in fields that follow from others: the solver of a kernel, the kernel of a solver, a regression's metric."""
     given, followed = spec.model_fields_set, dict[str, Any]()
-    if spec.loss in REGRESSION and "select_by" not in given:
+    if spec.loss_kind.is_regression and "select_by" not in given:
         followed["select_by"] = OF_NUMBERS[0]
     if spec.kernel == "rbf" and "solver" not in given:
         followed["solver"] = KERNEL_SOLVERS[0]

@@ -6,7 +6,6 @@ others are trained again, too.
 """
 
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,20 +13,20 @@ from typing import Any
 from streamsvm.service.errors import Crash, ServiceError
 from streamsvm.service.hints import meant, shown
 from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec, read_spec
-from streamsvm.service.jobs.lanes.held_out import held_out, lane_place
 from streamsvm.service.jobs.lanes.lane_files import (
     begun_last,
     drop_outcome,
     has_checkpoint,
     has_come,
+    held_out,
     inherit_lanes,
     lane_directory,
+    lane_place,
     newest_lane,
     number_before,
     outcome_of,
 )
-from streamsvm.service.jobs.lanes.trained_rows import TRAINED_ROWS
-from streamsvm.service.jobs.plan.following import FollowPlan
+from streamsvm.service.jobs.lanes.warm_start import TRAINED_ROWS
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.jobs.progress.progress import HISTORY, records_of
 from streamsvm.service.jobs.progress.states import TRANSITIONS
@@ -129,9 +128,9 @@ def lost_seconds(newest: Checkpoint | None, trained: float) -> float:
     return trained - (newest.about["control"]["elapsed_seconds"] if newest else 0.0)
 
 
-def drop_unsound(job_dir: Path, plan: JobPlan | FollowPlan) -> None:
+def drop_unsound(job_dir: Path, plan: JobPlan) -> None:
     """Drop the outcome of lanes that are to be trained again. Reads all files."""
-    groups = list(_groups(plan)) if isinstance(plan, JobPlan) else []
+    groups = [replace(plan, number=first) for first in plan.firsts]  # each of lanes that are trained side by side
     for group in groups:
         come = [has_come(lane_place(job_dir, group.number + place)) for place in range(len(group.running))]
         # The first is written last: one without it is of a group that was being written.
@@ -141,11 +140,6 @@ def drop_unsound(job_dir: Path, plan: JobPlan | FollowPlan) -> None:
         before = _lost_beginning(job_dir, group)
         if before is not None:
             _drop(job_dir, before)
-
-
-def _groups(plan: JobPlan) -> Iterator[JobPlan]:
-    """Each with the lanes to be run that are trained side by side."""
-    return (replace(plan, number=first) for first in plan.firsts)
 
 
 def _is_sound(job_dir: Path, group: JobPlan, place: int) -> bool:

@@ -1,4 +1,4 @@
-"""Files of a job's lanes in its directory: their checkpoints, and the model of each lane that is done.
+"""Files of a job's lanes in its directory: their checkpoints, the model of each lane that is done, and rows held out.
 
 A job of one lane has its checkpoints beside its history. Of a job with several lanes, each has a directory below
 `lanes`. After the end of a job, its newest checkpoints stay for a job that continues it.
@@ -6,18 +6,114 @@ A job of one lane has its checkpoints beside its history. Of a job with several 
 
 import os
 import shutil
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from streamsvm.service.jobs.lanes.held_out import HELD_OUT, LANES, keep_held_out, lane_corrupt, lane_place
-from streamsvm.service.jobs.plan.following import FollowPlan
+import numpy as np
+
+from streamsvm.reader.certificate.folds import read_held_out, read_weights
+from streamsvm.service.errors import Crash, ServiceError
+from streamsvm.service.jobs.plan.lanes import Lane, is_scaled
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.storage.errors import StorageError
+from streamsvm.storage.files.arrays import load_arrays
 from streamsvm.storage.files.durable import make_directory, publish
 from streamsvm.storage.models.model_file import Model, read_about, read_model, write_model
-from streamsvm.storage.run.checkpoint import SLOTS
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.run.checkpoint import NOT_SOUND, SLOTS
+
+LANES = "lanes"  # in a job's directory
+HELD_OUT = "held_out.npz"  # in that of a lane
+_HINT = "Ask for other folds, or have more rows of each class, in more groups."
+
+
+def lane_place(job_dir: Path, number: int) -> Path:
+    """The directory of a lane of a job that has several."""
+    return job_dir / LANES / f"{number:04d}"
+
+
+def keep_held_out(directory: Path, plan: JobPlan, lane: Lane, run: Path, place: int) -> None:
+    """Save the rows that the lane at this place of a run held out. ServiceError: empty_fold, fold_without_class."""
+    if plan.spec.is_joint:
+        columns = [read_held_out(run, plan.n_rows, column) for column in range(len(plan.labels))]
+        (ids, *_), targets, values = zip(*columns, strict=True)
+        target, decision_values = np.stack(targets, axis=1), np.stack(values, axis=1)
+    else:
+        ids, target, decision_values = read_held_out(run, plan.n_rows, place)
+    _check_fold(plan, lane, target)
+    arrays = {"ids": ids, "target": target, "decision_values": decision_values}
+    if (weight := read_weights(run, plan.n_rows)) is not None:
+        arrays["weight"] = weight[ids]
+    path = directory / HELD_OUT
+    staged = path.with_name(f".{path.name}.staged")
+    try:
+        with staged.open("wb") as file:
+            np.savez(file, **arrays)
+        publish(staged, path)
+    except BaseException:
+        staged.unlink(missing_ok=True)
+        raise
+
+
+def _check_fold(plan: JobPlan, lane: Lane, target: Array) -> None:
+    """Refuse a fold that is empty, or leaves no row, or no row of a class, to train on."""
+    if len(target) in (0, plan.n_rows):
+        has = "all rows" if len(target) else "no rows"
+        raise ServiceError("empty_fold", f"fold {lane.fold} has {has}", "Ask for fewer folds, or have more groups.")
+    if plan.spec.is_joint:
+        for label, n_held_out in zip(plan.labels, (target > 0).sum(axis=0), strict=True):
+            if n_held_out == plan.manifest.labels[label]:
+                name = plan.manifest.label_text(label)
+                raise ServiceError(
+                    "fold_without_class", f"without fold {lane.fold} no row of class {name} is left", _HINT
+                )
+        return
+    if lane.positive is None:
+        return
+    left = {"that class": plan.manifest.labels[lane.positive] - int(np.count_nonzero(target > 0))}
+    left["any other"] = plan.n_rows - len(target) - left["that class"]
+    for which, rows in left.items():
+        if not rows:
+            raise ServiceError(
+                "fold_without_class",
+                f"without fold {lane.fold} no row of {which} is left to tell class {lane.label} by",
+                _HINT,
+            )
+
+
+def held_out(job_dir: Path, number: int) -> dict[str, Array]:
+    """Read the rows that the lane of this number has left out, and was judged by.
+
+    ids (n,) int64; target (n,) float32: y had they been trained on; decision_values (n,) float64; of all classes in one
+    problem (n, n_classes); weight (n,) float64, if rows have weights
+    """
+    with _opened(job_dir, number) as file:
+        return load_arrays(file)
+
+
+def holds_weights(job_dir: Path, number: int) -> bool:
+    """Whether the file of that lane has weights of its rows; an older version wrote none."""
+    with _opened(job_dir, number) as file, zipfile.ZipFile(file) as archive:
+        return "weight.npy" in archive.namelist()
+
+
+@contextmanager
+def _opened(job_dir: Path, number: int) -> Iterator[IO[bytes]]:
+    """Open what that lane held out. Raises Crash if it is not what was written: the next attempt trains it again."""
+    try:
+        with (lane_place(job_dir, number) / HELD_OUT).open("rb") as file:
+            yield file
+    except (*NOT_SOUND, FileNotFoundError) as error:
+        raise lane_corrupt(number) from error
+
+
+def lane_corrupt(number: int) -> Crash:
+    """The error for a lane whose files are not what was written."""
+    return Crash("lane_corrupt", f"the result of lane {number} is damaged", "It is trained again.")
+
 
 _OUTCOME = "model"
 
@@ -48,7 +144,7 @@ def number_before(plan: JobPlan) -> int | None:
 
     Each running lane starts from the lane of the same class and fold at the next smaller C.
     """
-    if not plan.is_scaled or (plan.turns == 1 and plan.at_once > 1):
+    if not is_scaled(plan.spec, plan.manifest) or (plan.turns == 1 and plan.at_once > 1):
         return None
     number = plan.number - _lanes_back(plan)
     if number < 0:
@@ -58,7 +154,7 @@ def number_before(plan: JobPlan) -> int | None:
 
 
 def _lanes_back(plan: JobPlan) -> int:
-    """The lane of the same class and fold at the next smaller C has a number that is less by this."""
+    """How many lanes before a lane the one of the same class and fold at the next smaller C comes."""
     return len(plan.lanes) // plan.turns if plan.turns > 1 else 1
 
 
@@ -112,23 +208,17 @@ def _sound(number: int) -> Iterator[None]:
         raise lane_corrupt(number) from error
 
 
-def checkpoint_place(job_dir: Path, plan: JobPlan | FollowPlan) -> Path:
+def checkpoint_place(job_dir: Path, plan: JobPlan) -> Path:
     """The directory, which is made, for the checkpoints of the lanes that are run next; older ones are dropped."""
-    if isinstance(plan, FollowPlan):
-        return job_dir
     directory = lane_directory(job_dir, plan)
     make_directory(directory)
-    drop_older_checkpoints(job_dir, plan)
-    return directory
-
-
-def drop_older_checkpoints(job_dir: Path, plan: JobPlan) -> None:
-    """Drop the checkpoints of lanes from which neither the plan's next lane nor a later one begins."""
+    # Neither the next lane nor a later one begins from lanes before this one.
     needed = plan.number - _lanes_back(plan)
-    for directory in (job_dir / LANES).glob("[0-9]*"):
-        if int(directory.name) < needed:
+    for older in (job_dir / LANES).glob("[0-9]*"):
+        if int(older.name) < needed:
             for slot in SLOTS:
-                (directory / slot).unlink(missing_ok=True)
+                (older / slot).unlink(missing_ok=True)
+    return directory
 
 
 def with_lanes(jobs: Path) -> list[str]:

@@ -1,20 +1,27 @@
-"""The loop over a job's lanes: runs some at a time until all are done, for the worker and for a command alike."""
+"""The loop over a job's lanes: runs some at a time until all are done, and makes their models."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from streamsvm.service.jobs.lanes.lane_files import abouts_of, keep_outcomes, outcome_of
-from streamsvm.service.jobs.outcome.cross_validation import cross_validation
-from streamsvm.service.jobs.outcome.lane_model import lane_outcome
-from streamsvm.service.jobs.outcome.outcome import Outcome
-from streamsvm.service.jobs.plan.following import FollowPlan
-from streamsvm.service.jobs.plan.plan import JobPlan
-from streamsvm.storage.models.model_file import Model
-from streamsvm.storage.run.state import Control
+import numpy as np
 
-Plan = JobPlan | FollowPlan
+from streamsvm.service.jobs.fields.features import asked_maps
+from streamsvm.service.jobs.lanes.lane_files import abouts_of, keep_outcomes, outcome_of
+from streamsvm.service.jobs.lanes.outcome import Outcome, cross_validation
+from streamsvm.service.jobs.plan.plan import JobPlan
+from streamsvm.service.jobs.plan.run_file import has_leading_bias
+from streamsvm.service.jobs.progress.progress import made
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.features.bias import with_bias_last
+from streamsvm.storage.features.maps import listed_maps
+from streamsvm.storage.models.model_file import Model, tuples
+from streamsvm.storage.models.support_vectors import published_machine
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.run.state import RUN_FILE, Control, State, open_state
 
 
 class Run(Protocol):
@@ -57,7 +64,7 @@ class Attempt(Protocol):
     def run(self) -> Run:
         """The run."""
 
-    def poll(self, plan: Plan) -> bool:
+    def poll(self, plan: JobPlan) -> bool:
         """Poll the run, and report how far it is. Whether it has ended."""
 
     def close(self) -> None:
@@ -71,21 +78,22 @@ class LaneRunner:
     dataset        directory of the dataset
     begin          lays out and starts a run of the plan's next lanes
     replan         plans the job anew while its dataset is still being read in
-    ends_on_stop   after a stop, lanes that have not begun are left out; otherwise each of them runs
+    ends_on_stop   after a stop, lanes that have not begun are left out once a model is whole: those that a first model
+                   needs run, for seconds; otherwise each lane runs
     """
 
     def __init__(
         self,
         job_dir: Path,
         dataset: Path,
-        begin: Callable[[Plan], Attempt],
-        replan: Callable[[], Plan],
+        begin: Callable[[JobPlan], Attempt],
+        replan: Callable[[], JobPlan],
         ends_on_stop: bool = False,
     ) -> None:
         self._job_dir, self._dataset = job_dir, dataset
         self._begin, self._replan = begin, replan
         self._ends_on_stop = ends_on_stop
-        self._plan: Plan | None = None
+        self._plan: JobPlan | None = None
         self._attempt: Attempt | None = None
         self._outcome: Outcome | None = None
         self.is_stopped = False
@@ -107,10 +115,10 @@ class LaneRunner:
         assert self._outcome is not None, "lanes are still to be run"
         return self._outcome
 
-    def start(self, plan: Plan, done: Sequence[Mapping[str, Any]] = ()) -> None:
+    def start(self, plan: JobPlan, done: Sequence[Mapping[str, Any]] = ()) -> None:
         """Start the lanes that follow those that are done. Raises what `begin` raises."""
         self.close()
-        self._plan = plan.next_lanes(done) if isinstance(plan, JobPlan) else plan
+        self._plan = plan.next_lanes(done)
         self._attempt = self._begin(self._plan)
 
     def request_stop(self) -> None:
@@ -125,16 +133,15 @@ class LaneRunner:
 
     def step(self) -> bool:
         """Look after the run, and start the next one when it has ended; whether all lanes are done."""
-        assert self._attempt is not None, "start() comes first"
-        if isinstance(self._plan, FollowPlan):
+        assert self._attempt is not None and self._plan is not None, "start() comes first"
+        if self._plan.follows:
             self._plan = self._replan()
-            if isinstance(self._plan, JobPlan) and len(self._plan.lanes) > 1:
+            if len(self._plan.lanes) > 1:
                 # The run has taken the first two labels for all labels of the dataset.
                 self.start(self._plan)
                 return False
-        assert self._plan is not None
         has_ended = self._attempt.poll(self._plan)
-        return has_ended and isinstance(self._plan, JobPlan) and self._finish(self._attempt.run, self._plan)
+        return has_ended and not self._plan.follows and self._finish(self._attempt.run, self._plan)
 
     def close(self) -> None:
         """End the run, if one is there."""
@@ -145,18 +152,104 @@ class LaneRunner:
     def _finish(self, run: Run, plan: JobPlan) -> bool:
         """Keep the models of a run's lanes, and start the next lanes; returns whether there are none."""
         reported = run.results()
-        self.is_stopped = "stopped" in {each["stop_reason"] for each in reported}
+        self.is_stopped |= "stopped" in {each["stop_reason"] for each in reported}
         make = partial(lane_outcome, plan, self._dataset, run.directory, reported)
+        done: Sequence[Mapping[str, Any]]
+        model_of: Callable[[int], Model]
         if len(plan.lanes) == 1:
             model = make(0)
-            return self._end(plan, [model.about], lambda _: model)
-        keep_outcomes(self._job_dir, plan, run.directory, make)
-        done = abouts_of(self._job_dir)
-        if len(done) < len(plan.lanes) and not (self.is_stopped and self._ends_on_stop):
-            self.start(plan, done)
-            return False
-        return self._end(plan, done, partial(outcome_of, self._job_dir))
-
-    def _end(self, plan: JobPlan, done: Sequence[Mapping[str, Any]], model_of: Callable[[int], Model]) -> bool:
+            done, model_of = [model.about], lambda _: model
+        else:
+            keep_outcomes(self._job_dir, plan, run.directory, make)
+            done, model_of = abouts_of(self._job_dir), partial(outcome_of, self._job_dir)
+            has_model = any(plan.lanes_of(C, len(done)) for C in plan.spec.Cs)
+            is_enough = self.is_stopped and self._ends_on_stop and (has_model or plan.spec.n_folds)
+            if len(done) < len(plan.lanes) and not is_enough:
+                self.start(plan, done)
+                return False
         self._outcome = Outcome(plan, done, model_of, cross_validation(plan, self._job_dir, len(done)))
         return True
+
+
+def lane_outcome(plan: JobPlan, dataset: Path, run: Path, results: Sequence[dict[str, Any]], place: int = 0) -> Model:
+    """The model of the lane at a place of a finished run on the dataset in this directory, with its result in `about`.
+
+    Its labels are +1 and -1, and the lane says which class is +1. If all classes are one problem, they are the data's.
+    """
+    state = open_state(run, plan.manifest.n_rows, plan.width, *plan.axes)
+    if plan.solver.has_kernel:
+        return _machine(plan, dataset, run, _about(plan, state, results[place]))
+    has_bias, w = plan.spec.bias is not None, with_bias_last(state.w) if has_leading_bias(run) else state.w
+    w = w.reshape(plan.width, -1)
+    columns = w[:, : len(plan.labels)].T if _has_classes(plan) else w[:, place]
+    w_bias = columns[..., -1].tolist() if has_bias else 0.0
+    model = Model(
+        w=_in_input_order(plan, dataset, columns),
+        labels=plan.model_labels if _has_classes(plan) else (1.0, -1.0) if plan.labels else (),
+        index_base=plan.manifest.index_base,
+        bias=plan.spec.bias,
+        w_bias=tuples(w_bias),
+        about=_about(plan, state, results[place]),
+        maps=asked_maps(plan.spec, Dataset(dataset)),
+    )
+    is_plain = plan.manifest.own_width and not plan.spec.features
+    return _without_others(model, plan.manifest.width - plan.manifest.listed) if is_plain else model
+
+
+def _without_others(model: Model, begin: int) -> Model:
+    """Leave out features below `begin` whose weight is 0: perhaps the data do not have them."""
+    assert model.maps is not None and model.maps.listed is not None
+    features = model.maps.listed
+    kept = (features >= begin) | np.any(np.atleast_2d(model.w) != 0.0, axis=0)
+    if kept.all():
+        return model
+    maps = listed_maps(model.n_features, model.index_base, features[kept])
+    return replace(model, w=np.ascontiguousarray(model.w[..., kept]), maps=maps)
+
+
+def _about(plan: JobPlan, state: State, result: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "result": result,
+        "elapsed_seconds": state.control["elapsed_seconds"],
+        "job_passes": plan.passes_before + int(state.control["finished_passes"]),
+        "run": plan.number,
+        "made": made(state.control),
+    }
+
+
+def _machine(plan: JobPlan, dataset: Path, run: Path, about: dict[str, Any]) -> Model:
+    machine, own = published_machine(run), Dataset(dataset)
+    told = {
+        **json.loads((run / RUN_FILE).read_bytes())["distances"],
+        "support_vectors": len(machine.vectors),
+        "merges": machine.merges,
+        "weight_degradation": machine.degradation,
+    }
+    vectors = machine.vectors
+    return Model(
+        w=machine.beta,
+        labels=(1.0, -1.0),
+        index_base=plan.manifest.index_base,
+        about={**about, "result": {**about["result"], "machine": told}},
+        vectors=vectors.renumbered(own.numbers[vectors.indices], own.manifest.input_width),
+    )
+
+
+def _has_classes(plan: JobPlan) -> bool:
+    """Whether a lane has a decision value for each class. Of two classes those of the second are minus the first's."""
+    return plan.spec.is_joint and len(plan.labels) > 2
+
+
+def _in_input_order(plan: JobPlan, dataset: Path, w: Array) -> Array:
+    """w (..., width) in the order of the input's features, (..., n_features); with maps in that of those they make."""
+    own, base = Dataset(dataset), plan.manifest.index_base
+    maps = plan.maps
+    end = maps.width - (plan.spec.bias is not None)
+    # A model that carries maps has a weight for each feature that they make.
+    begin = 0 if plan.spec.features or plan.manifest.own_width else base
+    rows = [np.ascontiguousarray(row[:end]) for row in np.atleast_2d(w)]
+    if maps.keeps_numbers:
+        # Constant features that maps append come after all others, also in the input's order.
+        width = plan.manifest.width
+        rows = [np.concatenate([own.in_input_order(row[:width]), row[width:]]) for row in rows]
+    return np.stack([row[begin:] for row in rows]).reshape(*w.shape[:-1], -1)

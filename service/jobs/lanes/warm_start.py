@@ -16,24 +16,56 @@ from typing import Any
 import numpy as np
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.fields.spec import read_spec
+from streamsvm.service.jobs.fields.spec import JobSpec, read_spec
 from streamsvm.service.jobs.lanes.lane_files import lane_directory, number_before
-from streamsvm.service.jobs.lanes.trained_rows import noted_rows, rows_of
-from streamsvm.service.jobs.plan.following import FollowPlan
-from streamsvm.service.jobs.plan.lanes import Cs_of, n_folds_of
-from streamsvm.service.jobs.plan.plan import JobPlan
+from streamsvm.service.jobs.plan.plan import MOST_ROWS, JobPlan
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
+from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.errors import StorageError
+from streamsvm.storage.files.durable import pack, unpack, write_file
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.row_runs import count_rows, first_rows, one_run, shared_rows
+from streamsvm.storage.rows.row_runs import RUN, count_rows, first_rows, one_run, shared_rows
 from streamsvm.storage.run.checkpoint import Checkpoint, newest_checkpoint
 from streamsvm.storage.run.state import State
-from streamsvm.trainer.problem.losses import SVM_LOSSES
 from streamsvm.trainer.solvers import SOLVERS
 
+TRAINED_ROWS = "rows.json"
+_VERSION = 1
 _SAME = ("loss", "bias", "features", "class_weight", "multiclass")
 _WITHOUT = "Start without it."
+
+
+def rows_of(plan: JobPlan, dataset: Path) -> Array:
+    """Runs of the rows in the order of alpha, see `storage.rows.row_runs`.
+
+    Data that are being read in count as more rows than will come.
+
+    Raises StorageError.
+    """
+    return one_run(plan.n_rows) if plan.follows else Dataset(dataset).row_runs()
+
+
+def note_rows(job_dir: Path, plan: JobPlan, dataset: Path, has_begun: bool) -> None:
+    """Note the rows of an attempt that begins. Raises ServiceError `dataset_changed` if earlier ones had others."""
+    own, noted = rows_of(plan, dataset), noted_rows(job_dir)
+    if noted is not None and has_begun:
+        # As far as notes tell; for data still being read in, the checkpoint tells how many came.
+        n_noted, n_own = count_rows(noted), count_rows(own)
+        if int(shared_rows(noted, own)[:, 2].sum()) != n_own or n_noted not in (n_own, MOST_ROWS):
+            hint = "Submit a job with warm_start."
+            raise ServiceError("dataset_changed", "rows came or went since the checkpoint", hint)
+    write_file(job_dir / TRAINED_ROWS, [pack({"runs": own.tolist()}, _VERSION)])
+
+
+def noted_rows(job_dir: Path) -> Array | None:
+    """The rows that a job was trained on; None: an earlier version noted nothing, or the note is damaged."""
+    try:
+        content = unpack((job_dir / TRAINED_ROWS).read_bytes(), _VERSION, "note of a job's rows", "")
+    except (StorageError, OSError):
+        return None
+    return np.array(content["runs"], RUN)
 
 
 @dataclass(frozen=True)
@@ -51,11 +83,6 @@ class SharedRows:
     def n_rows(self) -> int:
         """The number of shared rows."""
         return int(self.ranges[:, 2].sum())
-
-    def carry(self, alpha: Array, to: Array) -> None:
-        """Copy alpha of these rows into `to`, (n_rows,) of the second job; its other rows stay."""
-        for then, now, rows in self.ranges.tolist():
-            to[now : now + rows] = alpha[then : then + rows]
 
 
 def check_warm_start(store: Store, settings: Settings, plan: JobPlan, dataset_id: str) -> None:
@@ -76,17 +103,17 @@ def _reasons(plan: JobPlan, other: dict[str, Any], dataset_id: str) -> list[str]
     found = [f"its {name} is another" for name in _SAME if getattr(theirs, name) != getattr(spec, name)]
     if TRANSITIONS[other["state"]]:
         found.append("it has not ended")
-    if max(len(Cs_of(theirs)), len(plan.Cs)) > 1:
+    if max(len(theirs.Cs), len(spec.Cs)) > 1:
         found.append("between jobs that have several values of C there is no warm start")
     if other["dataset_id"] != dataset_id:
         found.append("it was trained on other data")
-    if spec.loss not in SVM_LOSSES:
+    if not spec.loss_kind.is_quadratic:
         found.append(f"there is no warm start for {spec.loss} loss")
     if spec.class_weight is not None:
         found.append("there is no warm start with class weights")
     if len(plan.labels) > 2 and not spec.is_joint:
         found.append("there is no warm start with more than two labels, each against the rest")
-    if plan.n_folds or n_folds_of(theirs):
+    if spec.n_folds or theirs.n_folds:
         found.append("between jobs that have folds there is no warm start")
     if plan.solver.is_dual and not SOLVERS[theirs.solver].is_dual:
         found.append(f"{theirs.solver} has no dual variables, which {spec.solver} needs")
@@ -94,14 +121,12 @@ def _reasons(plan: JobPlan, other: dict[str, Any], dataset_id: str) -> list[str]
 
 
 def beginning(
-    store: Store, settings: Settings, record: dict[str, Any], plan: JobPlan | FollowPlan
+    store: Store, settings: Settings, record: dict[str, Any], plan: JobPlan
 ) -> Callable[[State], None] | None:
     """A function that prepares the state for a job's next lanes; None: they begin at zero.
 
     It raises ServiceError: checkpoint_lost, dataset_changed, unknown_job.
     """
-    if isinstance(plan, FollowPlan):
-        return None
     if plan.number > 0:
         return next_beginning(plan, settings.jobs / record["id"])
     other_id = plan.spec.warm_start
@@ -109,8 +134,13 @@ def beginning(
         return None
 
     def begin(state: State) -> None:
-        warm_start = _from_job(state, store.job(other_id), settings, plan)
-        store.explain_job(record["id"], warm_start=warm_start)
+        other, checkpoint = store.job(other_id), newest_checkpoint(settings.jobs / other_id)
+        if checkpoint is None:
+            raise ServiceError("checkpoint_lost", "the checkpoint of the job to start from is gone", _WITHOUT)
+        shared = _shared(settings, plan, other, checkpoint.length("alpha"))
+        (other_C,) = read_spec(other["spec"]).Cs
+        warm_up(state, plan, other_C, checkpoint, shared)
+        store.explain_job(record["id"], warm_start={"rows": shared.n_rows, "of": plan.n_rows})
 
     return begin
 
@@ -118,17 +148,6 @@ def beginning(
 def next_beginning(plan: JobPlan, job_dir: Path) -> Callable[[State], None] | None:
     """A function that prepares the state for lanes that follow others; None: they are the first, and begin at zero."""
     return partial(begin_lane, plan=plan, job_dir=job_dir) if plan.number else None
-
-
-def _from_job(state: State, other: dict[str, Any], settings: Settings, plan: JobPlan) -> dict[str, int]:
-    """Fill the state; returns how many of the rows the other job had."""
-    checkpoint = newest_checkpoint(settings.jobs / other["id"])
-    if checkpoint is None:
-        raise ServiceError("checkpoint_lost", "the checkpoint of the job to start from is gone", _WITHOUT)
-    shared = _shared(settings, plan, other, checkpoint.length("alpha"))
-    (other_C,) = Cs_of(read_spec(other["spec"]))
-    warm_up(state, plan, other_C, checkpoint, shared)
-    return {"rows": shared.n_rows, "of": plan.n_rows}
 
 
 def begin_lane(state: State, plan: JobPlan, job_dir: Path) -> None:
@@ -148,7 +167,7 @@ def can_grow(before: JobPlan, plan: JobPlan) -> bool:
     """Whether a job may begin with the solution of another on the same dataset before rows were added."""
     spec = plan.spec
     is_one = len(before.lanes) == len(plan.lanes) == 1 and before.labels == plan.labels
-    is_plain = not spec.class_weight and plan.manifest.weights is None and spec.loss in SVM_LOSSES
+    is_plain = not spec.class_weight and plan.manifest.weights is None and spec.loss_kind.is_quadratic
     is_same = all(getattr(before.spec, name) == getattr(spec, name) for name in _SAME)
     return is_one and is_plain and is_same and before.solver.is_dual
 
@@ -188,25 +207,24 @@ def _guessed(n_rows: int, now: Array, has_gaps: bool) -> Array:
 def warm_up(state: State, plan: JobPlan, other_C: float, checkpoint: Checkpoint, shared: SharedRows) -> None:
     """Fill alpha and w of the lane that is about to start; say so if w is yet to be made."""
     spec, own_C = plan.spec, plan.lane.C
-    _fill_w(state.w, checkpoint["w"] * (own_C / other_C), has_constant=spec.bias is not None)
+    w, has_constant = checkpoint["w"] * (own_C / other_C), spec.bias is not None
+    # New features begin at 0; the constant one is the last.
+    n_features = len(w) - has_constant
+    state.w[:n_features] = w[:n_features]
+    if has_constant:
+        state.w[-1] = w[-1]
     if plan.solver.is_dual:
-        shared.carry(_scaled(checkpoint["alpha"], spec.loss, own_C, other_C), state.alpha)
+        alpha = _scaled(checkpoint["alpha"], spec, own_C, other_C)
+        for then, now, rows in shared.ranges.tolist():
+            state.alpha[now : now + rows] = alpha[then : then + rows]
         # Rows that came change what maps make of the others.
         is_mapped_anew = bool(spec.features) and shared.n_rows < len(state.alpha)
         state.control["w_unmade"] = not shared.w_holds or is_mapped_anew
 
 
-def _fill_w(w: Array, theirs: Array, has_constant: bool) -> None:
-    """New features begin at 0; the constant one is the last."""
-    n_features = len(theirs) - has_constant
-    w[:n_features] = theirs[:n_features]
-    if has_constant:
-        w[-1] = theirs[-1]
-
-
-def _scaled(alpha: Array, loss: str, own_C: float, other_C: float) -> Array:
+def _scaled(alpha: Array, spec: JobSpec, own_C: float, other_C: float) -> Array:
     scaled = alpha * (own_C / other_C)
-    if loss == "hinge":
+    if not spec.loss_kind.has_curvature:
         # C * (C' / C) need not be C' to the last bit, and nothing may be beyond it; below 0 are other classes.
         np.clip(scaled, -own_C, own_C, out=scaled)
         scaled[alpha == other_C] = own_C

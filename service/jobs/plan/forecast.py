@@ -1,17 +1,16 @@
 """Tells before a job runs what its plan will take: memory, disk and time, and the faster ways that it rules out."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from streamsvm.reader.stream.settings import has_room_to_certify
 from streamsvm.service.jobs.fields.features import named_maps
-from streamsvm.service.jobs.plan.blocks import holds_all
-from streamsvm.service.jobs.plan.following import FollowPlan
-from streamsvm.service.jobs.plan.memory import Memory, memory_of
-from streamsvm.service.jobs.plan.newton import RULED_OUT, ruled_out_by, takes_newton
+from streamsvm.service.jobs.plan.memory import RULED_OUT, holds_all, ruled_out_by, takes_newton
 from streamsvm.service.jobs.plan.plan import JobPlan
-from streamsvm.storage.rows.axis import WIDTHS
+from streamsvm.storage.blocks.profile import read_profile
+from streamsvm.storage.run.state import WIDTHS
 from streamsvm.trainer.newton.system import LARGEST
 from streamsvm.trainer.problem.losses import make_loss
 
@@ -20,6 +19,7 @@ _READER_BYTES_PER_SECOND = 180e6
 _TRAINER_NON_ZEROS_PER_SECOND = 120e6
 _MODEL_WEIGHT_BYTES = 8
 _VISITS = 2.0  # visits to a row in a pass, for a solver without an option of that name
+_FEW_VALUES = 5_000_000  # in all lanes: Newton steps over so many take some seconds on features of any scale
 _LANE_SHARE = 0.3  # cost of a visit in each of several lanes side by side, relative to a visit in one lane alone
 
 
@@ -29,7 +29,7 @@ def estimate(plan: JobPlan) -> dict[str, Any]:
     And whether the job may take Newton steps, or why not.
     """
     spec, manifest, at_once = plan.spec, plan.manifest, len(plan.running)
-    memory = _memory(plan)
+    memory = plan.memory
     reading = manifest.decoded_bytes / _READER_BYTES_PER_SECOND
     training = getattr(spec.options, "visits", _VISITS) * manifest.nnz / _TRAINER_NON_ZEROS_PER_SECOND
     training *= max(1.0, _LANE_SHARE * plan.axes[0])
@@ -40,7 +40,7 @@ def estimate(plan: JobPlan) -> dict[str, Any]:
             "model_bytes": _MODEL_WEIGHT_BYTES * plan.width * (len(plan.labels) if len(plan.labels) > 2 else 1),
             "run_bytes": plan.run_bytes,
             # An upper bound: in the second pass the file of the first one is still there.
-            "spill_bytes": 2 * manifest.decoded_bytes if plan.spills else 0,
+            "spill_bytes": manifest.decoded_bytes if plan.spills else 0,
         },
         "lanes": {"count": len(plan.lanes), "at_once": at_once, "groups": len(plan.firsts)},
         "seconds_per_pass": max(reading, training),
@@ -49,13 +49,9 @@ def estimate(plan: JobPlan) -> dict[str, Any]:
     }
 
 
-def memory_needed(plan: JobPlan | FollowPlan) -> int:
+def memory_needed(plan: JobPlan) -> int:
     """Bytes of memory that a job takes; while its dataset is still being read in, a guess."""
-    return _memory(plan).total_bytes if isinstance(plan, JobPlan) else plan.run_bytes
-
-
-def _memory(plan: JobPlan) -> Memory:
-    return memory_of(plan.spec, plan.manifest, plan.threads, len(plan.running), plan.newton)
+    return plan.run_bytes if plan.follows else plan.memory.total_bytes
 
 
 def _newton(plan: JobPlan) -> dict[str, Any]:
@@ -63,10 +59,13 @@ def _newton(plan: JobPlan) -> dict[str, Any]:
 
     How many rows do not rest, and so how large systems are, is known after some sweeps.
     """
-    code = _without_newton(plan)
+    code, is_alone = ruled_out_by(plan.spec), plan.spec.machines is None
+    if code is None and is_alone:
+        is_at_hand = plan.spills or holds_all(plan.spec, plan.manifest, plan.cache)
+        code = "rows_not_at_hand" if not is_at_hand else None if plan.newton.equations else "no_room"
     needed = min(plan.n_rows, plan.width)
     # On several machines the room for a system is known only when each of them begins.
-    room = plan.newton.equations if plan.spec.machines is None else LARGEST
+    room = plan.newton.equations if is_alone else LARGEST
     most = 0 if code else min(room, needed)
     message = RULED_OUT[code] if code else None
     if 0 < most < needed:
@@ -79,30 +78,28 @@ def _newton(plan: JobPlan) -> dict[str, Any]:
     return {"is_possible": code is None, "ruled_out_by": code, "message": message, "equations": most}
 
 
-def _without_newton(plan: JobPlan) -> str | None:
-    code = ruled_out_by(plan.spec)
-    if code or plan.spec.machines is not None:
-        return code
-    if not (plan.spills or holds_all(plan.spec, plan.manifest, plan.cache)):
-        return "rows_not_at_hand"
-    return None if plan.newton.equations else "no_room"
+def planned_on(plan: JobPlan, dataset: Path) -> frozenset[str]:
+    """`planned`, on the dataset in this directory."""
+    profile = read_profile(dataset)
+    return planned(plan, profile.scales if profile else ())
 
 
-def planned(plan: JobPlan | FollowPlan, scales: Sequence[object] = ()) -> frozenset[str]:
+def planned(plan: JobPlan, scales: Sequence[object] = ()) -> frozenset[str]:
     """Codes of storage.run.slowdowns. A job that asks for the slower way is told nothing.
 
     scales  those of the dataset's profile: empty if its features are on like scales
     """
-    if not isinstance(plan, JobPlan):
+    if plan.follows:
         return frozenset()
     far = {"scales_differ"} if scales and _needs_scaling(plan) else set()
     return frozenset({*_planned(plan), *far})
 
 
 def _needs_scaling(plan: JobPlan) -> bool:
-    """Whether it is not sure that anything makes up for features on scales far apart: Newton steps, or a map."""
+    """Whether it is not sure that anything soon makes up for features on scales far apart: Newton steps, or a map."""
     is_scaled = {"scale", "idf"} & {name for name, _ in named_maps(plan.spec.features)}
-    is_sure = takes_newton(plan.spec) and min(plan.n_rows, plan.width) <= LARGEST
+    is_soon = plan.manifest.nnz * len(plan.lanes) <= _FEW_VALUES
+    is_sure = takes_newton(plan.spec) and min(plan.n_rows, plan.width) <= LARGEST and is_soon
     return not (is_scaled or is_sure)
 
 
@@ -127,9 +124,3 @@ def _certifies_alone(plan: JobPlan) -> bool:
     makes = spec.kernel == "linear" and len(plan.maps.late) > 0
     is_asked = makes and threads > 1 and spec.pace == "adaptive"
     return is_asked and not has_room_to_certify(plan.width, plan.axes[0], threads)
-
-
-def told_last(record: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Slowdowns of the last attempt at a job; none while the job waits in the queue for another attempt."""
-    attempts = [step for step in record["transitions"] if step["state"] == "running"]
-    return attempts[-1].get("slowdowns", []) if attempts and record["state"] != "queued" else []

@@ -17,11 +17,9 @@ from streamsvm.service.jobs.fields.features import mean_Qii
 from streamsvm.service.jobs.fields.spec import JobSpec
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.rows.segment import TARGET
-from streamsvm.trainer.problem.losses import REGRESSION, SVM_LOSSES
 from streamsvm.trainer.solvers import SOLVERS
 
 MOST_LANES = 1000
-_FOLDS_FOR_PROBABILITY = 5
 _VALUES_SHOWN = 10
 _NO_CLASSES = (
     "If the last column of a table has the labels, read it in with label_column=-1. "
@@ -62,7 +60,7 @@ def labels_of(spec: JobSpec, manifest: Manifest) -> tuple[float, ...]:
 
     Raises ServiceError: single_class, too_many_classes, unknown_label, label_not_numeric, label_too_large.
     """
-    if spec.loss in REGRESSION:
+    if spec.loss_kind.is_regression:
         _check_targets(spec, manifest)
         return ()
     values = sorted(manifest.labels)
@@ -115,21 +113,22 @@ def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tu
     classes: tuple[float | None, ...] = labels if len(labels) > 2 else (labels[0] if labels else None,)
     if spec.is_joint:
         classes = (None,)
-    values, folds = Cs_of(spec), _folds(spec)
-    n_lanes = len(classes) * len(values) * len(folds)
+    # The folds that are left out, one after the other; None stands for training on all rows.
+    folds = (*range(spec.n_folds), *((None,) if spec.refit or not spec.n_folds else ()))
+    n_lanes = len(classes) * len(spec.Cs) * len(folds)
     if n_lanes > MOST_LANES:
         times = f" x {len(folds)} folds, all rows among them" if len(folds) > 1 else ""
         raise ServiceError(
             "lanes_range",
-            f"{len(classes)} classes x {len(values)} values of C{times} are {n_lanes} problems",
+            f"{len(classes)} classes x {len(spec.Cs)} values of C{times} are {n_lanes} problems",
             f"A job may have {MOST_LANES}.",
         )
     if spec.select_by == "auc" and len(labels) > 2:
         raise ServiceError("select_by_range", "the area under a curve is of two classes", "Choose accuracy, or f1.")
-    if n_folds_of(spec) > manifest.n_rows:
-        folds_of = f"{n_folds_of(spec)} folds of {manifest.n_rows} rows: some have none"
+    if spec.n_folds > manifest.n_rows:
+        folds_of = f"{spec.n_folds} folds of {manifest.n_rows} rows: some have none"
         raise ServiceError("empty_fold", folds_of, "Ask for fewer folds.")
-    for label in labels if n_folds_of(spec) else ():
+    for label in labels if spec.n_folds else ():
         if manifest.labels[label] == 1:
             raise ServiceError(
                 "fold_without_class",
@@ -137,13 +136,8 @@ def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tu
                 "Leave the row out, or have more of its label.",
             )
     weights = class_weights(spec, labels, manifest)
-    lanes = [_lane(label, fold, C, labels, weights, manifest) for label in classes for fold in folds for C in values]
+    lanes = [_lane(label, fold, C, labels, weights, manifest) for label in classes for fold in folds for C in spec.Cs]
     return tuple(sorted(lanes, key=lambda lane: lane.C) if count_turns(spec, manifest) > 1 else lanes)
-
-
-def Cs_of(spec: JobSpec) -> tuple[float, ...]:
-    """The values of C of a job, ascending, each once."""
-    return tuple(sorted(set(spec.C))) if isinstance(spec.C, list) else (spec.C,)
 
 
 def order_note(C: float | list[float]) -> str | None:
@@ -153,17 +147,6 @@ def order_note(C: float | list[float]) -> str | None:
     values = sorted(set(C))
     shown = ", ".join(f"{value:g}" for value in values[:_VALUES_SHOWN]) + ", ..." * (len(values) > _VALUES_SHOWN)
     return f"C was not in ascending order, each value once; it runs as {shown}"
-
-
-def n_folds_of(spec: JobSpec) -> int:
-    """The number of folds of the cross-validation; 0: there is none."""
-    return spec.folds or (_FOLDS_FOR_PROBABILITY if spec.probability else 0)
-
-
-def _folds(spec: JobSpec) -> tuple[int | None, ...]:
-    """The folds that are left out, one after the other; None in it stands for training on all rows."""
-    n_folds = n_folds_of(spec)
-    return (*range(n_folds), *((None,) if spec.refit or not n_folds else ()))
 
 
 def _lane(
@@ -210,13 +193,12 @@ def count_turns(spec: JobSpec, manifest: Manifest) -> int:
     """
     if spec.machines is not None:
         return 1
-    values = set(spec.C) if isinstance(spec.C, list) else {spec.C}
-    has_lanes = SOLVERS[spec.solver].has_lanes and spec.loss in SVM_LOSSES and not spec.is_joint
-    pays = manifest.decoded_bytes <= _FEW_BYTES and max(values) * mean_Qii(spec, manifest) > _LARGE
-    return len(values) if has_lanes and is_scaled(spec, manifest) and pays else 1
+    has_lanes = SOLVERS[spec.solver].has_lanes and spec.loss_kind.is_quadratic and not spec.is_joint
+    pays = manifest.decoded_bytes <= _FEW_BYTES and spec.Cs[-1] * mean_Qii(spec, manifest) > _LARGE
+    return len(spec.Cs) if has_lanes and is_scaled(spec, manifest) and pays else 1
 
 
 def is_scaled(spec: JobSpec, manifest: Manifest) -> bool:
     """Whether another C multiplies all bounds by the same factor, as `service.jobs.lanes.warm_start` needs."""
     is_plain = spec.class_weight is None and manifest.weights is None
-    return spec.loss in SVM_LOSSES and is_plain and not SOLVERS[spec.solver].has_kernel
+    return spec.loss_kind.is_quadratic and is_plain and not SOLVERS[spec.solver].has_kernel

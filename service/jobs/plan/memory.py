@@ -1,5 +1,6 @@
-"""How much memory a job holds, before it runs: the arithmetic behind `memory_bytes` and estimates."""
+"""The memory that a job holds, and the blocks of its passes, before it runs: the arithmetic behind estimates."""
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
@@ -9,20 +10,151 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import extra_values, planned_maps
 from streamsvm.service.jobs.fields.from_text import format_size
 from streamsvm.service.jobs.fields.spec import JobSpec
-from streamsvm.service.jobs.plan.blocks import longest_trained_row
-from streamsvm.service.jobs.plan.lanes import n_folds_of
-from streamsvm.service.jobs.plan.newton import NO_ROOM, NewtonRoom, newton_room
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.errors import CacheTooSmall
-from streamsvm.storage.rows.axis import WIDTHS, width_for
 from streamsvm.storage.rows.cache_plan import LARGEST_SEGMENT, CachePlan, least_segment, plan_cache
 from streamsvm.storage.rows.csr import WEIGHT
 from streamsvm.storage.rows.packing import bytes_alone
+from streamsvm.storage.rows.segment import OPTIONAL_COLUMN, PLAIN_ROW, packed_bytes
 from streamsvm.storage.rows.spill_file import SPILL_SEGMENT
-from streamsvm.storage.run.state import FEATURE_BYTES
+from streamsvm.storage.run.state import FEATURE_BYTES, WIDTHS, width_for
+from streamsvm.trainer.newton.memory import ProblemShape, bytes_held, equations_within
+from streamsvm.trainer.newton.system import LARGEST
 from streamsvm.trainer.problem.tasks import joint_width
 from streamsvm.trainer.rows.mixture import SEGMENTS
 from streamsvm.trainer.solvers import SOLVERS
+
+
+def spills(spec: JobSpec) -> bool:
+    """Whether sweeps may be over rows on the disk of the data: pace "fixed" leaves no time to visit them there."""
+    return getattr(spec.options, "spill", False) and spec.pace == "adaptive"
+
+
+def rows_bytes(spec: JobSpec, manifest: Manifest) -> int:
+    """Bytes of all rows as the job's cache or its own disk holds them."""
+    per_row = PLAIN_ROW + OPTIONAL_COLUMN * _optional_columns(spec, manifest)
+    return packed_bytes(manifest.n_rows, manifest.nnz + extra_values(spec) * manifest.n_rows, per_row)
+
+
+def longest_trained_row(spec: JobSpec, manifest: Manifest) -> int:
+    """Values of the longest row as it is trained on; optional columns take no more room than one value."""
+    return manifest.longest_row + extra_values(spec) + bool(_optional_columns(spec, manifest))
+
+
+def _optional_columns(spec: JobSpec, manifest: Manifest) -> int:
+    """Columns of a segment beyond the plain ones: numbers to predict, and weights of rows."""
+    return spec.loss_kind.is_regression + (manifest.weights is not None)
+
+
+def holds_all(spec: JobSpec, manifest: Manifest, cache: CachePlan) -> bool:
+    """Whether the cache has room for all rows, whatever lengths they have."""
+    return rows_bytes(spec, manifest) <= cache.sure_bytes(longest_trained_row(spec, manifest))
+
+
+def count_blocks(spec: JobSpec, manifest: Manifest, cache: CachePlan) -> int | None:
+    """Blocks that fit into the cache one at a time: as many as asked for, else as few as can be.
+
+    None: the solver has its rows as they are stored.
+
+    Raises ServiceError: n_blocks_range, data_too_large.
+    """
+    if SOLVERS[spec.solver].feed != "blocks":
+        return None
+    asked = getattr(spec.options, "n_blocks", None)
+    longest = longest_trained_row(spec, manifest)
+    size = rows_bytes(spec, manifest)
+    room = cache.sure_bytes(longest)
+    if size <= room and asked is None:
+        return 1
+    room_for_block = room - _share(spec, room)
+    # A row that crosses the border of a block belongs to it.
+    fewest = 1 if size <= room else -(-size // max(1, room_for_block - packed_bytes(1, longest)))
+    if fewest > 1 and not SOLVERS[spec.solver].has_blocks:
+        raise ServiceError(
+            "data_too_large",
+            f"{spec.solver} holds all rows at once: they take {size} bytes, and a cache of {spec.cache_bytes} bytes "
+            f"has room for {room} bytes of rows of up to {longest} non-zeros",
+            "Ask for a larger cache, or for a solver that reads in what does not fit: streamsvm.",
+        )
+    count = asked or fewest
+    if not fewest <= count <= manifest.n_rows:
+        raise ServiceError(
+            "n_blocks_range",
+            f"n_blocks is {count}: {manifest.n_rows} rows of {size} bytes in all, and a cache of {spec.cache_bytes} "
+            f"bytes with room for {room_for_block} of them, ask for {fewest} or more",
+            "Ask for more blocks, at most one for each row, or for a larger cache.",
+        )
+    return count
+
+
+def kept_bytes(spec: JobSpec, cache: CachePlan, longest_row: int) -> int:
+    """Room for the rows of earlier blocks, 0 if none stay."""
+    share = _share(spec, cache.sure_bytes(longest_row + extra_values(spec)))
+    # Rows that stay and rows that come end each in a segment that is not full.
+    return max(0, share - 2 * cache.row_bytes // cache.most_live)
+
+
+def _share(spec: JobSpec, room: int) -> int:
+    return int(getattr(spec.options, "cache_share", 0.0) * room)
+
+
+_PART_FOR_SYSTEMS = 2  # of the room there is: few jobs come to have a system as large as there could be
+
+
+class NewtonRoom(NamedTuple):
+    """Equations that a system of Newton steps may have, and the bytes that the steps hold then at most."""
+
+    equations: int
+    n_bytes: int
+
+
+ANY_ROOM, NO_ROOM = NewtonRoom(LARGEST, 0), NewtonRoom(0, 0)
+
+
+# Why a job takes no Newton steps: those of its fields first, by a rule each, then those of its plan.
+RULED_OUT = {
+    "solver": "only the solver streamsvm takes Newton steps",
+    "pace": 'a job of pace "fixed" makes exactly the updates that are due',
+    "multiclass": "the classes of a row depend on each other where all are one problem",
+    "machines": "each of several machines trains alone if their results are averaged",
+    "no_target": "without tolerance and relative_gap there is no end to be near to",
+    "rows_not_at_hand": "neither the cache nor the disk holds all rows: each scan would read and decode all blocks",
+    "no_room": "memory_bytes, or the machine, has no room for what they hold",
+}
+_RULES: dict[str, Callable[[JobSpec], bool]] = {
+    "solver": lambda spec: spec.solver != "streamsvm",
+    "pace": lambda spec: spec.pace != "adaptive",
+    "multiclass": lambda spec: spec.is_joint,
+    "machines": lambda spec: spec.machines is not None and spec.combine == "average",
+    "no_target": lambda spec: spec.tolerance is None and spec.relative_gap is None,
+}
+
+
+def ruled_out_by(spec: JobSpec) -> str | None:
+    """The code of the first of RULED_OUT that the job's fields give; None: it may take Newton steps."""
+    return next((code for code, is_broken in _RULES.items() if is_broken(spec)), None)
+
+
+def takes_newton(spec: JobSpec) -> bool:
+    """Whether the job may take Newton steps if they are quicker.
+
+    See trainer.newton.phase and, on several machines, service.cluster.rounds.newton.
+    """
+    return ruled_out_by(spec) is None
+
+
+def newton_room(spec: JobSpec, manifest: Manifest, threads: int, lanes: int, room: int) -> NewtonRoom:
+    """The equations and bytes that Newton steps may have within `room` bytes, for so many lanes side by side."""
+    if not takes_newton(spec):
+        return NO_ROOM
+    maps = planned_maps(spec, manifest)
+    mean = manifest.nnz / max(1, manifest.n_rows) + extra_values(spec)
+    values, columns = maps.width if len(maps.late) else mean, _optional_columns(spec, manifest)
+    shape = ProblemShape(manifest.n_rows, maps.width, lanes, columns, values, threads)
+    least = bytes_held(shape, 1)
+    most = equations_within(least + (room - least) // _PART_FOR_SYSTEMS, shape) if room > least else 0
+    return NewtonRoom(most, bytes_held(shape, min(most, shape.most_equations))) if most else NO_ROOM
+
 
 # Measured, rounded up: two interpreters with compiled kernels, and pieces and segments on their way.
 _PROCESSES_BYTES = 320 << 20
@@ -45,7 +177,7 @@ _LEAST_SHARE = 0.05  # of the memory, for the cache of a group
 
 
 @dataclass(frozen=True)
-class Memory:
+class JobMemory:
     """Bytes that a job holds in reader, trainer and memory files together.
 
     newton_bytes  what Newton steps hold more than sweeps do, which have ended by then
@@ -62,6 +194,10 @@ class Memory:
     @property
     def total_bytes(self) -> int:
         return sum(asdict(self).values())
+
+    @property
+    def without_cache(self) -> int:
+        return self.total_bytes - self.cache_bytes
 
     def arithmetic(self) -> str:
         """The terms without the cache, as a text for error messages."""
@@ -84,10 +220,12 @@ def threads_of(spec: JobSpec, cores: int) -> int:
     return spec.threads or 1 if is_same else 1
 
 
-def memory_of(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1, newton: NewtonRoom = NO_ROOM) -> Memory:
+def memory_of(
+    spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1, newton: NewtonRoom = NO_ROOM
+) -> JobMemory:
     """The memory of a job with a cache of `cache_bytes`, for so many trainer threads and lanes side by side."""
     maps = planned_maps(spec, manifest)
-    width, has_folds = maps.width, bool(n_folds_of(spec))
+    width, has_folds = maps.width, bool(spec.n_folds)
     columns = len(manifest.labels) if spec.is_joint else lanes
     axis = joint_width(columns) if spec.is_joint else width_for(lanes)
     row_bytes = _ROW_BYTES + axis * _ROW_LANE_BYTES
@@ -100,7 +238,7 @@ def memory_of(spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1, n
     buffers = _BUFFERS_BYTES + _long_row_buffers(manifest.longest_row + extra_values(spec), threads)
     buffers += _class_buffers(manifest, axis, threads) if spec.is_joint else 0
     more = max(0, newton.n_bytes - _freed_bytes(manifest, axis, lanes))
-    return Memory(_PROCESSES_BYTES, buffers, row_bytes * manifest.n_rows, features, own, more, spec.cache_bytes)
+    return JobMemory(_PROCESSES_BYTES, buffers, row_bytes * manifest.n_rows, features, own, more, spec.cache_bytes)
 
 
 def _lane_bytes(manifest: Manifest, axis: int, lanes: int) -> int:
@@ -131,16 +269,10 @@ def _class_buffers(manifest: Manifest, axis: int, threads: int) -> int:
     return rows * axis * _ROW_LANE_BYTES * (_CERTIFIED_ARRAYS + threads * _SCREENED_ARRAYS)
 
 
-class MemoryPlan(NamedTuple):
-    """How many of a job's lanes are trained side by side, its cache, and what there is for Newton steps."""
-
-    at_once: int
-    cache: CachePlan
-    newton: NewtonRoom
-
-
-def plan_memory(spec: JobSpec, manifest: Manifest, threads: int, there_are: int, lanes: int = 1) -> MemoryPlan:
-    """Divide the memory of a job with so many lanes.
+def plan_memory(
+    spec: JobSpec, manifest: Manifest, threads: int, there_are: int, lanes: int = 1
+) -> tuple[int, CachePlan, NewtonRoom]:
+    """How many of a job's lanes are trained side by side, its cache, and what there is for Newton steps.
 
     As many are trained side by side as there is room for beside a cache: of `cache_bytes`, or of what `memory_bytes`
     leave. Newton steps come next. What no cache can make smaller has to fit into the bytes that there are.
@@ -148,15 +280,19 @@ def plan_memory(spec: JobSpec, manifest: Manifest, threads: int, there_are: int,
     """
     _check_fits(spec, manifest, memory_of(spec, manifest, threads), there_are)
     at_once = _lanes_at_once(spec, manifest, threads, lanes)
-    newton = newton_room(
-        spec, manifest, threads, at_once, _left_for_newton(spec, manifest, threads, at_once, there_are)
-    )
+    memory = memory_of(spec, manifest, threads, at_once)
+    # Bytes that are nobody's, and those that sweeps will have freed.
+    left = there_are - memory.total_bytes
+    if spec.memory_bytes is not None:
+        left = int((1.0 - _LEAST_SHARE) * spec.memory_bytes) - memory.without_cache
+    left += _freed_bytes(manifest, width_for(at_once), at_once)
+    newton = newton_room(spec, manifest, threads, at_once, left)
     try:
-        return MemoryPlan(at_once, _plan_cache(spec, manifest, threads, at_once, newton), newton)
+        return at_once, _plan_cache(spec, manifest, threads, at_once, newton), newton
     except ServiceError:
         if not newton.equations:
             raise
-    return MemoryPlan(at_once, _plan_cache(spec, manifest, threads, at_once), NO_ROOM)
+    return at_once, _plan_cache(spec, manifest, threads, at_once), NO_ROOM
 
 
 def _lanes_at_once(spec: JobSpec, manifest: Manifest, threads: int, lanes: int) -> int:
@@ -168,21 +304,12 @@ def _lanes_at_once(spec: JobSpec, manifest: Manifest, threads: int, lanes: int) 
     return 1
 
 
-def _left_for_newton(spec: JobSpec, manifest: Manifest, threads: int, lanes: int, there_are: int) -> int:
-    """Bytes that are nobody's, and those that sweeps will have freed."""
-    memory = memory_of(spec, manifest, threads, lanes)
-    freed = _freed_bytes(manifest, width_for(lanes), lanes)
-    if spec.memory_bytes is None:
-        return there_are - memory.total_bytes + freed
-    return int((1.0 - _LEAST_SHARE) * spec.memory_bytes) - (memory.total_bytes - memory.cache_bytes) + freed
-
-
 def _has_room(spec: JobSpec, manifest: Manifest, threads: int, lanes: int) -> bool:
     memory = memory_of(spec, manifest, threads, lanes)
     if spec.memory_bytes is None:
         return memory.rows_bytes + memory.features_bytes + memory.solver_bytes <= _GROUP_BYTES
     # Lanes are trained together only if they leave this share of memory to the cache: rows have to stay for a while.
-    room = spec.memory_bytes - (memory.total_bytes - memory.cache_bytes)
+    room = spec.memory_bytes - memory.without_cache
     try:
         return room >= _LEAST_SHARE * spec.memory_bytes and bool(_plan_cache(spec, manifest, threads, lanes))
     except ServiceError:
@@ -194,7 +321,7 @@ def _plan_cache(spec: JobSpec, manifest: Manifest, threads: int, lanes: int, new
     longest_row = longest_trained_row(spec, manifest)
     if spec.memory_bytes is None:
         return cache_of(spec.cache_bytes, longest_row)
-    left = spec.memory_bytes - (memory.total_bytes - memory.cache_bytes)
+    left = spec.memory_bytes - memory.without_cache
     try:
         return cache_of(max(1, left), longest_row)
     except ServiceError as error:
@@ -214,7 +341,7 @@ def cache_of(cache_bytes: int, longest_row: int) -> CachePlan:
         raise ServiceError(error.code, error.message, error.hint) from None
 
 
-def _check_fits(spec: JobSpec, manifest: Manifest, memory: Memory, there_are: int) -> None:
+def _check_fits(spec: JobSpec, manifest: Manifest, memory: JobMemory, there_are: int) -> None:
     """Refuse a solver whose own data would outgrow the memory while it runs: it would be killed then."""
     own = memory.solver_bytes
     if own > there_are and SOLVERS[spec.solver].has_kernel:

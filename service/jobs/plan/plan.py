@@ -1,46 +1,63 @@
-"""The plan of a job on a dataset: everything that is open in its fields is settled, or refused, here."""
+"""The plan of a job on a dataset: everything that is open in its fields is settled, or refused, here.
+
+A job may begin while its dataset is still arriving: its first pass goes over pieces as they are written. How many rows
+and features there will be is not known, so its plan is for the most there can be; state files of that size are sparse,
+and take memory as rows and features come.
+"""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import planned_maps
-from streamsvm.service.jobs.fields.spec import JobSpec
-from streamsvm.service.jobs.plan.blocks import count_blocks, holds_all, spills, uses_blocks
-from streamsvm.service.jobs.plan.lanes import (
-    Cs_of,
-    Lane,
-    class_weights,
-    count_turns,
-    is_scaled,
-    labels_of,
-    lanes_of,
-    n_folds_of,
-    shown,
+from streamsvm.service.jobs.fields.spec import JobSpec, read_spec
+from streamsvm.service.jobs.plan.lanes import Lane, class_weights, count_turns, labels_of, lanes_of, shown
+from streamsvm.service.jobs.plan.memory import (
+    ANY_ROOM,
+    JobMemory,
+    NewtonRoom,
+    cache_of,
+    count_blocks,
+    holds_all,
+    memory_of,
+    plan_memory,
+    spills,
+    threads_of,
 )
-from streamsvm.service.jobs.plan.memory import plan_memory, threads_of
-from streamsvm.service.jobs.plan.newton import ANY_ROOM, NewtonRoom
-from streamsvm.storage.blocks.manifest import Manifest
-from streamsvm.storage.features.maps import FeatureMaps
+from streamsvm.service.records.store import Store
+from streamsvm.service.settings import Settings
+from streamsvm.storage.blocks.manifest import Manifest, read_manifest
+from streamsvm.storage.errors import DatasetLost, RowTooLong
+from streamsvm.storage.features.bias import LeadingBias
+from streamsvm.storage.features.maps import LEADING_BIAS, FeatureMaps
+from streamsvm.storage.features.rows import Shape
 from streamsvm.storage.machine.resources import memory_limit, usable_cores
 from streamsvm.storage.rows.cache_plan import CachePlan
 from streamsvm.storage.run.state import state_bytes
 from streamsvm.trainer.problem.tasks import Task, Tasks
 from streamsvm.trainer.solvers import SOLVERS, TRAINS_WEIGHTS, Solver
 
+MOST_ROWS = 1 << 30
+_LONGEST_ROW_GUESSED = 1
+_LONGER = 4  # times as long a row as was expected
+_STATE_BYTES_GUESSED = 256 << 20
+
 
 @dataclass(frozen=True)
 class JobPlan:
     """A job that can run on a dataset, some lanes at a time.
 
-    labels        labels of the model, as rows hold them
+    manifest      of a dataset that is still arriving: the most it may hold
+    labels        labels of the model, as rows hold them; () while they are arriving
     lanes         all problems of the job; number: the first one to run; at_once: how many may run side by side
     turns         values of C that run in turn, see `service.jobs.plan.lanes`
     cores         that the job may use
     newton        room for Newton steps
     passes_before, seconds_before: made and taken by the lanes before these
+    follows       the dataset is still arriving; only when it is complete it shows whether it suits the job
     """
 
     spec: JobSpec
@@ -55,44 +72,23 @@ class JobPlan:
     passes_before: int = 0
     seconds_before: float = 0.0
     newton: NewtonRoom = ANY_ROOM
-    follows: ClassVar[bool] = False
+    follows: bool = False
 
     @property
     def model_labels(self) -> tuple[float | str, ...]:
         """The labels of the model as they stood in the input."""
         return tuple(shown(label, self.manifest) for label in self.labels)
 
-    @property
-    def counted_weights(self) -> dict[str, list[float]]:
-        """`class_weights`, a factor of C for each of the labels, if they were counted; else nothing."""
-        if self.spec.class_weight != "balanced":
-            return {}
-        return {"class_weights": list(class_weights(self.spec, self.labels, self.manifest).values())}
-
     @cached_property
     def solver(self) -> Solver:
         """The solver's line in the registry."""
         return SOLVERS[self.spec.solver]
 
-    @cached_property
-    def Cs(self) -> tuple[float, ...]:
-        """The values of C, ascending, each once."""
-        return Cs_of(self.spec)
-
-    @cached_property
-    def n_folds(self) -> int:
-        """Folds of the cross-validation; 0: there is none."""
-        return n_folds_of(self.spec)
-
-    @property
-    def lanes_of_model(self) -> int:
-        """Lanes over all rows that make up a model: one for each of more than two labels trained apart, else one."""
-        return len(self.labels) if len(self.labels) > 2 and not self.spec.is_joint else 1
-
-    @cached_property
-    def is_scaled(self) -> bool:
-        """Whether a lane may begin from the scaled solution of another C."""
-        return is_scaled(self.spec, self.manifest)
+    def lanes_of(self, C: float, done: int) -> list[int]:
+        """Numbers of the lanes over all rows with this C among the first `done`; [] unless they make up a model."""
+        found = [k for k, lane in enumerate(self.lanes[:done]) if (lane.fold, lane.C) == (None, C)]
+        each = len(self.labels) if len(self.labels) > 2 and not self.spec.is_joint else 1
+        return found if len(found) == each else []
 
     @property
     def running(self) -> tuple[Lane, ...]:
@@ -128,7 +124,7 @@ class JobPlan:
                 )
                 for lane in self.running
             )
-        return Tasks(spec.loss, each, labels, max(1, self.n_folds), spec.seed, spec.epsilon, spec.is_joint)
+        return Tasks(spec.loss, each, labels, max(1, spec.n_folds), spec.seed, spec.epsilon, spec.is_joint)
 
     def next_lanes(self, done: Sequence[Mapping[str, Any]]) -> "JobPlan":
         """Return the plan that runs the next lanes; `done` has the record of each finished lane."""
@@ -144,14 +140,14 @@ class JobPlan:
         return self.manifest.n_rows
 
     @property
-    def blocks(self) -> int:
-        """Number of blocks in a pass."""
-        return self.partition or len(self.manifest.blocks)
+    def blocks(self) -> int | None:
+        """Number of blocks in a pass; None: not known yet."""
+        return self.partition or len(self.manifest.blocks) or None
 
     @property
     def partition(self) -> int | None:
         """Blocks that the rows are dealt out to; None: the solver has them as they are stored."""
-        return count_blocks(self.spec, self.manifest, self.cache) if uses_blocks(self.spec) else None
+        return count_blocks(self.spec, self.manifest, self.cache)
 
     @property
     def threads(self) -> int:
@@ -165,18 +161,31 @@ class JobPlan:
 
     @cached_property
     def maps(self) -> FeatureMaps:
-        """The maps that rows go through, still to be fitted; the constant feature is the last."""
-        return planned_maps(self.spec, self.manifest)
+        """The maps that rows go through, still to be fitted; the constant feature is the last.
+
+        While the dataset is arriving it is the first: nobody knows yet how many other features come.
+        """
+        if not self.follows:
+            return planned_maps(self.spec, self.manifest)
+        bias = self.spec.bias
+        named = [] if bias is None else [(LEADING_BIAS, LeadingBias(bias))]
+        return FeatureMaps.planned(Shape(self.manifest.width), named)
 
     @property
     def width(self) -> int:
-        """Length of w: the number of mapped features, with the constant feature if there is a bias."""
+        """Length of w: the number of mapped features, with the constant feature if there is a bias; or a bound."""
         return self.maps.width
 
     @property
+    def memory(self) -> JobMemory:
+        """The memory that it holds."""
+        return memory_of(self.spec, self.manifest, self.threads, len(self.running), self.newton)
+
+    @property
     def run_bytes(self) -> int:
-        """Size of cache and state files."""
-        return self.spec.cache_bytes + state_bytes(self.n_rows, self.width, *self.axes)
+        """Size of cache and state files, while the dataset is arriving a guess."""
+        state = _STATE_BYTES_GUESSED if self.follows else state_bytes(self.n_rows, self.width, *self.axes)
+        return self.spec.cache_bytes + state
 
     @property
     def axes(self) -> tuple[int]:
@@ -202,12 +211,11 @@ def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None, memory
     labels = labels_of(spec, manifest)
     lanes = lanes_of(spec, labels, manifest)
     turns = count_turns(spec, manifest)
-    there_are = memory_bytes or memory_limit()
-    memory = plan_memory(spec, manifest, threads_of(spec, cores), there_are, len(lanes) // turns)
-    spec = spec.model_copy(update={"cache_bytes": memory.cache.cache_bytes})
-    if uses_blocks(spec):
-        count_blocks(spec, manifest, memory.cache)
-    return JobPlan(spec, manifest, labels, lanes, memory.cache, cores, memory.at_once, turns, newton=memory.newton)
+    threads, there_are = threads_of(spec, cores), memory_bytes or memory_limit()
+    at_once, cache, newton = plan_memory(spec, manifest, threads, there_are, len(lanes) // turns)
+    spec = spec.model_copy(update={"cache_bytes": cache.cache_bytes})
+    count_blocks(spec, manifest, cache)
+    return JobPlan(spec, manifest, labels, lanes, cache, cores, at_once, turns, newton=newton)
 
 
 def knows_weights(solver: str) -> bool:
@@ -222,11 +230,78 @@ def _check_weights(spec: JobSpec, manifest: Manifest) -> None:
             f"rows of the dataset have weights, which {spec.solver} would ignore",
             f"Solvers that know weights are {', '.join(TRAINS_WEIGHTS)}.",
         )
-    if n_folds_of(spec) and not knows_weights(spec.solver):
+    if spec.n_folds and not knows_weights(spec.solver):
         # Rows of a fold are left out by a weight of 0.
         known = ", ".join(TRAINS_WEIGHTS)
         raise ServiceError("folds_solver", f"{spec.solver} cannot leave rows out", f"Solvers that can are {known}.")
-    if manifest.weights is not None and manifest.weights.zeros and n_folds_of(spec):
+    if manifest.weights is not None and manifest.weights.zeros and spec.n_folds:
         raise ServiceError("folds_weights", "rows of weight 0 belong to no fold", "Leave them out of the file.")
     if manifest.weights is not None and spec.warm_start is not None:
         raise ServiceError("warm_start", "there is no warm start on rows that have weights", "Leave warm_start out.")
+
+
+def can_follow(spec: JobSpec) -> bool:
+    """Whether the job can train while its dataset arrives: it depends on nothing that is known only at the end."""
+    solver = SOLVERS[spec.solver]
+    # A run of pace "fixed" is a function of the data, not of when it came.
+    sized = spec.machines is None and spec.memory_bytes is None and not spec.features and not spec.class_weight
+    is_one = len(spec.Cs) == 1 and not spec.n_folds and spec.warm_start is None and not spec.is_joint
+    return solver.feed == "steps" and solver.evicts == "score" and sized and is_one and spec.pace == "adaptive"
+
+
+def plan_following(spec: JobSpec, max_features: int) -> JobPlan:
+    """The plan of a job whose dataset is still arriving. Raises ServiceError: not_ready, cache_too_small."""
+    if not can_follow(spec):
+        raise ServiceError(
+            "not_ready",
+            "the dataset is still being read in, and this job needs to know it as a whole",
+            "Submit it when the dataset is ready, "
+            "or leave out features, class_weight, memory_bytes, pace fixed, solver, multiclass, folds, "
+            "probability, warm_start and all but one C.",
+        )
+    # Nor are the lengths of rows known: one that is too long ends the run.
+    return plan_arriving(spec, max_features, cache_of(spec.cache_bytes, _LONGEST_ROW_GUESSED), usable_cores())
+
+
+def plan_arriving(
+    spec: JobSpec, most_features: int, cache: CachePlan, cores: int, most_rows: int = MOST_ROWS
+) -> JobPlan:
+    """The plan of a job of one lane on at most so many rows and features that are still to come."""
+    most = Manifest(
+        uid="",
+        index_base=0,
+        n_features=most_features,
+        n_rows=most_rows,
+        nnz=most_rows * most_features,
+        labels={},
+        longest_row=_LONGEST_ROW_GUESSED,
+        input_bytes=0,
+        counters={},
+        blocks=(),
+    )
+    (C,) = spec.Cs
+    return JobPlan(spec, most, (), (Lane(None, None, None, C, C, C),), cache, cores, follows=True)
+
+
+def followed_again(plan: JobPlan, error: ServiceError) -> JobPlan | None:
+    """The plan to run after one that ended with this error, for longer rows if one was too long; others are raised.
+
+    None: the dataset is lost, or the cache has no room for rows that may be much longer.
+    """
+    if error.code not in (RowTooLong.code, DatasetLost.code):
+        raise error
+    with suppress(ServiceError):
+        if error.code == RowTooLong.code:
+            return replace(plan, cache=cache_of(plan.spec.cache_bytes, _LONGER * plan.cache.longest_row))
+    return None
+
+
+def plan_recorded(settings: Settings, store: Store, record: dict[str, Any]) -> JobPlan:
+    """The plan of a job on record, as far as its dataset is known. ServiceError if that does not suit, or is gone."""
+    spec, state = read_spec(record["spec"]), store.dataset_state(record["dataset_id"])
+    if state == "ready":
+        return plan_job(spec, read_manifest(settings.datasets / record["dataset_id"]))
+    if state == "ingesting":
+        return plan_following(spec, settings.max_features)
+    teller = "The answer to its upload" if state is None else "The failure of its import"
+    raise ServiceError("dataset_lost", "the dataset could not be read in", f"{teller} says why.")

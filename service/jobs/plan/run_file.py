@@ -1,42 +1,41 @@
 """The contents of `run.json`: everything that reader and trainer have to know of a plan."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from streamsvm.service.jobs.plan.blocks import kept_bytes
-from streamsvm.service.jobs.plan.following import FollowPlan
-from streamsvm.service.jobs.plan.gamma import distances_of
-from streamsvm.service.jobs.plan.newton import ANY_ROOM
+import numpy as np
+import scipy.sparse as sp
+
+from streamsvm.service.jobs.fields.spec import JobSpec
+from streamsvm.service.jobs.plan.memory import kept_bytes
 from streamsvm.service.jobs.plan.plan import JobPlan
-from streamsvm.storage.blocks.dataset import staged_path
+from streamsvm.storage.blocks.dataset import Dataset, staged_path
 from streamsvm.storage.features.maps import LEADING_BIAS
 from streamsvm.storage.options import options_of
+from streamsvm.storage.rows.csr import Array, Rows
 from streamsvm.storage.run.state import RUN_FILE
-from streamsvm.trainer.problem.tasks import Tasks
+from streamsvm.trainer.solvers import SOLVERS
 
+# Rows are stored in random order, so the first ones are a sample. Small data are looked at as a whole.
+_MOST_VALUES = 1 << 24
+_ROWS_COMPARED = 400
+_SHARES = (0.05, 0.5, 0.95)
 _TRAINER_ALONE = {
     "solver", "pace", "tolerance", "relative_gap", "max_passes", "max_seconds", "checkpoint_seconds"
 }  # fmt: skip
 
 
-class _Told(NamedTuple):
-    """Fields that depend on whether the dataset is complete: of both processes, of the reader, of the trainer."""
-
-    shared: dict[str, Any]
-    reader: dict[str, Any]
-    trainer: dict[str, Any]
-
-
-def run_file(plan: JobPlan | FollowPlan, dataset: Path) -> dict[str, Any]:
+def run_file(plan: JobPlan, dataset: Path) -> dict[str, Any]:
     """Contents of `run.json` for a run on the dataset, or the one to be, in this directory."""
-    distances = distances_of(plan.spec, dataset) if isinstance(plan, JobPlan) else None
-    told = _of_dataset(plan, dataset) if isinstance(plan, JobPlan) else _of_stream(plan, dataset)
-    spec, solver, options = plan.spec, plan.solver, asdict(plan.spec.options)
+    distances = distances_of(plan.spec, dataset)
+    spec, solver, options, manifest = plan.spec, plan.solver, asdict(plan.spec.options), plan.manifest
+    weights, cached = manifest.weights, plan.cache.row_bytes / manifest.decoded_bytes
     shared = {
-        **told.shared,
+        "tasks": asdict(plan.tasks),
         "cache": asdict(plan.cache),
         "maps": None,
         "n_rows": plan.n_rows,
@@ -45,10 +44,15 @@ def run_file(plan: JobPlan | FollowPlan, dataset: Path) -> dict[str, Any]:
     }
     return {
         "lane": running_lanes(plan),
-        "distances": distances and distances.view,
+        "distances": distances,
         "reader": {
             **shared,
-            **told.reader,
+            "dataset": str(dataset),
+            "staged": str(staged_path(dataset)) if plan.follows else None,
+            "has_weights": plan.follows or weights is not None,  # rows that come may have some
+            "blocks": plan.partition,
+            "kept_bytes": kept_bytes(spec, plan.cache, manifest.longest_row),
+            "keeps_all": plan.spills or cached >= 1.0,
             # Beyond the cores, threads would only hold more of what is read ahead.
             "threads": min(spec.threads or plan.cores, plan.cores),
             **{name: options[name] for name, known in options_of(solver.options).items() if known.for_reader},
@@ -60,12 +64,16 @@ def run_file(plan: JobPlan | FollowPlan, dataset: Path) -> dict[str, Any]:
         },
         "trainer": {
             **shared,
-            **told.trainer,
+            "largest_weight": inf if plan.follows else weights.largest_trained if weights else 1.0,
+            "cache_rows": 0.0 if plan.follows else cached * plan.n_rows,
+            "newton_equations": plan.newton.equations,
+            "shares_time": len(plan.firsts) > 1,
             **spec.model_dump(include=_TRAINER_ALONE),
             "passes_before": plan.passes_before,
             "follows": plan.follows,
             "spill_directory": str(dataset.parent) if plan.spills else None,
-            "gamma": distances and distances.gamma,
+            "stored_rows": {"dataset": str(dataset), "part_rows": None},
+            "gamma": distances and distances["gamma"],
             "lane": plan.number,
             "share_of_gap": None,
             "shards": 1,
@@ -76,10 +84,8 @@ def run_file(plan: JobPlan | FollowPlan, dataset: Path) -> dict[str, Any]:
     }
 
 
-def running_lanes(plan: JobPlan | FollowPlan) -> dict[str, Any]:
+def running_lanes(plan: JobPlan) -> dict[str, Any]:
     """The lanes that are run: number of the first, count, of how many; class, fold and C where all have the same."""
-    if isinstance(plan, FollowPlan):
-        return {"number": 0, "count": 1, "of": 1, "class": None, "fold": None, "C": plan.C}
     views = [lane.view for lane in plan.running]
     same = {name: value if all(view[name] == value for view in views) else None for name, value in views[0].items()}
     return {"number": plan.number, "count": len(views), "of": len(plan.lanes), **same}
@@ -97,52 +103,59 @@ def has_leading_bias(directory: Path) -> bool:
     return maps is not None and any(each["name"] == LEADING_BIAS for each in maps["maps"])
 
 
-def _of_dataset(plan: JobPlan, dataset: Path) -> _Told:
-    manifest, cache = plan.manifest, plan.cache
-    return _Told(
-        shared={"tasks": asdict(plan.tasks)},
-        reader={
-            "dataset": str(dataset),
-            "staged": None,
-            "has_weights": manifest.weights is not None,
-            "blocks": plan.partition,
-            "kept_bytes": kept_bytes(plan.spec, cache, manifest.longest_row),
-            "keeps_all": plan.spills or cache.row_bytes >= manifest.decoded_bytes,
-        },
-        trainer={
-            "largest_weight": manifest.weights.largest_trained if manifest.weights else 1.0,
-            "cache_rows": cache.row_bytes / manifest.decoded_bytes * plan.n_rows,
-            "newton_equations": plan.newton.equations,
-            "shares_time": len(plan.firsts) > 1,
-            "kept_rows": _kept_rows(plan, dataset) if plan.spills else None,
-        },
-    )
+class _Sample(NamedTuple):
+    """Rows X (n, width) float32, and their weights (n,); None: they have none."""
+
+    X: sp.csr_matrix
+    weight: Array | None
 
 
-def _of_stream(plan: FollowPlan, dataset: Path) -> _Told:
-    return _Told(
-        shared={"tasks": asdict(Tasks.single(plan.spec.loss, plan.C, epsilon=plan.spec.epsilon))},
-        reader={
-            "dataset": str(dataset),
-            "staged": str(staged_path(dataset)),
-            "has_weights": True,  # rows that come may have some
-            "blocks": None,
-            "kept_bytes": 0,
-            "keeps_all": plan.spills,
-        },
-        trainer={
-            "largest_weight": inf,
-            "cache_rows": 0.0,
-            "newton_equations": ANY_ROOM.equations,  # how much would be needed is not known
-            "kept_rows": None,
-        },
-    )
+def distances_of(spec: JobSpec, dataset: Path) -> dict[str, float] | None:
+    """Gamma, and squared distances of some rows that 5, 50 and 95% of all are below; None: the solver has no kernel."""
+    if not SOLVERS[spec.solver].has_kernel:
+        return None
+    own = Dataset(dataset)
+    gamma = _scale(own) if isinstance(spec.gamma, str) else spec.gamma
+    rows = _sample(own, _MOST_VALUES, _ROWS_COMPARED).X.astype(np.float64)
+    inner = (rows @ rows.T).toarray()
+    norms = inner.diagonal()
+    upper = np.triu_indices(len(norms), 1)
+    found = np.maximum(norms[:, None] + norms - 2.0 * inner, 0.0)[upper]
+    low, median, high = np.quantile(found, _SHARES).tolist() if len(found) else (0.0, 0.0, 0.0)
+    return {"gamma": gamma, "low": low, "median": median, "high": high}
 
 
-def _kept_rows(plan: JobPlan, dataset: Path) -> dict[str, Any]:
-    """The key of this job's decoded rows among those of others."""
-    own: dict[str, Any] = {"uid": plan.manifest.uid, "bias": plan.spec.bias}
-    if plan.spec.features:
-        own["features"] = plan.spec.features
-    folds = {"of": plan.n_folds, "seed": plan.spec.seed} if plan.n_folds else None
-    return {"dataset": str(dataset), **own, "labels": list(plan.labels), "folds": folds}
+def _scale(dataset: Dataset) -> float:
+    """scikit-learn's 1 / (features x variance of all values), of a random part of the rows where they are many.
+
+    Values of a row of weight k count as those of k rows.
+    """
+    X, weight = _sample(dataset, _MOST_VALUES)
+    n_features = dataset.manifest.n_features
+    n_values = max(1, (X.shape[0] if weight is None else float(weight.sum())) * n_features)
+    values = X.data.astype(np.float64)
+    weighed = values if weight is None else np.repeat(weight, np.diff(X.indptr)) * values
+    variance = float(values @ weighed) / n_values - (float(weighed.sum()) / n_values) ** 2
+    return 1.0 / (n_features * variance) if variance > 0.0 else 1.0
+
+
+def _sample(dataset: Dataset, most_values: int, most_rows: int | None = None) -> _Sample:
+    """The first rows as they are stored: whole pieces up to so many values, or so many rows."""
+    parts: list[Any] = []
+    weights: list[Array] = []
+    n_values = n_rows = 0
+    for rows in _stored_rows(dataset):
+        indptr: Array = rows.indptr
+        parts.append(sp.csr_matrix((rows.values, rows.indices, indptr), (len(rows), dataset.manifest.width)))
+        weights.append(np.ones(len(rows)) if rows.weight is None else rows.weight)
+        n_values, n_rows = n_values + rows.nnz, n_rows + len(rows)
+        if n_values >= most_values or (most_rows is not None and n_rows >= most_rows):
+            break
+    weight = None if dataset.manifest.weights is None else np.concatenate(weights)[:most_rows]
+    return _Sample(sp.vstack(parts, "csr")[:most_rows], weight)
+
+
+def _stored_rows(dataset: Dataset) -> Iterator[Rows]:
+    for number in range(len(dataset.manifest.blocks)):
+        for location in dataset.pieces(number):
+            yield dataset.piece(location).rows

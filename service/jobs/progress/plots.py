@@ -50,24 +50,18 @@ def plot_job(job: Mapping[str, Any], passes: Sequence[Mapping[str, Any]], metric
     return figure
 
 
-def lane_curves(passes: Sequence[Mapping[str, Any]]) -> dict[int, Curve]:
-    """Number of a lane -> its figure, see `lane_figure`, after each of its sweeps and passes."""
+def lane_curves(passes: Sequence[Mapping[str, Any]], of_steps: bool = False) -> dict[int, Curve]:
+    """Number of a lane -> its figure, see `lane_figure`, after each of its sweeps and passes.
+
+    of_steps  after Newton steps alone which the lane takes part in
+    """
     found: dict[int, Curve] = {}
     name = lane_figure(passes)
     for record in with_sweeps(passes):
         for lane in _lanes_in(record):
+            if of_steps and lane.get("system_rows") is None:
+                continue
             found.setdefault(lane["lane"], []).append((record["elapsed_seconds"], _positive(lane[name])))
-    return found
-
-
-def newton_curves(passes: Sequence[Mapping[str, Any]]) -> dict[int, Curve]:
-    """The points of `lane_curves` that are Newton steps which the lane takes part in."""
-    found: dict[int, Curve] = {}
-    name = lane_figure(passes)
-    for step in filter(_is_step, with_sweeps(passes)):
-        for lane in _lanes_in(step):
-            if lane["system_rows"] is not None:
-                found.setdefault(lane["lane"], []).append((step["elapsed_seconds"], _positive(lane[name])))
     return found
 
 
@@ -87,22 +81,19 @@ def with_sweeps(passes: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, An
 
 def draw_curves(
     axes: Any,
-    curves: Mapping[int, Curve],
+    passes: Sequence[Mapping[str, Any]],
     running: set[int],
     names: Mapping[int, str],
-    steps: Mapping[int, Curve] | None = None,
 ) -> None:
-    """Draw a line for each lane, over seconds; lanes of `chosen_lanes` have a name from `names`, or their number.
-
-    steps  the points of lanes that are Newton steps
-    """
+    """Draw a line for each lane, over seconds; lanes of `chosen_lanes` have a name from `names`, or their number."""
+    curves, steps = lane_curves(passes), lane_curves(passes, of_steps=True)
     chosen = chosen_lanes(curves, running)
     for lane in curves.keys() - chosen.keys():
         axes.semilogy(*zip(*curves[lane], strict=True), color="grey", linewidth=0.5, alpha=0.5, label="_other")
     for lane, why in chosen.items():
         name = names.get(lane, f"lane {lane + 1}")
         _draw_line(axes, curves[lane], f"{name} ({why})" if why else name, linewidth=1)
-    _draw_steps(axes, [steps[lane] for lane in chosen if steps and lane in steps])
+    _draw_steps(axes, [steps[lane] for lane in chosen if lane in steps])
 
 
 def running_lanes(job: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> set[int]:
@@ -144,7 +135,7 @@ def _part(name: str, value: Any) -> str:
 
 def _draw_lanes(axes: Any, job: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> None:
     names = dict(enumerate(lane_names((job["result"] or {}).get("lanes", ()))))
-    draw_curves(axes, lane_curves(passes), running_lanes(job, passes), names, newton_curves(passes))
+    draw_curves(axes, passes, running_lanes(job, passes), names)
     name = lane_figure(passes)
     limit = "tolerance" if name == "gap" else "relative_gap"
     if job["spec"][limit] is not None:

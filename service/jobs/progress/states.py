@@ -1,4 +1,8 @@
-"""The states a job goes through, and the phases of a running one."""
+"""The states a job goes through, the phases of a running one, and how it ended: for commands that only watch, too."""
+
+from collections.abc import Mapping
+from math import exp
+from typing import Any
 
 from streamsvm.service.errors import ServiceError
 
@@ -18,8 +22,49 @@ PHASES = ("starting", "compiling", "training", "certifying", "exporting")
 # A user's request to end a job -> the state that the job ends in.
 REQUESTS = {"stop": "stopped", "cancel": "cancelled"}
 
+AVERAGED = "averaged"  # the stop_reason of several machines that had one round, to take the mean of it
+STALLED = "stalled"  # that of trainer.updates.convergence, which commands without an engine do not load
+END_HINTS = {  # by stop_reason, where no limit is to be raised
+    AVERAGED: 'Rounds go on to the optimum: train anew with "combine": "line_search".',
+    STALLED: "Passes change nothing any more: values, weights of rows or C lie too far apart for numbers of 64 bits.",
+}
+_LIMITS = ("max_passes", "max_seconds")
+_NEARLY = 1e-3  # kernel values so near to 0, or to 1, say nothing
+
 
 def check_transition(old: str, new: str) -> None:
     """Raises ServiceError if a job in state `old` cannot go to `new`."""
     if new not in TRANSITIONS[old]:
         raise ServiceError("not_possible", f"a job that is {old} cannot become {new}")
+
+
+def warning_of(distances: Mapping[str, Any]) -> str | None:
+    """The warning, if nearly all kernel values are 0 or nearly all are 1; see `run_file.distances_of`."""
+    gamma, low, middle, high = (distances[name] for name in ("gamma", "low", "median", "high"))
+    # Kernel values of rows that are far apart, and of rows that are near each other.
+    smallest, largest = exp(-gamma * high), exp(-gamma * low)
+    if largest > _NEARLY and smallest < 1.0 - _NEARLY:
+        return None
+    return (
+        f"with gamma {gamma:.3g} nearly all kernel values are {0 if largest <= _NEARLY else 1}: squared distances of "
+        f"rows are {low:.3g} to {high:.3g}, {middle:.3g} in the middle; "
+        f"a gamma near {1.0 / max(middle, 1e-300):.3g} tells rows apart"
+    )
+
+
+def is_done(result: Mapping[str, Any]) -> bool:
+    """Whether all is done that was asked for: it has converged, or the one round of an average is over."""
+    return bool(result["converged"]) or result["stop_reason"] == AVERAGED
+
+
+def limits_met(result: Mapping[str, Any]) -> list[str]:
+    """The fields, of max_passes and max_seconds, that ended a lane of the result which has not converged."""
+    lanes = [each for each in result.get("lanes", ()) if "stop_reason" in each] or [result]
+    reasons = {each["stop_reason"] for each in lanes if not each["converged"]}
+    return [name for name in _LIMITS if name in reasons]
+
+
+def gap_of(job: Mapping[str, Any]) -> float | None:
+    """M+ - M- of a job as it is shown: the certificate's if there is a result, else that of its progress."""
+    shown = job["result"].get("certificate") if job["result"] else job["progress"]
+    return (shown or {}).get("gap")

@@ -11,25 +11,23 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from streamsvm.reader.certificate.auc import WEIGHTED
 from streamsvm.reader.certificate.evaluation import (
+    WEIGHTED,
     Applied,
     BinaryPass,
     ClassificationPass,
     EvaluationPass,
     RegressionPass,
 )
-from streamsvm.reader.stream.piece_sources import Shuffled
-from streamsvm.reader.stream.pieces import RowEncoder, Streamer
+from streamsvm.reader.stream.piece_sources import Shuffled, Streamer
 from streamsvm.service.errors import ServiceError, needing_space
-from streamsvm.service.models.evaluation.losses import model_losses
 from streamsvm.service.models.predicting.answers import first_names, shown_label
 from streamsvm.service.models.predicting.applied import Mapped
 from streamsvm.service.models.predicting.input_match import Matched, check_base, match_dataset
@@ -39,12 +37,15 @@ from streamsvm.storage.errors import StorageError
 from streamsvm.storage.files.arrays import scratch
 from streamsvm.storage.machine.child import die_with_parent
 from streamsvm.storage.machine.resources import usable_cores
-from streamsvm.storage.models.decision import decision_values
-from streamsvm.storage.models.kernel_machine import KernelMachine, squared_norm
-from streamsvm.storage.models.model_file import Model, read_model
+from streamsvm.storage.models.decision import KernelMachine, decision_values, squared_norm
+from streamsvm.storage.models.model_file import Label, Model, read_model
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment
+from streamsvm.trainer.problem.losses import crammer_singer, make_loss
+from streamsvm.trainer.problem.losses.terms import RowTerms
+from streamsvm.trainer.problem.row_encoder import RowEncoder
 
+_Losses = Callable[[Segment, Array], float]
 _NICE = 10
 _NAP_SECONDS = 2e-3
 _LABELS_SHOWN = 10
@@ -141,7 +142,7 @@ def _applied(model: Model, dataset: Dataset, matched: Matched) -> Applied:
         values = _mapped(model, numbers)
     else:
         values = (_linear if model.vectors is None else _machine)(model, numbers)
-    return Applied(values, None if is_known else unknown, model_losses(model), dataset.manifest.weights is not None)
+    return Applied(values, None if is_known else unknown, _model_losses(model), dataset.manifest.weights is not None)
 
 
 def _linear(model: Model, numbers: Array) -> Callable[[Segment], Array]:
@@ -193,7 +194,7 @@ def _view(model: Model, manifest: Manifest, evaluation: EvaluationPass, figures:
         "weighted": manifest.weights is not None,
         **({} if manifest.weights is None else {"weight_sum": evaluation.weight}),
         **figures,
-        "objective": _squared_norm(model) / 2 + evaluation.losses if model_losses(model) else None,
+        "objective": _squared_norm(model) / 2 + evaluation.losses if _model_losses(model) else None,
         "unknown_features": evaluation.unknown_features,
     }
 
@@ -211,6 +212,71 @@ def main(model: str, dataset: str) -> int:
         print(json.dumps({"problem": ServiceError(error.code, error.message, error.hint).problem()}))
         return 1
     return 0
+
+
+def _model_losses(model: Model) -> _Losses | None:
+    """A function (rows, decision) -> sum of C_i loss_i; None if the model does not say its problem.
+
+    rows      class codes are places of the model's labels
+    decision  (n_rows,) or (n_rows, n_classes)
+    With one class against the rest, the losses of all classes are summed; a class's weight multiplies C for the
+    rows of that class in its own problem, as in LIBLINEAR.
+    """
+    if "C" not in model.about:
+        return None
+    C, weights = model.about["C"], _class_weights(model)
+    if weights is None:
+        return None
+    if model.is_crammer_singer or model.is_mirrored:
+        return _crammer_singer(C * weights)
+    loss = make_loss(model.about["loss"], model.about.get("spec", {}).get("epsilon", 0.0))
+
+    def losses(rows: Segment, decision: Array) -> float:
+        total = 0.0
+        for place, column in enumerate(decision.reshape(len(rows), -1).T):
+            is_own = rows.class_code == place
+            by_row = np.ones(len(rows)) if model.is_regression else np.where(is_own, weights[place], _others(weights))
+            terms = RowTerms(np.where(is_own, 1.0, -1.0), C * by_row * _weight(rows), rows.target, rows.class_code)
+            total += loss.losses(terms, loss.m(terms, np.ascontiguousarray(column)))
+        return total
+
+    return losses
+
+
+def _others(weights: Array) -> float:
+    """Weight of the rows that are not of the class: of two classes they have one of their own."""
+    return weights[1] if len(weights) == 2 else 1.0
+
+
+def _weight(rows: Segment) -> Array:
+    return rows.weight if len(rows.weight) else np.ones(len(rows))
+
+
+def _crammer_singer(C: Array) -> _Losses:
+    """Sum over rows of C_yi max_c (1 [c is not y_i] + f_c - f_yi), with C (n_classes,): Crammer and Singer 2001."""
+
+    def losses(rows: Segment, decision: Array) -> float:
+        if decision.ndim == 1:
+            decision = np.stack([decision, -decision], axis=1)  # see Model.is_mirrored
+        return crammer_singer.losses(rows.class_code, C[rows.class_code] * _weight(rows), decision)
+
+    return losses
+
+
+def _class_weights(model: Model) -> Array | None:
+    """The factors of C of the model's labels (n_labels,); None if they were counted, and an older version kept none."""
+    asked = model.about.get("spec", {}).get("class_weight") or {}
+    if asked == "balanced":
+        counted = model.about.get("class_weights")
+        return None if counted is None else np.array(counted)
+    return np.array([_class_weight(asked, label) for label in model.labels])
+
+
+def _class_weight(asked: Mapping[str, float], label: Label) -> float:
+    for name, weight in asked.items():
+        if name == label or (not isinstance(label, str) and float(name) == label):
+            return weight
+    return 1.0
 
 
 if __name__ == "__main__":

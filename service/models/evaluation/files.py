@@ -6,7 +6,7 @@ from typing import Any
 
 from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import OF_FRAMES, InputOptions
 from streamsvm.reader.parsers.text.options import as_input
 from streamsvm.service.models.evaluation.evaluation import evaluate
@@ -23,7 +23,7 @@ def evaluate_rows(model: Model, rows: Iterable[bytes] | SourceInput, options: In
     options  those that are not at their default hold; the others are as in training
     """
     with temporary_directory(None, "streamsvm-evaluate-") as work:
-        ingest(rows, work / "dataset", options_as_trained(model, options), Limits())
+        ingest(rows, work / "dataset", options_as_trained(model, options), InputLimits())
         return evaluate(model, Dataset(work / "dataset"))
 
 

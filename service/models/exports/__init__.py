@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import BinaryIO
 
 from streamsvm.service.models.exports import liblinear_text, libsvm_text, npz, onnx_graph
-from streamsvm.service.models.exports.errors import ModelFormatError
+from streamsvm.service.models.exports.parts import ModelFormatError
 from streamsvm.service.models.formats import SUFFIXES
 from streamsvm.storage.models.model_file import Model
 

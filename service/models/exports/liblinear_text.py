@@ -23,26 +23,32 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from streamsvm.service.models.exports.errors import ModelFormatError, checked
-from streamsvm.service.models.exports.mapped import columns_of, folded
+from streamsvm.service.models.exports.parts import (
+    WEIGHTS_A_PIECE,
+    ModelFormatError,
+    check_holds,
+    checked,
+    columns_of,
+    folded,
+    numbers,
+)
 from streamsvm.service.models.exports.texts import (
     floats,
     has_input,
     input_line,
     integer,
-    label_number,
     last_line,
     n_classes_word,
     one_word,
     read_header,
     read_input,
 )
-from streamsvm.service.models.exports.weight_lines import dense_lines, read_rows, spread_lines
-from streamsvm.service.models.numbering import NUMBERED
 from streamsvm.storage.features.maps import listed_maps
-from streamsvm.storage.models.model_file import Model
-from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.models.model_file import NUMBERED, Model
+from streamsvm.storage.rows.csr import DENSE_WIDTH, Array
 
+_READ_BYTES = 1 << 20
+_LINE_BYTES = 1 << 10  # of a weight
 SOLVER_TYPES = {
     "hinge": "L2R_L1LOSS_SVC_DUAL",
     "squared_hinge": "L2R_L2LOSS_SVC_DUAL",
@@ -68,28 +74,23 @@ LOSSES = {
     **REGRESSION,
 }
 HEADER = ("solver_type", "nr_class", "label", "nr_feature", "bias")
-OTHER_FORMATS = "take the model as npz"
 
 
 def write(model: Model) -> Iterator[bytes]:
     """Yield the text in pieces under 1 MiB.
 
-    The call raises ModelFormatError if LIBLINEAR cannot hold the model: a label is no C int, the bias is negative,
-    LIBLINEAR has no name for the loss, or there is a kernel.
+    The call raises ModelFormatError if LIBLINEAR cannot hold the model, see `refusal`, or has no name for its loss.
     """
-    if model.vectors is not None:
-        raise ModelFormatError(
-            "LIBLINEAR has no kernels", "take the model as npz or onnx, of two classes also as libsvm"
-        )
-    model = folded(model, "LIBLINEAR")
-    return _stream(_head(checked(model)), model)
+    check_holds("liblinear", model)
+    model = checked(folded(model, "LIBLINEAR"))
+    return _stream(_head(model), model)
 
 
 def _stream(head: bytes, model: Model) -> Iterator[bytes]:
     weights, places = np.atleast_2d(model.w).T, columns_of(model)
     yield head
-    yield from dense_lines(weights) if places is None else spread_lines(weights, places, model.n_features)
-    yield from dense_lines(_bias_weights(model))
+    yield from _dense_lines(weights) if places is None else _spread_lines(weights, places, model.n_features)
+    yield from _dense_lines(_bias_weights(model))
     yield from input_line(model)
 
 
@@ -99,13 +100,7 @@ def _bias_weights(model: Model) -> Array:
 
 
 def _head(model: Model) -> bytes:
-    if model.bias is not None and model.bias < 0:
-        raise ModelFormatError(f"LIBLINEAR reads the negative bias {model.bias!r} as no bias", OTHER_FORMATS)
-    labels = (
-        " ".join(["label", *(str(label_number(label, "LIBLINEAR", OTHER_FORMATS)) for label in model.labels)]) + "\n"
-        if model.labels
-        else ""
-    )
+    labels = " ".join(["label", *(str(int(label)) for label in model.labels)]) + "\n" if model.labels else ""
     bias = -1.0 if model.bias is None else model.bias
     return (
         f"solver_type {_solver_type(model)}\nnr_class {n_classes_word(model, max(2, len(model.labels)))}\n{labels}"
@@ -121,7 +116,7 @@ def _zeros(model: Model) -> str:
 def _solver_type(model: Model) -> str:
     loss = model.about.get("loss", "hinge")
     if loss not in SOLVER_TYPES:
-        raise ModelFormatError(f"LIBLINEAR has no name for the loss {loss!r}", OTHER_FORMATS)
+        raise ModelFormatError(f"LIBLINEAR has no name for the loss {loss!r}", "take the model as npz")
     if model.is_crammer_singer:
         return CRAMMER_SINGER
     return SOLVER_TYPES[loss]
@@ -151,7 +146,7 @@ def read(file: BinaryIO) -> Model:
     n_bytes = None
     if has_input(one_word(header["nr_class"])):
         n_bytes, about["input"] = _weights_and_input(file)
-    places, rows = read_rows(file, n_bytes, n_features + has_bias, n_columns)
+    places, rows = _read_rows(file, n_bytes, n_features + has_bias, n_columns)
     if zeros > 1:
         about[NUMBERED] = False
     if solver == CRAMMER_SINGER:
@@ -186,3 +181,89 @@ def _model(
     if len(w) > 1:
         return Model(w, labels, base, bias, factors or 0.0, about)
     return Model(w[0], labels, base, bias, factors[0] if factors else 0.0, about)
+
+
+def _dense_lines(rows: Array) -> Iterator[bytes]:
+    """Yield rows (n, n_values) as lines, in pieces under 1 MiB."""
+    size = _rows_a_piece(rows)
+    for begin in range(0, len(rows), size):
+        yield _lines(rows[begin : begin + size])
+
+
+def _spread_lines(weights: Array, places: Array, n_rows: int) -> Iterator[bytes]:
+    """Yield `n_rows` lines: weights (k, n_values) at ascending places (k,), zeros elsewhere."""
+    size = _rows_a_piece(weights)
+    zeros = b" ".join([b"0"] * weights.shape[1]) + b"\n"
+    full_piece = zeros * size
+    for begin in range(0, n_rows, size):
+        end = min(begin + size, n_rows)
+        here = slice(*np.searchsorted(places, (begin, end)))
+        if here.start < here.stop:
+            rows = np.zeros((end - begin, weights.shape[1]))
+            rows[places[here] - begin] = weights[here]
+            yield _lines(rows)
+        else:
+            yield full_piece if end - begin == size else zeros * (end - begin)
+
+
+def _rows_a_piece(rows: Array) -> int:
+    return max(1, WEIGHTS_A_PIECE // rows.shape[1])
+
+
+def _lines(rows: Array) -> bytes:
+    """Write a line for each row, with spaces between its numbers."""
+    return numbers(rows)[1:-1].replace(b"],[", b"\n").replace(b",", b" ") + b"\n"
+
+
+def _read_rows(file: BinaryIO, n_bytes: int | None, n_rows: int, n_columns: int) -> tuple[Array | None, Array]:
+    """Read lines of weights, float64, from the next `n_bytes` of the file (None: from the rest of it).
+
+    Up to DENSE_WIDTH rows: returns None and all rows, (n_rows, n_columns). More: returns the ascending numbers (k,) of
+    the rows that are not all 0, and these rows, (k, n_columns).
+    """
+    is_sparse = n_rows > DENSE_WIDTH
+    places, parts = [np.empty(0, np.int64)], [np.empty(0)]
+    begin = 0
+    for part in _numbers(_chunks(file, n_bytes), n_rows * n_columns, _LINE_BYTES * n_columns):
+        if is_sparse:
+            non_zero = np.flatnonzero(part)
+            places.append(begin + non_zero)
+            parts.append(part[non_zero])
+        else:
+            parts.append(part)
+        begin += len(part)
+    if not is_sparse:
+        return None, np.concatenate(parts).reshape(n_rows, n_columns)
+    place = np.concatenate(places)
+    features, row = np.unique(place // n_columns, return_inverse=True)
+    rows = np.zeros((len(features), n_columns))
+    rows[row, place % n_columns] = np.concatenate(parts)
+    return features, rows
+
+
+def _chunks(file: BinaryIO, n_bytes: int | None) -> Iterator[bytes]:
+    """Read `n_bytes` of the file in chunks; None: the rest of it."""
+    remaining = n_bytes
+    while chunk := file.read(_READ_BYTES if remaining is None else min(_READ_BYTES, remaining)):
+        yield chunk
+        remaining = None if remaining is None else remaining - len(chunk)
+
+
+def _numbers(chunks: Iterator[bytes], count: int, line_bytes: int) -> Iterator[Array]:
+    """Read `count` numbers in lines of at most `line_bytes`."""
+    n_read, rest = 0, b""
+    for chunk in chunks:
+        lines, _, rest = (rest + chunk).rpartition(b"\n")
+        part = _values(lines)
+        n_read += len(part)
+        if n_read > count or len(rest) > line_bytes:
+            raise ModelFormatError(f"the file has more than the {count} weights that its header says")
+        yield part
+    if n_read != count or rest.strip():
+        raise ModelFormatError(f"the file ends inside its weights: {n_read} of {count} are whole")
+
+
+def _values(lines: bytes) -> Array:
+    """Read the numbers in lines; lines of zeros, which are most in a wide model, are not parsed."""
+    words = lines.split()
+    return np.array(floats(words), np.float64) if lines.strip(b"0 \n") else np.zeros(len(words))

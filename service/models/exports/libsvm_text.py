@@ -31,14 +31,13 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from streamsvm.service.models.exports.errors import WEIGHTS_A_PIECE, ModelFormatError, checked, numbers
+from streamsvm.service.models.exports.parts import WEIGHTS_A_PIECE, ModelFormatError, check_holds, checked, numbers
 from streamsvm.service.models.exports.texts import (
     PIECE_BYTES,
     floats,
     has_input,
     input_line,
     integer,
-    label_number,
     n_classes_word,
     one_word,
     read_header,
@@ -51,23 +50,18 @@ from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, Array
 NEEDED = ("svm_type", "kernel_type", "gamma", "nr_class", "total_sv", "rho", "label", "nr_sv")
 SIGMOID = ("probA", "probB")
 HEADER = {*NEEDED, *SIGMOID, "degree", "coef0", "prob_density_marks"}
-OTHER_FORMATS = "take the model as npz or onnx"
 
 
 def write(model: Model) -> Iterator[bytes]:
     """Yield the text in pieces under 1 MiB.
 
-    The call raises ModelFormatError if LIBSVM cannot hold the model: it is linear, of more than two classes or of
-    regression, or a label is no C int.
+    The call raises ModelFormatError if LIBSVM cannot hold the model, see `refusal`.
     """
-    vectors = checked(model).vectors
-    if vectors is None:
-        raise ModelFormatError("the model is linear, this format holds kernel machines", "take the model as liblinear")
-    if len(model.labels) != 2:
-        what = "regression" if model.is_regression else "several classes, each against the rest"
-        raise ModelFormatError(f"LIBSVM's text has no place for {what}", OTHER_FORMATS)
+    check_holds("libsvm", checked(model))
+    if model.vectors is None or model.is_regression:
+        raise ModelFormatError("LIBSVM's text has no place for regression", "take the model as npz or onnx")
     head = _head(model, int(np.count_nonzero(~_is_first(model.w))))
-    parts = _parts(head, _without_zeros(vectors), model.w, model.index_base)
+    parts = _parts(head, _without_zeros(model.vectors), model.w, model.index_base)
     return _batched(chain(parts, input_line(model)))
 
 
@@ -78,7 +72,7 @@ def _is_first(beta: Array) -> Array:
 
 def _head(model: Model, n_second: int) -> bytes:
     assert model.vectors is not None
-    labels = " ".join(str(label_number(label, "LIBSVM", OTHER_FORMATS)) for label in model.labels)
+    labels = " ".join(str(int(label)) for label in model.labels)
     sigmoid = "".join(f"probA {A!r}\nprobB {B!r}\n" for A, B in model.sigmoid or ())
     return (
         f"svm_type c_svc\nkernel_type rbf\ngamma {model.vectors.gamma!r}\n"

@@ -51,16 +51,13 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from streamsvm.service.models.exports.errors import ModelFormatError, check_intercept, checked, pieces
-from streamsvm.service.models.exports.head import parse_object, plain
-from streamsvm.service.models.exports.mapped import read_maps
+from streamsvm.service.models.exports.parts import ModelFormatError, checked, parse_object, pieces, plain, read_maps
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.files.arrays import fill, read_header
 from streamsvm.storage.models.model_file import Model, tuples
 from streamsvm.storage.models.support_vectors import SupportVectors
 from streamsvm.storage.rows.csr import Array
 
-READ_BYTES = 1 << 20
 EXTRA_BYTES = 28  # zip's extra field with the sizes and the offset of a large member
 # array -> the types and the numbers of dimensions that it may have.
 LAYOUT: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
@@ -177,7 +174,8 @@ def read(file: BinaryIO) -> Model:
         _vectors(arrays),
         _maps(arrays),
     )
-    check_intercept(checked(model), arrays["intercept"])
+    if not np.array_equal(arrays["intercept"], checked(model).intercept):
+        raise ModelFormatError("the intercept is not bias times its weight")
     return model
 
 

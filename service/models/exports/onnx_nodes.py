@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.service.models.exports.errors import ModelFormatError
+from streamsvm.service.models.exports.parts import ModelFormatError
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, Array
 
@@ -67,21 +67,21 @@ def products_of(model: Model) -> tuple[list[Any], list[Any]]:
     return nodes, [numpy_helper.from_array(np.ascontiguousarray(array), name) for name, array in arrays.items()]
 
 
-def arrays_of(constants: Mapping[str, Array], index_base: Any) -> list[Array]:
-    """indptr, indices and values of the support vectors in a graph; ModelFormatError if its constants do not fit."""
+def arrays_of(constants: Mapping[str, Array]) -> list[Array]:
+    """indptr, columns and values of the support vectors in a graph; ModelFormatError if its constants do not fit."""
     try:
         count = len(constants["norms"])
         row, vector = constants[PLACES].T
         if vector.max(initial=0) >= max(1, count):  # bincount would take memory for a large number
             raise ValueError
         indptr = np.concatenate([[0], np.cumsum(np.bincount(vector, minlength=count))]).astype(INDPTR)
-        return [indptr, (constants[USED][row] + index_base).astype(INDEX), constants[VALUES].astype(VALUE)]
+        return [indptr, constants[USED][row].astype(INDEX), constants[VALUES].astype(VALUE)]
     except (KeyError, IndexError, ValueError, TypeError, OverflowError):
         raise ModelFormatError("the graph lacks a constant of a kernel machine, or has a wrong one") from None
 
 
 @dataclass(frozen=True)
-class Output:
+class GraphOutput:
     """An output of a graph: `value` describes it, nodes and constants compute it from the decision values."""
 
     value: Any
@@ -96,7 +96,7 @@ def order_of(model: Model) -> list[int] | None:
     return None if order == places else order
 
 
-def outputs_of(model: Model, values: str, as_before: bool = False) -> list[Output]:
+def outputs_of(model: Model, values: str, as_before: bool = False) -> list[GraphOutput]:
     """Labels, unless it is regression, and probabilities, if the model has them.
 
     values     name of the decision values in the order of the model's labels
@@ -113,7 +113,7 @@ def in_order(columns: str, name: str) -> list[Any]:
     return [helper.make_node("Gather", [columns, "order"], [name], axis=1)]
 
 
-def _labels(model: Model, values: str, as_before: bool) -> Output:
+def _labels(model: Model, values: str, as_before: bool) -> GraphOutput:
     """The label of the largest decision value, ties to the first; with two classes the first if it is above 0."""
     from onnx import TensorProto, helper  # noqa: PLC0415
 
@@ -128,17 +128,19 @@ def _labels(model: Model, values: str, as_before: bool) -> Output:
     value = helper.make_tensor_value_info("labels", kind, ["n"])
     if model.is_multiclass:
         largest = helper.make_node("ArgMax", [values], ["class"], axis=1, keepdims=0)
-        return Output(value, [largest, look_up], [classes])
+        return GraphOutput(value, [largest, look_up], [classes])
     nodes = [
         helper.make_node("Greater", [values, "zero"], ["is_first"]),
         helper.make_node("Where", ["is_first", "first", "second"], ["column"]),
         helper.make_node("Squeeze", ["column", "second"], ["class"]),  # axis 1
         look_up,
     ]
-    return Output(value, nodes, [classes, *_constants(zero=np.zeros(1), first=np.array([0]), second=np.array([1]))])
+    return GraphOutput(
+        value, nodes, [classes, *_constants(zero=np.zeros(1), first=np.array([0]), second=np.array([1]))]
+    )
 
 
-def _probabilities(model: Model, values: str, as_before: bool) -> Output:
+def _probabilities(model: Model, values: str, as_before: bool) -> GraphOutput:
     """Probabilities as defined in storage/models/probability.py, in ascending order of the labels."""
     from onnx import TensorProto, helper  # noqa: PLC0415
 
@@ -158,7 +160,7 @@ def _probabilities(model: Model, values: str, as_before: bool) -> Output:
             helper.make_node("Sigmoid", ["minus_z"], ["others"]),
             helper.make_node("Concat", both, ["probabilities"], axis=1),
         ]
-        return Output(value, [*rising, *nodes], constants)
+        return GraphOutput(value, [*rising, *nodes], constants)
     name = "probabilities" if order is None else "own_probabilities"
     nodes = [
         helper.make_node("ReduceSum", ["shares", "axis"], ["total"]),
@@ -168,7 +170,7 @@ def _probabilities(model: Model, values: str, as_before: bool) -> Output:
         *([] if order is None else in_order(name, "probabilities")),
     ]
     more = _constants(axis=np.array([1]), none=np.zeros(1), even=np.full(1, 1.0 / n_classes))
-    return Output(value, [*rising, *nodes], constants + more)
+    return GraphOutput(value, [*rising, *nodes], constants + more)
 
 
 def _constants(**arrays: Any) -> list[Any]:

@@ -10,9 +10,8 @@ import zlib
 from collections.abc import Collection, Iterator
 from typing import Any, BinaryIO
 
-from streamsvm.service.models.exports.errors import ModelFormatError
-from streamsvm.service.models.formats import is_c_int
-from streamsvm.storage.models.model_file import Label, Model
+from streamsvm.service.models.exports.parts import ModelFormatError
+from streamsvm.storage.models.model_file import Model
 
 HEADER_BYTES = 1 << 20  # of a line of the header: there may be many labels
 PIECE_BYTES = 1 << 19
@@ -102,12 +101,3 @@ def floats(words: list[bytes]) -> list[float]:
         return list(map(float, words))
     except ValueError:
         raise ModelFormatError("a weight or the bias is not a number") from None
-
-
-def label_number(label: Label, program: str, hint: str) -> int:
-    """Convert a label to a C int; ModelFormatError if it is none."""
-    if isinstance(label, str):
-        raise ModelFormatError(f"{program}'s labels are numbers, this model's are texts", hint)
-    if not is_c_int(label):
-        raise ModelFormatError(f"{program}'s labels are 32-bit integers, {label!r} is not", hint)
-    return int(label)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
-from streamsvm.service.predictions.figures import Figures
+from streamsvm.service.predictions.figures import PredictionFigures
 from streamsvm.storage.blocks.manifest import number_text
 from streamsvm.storage.models.model_file import Label
 from streamsvm.storage.rows.csr import Array
@@ -34,7 +34,7 @@ class BinaryFile(Protocol):
     def close(self) -> None: ...
 
 
-class Piece(NamedTuple):
+class PredictedPiece(NamedTuple):
     """The predictions of some rows; probabilities are None if the model has none."""
 
     labels: list[Any]
@@ -60,7 +60,7 @@ class Predicted:
     unknown_columns: list[str]
     judged: str | None
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[PredictedPiece]:
         """The predictions in order, up to _PIECE_BYTES of decision values at a time."""
         self.values.seek(0)
         n_values = self.predictor.n_values
@@ -73,10 +73,12 @@ class Predicted:
         """Remove the file of decision values."""
         self.values.close()
 
-    def _piece(self, decision_values: Array) -> Piece:
+    def _piece(self, decision_values: Array) -> PredictedPiece:
         probabilities = self.predictor.probabilities(decision_values)
         labels = self.predictor.labels(decision_values).tolist()
-        return Piece(labels, decision_values.tolist(), None if probabilities is None else probabilities.tolist())
+        return PredictedPiece(
+            labels, decision_values.tolist(), None if probabilities is None else probabilities.tolist()
+        )
 
 
 def keep(predictor: Predictor, predictions: Iterable[Prediction], values: BinaryFile) -> Predicted:
@@ -89,7 +91,7 @@ def written(
 ) -> tuple[int, int, list[str], str | None]:
     """Make all predictions and write their decision values; return the other fields of `Predicted`."""
     rows = unknown = 0
-    columns, figures = list[str](), Figures()
+    columns, figures = list[str](), PredictionFigures()
     for prediction in predictions:
         write(prediction.decision_values.astype(_VALUE).tobytes())
         rows += len(prediction.decision_values)
@@ -163,12 +165,12 @@ ANSWERS: dict[str, Callable[[Predicted], Iterator[bytes]]] = {
 }
 
 
-def _rows(piece: Piece) -> Iterator[tuple[Any, Any, Any]]:
+def _rows(piece: PredictedPiece) -> Iterator[tuple[Any, Any, Any]]:
     """Label, decision values and probabilities of each row."""
     return zip(piece.labels, piece.decision_values, piece.probabilities or repeat(None), strict=False)
 
 
-def _objects(predicted: Predicted, piece: Piece) -> Iterator[str]:
+def _objects(predicted: Predicted, piece: PredictedPiece) -> Iterator[str]:
     for label, values, probabilities in _rows(piece):
         if predicted.predictor.is_regression:
             yield f'{{"value":{_json(values)}}}'

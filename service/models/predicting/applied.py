@@ -1,4 +1,4 @@
-"""Computes decision values, without the intercept, of linear models, kernel machines and models with feature maps."""
+"""Computes decision values, without the intercept, of models of all kinds, and what features contribute to them."""
 
 from typing import Any
 
@@ -6,25 +6,26 @@ import numpy as np
 from scipy import sparse
 
 from streamsvm.reader.errors import InputError
+from streamsvm.reader.parsers.tables.mixed import feature_names
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.features.rows import Features, FeaturesError
 from streamsvm.storage.features.visits import Visited
 from streamsvm.storage.machine.abandoned_work import check_wanted
-from streamsvm.storage.models.decision import decision_values
-from streamsvm.storage.models.kernel_machine import KernelMachine
+from streamsvm.storage.models.decision import KernelMachine, decision_values, predicted_classes
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.models.support_vectors import SupportVectors
 from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, Array, Rows
 from streamsvm.storage.rows.segment import NORM, Segment
 
 _ROWS_A_PIECE = 1 << 12  # of a matrix, made sparse at a time
+MOST_CONTRIBUTIONS = 10  # of a row
 
 
-def applied(model: Model) -> "Linear | Machine | Mapped":
+def applied(model: Model) -> "Linear | AppliedMachine | Mapped":
     """Prepare a model; any thread may use the result, which keeps no state between calls."""
     if model.maps is not None:
         return Mapped(model.maps, model.w, model.index_base)
-    return Linear(model) if model.vectors is None else Machine(model.vectors, model.w, model.index_base)
+    return Linear(model) if model.vectors is None else AppliedMachine(model.vectors, model.w, model.index_base)
 
 
 class Linear:
@@ -35,11 +36,11 @@ class Linear:
         self.w = self._w[..., model.index_base :]
 
     def of_rows(self, rows: Rows) -> Array:
-        """(n_rows,), or (n_rows, n_classes); features numbered as in the input."""
+        """Decision values of rows, (n_rows,) or (n_rows, n_classes); features are numbered as in the input."""
         return decision_values(rows, self._w, 0.0)
 
     def of_columns(self, X: Any) -> Array:
-        """For X (n_rows, n_features), dense or of scipy.sparse; column 0 is the first feature."""
+        """Decision values of X (n_rows, n_features), dense or of scipy.sparse; column 0 is the first feature."""
         if self.w.ndim == 1 or not sparse.issparse(X):
             return np.asarray(X @ self.w.T)
         # One class at a time: for all at once scipy would copy the weights.
@@ -50,7 +51,7 @@ class Linear:
         return products
 
 
-class Machine:
+class AppliedMachine:
     """sum_s beta_s k(z_s, x); the features of the vectors are numbered from `index_base`."""
 
     def __init__(self, vectors: SupportVectors, beta: Array, index_base: int) -> None:
@@ -58,11 +59,11 @@ class Machine:
         self._machine, self._index_base = KernelMachine(vectors, beta), index_base
 
     def of_rows(self, rows: Rows) -> Array:
-        """(n_rows,), or (n_rows, n_classes); features numbered as in the input."""
+        """Decision values of rows, (n_rows,) or (n_rows, n_classes); features are numbered as in the input."""
         return self._machine.decision_values(rows)
 
     def of_columns(self, X: Any) -> Array:
-        """For X (n_rows, n_features), dense or of scipy.sparse; column 0 is the first feature."""
+        """Decision values of X (n_rows, n_features), dense or of scipy.sparse; column 0 is the first feature."""
         decision = np.empty((X.shape[0], *self.w.shape[:-1]))
         for begin in range(0, len(decision), _ROWS_A_PIECE):
             piece = sparse.csr_matrix(X[begin : begin + _ROWS_A_PIECE])
@@ -81,11 +82,11 @@ class Mapped:
         self._maps, self._index_base = maps, index_base
 
     def of_rows(self, rows: Rows) -> Array:
-        """(n_rows,), or (n_rows, n_classes); features numbered as in the input."""
+        """Decision values of rows, (n_rows,) or (n_rows, n_classes); features are numbered as in the input."""
         return self._values(rows.indptr, rows.indices, rows.values)
 
     def of_columns(self, X: Any) -> Array:
-        """For X (n_rows, n_features), dense or of scipy.sparse; column 0 is the first feature."""
+        """Decision values of X (n_rows, n_features), dense or of scipy.sparse; column 0 is the first feature."""
         X = sparse.csr_matrix(X)
         X.sum_duplicates()
         return self.of_sparse(X.indptr, X.indices, X.data)
@@ -123,3 +124,29 @@ def _by_number(model: Model) -> Array:
     w = np.zeros((*model.w.shape[:-1], model.n_features + model.index_base))
     w[..., model.index_base :] = model.w
     return w
+
+
+def contributions(model: Model, rows: Rows, decision: Array) -> list[dict[str, float]]:
+    """The terms w_j x_j of each row that are largest in size, the largest first, by names of features.
+
+    A feature without a name goes by its number. All terms of a row and the intercept add up to its decision value;
+    terms that are 0 are left out, and so are features that the model does not know. Of several classes, the decision
+    value of the class that is predicted is explained.
+    """
+    d, base = model.n_features, model.index_base
+    row = np.repeat(np.arange(len(rows)), np.diff(rows.indptr))
+    places = rows.indices.astype(np.int64) - base
+    is_known = (places >= 0) & (places < d)
+    row, places, values = row[is_known], places[is_known], rows.values[is_known].astype(np.float64)
+    weights = model.w[predicted_classes(decision)[row], places] if model.is_multiclass else model.w[places]
+    terms = values * weights
+    order = np.lexsort((places, -np.abs(terms), row))
+    order = order[terms[order] != 0]
+    rank = np.arange(len(order)) - np.searchsorted(row[order], row[order])
+    chosen = order[rank < MOST_CONTRIBUTIONS]
+    numbers = places[chosen] + base
+    names: dict[int, str] = feature_names(model.about.get("input"), set(numbers.tolist()), base)
+    found: list[dict[str, float]] = [{} for _ in range(len(rows))]
+    for k, number, term in zip(row[chosen].tolist(), numbers.tolist(), terms[chosen].tolist(), strict=True):
+        found[k][names.get(number, str(number))] = term
+    return found

@@ -3,7 +3,7 @@
 Features of tables are matched by their column and, for categories, the word. All other features match by number.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.parsers.strings.strings import is_of_strings
-from streamsvm.reader.parsers.tables.mixed_columns import MixedColumns
 from streamsvm.reader.parsers.tables.to_predict import label_place, match_columns
 from streamsvm.service.errors import ServiceError
 from streamsvm.storage.blocks.manifest import Manifest
@@ -54,7 +53,8 @@ def match_dataset(model: Model, manifest: Manifest) -> Matched:
     try:
         if ours is None:
             match_columns({"n_features": model.n_features}, None, manifest.n_features, [])
-            return Matched(_shifted(model, manifest), [])
+            # By place: the numbers of the dataset are shifted to the base of the model.
+            return Matched(np.arange(manifest.input_width) + model.index_base - manifest.index_base, [])
         return _by_columns(model, ours, manifest, theirs)
     except InputError as error:
         raise ServiceError(error.code, error.message, "Evaluate on a dataset with the columns of training.") from None
@@ -96,11 +96,6 @@ def check_base(model: Model, manifest: Manifest) -> None:
         )
 
 
-def _shifted(model: Model, manifest: Manifest) -> Array:
-    """Match columns by place: shift the dataset's numbers to the model's base."""
-    return np.arange(manifest.input_width) + model.index_base - manifest.index_base
-
-
 def _by_columns(model: Model, ours: dict[str, Any], manifest: Manifest, theirs: dict[str, Any]) -> Matched:
     for name in _SAME_FOR_TABLES:
         if ours.get(name) != theirs.get(name):
@@ -108,7 +103,8 @@ def _by_columns(model: Model, ours: dict[str, Any], manifest: Manifest, theirs: 
     names = theirs["columns"] if theirs["has_names"] else None
     label = label_place(ours, names)
     match = match_columns(ours, names, len(theirs["columns"]), [] if label is None else [label])
-    model_names = {theirs["columns"][place]: name for name, place in _pairs(match.columns)}
+    pairs = zip(match.columns.names, match.columns.places, strict=True)
+    model_names = {theirs["columns"][place]: name for name, place in pairs}
     if {model_names.get(name) for name in theirs["categorical"]} ^ set(ours["categorical"]):
         raise _mismatch("categorical")
     of_model, first = _numbers(ours, {name: name for name in ours["columns"]})
@@ -122,10 +118,6 @@ def _by_columns(model: Model, ours: dict[str, Any], manifest: Manifest, theirs: 
         hashed = np.arange(ours["n_features"])
         numbers[manifest.index_base + first_here + hashed] = model.index_base + first + hashed
     return Matched(numbers, match.unknown)
-
-
-def _pairs(columns: MixedColumns) -> Iterator[tuple[str, int]]:
-    return zip(columns.names, columns.places, strict=True)
 
 
 def _numbers(input_: dict[str, Any], model_names: Mapping[str, str]) -> tuple[dict[_Key, int], int]:

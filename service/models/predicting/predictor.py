@@ -2,7 +2,7 @@
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,20 +11,19 @@ from scipy import sparse
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.decompress import decompressed
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import IndexBase, InputOptions
 from streamsvm.reader.parsers.forms import settled
 from streamsvm.reader.parsers.sniff import with_head
 from streamsvm.reader.parsers.tables.to_predict import Match, shown
 from streamsvm.reader.parsers.text.options import as_input
 from streamsvm.reader.parsers.text.parser import DocumentRows
-from streamsvm.service.models.numbering import NUMBERED, Numbering
-from streamsvm.service.models.predicting.applied import Linear, applied
+from streamsvm.service.models.predicting.applied import Linear, applied, contributions
 from streamsvm.service.models.predicting.raw_rows import TableRows
-from streamsvm.service.models.predicting.rows_read import FORMATS, OF_PROGRAMS, ParserMaker, check_kind
+from streamsvm.service.models.predicting.rows_read import FORMATS, OF_PROGRAMS, InputNumbering, ParserMaker, check_kind
 from streamsvm.storage.machine.abandoned_work import check_wanted
 from streamsvm.storage.models.decision import predicted_classes
-from streamsvm.storage.models.model_file import Label, Model
+from streamsvm.storage.models.model_file import NUMBERED, Label, Model
 from streamsvm.storage.models.probability import probabilities
 from streamsvm.storage.rows.csr import Array, Rows
 
@@ -32,7 +31,6 @@ from streamsvm.storage.rows.csr import Array, Rows
 MOST_FEATURES = 2**31
 DEFAULTS = InputOptions()
 _MOST_VALUES = 1 << 18  # decision values in memory
-Explain = Callable[[Rows, Array], list[dict[str, float]]]
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class Prediction:
     unknown_features  number of stored values of features the model does not know: a linear model ignores them, a
                       kernel machine adds them to the distance from all support vectors, as LIBSVM does
     match             how the columns of a table were matched, and which were left out; None if it is no table
-    contributions     of each row, see `predicting.contributions`; None: they were not asked for
+    contributions     of each row, see `applied.contributions`; None: they were not asked for
     unknown_words     how many of `unknown_features` are words of each column of a table
     """
 
@@ -63,12 +61,12 @@ class Predictor:
 
     model    its `index_base` is the number of the first feature in the rows to predict
     strict   raise InputError unknown_feature for a feature that the model does not know, instead of counting it
-    explain  attribute: makes the contributions of rows with these decision values
+    explains attribute: whether predictions have contributions
     """
 
     def __init__(self, model: Model, *, strict: bool = False) -> None:
         self.strict, self._applied = strict, applied(model)
-        self.explain: Explain | None = None
+        self.explains = False
         # `w` is a view of the applied weights, so that there is only one copy of them.
         self._model = replace(model, w=self._applied.w)
 
@@ -130,12 +128,23 @@ class Predictor:
         other.strict = strict
         return other
 
+    @property
+    def can_explain(self) -> bool:
+        """Whether decision values are sums over features: the model has no kernel, and no feature maps."""
+        return self._model.vectors is None and self._model.maps is None
+
+    def explaining(self) -> "Predictor":
+        """A predictor of the same model, which `can_explain`, whose predictions have contributions."""
+        other = copy.copy(self)
+        other.explains = True
+        return other
+
     def predict(self, rows: Rows) -> Prediction:
         """Predict rows whose features are numbered as the model's; ties are decided as LIBLINEAR does."""
         unknown = self._count_unknown(rows)
         decision = self._applied.of_rows(rows) + self._model.intercept
-        contributions = None if self.explain is None else self.explain(rows, decision)
-        return Prediction(self.labels(decision), decision, rows.label, unknown, None, contributions)
+        terms = contributions(self._model, rows, decision) if self.explains else None
+        return Prediction(self.labels(decision), decision, rows.label, unknown, None, terms)
 
     def decision_values(self, X: Any) -> Array:
         """(n_rows,) or (n_rows, n_classes) for X (n_rows, n_features), dense or sparse; column 0: the first feature."""
@@ -155,7 +164,7 @@ class Predictor:
     def predict_text(
         self,
         chunks: Iterable[bytes],
-        limits: Limits | None = None,
+        limits: InputLimits | None = None,
         options: InputOptions | None = None,
         parsers: Mapping[str, ParserMaker] = FORMATS | OF_PROGRAMS,
     ) -> Iterator[Prediction]:
@@ -164,7 +173,7 @@ class Predictor:
         options  how to read it; those that `settled` returned are not settled again
         parsers  makes the parser of each format
         """
-        limits = limits or Limits(max_features=MOST_FEATURES)
+        limits = limits or InputLimits(max_features=MOST_FEATURES)
         options, text = options or DEFAULTS, decompressed(chunks, limits)
         if options.like is None:
             head, text = with_head(text)
@@ -179,7 +188,7 @@ class Predictor:
             if (table := getattr(parser, "to_predict", None)) is None:
                 yield from self.predictions(numbering.as_model(rows) if is_numbered else rows)
                 continue
-            before, known = known, Counter(parser.unknown_words)  # type: ignore[attr-defined]
+            before, known = known, Counter(parser.unknown_words)  # type: ignore[union-attr]
             for prediction in self.predict_table(TableRows(rows, known - before, table.match)):
                 yield replace(prediction, expected=table.expected(prediction.expected))
 
@@ -215,9 +224,9 @@ class Predictor:
         no_rows = self.decision_values(sparse.csr_matrix((0, self.n_features)))
         return np.concatenate([no_rows, *(each.decision_values for each in self.predict_documents(documents))])
 
-    def numbering(self, index_base: IndexBase) -> Numbering:
+    def numbering(self, index_base: IndexBase) -> InputNumbering:
         """The numbering of an input whose first feature is number `index_base`."""
-        return Numbering(index_base, self.index_base, self.n_features, self._model.about.get(NUMBERED, True))
+        return InputNumbering(index_base, self.index_base, self.n_features, self._model.about.get(NUMBERED, True))
 
     def settled(self, options: InputOptions, head: bytes) -> InputOptions:
         """The options of a file that begins with `head` (PEEK_BYTES), as its content and the model's `input` say."""

@@ -1,31 +1,28 @@
-"""The formats of rows to predict, with their parsers."""
+"""The formats of rows to predict, with their parsers; renumbers features as the model numbers them."""
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+import numpy as np
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.limits import Limits
-from streamsvm.reader.options import OF_FRAMES, STORED_TABLES, InputOptions
-from streamsvm.reader.parsers import Parser
-from streamsvm.reader.parsers.beside import Beside
-from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
-from streamsvm.reader.parsers.matrices.npz import NpzParser
+from streamsvm.reader.limits import InputLimits
+from streamsvm.reader.options import OF_FRAMES, STORED_TABLES, IndexBase, InputOptions
+from streamsvm.reader.parsers import Parser, parser_of
 from streamsvm.reader.parsers.spool import Scratch
-from streamsvm.reader.parsers.strings.fasta import FastaParser
 from streamsvm.reader.parsers.strings.strings import is_of_strings
-from streamsvm.reader.parsers.tables.csv import CsvParser
-from streamsvm.reader.parsers.tables.json_lines import JsonlParser
-from streamsvm.reader.parsers.tables.to_predict import ToPredict
-from streamsvm.reader.parsers.text.parser import TextParser
-from streamsvm.reader.parsers.text.table import TextTableParser
-from streamsvm.reader.parsers.text.tables import ArrowDocuments, JsonDocuments
+from streamsvm.reader.parsers.tables.to_predict import Beside, ToPredict
 from streamsvm.storage.models.model_file import Label
+from streamsvm.storage.rows.csr import INDEX, Rows
 
 # Makes a parser; the labels are the model's classes.
-ParserMaker = Callable[[InputOptions, Limits, Sequence[Label]], Parser]
+ParserMaker = Callable[[InputOptions, InputLimits, Sequence[Label]], Parser]
+_NUMBERED = ("libsvm", "npz", "fasta")  # whose parsers read no labels that are strings
+_SCRATCH = Path(tempfile.gettempdir())
 
 
 def check_kind(input: dict[str, Any] | None, format_: str) -> None:
@@ -37,66 +34,87 @@ def check_kind(input: dict[str, Any] | None, format_: str) -> None:
         raise InputError("input_mismatch", "the model takes no strings", hint="send rows as it was trained on")
 
 
-def table_parser(
-    options: InputOptions, limits: Limits, classes: Sequence[Label], beside: Beside | None = None
-) -> Parser:
-    """The parser of CSV, TSV or JSON lines to predict; `beside` takes further columns."""
-    is_json, to_predict = options.format == "jsonl", ToPredict(classes, beside)
-    if options.text_column is not None:
-        return (JsonDocuments if is_json else TextTableParser)(options, limits, to_predict=to_predict)
-    return (JsonlParser if is_json else CsvParser)(options, limits, to_predict=to_predict)
-
-
-def arrow_parser(
+def opened(
     options: InputOptions,
-    limits: Limits,
+    limits: InputLimits,
     classes: Sequence[Label],
-    read: Callable[[Iterable[bytes]], Iterator[Any]],
+    *,
+    scratch: Scratch = _SCRATCH,
     beside: Beside | None = None,
+    read: Callable[[Iterable[bytes]], Iterator[Any]] | None = None,
     first_row: int = 1,
 ) -> Parser:
-    """The parser of tables that `read` makes, which puts further columns into `beside`.
+    """Make the parser of rows to predict. It puts further columns of a table in text into `beside`.
 
-    first_row  number of the first row, for faults
+    read       makes the tables, and puts their further columns into `beside`; None: those of the input
+    first_row  number of the first row of these tables, for faults
     """
-    from streamsvm.reader.parsers.tables.arrow_table import ArrowTableParser  # noqa: PLC0415 - slow to import
-
-    kind, *more = (ArrowTableParser,) if options.text_column is None else (ArrowDocuments, 1)
-    parser = kind(options, limits, read, None, *more, ToPredict(classes, beside))
-    parser.first_row = first_row
+    to_predict = ToPredict(() if options.format in _NUMBERED else classes, beside)
+    parser = parser_of(options, limits, None, 1, scratch, to_predict, read)
+    if read is not None:
+        parser.first_row = first_row  # type: ignore[union-attr]
     return parser
-
-
-def _arrow_stream(options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
-    from streamsvm.reader.parsers.tables.stored import streamed  # noqa: PLC0415
-
-    return arrow_parser(options, limits, classes, streamed)
-
-
-def _stored_table(scratch: Scratch, options: InputOptions, limits: Limits, classes: Sequence[Label]) -> Parser:
-    from streamsvm.reader.parsers.tables.stored import reads  # noqa: PLC0415
-
-    return arrow_parser(options, limits, classes, reads(options.format, scratch, limits))
-
-
-def _npz(scratch: Scratch, options: InputOptions, limits: Limits, _classes: Sequence[Label]) -> Parser:
-    return NpzParser(options, limits, scratch, labelled=False)
 
 
 def stored_formats(scratch: Scratch) -> dict[str, ParserMaker]:
     """The formats that are not read from front to back, which are stored in `scratch` first."""
-    return {**dict.fromkeys(STORED_TABLES, partial(_stored_table, scratch)), "npz": partial(_npz, scratch)}
+    return dict.fromkeys((*STORED_TABLES, "npz"), partial(opened, scratch=scratch))
 
 
 # format -> a function that makes its parser.
-FORMATS: dict[str, ParserMaker] = {
-    "libsvm": lambda options, limits, _: LibsvmParser(options.index_base, limits, weighted=False),
-    "csv": table_parser,
-    "tsv": table_parser,
-    "jsonl": table_parser,
-    **stored_formats(Path(tempfile.gettempdir())),
-    "fasta": lambda options, limits, _: FastaParser(options, limits, labelled=False),
-    "text": lambda options, limits, classes: TextParser(options, limits, to_predict=ToPredict(classes)),
-}
+FORMATS: dict[str, ParserMaker] = dict.fromkeys(
+    ("libsvm", "csv", "tsv", "jsonl", *STORED_TABLES, "npz", "fasta", "text"), opened
+)
 # Formats that programs on this machine write for each other.
-OF_PROGRAMS: dict[str, ParserMaker] = {OF_FRAMES: _arrow_stream}
+OF_PROGRAMS: dict[str, ParserMaker] = {OF_FRAMES: opened}
+
+
+class InputNumbering:
+    """How one input numbers its features; the model has `n_features` features, numbered from `model_base`.
+
+    index_base   number of the first feature in the input; "auto": the same as in the training data
+    is_numbered  the training data numbered their features; if not, "auto" finds the first number in the input
+    base         attribute: the smallest number that the input may contain, 0 or 1
+    """
+
+    def __init__(self, index_base: IndexBase, model_base: int, n_features: int, is_numbered: bool = True) -> None:
+        self.base: Literal[0, 1] = (1 if model_base else 0) if index_base == "auto" else index_base
+        self._model_base = model_base
+        self._shift, self._n_features = model_base - self.base, n_features
+        self._is_open, self._is_numbered = index_base == "auto" and model_base == 0, is_numbered
+
+    @property
+    def settled(self) -> Literal[0, 1] | None:
+        """The number of the first feature in all further rows; None while no row has shown it."""
+        return None if self._is_open else 1 if self._model_base > self._shift else 0
+
+    def as_model(self, rows: Rows) -> Rows:
+        """Renumber rows as the model does. Raises InputError if they contradict the base, or do not show it."""
+        if self._is_open and len(rows.indices):
+            self._settle(rows)
+        elif self._shift < 0 and (rows.indices == 0).any():
+            raise InputError("index_zero", "index 0 after rows that seemed to begin at 1")
+        return self.renumbered(rows)
+
+    def renumbered(self, rows: Rows) -> Rows:
+        """Shift the indices of rows by the difference of the two bases."""
+        if not self._shift:
+            return rows
+        # The largest index is no feature of any model: an overflow stays an unknown feature.
+        indices = np.minimum(rows.indices.astype(np.int64) + self._shift, np.iinfo(INDEX).max)
+        return replace(rows, indices=indices.astype(INDEX))
+
+    def _settle(self, rows: Rows) -> None:
+        """Find the base: feature 0 shows base 0; no feature 0 but one past the model's last shows base 1."""
+        last, begins_at_0 = self._n_features, bool((rows.indices == 0).any())
+        begins_at_1 = not begins_at_0 and int(rows.indices.max()) == last
+        if not self._is_numbered and begins_at_1:
+            self._shift = -1
+        if not begins_at_0 and begins_at_1 == self._is_numbered:
+            numbers = f"no 0 but {last}" if begins_at_1 else f"neither 0 nor {last}"
+            raise InputError(
+                "index_base_mismatch",
+                f"the model's features are 0 to {last - 1}, these rows have {numbers}",
+                hint="set index_base=1 if their first feature is number 1, index_base=0 if it is number 0",
+            )
+        self._is_open = not (begins_at_0 or begins_at_1)

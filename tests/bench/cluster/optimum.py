@@ -14,7 +14,7 @@ from pathlib import Path
 from streamsvm.reader.ingest.run import ingest, read_chunks
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.plan.plan import plan_job
-from streamsvm.service.local import Training
+from streamsvm.service.local import LocalTraining
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import read_manifest
 from tests.bench.jobs import ingested
@@ -100,7 +100,9 @@ def trained(
 
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(dir=work) as own:
-        models = Training(Path(own), dataset, settings, report).all_lanes(plan_job(spec, read_manifest(dataset))).models
+        models = (
+            LocalTraining(Path(own), dataset, settings, report).all_lanes(plan_job(spec, read_manifest(dataset))).models
+        )
     seconds = time.perf_counter() - began
     return [model.about for _, model in models], [line for line in history if "machines" in line], seconds
 

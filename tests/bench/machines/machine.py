@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from streamsvm.storage.blocks.dataset import Dataset
-from streamsvm.storage.models.kernel_machine import KernelMachine, squared_norm
+from streamsvm.storage.models.decision import KernelMachine, squared_norm
 from streamsvm.storage.models.support_vectors import SupportVectors, published_machine
 from streamsvm.storage.rows.csr import INDEX, VALUE, Rows
 from tests.bench.usage import CORES

@@ -11,7 +11,7 @@ from statistics import median
 
 import numpy as np
 
-from streamsvm.storage.models.kernel_machine import squared_norm
+from streamsvm.storage.models.decision import squared_norm
 from tests.bench import jobs
 from tests.bench.machines.data import Problem
 from tests.bench.machines.machine import Machine, machine_of

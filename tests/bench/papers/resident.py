@@ -20,7 +20,7 @@ from streamsvm.trainer.problem.objective import dots_of, make_objective
 from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.rows.blocks import Block
 from streamsvm.trainer.solvers import SOLVERS
-from streamsvm.trainer.updates.progress import Progress
+from streamsvm.trainer.updates.progress import PassProgress
 from tests.bench.kernel import make_segments
 
 
@@ -85,7 +85,7 @@ def as_cached(name: str, X: sparse.csr_matrix, y: np.ndarray) -> Rows:
     return Rows(name, make_segments(X, y, LARGEST_SEGMENT), X.shape)
 
 
-def passes(rows: Rows, tasks: Tasks, w: np.ndarray, solver: str, **settings: object) -> Iterator[Progress]:
+def passes(rows: Rows, tasks: Tasks, w: np.ndarray, solver: str, **settings: object) -> Iterator[PassProgress]:
     """Train w (width,) in place from 0, for ever."""
     alpha = np.zeros((rows.shape[0], 1))
     chosen = SOLVERS[solver]

@@ -2,6 +2,7 @@
 
 import datetime
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -19,6 +20,16 @@ class SteppingDatetime(datetime.datetime):
         return cls.fromtimestamp(time.time(), tz)
 
 
+class NoPandas:
+    """Its C code dies of a datetime that is not its own, and the service does without."""
+
+    @staticmethod
+    def find_spec(name, *_):
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
+sys.meta_path.insert(0, NoPandas)
 time.time = lambda: true_time() + offset()
 time.time_ns = lambda: true_time_ns() + offset() * 1_000_000_000
 datetime.datetime = SteppingDatetime

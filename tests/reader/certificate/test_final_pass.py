@@ -1,4 +1,4 @@
-"""The certificate of a final w and alpha: P, D, and that D is a lower bound whatever alpha it is given."""
+"""The certificate of a final w and alpha: its sums, P, D, and that D is a lower bound whatever alpha it is given."""
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -6,10 +6,13 @@ from functools import partial
 import numpy as np
 import pytest
 
+from streamsvm.reader.certificate.certificate_kernel import dots_and_sums
 from streamsvm.reader.certificate.final_pass import CertificatePass
 from streamsvm.storage.errors import RowsMissing
+from streamsvm.storage.rows.csr import LARGE_W
 from streamsvm.storage.rows.segment import SegmentBuilder, view
 from streamsvm.trainer.problem.losses import LOSSES, REGRESSION
+from tests.contracts.kernels import columns
 from tests.contracts.objectives import C, numbered_rows, objective_of
 
 WIDTH = 60
@@ -90,3 +93,22 @@ def test_rows_that_come_twice_are_noticed(problem):
         certifying.add(rows)
     with pytest.raises(RowsMissing):
         certifying.result()
+
+
+@pytest.mark.parametrize("width", [60, LARGE_W + 60])
+@pytest.mark.parametrize("seed", range(5))
+def test_dots_with_w_and_sums_into_v(width, seed):
+    rows = columns(seed=seed)
+    indptr, values, indices = rows.indptr, rows.values, (rows.indices + (width - 60)).astype(np.int32)
+    n = len(indptr) - 1
+    dense = np.zeros((n, width))
+    for i in range(n):
+        dense[i, indices[indptr[i] : indptr[i + 1]]] = values[indptr[i] : indptr[i + 1]]
+    rng = np.random.default_rng(seed)
+    w, v = rng.standard_normal((2, width))
+    coefficient = np.where(rng.random(n) < 0.5, 0.0, rng.standard_normal(n))
+    pairs, dots = np.stack([w, v], axis=1), np.empty(n)
+    dots_and_sums(coefficient, indptr, indices, values, pairs.reshape(-1), dots)
+    assert dots == pytest.approx(dense @ w, rel=1e-9, abs=1e-12)
+    assert np.array_equal(pairs[:, 0], w)
+    assert pairs[:, 1] == pytest.approx(v + dense.T @ coefficient, rel=1e-9, abs=1e-12)

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from streamsvm.reader.certificate.folds import HeldOut, fold_of, read_held_out, read_weights
-from streamsvm.reader.stream.pieces import RowEncoder
+from streamsvm.reader.certificate.folds import HeldOut, read_held_out, read_weights
 from streamsvm.storage.blocks.block import Piece
 from streamsvm.storage.rows.csr import Rows
 from streamsvm.storage.rows.row_runs import RUN
 from streamsvm.storage.rows.segment import ROW_ID, TARGET
+from streamsvm.trainer.problem.row_encoder import RowEncoder, fold_of
 from tests.features import constant
 
 

@@ -16,7 +16,7 @@ from streamsvm.reader.ingest.append import (
     remove_unlisted_blocks,
 )
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.storage.blocks.dataset import Dataset, block_path
 from streamsvm.storage.blocks.manifest import MANIFEST, read_manifest
@@ -31,7 +31,7 @@ SECOND = b"-1 2:5 9:1\n1 3:0\n"
 
 
 def append(directory: Path, text: bytes, **options):
-    return append_rows([text], directory, InputOptions(**options), Limits(), threads=2)
+    return append_rows([text], directory, InputOptions(**options), InputLimits(), threads=2)
 
 
 def rows_by_id(directory: Path):

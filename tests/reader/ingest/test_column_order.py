@@ -5,16 +5,16 @@ import itertools
 import numpy as np
 import pytest
 
-from streamsvm.batches import batches, name_array
 from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.numbering.renumber import Renumbering
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.matrices.batches import BatchesParser
 from streamsvm.reader.parsers.tables.csv import CsvParser
 from streamsvm.reader.parsers.tables.mixed import feature_names
+from streamsvm.sources import batches, name_array
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.rows.csr import LARGE_W
 
@@ -56,7 +56,7 @@ def test_blocks_do_not_depend_on_the_order_of_columns(tmp_path, options, missing
     datasets = []
     for number, names in enumerate([NAMES, sorted(NAMES), NAMES[::-1]]):
         ingest([table(names)], tmp_path / str(number), InputOptions(missing=missing, **options))
-        append_rows([table(names[::-1], 50, seed=1)], tmp_path / str(number), InputOptions(), Limits(), 1)
+        append_rows([table(names[::-1], 50, seed=1)], tmp_path / str(number), InputOptions(), InputLimits(), 1)
         datasets.append(Dataset(tmp_path / str(number)))
         numbers = [name for name in names if name in ("z", "a", "B")]
         columns = datasets[-1].manifest.input["columns"]
@@ -69,10 +69,10 @@ def test_blocks_do_not_depend_on_the_order_of_columns(tmp_path, options, missing
 def test_columns_of_earlier_datasets_stay_as_they_stand():
     text = table(["z", "label", "a", "B"])
     options = InputOptions("csv", missing="zero")
-    parser = CsvParser(options, Limits(), LabelNames("number"))
+    parser = CsvParser(options, InputLimits(), LabelNames("number"))
     now = next(iter(parser.parse_chunks([text])))
     before = {name: value for name, value in parser.input.items() if name != "order"}
-    earlier = CsvParser(InputOptions("csv", like=before), Limits(), LabelNames("number"))
+    earlier = CsvParser(InputOptions("csv", like=before), InputLimits(), LabelNames("number"))
     rows = next(iter(earlier.parse_chunks([text])))
     assert earlier.feature_places is None and parser.feature_places is not None
     ends = itertools.pairwise(rows.indptr.tolist())
@@ -88,7 +88,7 @@ def test_columns_of_batches_with_names():
     rows = []
     for order in ([0, 1, 2], [2, 0, 1]):
         names = np.array(["b", "c", "a"])[order]
-        parser = BatchesParser(InputOptions("batches", index_base=0), Limits())
+        parser = BatchesParser(InputOptions("batches", index_base=0), InputLimits())
         made = next(iter(parser.parse_chunks([name_array(names), *batches(X[:, order], np.ones(4), None)])))
         places = np.arange(3) if parser.feature_places is None else parser.feature_places
         rows.append((places[made.indices].tolist(), made.values.tolist()))

@@ -16,11 +16,11 @@ import zstandard
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.decompress import MAGIC_BYTES, STEP_BYTES, decompressed
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 
 ROOT = Path(__file__).resolve().parents[3]
 SKIPPABLE = b"\x5a\x2a\x4d\x18\x05\x00\x00\x00hello"
-LIMITS = Limits()
+LIMITS = InputLimits()
 
 
 def zstd(data):
@@ -156,8 +156,8 @@ def test_members_of_another_format_are_trailing_data():
 @each_format
 def test_too_large(compress):
     data = compress(text(100_000))
-    assert len(unpack(data, limits=Limits(max_bytes=100_000))) == 100_000
-    assert code_of(data, limits=Limits(max_bytes=99_999)) == "decompressed_too_large"
+    assert len(unpack(data, limits=InputLimits(max_bytes=100_000))) == 100_000
+    assert code_of(data, limits=InputLimits(max_bytes=99_999)) == "decompressed_too_large"
 
 
 def test_too_high_a_ratio_counts_from_64_mib_on():
@@ -208,11 +208,11 @@ import re, sys
 from pathlib import Path
 from streamsvm.reader.ingest.decompress import decompressed
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
 data = sys.stdin.buffer.read()
-limits = Limits(max_bytes=int(sys.argv[1]), max_ratio=float("inf"))
+limits = InputLimits(max_bytes=int(sys.argv[1]), max_ratio=float("inf"))
 before = peak()
 try:
     print(sum(len(piece) for piece in decompressed([data], limits)))

@@ -10,13 +10,12 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.sniff import PEEK_BYTES
-from streamsvm.storage.blocks.dataset import Dataset
+from streamsvm.storage.blocks.dataset import Dataset, faults
 from streamsvm.storage.blocks.feature_words import read_words, write_words
 from streamsvm.storage.blocks.manifest import read_manifest
-from streamsvm.storage.blocks.verify import faults
 from tests.contracts.problems import stored_rows
 
 FIRST = ["a good movie", "bad acting", "", "good acting"]
@@ -28,7 +27,7 @@ def lines(texts: list[str], labels: str = "pn") -> bytes:
 
 
 def append(directory: Path, data: bytes, **options):
-    return append_rows([data], directory, InputOptions(**options), Limits(), threads=2)
+    return append_rows([data], directory, InputOptions(**options), InputLimits(), threads=2)
 
 
 def as_text(row: sparse.csr_matrix) -> str:
@@ -154,5 +153,5 @@ def test_options_of_documents_need_documents(tmp_path):
             ingest([b"1,2\n"], tmp_path / "data", InputOptions(**options))
         assert caught.value.code == "option_unused"
     with pytest.raises(InputError) as caught:
-        ingest([b"1\tgood\n"], tmp_path / "data", InputOptions("text"), Limits(max_features=1 << 19))
+        ingest([b"1\tgood\n"], tmp_path / "data", InputOptions("text"), InputLimits(max_features=1 << 19))
     assert caught.value.code == "too_many_features"

@@ -20,10 +20,10 @@ from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.ingest.reading import Reading
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
+from streamsvm.reader.sources.fetch import Share
 from streamsvm.reader.sources.files import list_files
-from streamsvm.reader.sources.stripes import Share
 from streamsvm.storage.blocks.manifest import read_manifest
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -31,11 +31,11 @@ SVM = b"".join(b"%d 1:%d 3:0.5\n" % (k % 2, k + 1) for k in range(200))
 
 
 def parts(folder, share=None, pattern="*"):
-    return SourceInput(list_files([f"{folder}/{pattern}"]), Limits(), share or Share())
+    return SourceInput(list_files([f"{folder}/{pattern}"]), InputLimits(), share or Share())
 
 
 def rows_of(source, scratch, **options) -> Counter:
-    reading = Reading(source, InputOptions(**options), Limits(), 1, scratch)
+    reading = Reading(source, InputOptions(**options), InputLimits(), 1, scratch)
     found: Counter = Counter()
     try:
         for rows in reading.rows():
@@ -171,7 +171,7 @@ def test_a_dataset_is_made_of_all_files(tmp_path):
     folder = fill(tmp_path / "in", SVM, SVM, b"")
     manifest = ingest(parts(folder), tmp_path / "data")
     assert (manifest.n_rows, manifest.input_bytes, manifest.n_features) == (400, 2 * len(SVM), 3)
-    manifest = append_rows(parts(folder, pattern="part-0"), tmp_path / "data", InputOptions(), Limits(), 1)
+    manifest = append_rows(parts(folder, pattern="part-0"), tmp_path / "data", InputOptions(), InputLimits(), 1)
     assert manifest.n_rows == 600 and manifest == read_manifest(tmp_path / "data")
 
 
@@ -190,7 +190,7 @@ def test_a_dataset_is_made_of_all_files(tmp_path):
 def test_a_fault_has_its_place_in_its_file(tmp_path, texts, share, place):
     folder = fill(tmp_path / "in", *texts)
     for options in ({}, {"on_bad_row": "skip"}):
-        reading = Reading(parts(folder, share), InputOptions(**options), Limits(), 2, tmp_path)
+        reading = Reading(parts(folder, share), InputOptions(**options), InputLimits(), 2, tmp_path)
         try:
             list(reading.rows())
             (at,) = [fault["at"] for fault in reading.rejected]
@@ -225,7 +225,7 @@ def test_a_file_that_changed_is_the_fault_of_what_was_read_of_it(tmp_path):
 
 def test_all_together_are_held_to_the_limits(tmp_path):
     folder = fill(tmp_path / "in", SVM, SVM)
-    limits = Limits(max_bytes=len(SVM) + 10)
+    limits = InputLimits(max_bytes=len(SVM) + 10)
     with pytest.raises(InputError) as caught:
         ingest(SourceInput(list_files([f"{folder}/*"]), limits), tmp_path / "data", limits=limits)
     assert caught.value.code == "decompressed_too_large"
@@ -234,7 +234,7 @@ def test_all_together_are_held_to_the_limits(tmp_path):
 
 def command(directory, *arguments):
     done = subprocess.run(
-        [sys.executable, "-m", "streamsvm.reader.ingest", directory, *arguments],
+        [sys.executable, "-m", "streamsvm.reader.ingest.run", directory, *arguments],
         cwd=ROOT,
         capture_output=True,
         check=False,

@@ -9,7 +9,7 @@ import pytest
 
 from streamsvm.reader.errors import HINTS, InputError
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions, add_input_options, input_options
 from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from streamsvm.reader.parsers.sniff import recognise
@@ -89,7 +89,7 @@ def test_the_number_of_features_can_be_told(tmp_path, text, base, n_features):
         ingest([text], tmp_path / "less", InputOptions(index_base=base, n_features=n_features - 1))
     assert caught.value.code == "too_many_features"
     with pytest.raises(InputError):
-        ingest([text], tmp_path / "beyond", InputOptions(n_features=10), Limits(max_features=9))
+        ingest([text], tmp_path / "beyond", InputOptions(n_features=10), InputLimits(max_features=9))
 
 
 def test_rows_are_normalised_and_norms_told(tmp_path):

@@ -252,7 +252,7 @@ def test_its_pieces_can_be_read_while_it_runs(tmp_path):
 
 def run_command(directory, data: bytes, *options):
     return subprocess.run(
-        [sys.executable, "-m", "streamsvm.reader.ingest", str(directory), *options],
+        [sys.executable, "-m", "streamsvm.reader.ingest.run", str(directory), *options],
         input=data,
         cwd=ROOT,
         capture_output=True,

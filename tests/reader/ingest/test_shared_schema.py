@@ -12,11 +12,11 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.ingest.shared_schema import agreed_schema, merged_manifest, schema_of_first_rows
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables.mixed import feature_names
+from streamsvm.reader.sources.fetch import Share
 from streamsvm.reader.sources.files import list_files
-from streamsvm.reader.sources.stripes import Share
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.rows.csr import LARGE_W
 
@@ -54,7 +54,7 @@ def read_in_shards(tmp_path, text: bytes, stripe_bytes=512, again=0, forget=lamb
     """Read a text in as the shards of three machines: the manifest of all, and the directories of the shards."""
     file = tmp_path / "input"
     file.write_bytes(text)
-    files, options, limits = list_files([str(file)]), InputOptions(**given), Limits()
+    files, options, limits = list_files([str(file)]), InputOptions(**given), InputLimits()
     schema = forget(schema_of_first_rows(files, options, limits, 1, tmp_path))
     shards, directories, missing = [None] * OF, [tmp_path / f"part{k}" for k in range(OF)], range(OF)
     rounds = 0
@@ -148,9 +148,9 @@ def test_a_part_read_twice_is_the_same_to_the_byte(tmp_path):
     file = tmp_path / "input"
     file.write_bytes("\n".join(f"{k % 2} {1 + k % 9}:1 20:2" for k in range(500)).encode())
     files = list_files([str(file)])
-    schema = schema_of_first_rows(files, InputOptions(), Limits(), 1, tmp_path).for_shard(1)
+    schema = schema_of_first_rows(files, InputOptions(), InputLimits(), 1, tmp_path).for_shard(1)
     for name, threads in (("a", 1), ("b", 2)):
-        share = SourceInput(files, Limits(), Share(1, 2, 512))
+        share = SourceInput(files, InputLimits(), Share(1, 2, 512))
         ingest(share, tmp_path / name, InputOptions(), threads=threads, schema=schema)
     blocks = [sorted((tmp_path / name / "blocks").iterdir()) for name in "ab"]
     assert [block.name for block in blocks[0]] == [block.name for block in blocks[1]] != []

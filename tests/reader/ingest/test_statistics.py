@@ -5,7 +5,7 @@ import pytest
 
 from streamsvm.reader.ingest.append import append_rows, remove_block
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.datasets.views import columns_view, dataset_view
 from streamsvm.service.jobs.fields.features import asked_maps
@@ -39,7 +39,7 @@ def test_what_was_read_in_is_counted(tmp_path):
 
 def test_rows_that_come_are_counted_and_those_that_go_are_not(tmp_path):
     ingest([FIRST], tmp_path / "d")
-    append_rows([SECOND], tmp_path / "d", InputOptions(), Limits(), 1)
+    append_rows([SECOND], tmp_path / "d", InputOptions(), InputLimits(), 1)
     assert read_statistics(tmp_path / "d").n_rows == 5
     np.testing.assert_allclose(idf_of(tmp_path / "d"), expected(5, [3, 1, 2, 1]))
     remove_block(tmp_path / "d", 1)

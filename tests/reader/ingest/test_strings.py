@@ -6,7 +6,7 @@ import pytest
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.strings.strings import letters_of
 from streamsvm.storage.blocks.dataset import Dataset
@@ -66,7 +66,7 @@ def test_strings_are_added(tmp_path, rng):
     first, text = fasta(rng, 50)
     second, more = fasta(rng, 70)
     ingest([text], tmp_path / "data")
-    after = append_rows([more], tmp_path / "data", InputOptions(), Limits(), threads=2)
+    after = append_rows([more], tmp_path / "data", InputOptions(), InputLimits(), threads=2)
     assert stored(tmp_path / "data") == first | second
     assert after.n_rows == 120 and after.Qii_spread == (0, 0, 0)
 
@@ -83,7 +83,7 @@ def test_what_cannot_be_added(tmp_path, rng, text, options, code):
     _strings, first = fasta(rng, 5)
     before = ingest([first], tmp_path / "data")
     with pytest.raises(InputError) as caught:
-        append_rows([text], tmp_path / "data", InputOptions(**options), Limits(), threads=1)
+        append_rows([text], tmp_path / "data", InputOptions(**options), InputLimits(), threads=1)
     assert caught.value.code == code
     assert read_manifest(tmp_path / "data") == before
 
@@ -91,7 +91,7 @@ def test_what_cannot_be_added(tmp_path, rng, text, options, code):
 def test_strings_are_not_added_to_numbers(tmp_path, rng):
     ingest([b"1 1:1\n-1 2:1\n"], tmp_path / "data")
     with pytest.raises(InputError, match="are strings"):
-        append_rows([fasta(rng, 5)[1]], tmp_path / "data", InputOptions(), Limits(), threads=1)
+        append_rows([fasta(rng, 5)[1]], tmp_path / "data", InputOptions(), InputLimits(), threads=1)
 
 
 @pytest.mark.parametrize("option", [{"index_base": 1}, {"n_features": 7}, {"normalize": "row_l2"}, {"header": "yes"}])

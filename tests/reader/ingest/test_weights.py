@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.append import LastBlock, append_rows, remove_block
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.storage.blocks.dataset import Dataset
-from streamsvm.storage.blocks.manifest import read_manifest
-from streamsvm.storage.blocks.weight_counts import WeightCounts
+from streamsvm.storage.blocks.manifest import WeightCounts, read_manifest
 from tests.contracts.problems import stored_rows
 
 
@@ -81,7 +80,7 @@ def test_rows_without_weights_beside_others_have_weight_one(tmp_path, first, sec
     """Blocks may come with and without weights."""
     has_weights = [first[1:2] == b":", second[1:2] == b":"]
     ingest([first], tmp_path / "data")
-    after = append_rows([second], tmp_path / "data", InputOptions(), Limits(), threads=2)
+    after = append_rows([second], tmp_path / "data", InputOptions(), InputLimits(), threads=2)
     expected = {1: 2.0, 2: 0.0} if has_weights[0] else {1: 1.0, 2: 1.0}
     expected[3] = {b"1:": 0.5, b"1 ": 1.0, b"0:": 0.0}[second[:2]]
     assert kept(tmp_path / "data") == expected
@@ -95,7 +94,7 @@ def test_rows_without_weights_beside_others_have_weight_one(tmp_path, first, sec
 
 def test_the_last_block_with_a_weight_stays(tmp_path):
     ingest([b"1:2 1:1\n"], tmp_path / "data")
-    append_rows([b"0:0 1:2\n"], tmp_path / "data", InputOptions(), Limits(), threads=1)
+    append_rows([b"0:0 1:2\n"], tmp_path / "data", InputOptions(), InputLimits(), threads=1)
     with pytest.raises(LastBlock, match="weight 0"):
         remove_block(tmp_path / "data", 0)
     assert kept(tmp_path / "data") == {1: 2.0, 2: 0.0}

@@ -16,7 +16,7 @@ os.environ["NUMBA_DISABLE_JIT"] = "1"
 import atheris
 
 with atheris.instrument_imports(include=["reader"]):
-    from streamsvm.reader.limits import Limits
+    from streamsvm.reader.limits import InputLimits
     from tests.reader.parsers.test_libsvm import FAULTS, expected, outcome
 
 
@@ -25,7 +25,7 @@ def compare(data: bytes) -> None:
     given = atheris.FuzzedDataProvider(data)
     size, window_bytes = given.PickValueInList([1, 7, 4096]), given.PickValueInList([4, 64, 4096])
     index_base = given.PickValueInList(["auto", 0, 1])
-    limits = Limits(max_line_bytes=given.PickValueInList([2**24, 30]))
+    limits = InputLimits(max_line_bytes=given.PickValueInList([2**24, 30]))
     text = given.ConsumeBytes(given.remaining_bytes())
     assert outcome(text, size, index_base, limits, window_bytes, threads=1) == expected(text, index_base, limits)
 

@@ -12,10 +12,10 @@ from pyarrow import feather, ipc, orc, parquet
 
 from streamsvm.reader.errors import HINTS, InputError
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.sniff import recognise
-from streamsvm.reader.parsers.tables.arrow_table import ArrowTableParser
+from streamsvm.reader.parsers.tables.arrow import ArrowTableParser
 from streamsvm.reader.parsers.tables.stored import reads
 from tests.contracts.problems import joined
 
@@ -56,10 +56,10 @@ def some_table(n: int = 350):
     return pyarrow.table({**columns, "color": words.dictionary_encode(), "target": rng.integers(0, 2, n)})
 
 
-def read(data: bytes, scratch, limits: Limits | None = None, size: int = 1 << 20, **options):
+def read(data: bytes, scratch, limits: InputLimits | None = None, size: int = 1 << 20, **options):
     format_ = options.pop("format", None) or recognise(data[: 1 << 16])
     parser = ArrowTableParser(
-        InputOptions(format_, **options), limits or Limits(), reads(format_, scratch, limits or Limits())
+        InputOptions(format_, **options), limits or InputLimits(), reads(format_, scratch, limits or InputLimits())
     )
     return parser, joined(list(parser.parse_chunks(data[k : k + size] for k in range(0, len(data), size))))
 
@@ -157,7 +157,7 @@ def test_tables_larger_than_the_limit_are_refused(tmp_path):
     nulls = as_stream(pyarrow.table({"label": pyarrow.nulls(1_000_000), "a": pyarrow.nulls(1_000_000)}), 1_000_000)
     assert max(len(packed), len(nulls)) < 10_000
     for data in (packed, nulls, as_orc(zeros)):
-        assert fault(data, tmp_path, limits=Limits(max_bytes=15_999_999)).code == "decompressed_too_large"
+        assert fault(data, tmp_path, limits=InputLimits(max_bytes=15_999_999)).code == "decompressed_too_large"
 
 
 def test_a_buffer_that_says_it_is_huge_is_refused(tmp_path):
@@ -176,7 +176,7 @@ def test_a_large_batch_is_read_without_a_copy(tmp_path):
     with ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
     before = pyarrow.total_allocated_bytes()
-    parser = ArrowTableParser(InputOptions("arrow"), Limits(), reads("arrow", tmp_path, Limits()))
+    parser = ArrowTableParser(InputOptions("arrow"), InputLimits(), reads("arrow", tmp_path, InputLimits()))
     del table
     most = max(pyarrow.total_allocated_bytes() for _ in parser.parse_chunks([sink.getvalue()]))
     assert parser.rows == n and most < before + (4 << 20)

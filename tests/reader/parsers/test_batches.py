@@ -8,7 +8,7 @@ from scipy import sparse
 
 from streamsvm.reader.errors import HINTS, InputError
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.matrices.batches import MOST_BYTES, BatchesParser
 from streamsvm.storage.blocks.dataset import Dataset
@@ -27,7 +27,7 @@ def batch(X=X, y=Y, weight=(), **replaced):
 
 
 def read(data, size=1 << 20, **options):
-    parser = BatchesParser(InputOptions("batches", **options), Limits())
+    parser = BatchesParser(InputOptions("batches", **options), InputLimits())
     return parser, list(parser.parse_chunks(data[k : k + size] for k in range(0, len(data), size)))
 
 

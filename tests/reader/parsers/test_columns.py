@@ -10,7 +10,7 @@ from pyarrow import parquet
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables.columns import MOST_COLUMNS
 from streamsvm.reader.parsers.tables.csv import CsvParser
@@ -77,12 +77,12 @@ def test_later_tables_follow(tmp_path, format_):
     read_in(tmp_path / "data", WRITERS[format_](TABLE), format_, drop_columns="id,day")
     for columns in (["c", "label", "a,b"], ["day", "c", "label", "a,b", "id"]):
         data = WRITERS[format_]({name: TABLE[name] for name in columns})
-        append_rows([data], tmp_path / "data", InputOptions(format_), Limits(), 1)
+        append_rows([data], tmp_path / "data", InputOptions(format_), InputLimits(), 1)
     data = WRITERS[format_]({**TABLE, "new": TABLE["c"]})
     with pytest.raises(InputError) as caught:
-        append_rows([data], tmp_path / "data", InputOptions(format_), Limits(), 1)
+        append_rows([data], tmp_path / "data", InputOptions(format_), InputLimits(), 1)
     assert caught.value.code == "columns_differ" and "'new'" in caught.value.message
-    append_rows([data], tmp_path / "data", InputOptions(format_, drop_columns="new"), Limits(), 1)
+    append_rows([data], tmp_path / "data", InputOptions(format_, drop_columns="new"), InputLimits(), 1)
     rows, _ = stored_rows(tmp_path / "data")
     assert read_manifest(tmp_path / "data").n_rows == 80
     assert sorted(rows.values.tolist()) == sorted(4 * [*TABLE["a,b"], *TABLE["c"]])
@@ -150,19 +150,19 @@ def test_an_index_of_pandas_is_left_out_and_said(tmp_path, name, data, format_):
     assert (manifest.input["columns"], manifest.input["dropped"], warned) == (["a"], [name], ["index_left_out"])
     kept, warned = read_in(tmp_path / "kept", data, format_, columns=[name, "a"])
     assert sorted(kept.input["columns"]) == sorted([name, "a"]) and "index_left_out" not in warned
-    after = append_rows([data], tmp_path / "data", InputOptions(format_), Limits(), 1)
+    after = append_rows([data], tmp_path / "data", InputOptions(format_), InputLimits(), 1)
     assert after.n_rows == 2 * manifest.n_rows and after.n_features == 1
 
 
 def test_names_take_time_in_proportion_and_have_a_bound():
     names = ",".join(f"f{k}" for k in range(200_000))
     text = f"label,{names}\n1,".encode() + b",".join([b"2"] * 200_000) + b"\n"
-    parser = CsvParser(InputOptions("csv", drop_columns="f7"), Limits())
+    parser = CsvParser(InputOptions("csv", drop_columns="f7"), InputLimits())
     assert sum(map(len, parser.parse_chunks([text]))) == 1
-    further = CsvParser(InputOptions("csv", like=parser.input), Limits(), None, ToPredict())
+    further = CsvParser(InputOptions("csv", like=parser.input), InputLimits(), None, ToPredict())
     backwards = ",".join(f"f{k}" for k in reversed(range(200_000)))
     (rows,) = further.parse_chunks([f"{backwards}\n".encode() + b",".join([b"2"] * 200_000) + b"\n"])
     assert rows.nnz == 199_999
     with pytest.raises(InputError) as caught:
-        list(CsvParser(InputOptions("csv"), Limits()).parse_chunks([b"1," * MOST_COLUMNS + b"1\n"]))
+        list(CsvParser(InputOptions("csv"), InputLimits()).parse_chunks([b"1," * MOST_COLUMNS + b"1\n"]))
     assert caught.value.code == "too_many_columns"

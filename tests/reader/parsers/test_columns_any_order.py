@@ -11,10 +11,10 @@ import pytest
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.append import append_rows
-from streamsvm.reader.ingest.inputs import FileRange
+from streamsvm.reader.ingest.inputs import InputRange
+from streamsvm.reader.ingest.reading import SeveralFiles
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.ingest.several_files import SeveralFiles
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers import open_parser
 from streamsvm.reader.parsers.label_names import LabelNames
@@ -85,9 +85,9 @@ def in_rows(rows, input_: dict, names: list[str]) -> list[tuple[float, ...]]:
 
 
 def several(case: Case, tmp_path):
-    open_one = partial(open_parser, limits=Limits(), names=LabelNames(), threads=1, scratch=tmp_path)
+    open_one = partial(open_parser, limits=InputLimits(), names=LabelNames(), threads=1, scratch=tmp_path)
     parser = SeveralFiles(open_one, InputOptions(case.format))
-    rows = joined(list(parser.parse_files(FileRange(f"{k}", iter([file])) for k, file in enumerate(case.files))))
+    rows = joined(list(parser.parse_files(InputRange(f"{k}", iter([file])) for k, file in enumerate(case.files))))
     return rows, parser.input
 
 
@@ -95,7 +95,7 @@ def appended(case: Case, tmp_path):
     first, *more = [file for file in case.files if file]
     ingest([first], tmp_path / "data", InputOptions(case.format), threads=1)
     for file in more:
-        append_rows([file], tmp_path / "data", InputOptions(case.format), Limits(), threads=1)
+        append_rows([file], tmp_path / "data", InputOptions(case.format), InputLimits(), threads=1)
     dataset = Dataset(tmp_path / "data")
     rows = stored_rows(tmp_path / "data")[0]
     return replace(rows, indices=dataset.numbers[rows.indices]), dataset.manifest.input

@@ -12,7 +12,7 @@ from pyarrow import parquet
 from streamsvm.reader.errors import HINTS, InputError
 from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames, group_of, groups_of
 from streamsvm.storage.blocks.dataset import Dataset
@@ -184,7 +184,7 @@ def test_a_line_of_names_is_told_from_a_row(tmp_path, text, options, rows):
 def test_new_labels_come_after_old_ones(tmp_path):
     read_in(tmp_path, "csv", {"y": ["m", "c"], "x": [1.0, 2.0]})
     more = as_parquet({"y": ["z", "m", "a"], "x": [3.0, 4.0, 5.0]})
-    after = append_rows([more], tmp_path / "data", InputOptions("parquet"), Limits(), threads=1)
+    after = append_rows([more], tmp_path / "data", InputOptions("parquet"), InputLimits(), threads=1)
     assert after.label_names == ("c", "m", "a", "z")
     assert after.labels == {1.0: 2, 0.0: 1, 2.0: 1, 3.0: 1}
     assert {x: label for x, (label, _, _) in kept(tmp_path / "data").items()} == dict(enumerate("mczma", start=1))
@@ -198,11 +198,11 @@ def test_labels_of_another_type_are_not_added(tmp_path):
         (b"y,x\n1,1\n", InputOptions("csv", label_type="number")),
     ):
         with pytest.raises(InputError) as caught:
-            append_rows([text], tmp_path / "data", options, Limits(), threads=1)
+            append_rows([text], tmp_path / "data", options, InputLimits(), threads=1)
         assert caught.value.code == "label_type"
     ingest([b"1 1:1\n-1 1:2\n"], tmp_path / "numbers")
     with pytest.raises(InputError) as caught:
-        append_rows([b"y,x\na,1\n"], tmp_path / "numbers", InputOptions("csv"), Limits(), threads=1)
+        append_rows([b"y,x\na,1\n"], tmp_path / "numbers", InputOptions("csv"), InputLimits(), threads=1)
     assert caught.value.code == "not_numeric"
     assert len(Dataset(tmp_path / "data").manifest.blocks) == 1
 

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.reader.errors import HINTS, InputError
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables.csv import CsvParser
 from streamsvm.reader.parsers.tables.csv_head import LOOK_LINES
 from streamsvm.reader.parsers.tables.to_predict import ToPredict
 from tests.contracts.problems import joined
 
-LIMITS = Limits()
+LIMITS = InputLimits()
 
 
 def read(text: bytes, size: int = 1 << 20, window_bytes: int = 1 << 20, labelled: bool = True, **options):
@@ -198,13 +198,13 @@ def test_a_line_of_delimiters_is_a_row():
 
 def test_too_many_columns():
     with pytest.raises(InputError) as caught:
-        list(CsvParser(InputOptions(), Limits(max_features=2)).parse_chunks([b"1,2,3,5\n"]))
+        list(CsvParser(InputOptions(), InputLimits(max_features=2)).parse_chunks([b"1,2,3,5\n"]))
     assert caught.value.code == "too_many_features"
 
 
 def test_a_line_too_long():
     with pytest.raises(InputError) as caught:
-        list(CsvParser(InputOptions(), Limits(max_line_bytes=100)).parse_chunks([b"1,2\n" + b"1," * 10_000]))
+        list(CsvParser(InputOptions(), InputLimits(max_line_bytes=100)).parse_chunks([b"1,2\n" + b"1," * 10_000]))
     assert (caught.value.code, caught.value.line) == ("line_too_long", 2)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables.csv import CsvParser
 from streamsvm.reader.parsers.tables.to_predict import ToPredict
@@ -15,7 +15,9 @@ MANY = "".join(f"{'pe'[k % 2]},{'xbs'[k % 3]},{'sf'[k % 2]}\n" for k in range(20
 def head(text: str, labelled: bool = True, like=None, **options) -> list[str] | None:
     """Names of the columns that make features, None if the first line is a row; all lines but names are rows."""
     like = like if labelled or like else {"n_features": 4}
-    parser = CsvParser(InputOptions("csv", like=like, **options), Limits(), None, None if labelled else ToPredict())
+    parser = CsvParser(
+        InputOptions("csv", like=like, **options), InputLimits(), None, None if labelled else ToPredict()
+    )
     rows = sum(map(len, parser.parse_chunks([text.encode()])))
     assert rows == text.count("\n") - parser.has_names
     return parser.input["columns"] if parser.has_names else None
@@ -75,7 +77,7 @@ def test_a_guess_is_refused_and_the_hint_helps(text, options):
 
 
 def told(text: str, **options) -> dict:
-    parser = CsvParser(InputOptions("csv", **options), Limits())
+    parser = CsvParser(InputOptions("csv", **options), InputLimits())
     list(parser.parse_chunks([text.encode()]))
     return parser.input
 

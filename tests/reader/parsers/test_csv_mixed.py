@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction import FeatureHasher
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.strings.strings import letters_of
@@ -28,7 +28,7 @@ def parsed(text, piece: int = 1 << 20, **given):
     data = text if isinstance(text, bytes) else text.encode()
     labelled, names = given.pop("labelled", True), given.pop("names", None)
     options = InputOptions(**{"format": "csv", **given})
-    parser = CsvParser(options, Limits(), names, None if labelled else ToPredict())
+    parser = CsvParser(options, InputLimits(), names, None if labelled else ToPredict())
     parser.window_bytes = 64
     return parser, joined(list(parser.parse_chunks(data[k : k + piece] for k in range(0, len(data), piece))))
 

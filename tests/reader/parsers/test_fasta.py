@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.strings import fasta_kernel as kernel
@@ -26,7 +26,7 @@ def parsed(text: bytes, piece: int = 1 << 20, **given):
     """The parser, and all rows of a text that comes in pieces."""
     labelled = given.pop("labelled", True)
     names = given.pop("names", None)
-    parser = FastaParser(InputOptions("fasta", **given), Limits(), names, labelled=labelled)
+    parser = FastaParser(InputOptions("fasta", **given), InputLimits(), names, labelled=labelled)
     parser.window_bytes = 64
     rows = list(parser.parse_chunks(text[k : k + piece] for k in range(0, len(text), piece)))
     return parser, joined(rows)
@@ -188,7 +188,7 @@ def test_nothing_at_all():
 
 
 def test_memory_is_bounded_where_a_string_never_ends():
-    parser = FastaParser(InputOptions("fasta"), Limits(max_line_bytes=100))
+    parser = FastaParser(InputOptions("fasta"), InputLimits(max_line_bytes=100))
     parser.window_bytes = 64
     with pytest.raises(InputError) as caught:
         list(parser.parse_chunks([b">label=1\n", *[b"ACGTACGTAC\n"] * 20]))

@@ -7,7 +7,7 @@ import pytest
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.append import append_rows
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from tests.reader.parsers.test_columns import WRITERS, as_csv, read_in
 
@@ -82,7 +82,7 @@ def test_rows_that_are_added_have_the_columns_of_the_first(tmp_path, format_):
     read_in(tmp_path / "data", WRITERS[format_](numbers), format_)
     with pytest.raises(InputError) as caught:
         words = WRITERS[format_](table("words", "what"))
-        append_rows([words], tmp_path / "data", InputOptions(format_), Limits(), 1)
+        append_rows([words], tmp_path / "data", InputOptions(format_), InputLimits(), 1)
     assert caught.value.hint == "write plain decimal numbers: this column had numbers before"
 
 

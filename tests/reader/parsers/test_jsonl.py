@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from streamsvm.reader.errors import HINTS, InputError
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables import json_lines
 from streamsvm.reader.parsers.tables.json_lines import JsonlParser, names_line
@@ -26,8 +26,8 @@ def to_predict(options, limits):
     return JsonlParser(options, limits, None, ToPredict())
 
 
-def read(data: bytes, size: int = 1 << 20, limits: Limits | None = None, kind=JsonlParser, **options):
-    parser = kind(InputOptions("jsonl", **options), limits or Limits())
+def read(data: bytes, size: int = 1 << 20, limits: InputLimits | None = None, kind=JsonlParser, **options):
+    parser = kind(InputOptions("jsonl", **options), limits or InputLimits())
     return parser, joined(list(parser.parse_chunks(data[k : k + size] for k in range(0, len(data), size))))
 
 
@@ -151,7 +151,7 @@ def test_a_line_may_be_long_and_too_long(monkeypatch):
     row = {f"f{k}": k for k in range(100)} | {"label": 1}
     _, rows = read(lines_of([row, row]))
     assert len(rows) == 2 and rows.nnz == 198
-    assert fault(lines_of([row, row]), limits=Limits(max_line_bytes=500)).code == "line_too_long"
+    assert fault(lines_of([row, row]), limits=InputLimits(max_line_bytes=500)).code == "line_too_long"
 
 
 def test_keys_of_which_each_object_has_few_are_a_table_and_a_new_key_in_each_is_none():
@@ -183,7 +183,7 @@ VALUES = st.none() | st.booleans() | st.integers(-(10**20), 10**20) | st.floats(
 )
 def test_any_objects_become_rows_or_faults(rows, size):
     data = lines_of([{"label": 1, **row} for row in rows])
-    parser = JsonlParser(InputOptions("jsonl", categorical="all", missing="zero", on_bad_row="skip"), Limits())
+    parser = JsonlParser(InputOptions("jsonl", categorical="all", missing="zero", on_bad_row="skip"), InputLimits())
     try:
         list(parser.parse_chunks(data[k : k + size] for k in range(0, len(data), size)))
     except InputError as error:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.reader.errors import InputError, excerpt
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.parsers.libsvm.libsvm_kernel import INDEX_LIMIT
 from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from streamsvm.storage.rows.csr import INDEX, INDPTR, LABEL, VALUE, WEIGHT
@@ -55,7 +55,7 @@ def outcome(data, size=1 << 20, index_base="auto", limits=None, window_bytes=1 <
 
 
 def expected(data, index_base="auto", limits=None):
-    limits = limits or Limits()
+    limits = limits or InputLimits()
     text = libsvm_text.read(data, index_base, limits.max_line_bytes, limits.max_features)
     if text.fault:
         return text.fault
@@ -157,7 +157,7 @@ def test_index_zero_is_refused_in_a_file_that_starts_at_one():
 @pytest.mark.parametrize("complete", [True, False])
 @pytest.mark.parametrize("size", [1, 7, 4096])
 def test_line_too_long(size, complete):
-    limits = Limits(max_line_bytes=20)
+    limits = InputLimits(max_line_bytes=20)
     data = b"1 1:1\n# " + b"x" * 19 + b"\n" * complete
     assert outcome(data, size, limits=limits) == ("line_too_long", 2, None)
     assert outcome(data, size, limits=limits, window_bytes=8) == ("line_too_long", 2, None)
@@ -255,7 +255,7 @@ def texts(draw):
     threads=st.sampled_from([1, 2, 7]),
 )
 def test_same_as_the_slow_reader(data, size, index_base, max_line, window_bytes, threads):
-    limits = Limits(max_line_bytes=max_line)
+    limits = InputLimits(max_line_bytes=max_line)
     assert outcome(data, size, index_base, limits, window_bytes, threads) == expected(data, index_base, limits)
 
 
@@ -303,14 +303,14 @@ def test_a_line_longer_than_the_window_with_more_ties_than_fit_at_first():
     tie = "1.000000059604644775390625" + "0" * 40
     count = 130_000
     data = ("1 " + " ".join(f"{i}:{tie}" for i in range(count)) + "\n").encode()
-    limits = Limits()
+    limits = InputLimits()
     assert 2 * (4 << 20) < len(data) < limits.max_line_bytes
     batches = list(LibsvmParser().parse_chunks(pieces(data, 1 << 20)))
     assert [len(batch) for batch in batches] == [1]
     assert np.array_equal(batches[0].indices, np.arange(count))
     assert np.all(batches[0].values == np.float32(1))
     with pytest.raises(InputError) as caught:
-        list(LibsvmParser(limits=Limits(max_line_bytes=len(data) - 2)).parse_chunks(pieces(data, 1 << 20)))
+        list(LibsvmParser(limits=InputLimits(max_line_bytes=len(data) - 2)).parse_chunks(pieces(data, 1 << 20)))
     assert caught.value.code == "line_too_long"
 
 

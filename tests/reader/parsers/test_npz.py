@@ -9,7 +9,7 @@ from scipy import sparse
 
 from streamsvm.reader.errors import HINTS, InputError
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.matrices import npz
 from streamsvm.reader.parsers.matrices.npz import NpzParser
@@ -26,12 +26,12 @@ def file_of(X=None, y=None, compressed=False, **more) -> bytes:
     return sink.getvalue()
 
 
-def read(data: bytes, scratch, limits: Limits | None = None, **options):
-    parser = NpzParser(InputOptions(**options), limits or Limits(), scratch)
+def read(data: bytes, scratch, limits: InputLimits | None = None, **options):
+    parser = NpzParser(InputOptions(**options), limits or InputLimits(), scratch)
     return parser, joined(list(parser.parse_chunks([data[:100], data[100:]])))
 
 
-def fault(data: bytes, scratch, limits: Limits | None = None, **options) -> InputError:
+def fault(data: bytes, scratch, limits: InputLimits | None = None, **options) -> InputError:
     with pytest.raises(InputError) as caught:
         read(data, scratch, limits, **options)
     assert caught.value.hint == HINTS[caught.value.code]
@@ -158,5 +158,5 @@ def test_sizes_are_looked_at_before_anything_is_decoded(tmp_path):
     X = sparse.csr_matrix(np.zeros((1, 3)))
     packed = file_of(X, np.ones(1), compressed=True, extra=np.zeros(9_000_000))
     assert len(packed) < 100_000
-    assert fault(packed, tmp_path, Limits(max_bytes=70_000_000)).code == "decompressed_too_large"
-    assert fault(packed, tmp_path, Limits(max_ratio=100)).code == "decompressed_too_large"
+    assert fault(packed, tmp_path, InputLimits(max_bytes=70_000_000)).code == "decompressed_too_large"
+    assert fault(packed, tmp_path, InputLimits(max_ratio=100)).code == "decompressed_too_large"

@@ -7,7 +7,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from tests.reader.parsers.test_arrow import as_parquet
 from tests.reader.parsers.test_arrow import fault as any_fault
 from tests.reader.parsers.test_arrow import read as any_read
@@ -108,5 +108,5 @@ def test_sizes_are_looked_at_in_the_footer(tmp_path, monkeypatch):
     assert len(data) < 10_000
 
     monkeypatch.setattr(parquet.ParquetFile, "iter_batches", lambda *_, **__: pytest.fail("something was decoded"))
-    assert fault(data, tmp_path, limits=Limits(max_bytes=15_999_999)).code == "decompressed_too_large"
-    assert fault(data, tmp_path, limits=Limits(max_features=0)).code == "too_many_features"
+    assert fault(data, tmp_path, limits=InputLimits(max_bytes=15_999_999)).code == "decompressed_too_large"
+    assert fault(data, tmp_path, limits=InputLimits(max_features=0)).code == "too_many_features"

@@ -9,7 +9,7 @@ ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = """
 from pathlib import Path
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables.csv import CsvParser
 from streamsvm.reader.parsers.strings.fasta import FastaParser
@@ -31,10 +31,10 @@ for given in (
     {"categorical": "proto,seq", "missing": "zero", "categories": "hashed", "n_features": 7},
     {"categorical": "proto,seq"}, {"string_column": "seq"}, {"categorical": "all", "on_bad_row": "skip"},
 ):
-    show(CsvParser(InputOptions("csv", **given), Limits()), table)
+    show(CsvParser(InputOptions("csv", **given), InputLimits()), table)
 for skip in ("skip", "fail"):
-    show(FastaParser(InputOptions("fasta", on_bad_row=skip), Limits()), fasta)
-    show(FastaParser(InputOptions("fasta", on_bad_row=skip), Limits(), labelled=False), b"ACG\\nNNT\\nAC\\n")
+    show(FastaParser(InputOptions("fasta", on_bad_row=skip), InputLimits()), fasta)
+    show(FastaParser(InputOptions("fasta", on_bad_row=skip), InputLimits(), labelled=False), b"ACG\\nNNT\\nAC\\n")
 """
 
 

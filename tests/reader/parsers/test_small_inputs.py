@@ -9,7 +9,7 @@ import pytest
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from streamsvm.reader.parsers.tables.csv import CsvParser
@@ -50,7 +50,7 @@ def test_a_header_that_is_none(tmp_path, header):
 def test_rows_have_weights_if_the_first_has_one_whatever_comes_before(weighted):
     first = b"1:2.5 3:1\n" if weighted else b"1 3:1\n"
     for before in (b"", b"\n \t\r\n", b"# 1:1 2:2\n\n#\n", b"\xef\xbb\xbf#\n"):
-        parser = LibsvmParser("auto", Limits(), 1)
+        parser = LibsvmParser("auto", InputLimits(), 1)
         (rows,) = parser.parse_chunks([before + first])
         assert (rows.weight is not None) == weighted
         assert rows.indices.tolist() == [3]
@@ -84,7 +84,7 @@ def test_a_line_of_millions_of_columns_is_refused_without_taking_it_apart(fields
     tracemalloc.start()
     try:
         with pytest.raises(InputError) as caught:
-            list(CsvParser(InputOptions("csv", missing="zero"), Limits()).parse_chunks([text]))
+            list(CsvParser(InputOptions("csv", missing="zero"), InputLimits()).parse_chunks([text]))
         assert caught.value.code == "column_count"
         assert tracemalloc.get_traced_memory()[1] < 200 << 20
     finally:
@@ -108,7 +108,7 @@ def test_memory_does_not_follow_from_lines_without_data(tmp_path, format_):
     (tmp_path / "input").write_bytes(BLANK[format_])
     with (tmp_path / "input").open("rb") as file:
         group = run_in(
-            "blank", 400 << 20, "streamsvm.reader.ingest", str(tmp_path / "data"), "--format", format_, stdin=file
+            "blank", 400 << 20, "streamsvm.reader.ingest.run", str(tmp_path / "data"), "--format", format_, stdin=file
         )
     assert group.returncode == (1 if format_ == "csv" else 0), group.stdout
     assert not group.stdout or b"problem" in group.stdout or b"rows" in group.stdout

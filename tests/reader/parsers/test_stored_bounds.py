@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow
 import pytest
 
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers import open_parser
 from streamsvm.reader.parsers.label_names import LabelNames
@@ -60,7 +60,7 @@ def seconds(format_: str, written, folder, n_columns: int) -> float:
     """Seconds of this process to read two rows."""
     columns = {"label": [0, 1]} | {f"f{k}": pyarrow.array([1.5, 2.0]) for k in range(n_columns)}
     data = written(pyarrow.table(columns))
-    parser = open_parser(InputOptions(format_), Limits(), LabelNames(), 1, folder)
+    parser = open_parser(InputOptions(format_), InputLimits(), LabelNames(), 1, folder)
     before = time.process_time()
     assert sum(map(len, parser.parse_chunks([data]))) == 2
     return time.process_time() - before

@@ -9,7 +9,7 @@ import pytest
 from streamsvm import StreamSVC
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.decompress import decompressed
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions, options_from
 from streamsvm.reader.parsers.sniff import recognise
 from streamsvm.reader.parsers.tables.csv import CsvParser
@@ -28,7 +28,7 @@ WAYS = {
 
 
 def parsed(data: bytes, pieces: int, **options):
-    parser = CsvParser(InputOptions("csv", **options), Limits())
+    parser = CsvParser(InputOptions("csv", **options), InputLimits())
     chunks = [data[k : k + pieces] for k in range(0, len(data), pieces)]
     return parser, joined(list(parser.parse_chunks(chunks)))
 
@@ -69,7 +69,7 @@ def archive(files: dict[str, str], method=zipfile.ZIP_DEFLATED) -> bytes:
 def test_the_file_of_an_archive_is_read(pieces, method):
     data = archive({"folder/train.csv": PLAIN * 1000}, method)
     chunks = [data[k : k + pieces] for k in range(0, len(data), pieces)]
-    assert b"".join(decompressed(chunks, Limits())) == (PLAIN * 1000).encode()
+    assert b"".join(decompressed(chunks, InputLimits())) == (PLAIN * 1000).encode()
 
 
 @pytest.mark.parametrize(
@@ -83,14 +83,14 @@ def test_the_file_of_an_archive_is_read(pieces, method):
 )
 def test_other_archives_say_what_they_are(data, code):
     with pytest.raises(InputError) as caught:
-        list(decompressed([data], Limits()))
+        list(decompressed([data], InputLimits()))
     assert caught.value.code == code and caught.value.hint
 
 
 def test_npz_is_no_archive_of_a_table():
     file = io.BytesIO()
     np.savez(file, shape=np.array([1, 2]))
-    assert b"".join(decompressed([file.getvalue()], Limits())) == file.getvalue()
+    assert b"".join(decompressed([file.getvalue()], InputLimits())) == file.getvalue()
 
 
 def test_estimators_predict_files_written_as_those_of_training(tmp_path):

@@ -16,14 +16,14 @@ from scipy import sparse
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers import open_parser
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.tables.to_predict import ToPredict
 from streamsvm.reader.parsers.text import hashed_text
 from streamsvm.reader.parsers.text.parser import TextParser
-from streamsvm.reader.parsers.text.table import TextTableParser
+from streamsvm.reader.parsers.text.tables import TextTableParser
 from streamsvm.storage.rows.csr import Rows
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -48,7 +48,7 @@ def read(parser, data: bytes, size: int = 1 << 16) -> Rows:
 
 
 def text_parser(threads: int = 1, labelled: bool = True, names: LabelNames | None = None, **options) -> TextParser:
-    return TextParser(InputOptions("text", **options), Limits(), names, threads, None if labelled else ToPredict())
+    return TextParser(InputOptions("text", **options), InputLimits(), names, threads, None if labelled else ToPredict())
 
 
 def expected(texts: list[str], **options) -> sparse.csr_matrix:
@@ -165,7 +165,7 @@ FAULTS = [
 @pytest.mark.parametrize(("data", "options", "fault"), FAULTS)
 def test_faults(data, options, fault):
     def parser(**more):
-        return TextParser(InputOptions("text", **options, **more), Limits(max_line_bytes=1000))
+        return TextParser(InputOptions("text", **options, **more), InputLimits(max_line_bytes=1000))
 
     with pytest.raises(InputError) as caught:
         read(parser(), data)
@@ -218,7 +218,9 @@ def test_ngram_ranges_that_are_none(wanted):
 
 
 def table(data: bytes, labelled: bool = True, format_: str = "csv", **options) -> tuple[Rows, TextTableParser]:
-    parser = TextTableParser(InputOptions(format_, **options), Limits(), to_predict=None if labelled else ToPredict())
+    parser = TextTableParser(
+        InputOptions(format_, **options), InputLimits(), to_predict=None if labelled else ToPredict()
+    )
     parser.window_bytes = 64
     return read(parser, data, 5), parser
 
@@ -278,7 +280,7 @@ def test_a_column_of_parquet(tmp_path):
     parquet.write_table(pyarrow.table(columns), file)
     names = LabelNames()
     options = InputOptions("parquet", text_column="text", on_bad_row="skip")
-    parser = open_parser(options, Limits(), names, 2, tmp_path)
+    parser = open_parser(options, InputLimits(), names, 2, tmp_path)
     rows = read(parser, file.getvalue())
     check(rows, expected(["good movie", "bad\nmovie", ""]))
     assert names.names == ("n", "p") and rows.label.tolist() == [1, 0, 1]
@@ -288,13 +290,13 @@ def test_a_column_of_parquet(tmp_path):
 
 SCRIPT = """
 import sys
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.text.parser import TextParser
 for analyzer in ("word", "char", "char_wb"):
     for features in (13, 1 << 20):
         options = InputOptions("text", analyzer=analyzer, ngram_range="1,3", n_features=features)
-        parser = TextParser(options, Limits())
+        parser = TextParser(options, InputLimits())
         for batch in parser.parse_chunks([sys.stdin.buffer.read() if not sys.argv[1:] else sys.argv[1].encode()]):
             for array in (batch.label, batch.indptr, batch.indices, batch.values):
                 sys.stdout.write(array.tobytes().hex() + "\\n")

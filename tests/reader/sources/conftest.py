@@ -4,7 +4,7 @@ import fsspec
 import pytest
 
 from streamsvm.reader.sources import files
-from streamsvm.reader.sources.remote import RemoteStore
+from streamsvm.reader.sources.files import RemoteStore
 
 
 class Flaky:

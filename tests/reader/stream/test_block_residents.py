@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from streamsvm.reader.stream.block_residents import BlockResidents
 from streamsvm.reader.stream.process import Reader
+from streamsvm.reader.stream.residents import BlockResidents
 from streamsvm.storage.rows.cache import CacheWriter
 from streamsvm.storage.rows.cache_plan import plan_cache
 from streamsvm.storage.rows.segment import NORM, OFFSET, SegmentBuilder, packed_bytes, room

@@ -12,7 +12,7 @@ import streamsvm.reader.stream.arrivals
 import streamsvm.trainer.checkpoints
 from streamsvm.reader.stream.process import Reader
 from streamsvm.service.jobs.fields.spec import JobSpec
-from streamsvm.service.jobs.plan.following import FollowPlan
+from streamsvm.service.jobs.plan.plan import MOST_ROWS, plan_arriving
 from streamsvm.service.jobs.plan.run_file import has_leading_bias
 from streamsvm.service.processes.run import prepare_run
 from streamsvm.storage.blocks.dataset import Dataset
@@ -72,13 +72,13 @@ def follow(tmp_path, monkeypatch):
     """follow(feed, ...): a Reader that follows what is fed."""
     readers = []
 
-    def make(feed, cache_bytes=SMALLEST_CACHE, n_rows=FollowPlan.n_rows, width=MOST_FEATURES, **settings):
+    def make(feed, cache_bytes=SMALLEST_CACHE, n_rows=MOST_ROWS, width=MOST_FEATURES, **settings):
         # Turns are taken, so the pace is fixed; what the plan says does not depend on it.
         spec = JobSpec(**{"dataset": "test", "bias": None, "pace": "fixed", "cache_bytes": cache_bytes, **settings})
         (tmp_path / "checkpoints").mkdir(exist_ok=True)
         prepare_run(
             tmp_path / "run",
-            FollowPlan(spec, width, plan_cache(cache_bytes, 1), 2, n_rows),
+            plan_arriving(spec, width, plan_cache(cache_bytes, 1), 2, n_rows),
             feed.final,
             tmp_path / "checkpoints",
         )
@@ -96,7 +96,7 @@ def finish(run, reader, link=Turns) -> Outcome:
     passes, results = to_the_end(run, reader, link)
     manifest, leads = Dataset(run.parent / "data").manifest, has_leading_bias(run)
     width = manifest.width + leads
-    state = open_state(run, FollowPlan.n_rows, MOST_FEATURES + leads)
+    state = open_state(run, MOST_ROWS, MOST_FEATURES + leads)
     # Beyond what there turned out to be nothing was written.
     assert not state.alpha[manifest.n_rows : 4 * manifest.n_rows].any()
     assert not state.w[width : 4 * width].any()
@@ -266,7 +266,7 @@ def test_state_files_take_the_room_of_what_there_is(tmp_path, follow):
     feed = Feed(tmp_path, pieces(*random_problem(400)))
     finish(tmp_path / "run", follow(feed, tolerance=None, max_passes=3))
     sizes = {name: (tmp_path / "run" / name).stat() for name in ("alpha", "w", "score", "visited")}
-    assert sizes["alpha"].st_size == 8 * FollowPlan.n_rows and sizes["w"].st_size == 8 * MOST_FEATURES
+    assert sizes["alpha"].st_size == 8 * MOST_ROWS and sizes["w"].st_size == 8 * MOST_FEATURES
     assert sum(512 * size.st_blocks for size in sizes.values()) < 1 << 20
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streamsvm.reader.ingest.append import append_rows
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.stream.process import Reader
 from streamsvm.storage.run.state import open_control, open_state
@@ -120,7 +120,7 @@ def test_a_reader_that_is_shut_down_ends_its_threads(tmp_path, n_blocks):
     """In the middle of a pass: its stream is not left to the garbage collector. A single piece needs no threads."""
     before, data = threading.active_count(), make_dataset(tmp_path / "data", *random_problem(600))
     for _ in range(1, n_blocks):
-        append_rows([libsvm_text(*random_problem(600))], data, InputOptions(index_base=1), Limits(), threads=1)
+        append_rows([libsvm_text(*random_problem(600))], data, InputOptions(index_base=1), InputLimits(), threads=1)
     write_run(tmp_path / "run", data, SMALLEST_CACHE)
     reader = Reader(tmp_path / "run")
     assert reader.step()

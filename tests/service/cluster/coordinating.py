@@ -8,14 +8,13 @@ import numpy as np
 from streamsvm.service.cluster.dataset.shards import deal
 from streamsvm.service.cluster.rounds.convergence import has_whole_steps
 from streamsvm.service.cluster.rounds.coordinator import Coordinator
-from streamsvm.service.cluster.rounds.machines import Rules
-from streamsvm.service.cluster.rounds.messages import Begin
+from streamsvm.service.cluster.rounds.messages import Begin, Rules
 from streamsvm.service.cluster.rounds.newton import newton_for
 from streamsvm.service.cluster.rounds.pool import pool_for
+from streamsvm.service.forks.fork_server import fork_server
 from streamsvm.service.jobs.fields.features import fitted_maps
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.plan.plan import plan_job
-from streamsvm.service.processes.fork_server import fork_server
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.rows.row_runs import all_ids

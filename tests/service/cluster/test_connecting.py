@@ -1,4 +1,4 @@
-"""Why there is no cluster: each reason has its code and a hint."""
+"""Why there is no cluster, or a machine cannot join one: each reason has its code and a hint, or what Ray says."""
 
 import contextlib
 import pickle
@@ -14,7 +14,7 @@ import pytest
 
 from streamsvm.service.cluster.nodes import connecting
 from streamsvm.service.cluster.nodes.agents import check_versions, is_for_good, told
-from streamsvm.service.cluster.nodes.connecting import check_ray, connect
+from streamsvm.service.cluster.nodes.connecting import check_ray, connect, join
 from streamsvm.service.errors import ServiceError
 from streamsvm.storage.errors import DatasetCorrupt, OutOfSpace
 
@@ -155,8 +155,8 @@ def test_what_a_killed_process_leaves_is_removed(tmp_path):
     (directory / "cache").write_bytes(b"rows")
     program = (
         "import sys, time; from pathlib import Path; "
-        "from streamsvm.service.cluster.machine.shard_reading import Leftovers;"
-        f"kept = Leftovers(Path({str(directory)!r})); print('ready', flush=True); time.sleep(60)"
+        "from streamsvm.service.cluster.machine.shard_reading import DirectoryRemover;"
+        f"kept = DirectoryRemover(Path({str(directory)!r})); print('ready', flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -167,3 +167,17 @@ def test_what_a_killed_process_leaves_is_removed(tmp_path):
     while directory.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not directory.exists()
+
+
+def test_who_does_not_answer_is_given_up(monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.setattr(connecting, "_JOIN_SECONDS", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(RuntimeError):
+        join(f"127.0.0.1:{silent.getsockname()[1]}")
+    assert connecting._nodes[-1].poll() is not None
+
+
+def test_what_ray_says_last_of_an_error_is_told():
+    said = "Local node IP: 10.0.0.2\nRuntimeError: Version mismatch: Ray: 2.40.0\n  Python: 3.12\n"
+    assert connecting._last_error(said) == "RuntimeError: Version mismatch: Ray: 2.40.0"
+    assert connecting._last_error("") == "no answer"

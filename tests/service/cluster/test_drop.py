@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from streamsvm.service.cluster.dataset import spread
-from streamsvm.service.cluster.dataset.origin import shard_names
+from streamsvm.service.cluster.dataset.shards import shard_names
 from streamsvm.service.errors import ServiceError
 
 NAMES = shard_names("uid", 2)

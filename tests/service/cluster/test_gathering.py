@@ -1,19 +1,27 @@
-"""What comes from several machines at the end: rows held out, as one machine would judge them, and dual variables."""
+"""What comes from several machines at the end: rows held out, as one machine would judge them, alpha, and the model."""
 
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.svm import LinearSVC
 
-from streamsvm.reader.certificate.folds import fold_of, read_held_out, read_weights
+from streamsvm.reader.certificate.folds import read_held_out, read_weights
 from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
+from streamsvm.service.cluster.cluster_run import cluster_run
 from streamsvm.service.cluster.dataset.shards import deal
-from streamsvm.service.cluster.rounds.gathering import bring_alpha, bring_held_out
-from tests.contracts.problems import libsvm_text, random_problem, stored_rows, weighted_text
-from tests.service.cluster.coordinating import coordinate
+from streamsvm.service.cluster.process import bring_alpha, bring_held_out
+from streamsvm.service.jobs.fields.spec import parse_spec
+from streamsvm.service.jobs.lanes.runner import lane_outcome
+from streamsvm.service.jobs.plan.plan import plan_job
+from streamsvm.service.settings import Settings
+from streamsvm.storage.blocks.manifest import read_manifest
+from streamsvm.storage.run.state import open_state
+from streamsvm.trainer.problem.row_encoder import fold_of
+from tests.contracts.problems import libsvm_text, make_dataset, random_problem, stored_rows, weighted_text
+from tests.service.cluster.coordinating import coordinate, input_w
 
 FOLDS, SEED, N_ROWS, BLOCKS = 3, 5, 400, 4
 BASE = InputOptions(index_base=1)
@@ -25,7 +33,7 @@ def in_blocks(directory, text):
     first, *others = (b"".join(lines[k::BLOCKS]) for k in range(BLOCKS))
     ingest([first], directory, BASE)
     for part in others:
-        append_rows([part], directory, BASE, Limits(), threads=1)
+        append_rows([part], directory, BASE, InputLimits(), threads=1)
     return directory
 
 
@@ -94,3 +102,17 @@ def test_the_dual_variables_of_all_rows_make_w(datasets, tmp_path, C):
         y = np.where(rows.label == lane.positive, 1.0, -1.0)
         assert 0 <= alpha.min() < alpha.max() <= lane.C * (1 + 1e-12)
         np.testing.assert_allclose(X.T @ (alpha * y), w, atol=1e-5)
+
+
+@pytest.mark.parametrize("bias", [None, 1.0])
+def test_a_model_has_the_weights_of_the_run(tmp_path, monkeypatch, bias):
+    monkeypatch.setattr("streamsvm.service.cluster.cluster_run.check_machines", lambda *_: None)
+    data, run = make_dataset(tmp_path / "data", *random_problem(60, 9)), tmp_path / "run"
+    manifest = read_manifest(data)
+    plan = plan_job(parse_spec({"dataset": "data", "machines": 2, "bias": bias}), manifest)
+    cluster_run(plan, run, tmp_path, data, "job", Settings.from_environment(), None, None)
+    state = open_state(run, plan.n_rows, plan.width, *plan.axes)
+    state.w[:] = np.arange(1.0, plan.width + 1.0).reshape(state.w.shape)
+    model = lane_outcome(plan, data, run, [{}])
+    np.testing.assert_array_equal(model.w, input_w(data, state.w.ravel()[: manifest.width]))
+    assert model.w_bias == (0.0 if bias is None else plan.width)

@@ -11,12 +11,12 @@ from scipy import sparse
 from streamsvm.reader.certificate.folds import read_held_out
 from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.cluster import process
 from streamsvm.service.cluster.dataset.shards import deal
-from streamsvm.service.cluster.rounds.gathering import bring_held_out
-from streamsvm.service.cluster.rounds.machines import Rules
+from streamsvm.service.cluster.process import bring_held_out
+from streamsvm.service.cluster.rounds.messages import Rules
 from streamsvm.service.cluster.rounds.newton import equations_here
 from streamsvm.storage.run.checkpoint import newest_checkpoint
 from streamsvm.storage.run.rounds import Order
@@ -46,7 +46,7 @@ def dataset(tmp_path_factory, problem):
     first = np.array_split(np.arange(N), BLOCKS)[0]
     directory = make_dataset(tmp_path_factory.mktemp("data") / "dataset", sparse.csr_matrix(X[first]), y[first])
     for text in texts[1:]:
-        append_rows([text], directory, InputOptions(index_base=1), Limits(), threads=1)
+        append_rows([text], directory, InputOptions(index_base=1), InputLimits(), threads=1)
     return directory
 
 
@@ -100,7 +100,7 @@ def test_weights_of_rows_are_theirs(problem, tmp_path):
         weighted_text(sparse.csr_matrix(X[some]), y[some], weight[some]) for some in (slice(0, 300), slice(300, N))
     ]
     ingest(texts[:1], tmp_path / "dataset", InputOptions(index_base=1))
-    append_rows(texts[1:], tmp_path / "dataset", InputOptions(index_base=1), Limits(), threads=1)
+    append_rows(texts[1:], tmp_path / "dataset", InputOptions(index_base=1), InputLimits(), threads=1)
     done, _, _ = coordinate(tmp_path / "dataset", tmp_path, 2, loss="squared_hinge", C=10.0, **FIELDS)
     found = done.convergence.certificate
     assert done.convergence.stop_reason == "relative_gap" and done.newton.steps
@@ -354,7 +354,7 @@ def test_history_has_steps_with_what_all_machines_added_up(dataset, tmp_path):
 
 
 def test_rounds_go_on_where_a_machine_has_no_room(dataset, tmp_path, monkeypatch):
-    monkeypatch.setattr("streamsvm.service.jobs.plan.newton.equations_within", lambda *_: 0)
+    monkeypatch.setattr("streamsvm.service.jobs.plan.memory.equations_within", lambda *_: 0)
     done, _, _ = coordinate(dataset, tmp_path, 2, C=1.0, **FIELDS | {"relative_gap": 1e-2})
     assert done.convergence.stop_reason == "relative_gap"
     assert (done.newton.steps, done.newton.slowdowns) == (0, {"newton_without_room"})

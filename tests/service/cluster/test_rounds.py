@@ -1,22 +1,33 @@
-"""Rounds of real readers and trainers on parts of a dataset: the optimum of one machine, weak duality, loss."""
+"""Rounds of real readers and trainers on parts of a dataset: the optimum of one machine, steps, reports, loss."""
 
+import io
+import json
 from collections import defaultdict
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from streamsvm.reader.ingest.append import append_rows
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.cluster.dataset.shards import deal
-from streamsvm.service.cluster.rounds.machines import Rules
+from streamsvm.service.cluster.process import Reporter
+from streamsvm.service.cluster.rounds.convergence import best_step, dots
+from streamsvm.service.cluster.rounds.messages import Change, Rules
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.outcome.limits import is_done
+from streamsvm.service.jobs.progress.states import is_done
 from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.run.rounds import Order
+from streamsvm.storage.run.slowdowns import bits_of
+from streamsvm.storage.run.state import create_state
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem
 from tests.service.cluster.coordinating import coordinate, input_w
+
+MACHINES = SimpleNamespace(node=lambda number: f"node{number}", is_lost=lambda _: False)
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +42,7 @@ def dataset(tmp_path_factory, problem):
     directory = make_dataset(tmp_path_factory.mktemp("data") / "dataset", X[:75], y[:75])
     for start in range(75, 600, 75):
         text = libsvm_text(X[start : start + 75], y[start : start + 75])
-        append_rows([text], directory, InputOptions(index_base=1), Limits(), threads=1)
+        append_rows([text], directory, InputOptions(index_base=1), InputLimits(), threads=1)
     return directory
 
 
@@ -86,7 +97,7 @@ def test_a_lane_takes_as_many_rounds_as_alone_after_the_others_have_converged(da
 def test_a_pool_with_room_for_some_of_the_rows(tmp_path):
     X, y = random_problem(n_rows=6000, n_features=2000, row_length=60, seed=4)
     dataset = make_dataset(tmp_path / "dataset", X[:3000], y[:3000])
-    append_rows([libsvm_text(X[3000:], y[3000:])], dataset, InputOptions(index_base=1), Limits(), threads=1)
+    append_rows([libsvm_text(X[3000:], y[3000:])], dataset, InputOptions(index_base=1), InputLimits(), threads=1)
     done, seen, _ = coordinate(dataset, tmp_path, 2, relative_gap=1e-4, pool_bytes=1 << 20)
     assert done.convergence.stop_reason == "relative_gap"
     P = objective(X, y, input_w(dataset, done.w[:, 0]), 1.0, "hinge")
@@ -166,8 +177,8 @@ class Late:
 
 
 def test_a_machine_that_is_late_is_not_waited_for_and_its_change_counts_later(dataset, tmp_path, monkeypatch):
-    monkeypatch.setattr("streamsvm.service.cluster.rounds.collecting._LEAST_PATIENCE", 0.02)
-    monkeypatch.setattr("streamsvm.service.cluster.rounds.collecting._PATIENCE", 0.0)
+    monkeypatch.setattr("streamsvm.service.cluster.rounds.coordinator._LEAST_PATIENCE", 0.02)
+    monkeypatch.setattr("streamsvm.service.cluster.rounds.coordinator._PATIENCE", 0.0)
     done, seen, _ = coordinate(dataset, tmp_path, 2, wrap=lambda machines: Late(machines, 5), max_passes=600)
     assert done.convergence.stop_reason == "relative_gap"
     assert done.convergence.certificate.w_error[0] < 1e-6
@@ -273,3 +284,75 @@ def test_rounds_with_whole_steps_end_certified_and_D_never_falls(dataset, tmp_pa
     assert all(after >= before - 1e-6 * abs(before) for before, after in pairwise(duals))
     assert duals[-1] <= done.convergence.certificate.primal_objective[0]
     assert all(step == 1.0 for _, _, step, _ in seen)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 0.5]), st.sampled_from([1, 4]))
+def test_the_step_is_the_best_of_many(seed, D, lanes):
+    rng = np.random.default_rng(seed)
+    Z, alpha, change = rng.standard_normal((12, 5)), rng.random((12, lanes)), rng.standard_normal((12, lanes)) / 4
+    w, w_change = Z.T @ alpha, Z.T @ change
+
+    def dual(step):
+        moved = alpha + step * change
+        return moved.sum(0) - D * (moved**2).sum(0) / 2 - ((Z.T @ moved) ** 2).sum(0) / 2
+
+    linear, square = change.sum(0) - D * (alpha * change).sum(0), D * (change**2).sum(0)
+    step = best_step(w, w_change, linear, square)
+    others = np.max([dual(k) for k in np.linspace(0, 1, 101)], axis=0)
+    assert (dual(step) >= others - 1e-12).all()
+    assert ((step >= 0) & (step <= 1)).all()
+
+
+def test_nothing_changed_is_a_whole_step():
+    assert best_step(np.ones((3, 1)), np.zeros((3, 1)), np.zeros(1), np.zeros(1)).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("shape", [(1000, 1), (250, 4)])
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.9])
+def test_a_change_is_sent_whole_or_by_place_whichever_is_smaller(shape, share):
+    rng = np.random.default_rng(1)
+    difference = np.where(rng.random(shape) < share, rng.standard_normal(shape), 0.0)
+    sent, total = Change.of(difference), np.ones(shape)
+    sent.add_to(total)
+    assert np.allclose(total, 1.0 + difference, atol=1e-6)
+    assert (sent.indices is None) == (share == 0.9)
+    assert sent.n_bytes <= 4 * difference.size
+
+
+def test_dots_of_lanes():
+    a, b = np.arange(6.0).reshape(3, 2), np.ones((3, 2))
+    assert dots(a, b).tolist() == [6.0, 9.0]
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """The coordinator of a job of one round."""
+    directory = tmp_path_factory.mktemp("job")
+    X, y = random_problem(300)
+    make_dataset(directory / "data", X[:150], y[:150])
+    text = libsvm_text(X[150:], y[150:])
+    append_rows([text], directory / "data", InputOptions(index_base=1), InputLimits(), threads=1)
+    return coordinate(directory / "data", directory, 2, max_passes=1, relative_gap=None)[0]
+
+
+def told(line):
+    return [each["code"] for each in json.loads(line).get("slowdowns", ())]
+
+
+def test_faster_ways_that_a_machine_gives_up_are_told_once(done, tmp_path):
+    reports = io.StringIO()
+    state = create_state(tmp_path, 300, len(done.w))
+    reporter = Reporter(state, {"passes_before": 0, "number": 0}, MACHINES, reports)
+    for part in done.shards:
+        assert "slowdowns" in part.counts
+        part.counts["slowdowns"] = 0
+    reporter.report(done)
+    done.shards[1].counts["slowdowns"] = bits_of({"disk_slow"})
+    reporter.report(done)
+    done.lacked_room = True
+    done.shards[0].counts["slowdowns"] = bits_of({"disk_slow", "cache_on_disk"})
+    reporter.report(done)
+    found = [told(line) for line in reports.getvalue().splitlines()]
+    assert found == [[], ["disk_slow"], ["cache_on_disk", "pool_without_room"]]
+    assert state.control["slowdowns"] == bits_of({"disk_slow", "cache_on_disk", "pool_without_room"})

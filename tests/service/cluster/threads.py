@@ -9,7 +9,7 @@ from typing import Any
 
 from streamsvm.service.cluster.dataset.shards import Shard, files_of, pieces_of
 from streamsvm.service.cluster.machine.machine import Machine
-from streamsvm.service.cluster.rounds.messages import Answer, Begin, Found, HeldRows
+from streamsvm.service.cluster.rounds.messages import Begin, Found, HeldRows, OrderToMachine
 from streamsvm.storage.rows.csr import Array
 
 
@@ -40,7 +40,7 @@ class ThreadMachines:
         for thread in self._threads:
             thread.join()
 
-    def answer(self, number: int, answer: Answer) -> None:
+    def answer(self, number: int, answer: OrderToMachine) -> None:
         self._asked[number].put(lambda machine: machine.go_on(answer))
 
     def wait(self, pending: Collection[int], seconds: float) -> dict[int, Found]:
@@ -55,11 +55,11 @@ class ThreadMachines:
         return {number: self._early.pop(number) for number in set(pending) & self._early.keys()}
 
     def held_out(self, number: int, place: int) -> HeldRows:
-        """See `service.cluster.rounds.gathering`."""
+        """See RayMachines."""
         return self._ask(number, lambda machine: machine.held_out(place))
 
     def alpha(self, number: int, part: slice) -> Array:
-        """See `service.cluster.rounds.gathering`."""
+        """See RayMachines."""
         return self._ask(number, lambda machine: machine.alpha(part))
 
     def _ask(self, number: int, question: Callable[[Machine], Any]) -> Any:

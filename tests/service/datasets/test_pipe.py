@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from streamsvm.service.datasets.pipe import PipeWriter
+from streamsvm.service.datasets.uploads import PipeWriter
 from tests.end_to_end.service import wait_for
 
 MEBIBYTE = 1 << 20

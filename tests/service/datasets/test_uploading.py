@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamsvm.reader.options import InputOptions
-from streamsvm.service.datasets.uploading import Uploads
+from streamsvm.service.datasets.registry import Uploads
 from streamsvm.service.datasets.uploads import NewDataset
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.records.store import Store

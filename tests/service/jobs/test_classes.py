@@ -1,25 +1,28 @@
-"""A job whose classes are one problem: what it consists of, what it takes, what is refused."""
+"""A job whose classes are one problem: what it consists of, takes and refuses; classes that are weighed alike."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from streamsvm import StreamSVC, load
 from streamsvm.reader.certificate.folds import HELD_OUT
 from streamsvm.reader.ingest.shuffling.shuffle import PIECE_WORDS
+from streamsvm.service.cli import main
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import parse_spec
-from streamsvm.service.jobs.plan.following import can_follow
 from streamsvm.service.jobs.plan.forecast import estimate
 from streamsvm.service.jobs.plan.memory import memory_of
-from streamsvm.service.jobs.plan.plan import plan_job
+from streamsvm.service.jobs.plan.plan import can_follow, plan_job
 from streamsvm.service.jobs.plan.run_file import run_file
-from streamsvm.storage.blocks.weight_counts import WeightCounts
+from streamsvm.storage.blocks.manifest import WeightCounts
 from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.solvers import SOLVERS
 from tests.service.jobs.test_lanes import THREE
 from tests.service.jobs.test_problem import manifest, plan, refusal
 
+ROWS = "label,a\n" + "".join(f"{'no' if k % 5 else 'yes'},{k % 7 + (k % 5 == 0) * 3}\n" for k in range(60))
 JOINT = {"multiclass": "crammer_singer"}
 
 
@@ -47,21 +50,6 @@ def test_rows_of_a_fold_are_left_out_by_their_kind():
     last = replace(found, number=2)
     assert not last.tasks.leaving_rows_out and last.tasks.table.U[:, 0].all()
     assert not run_file(found, Path("d"))["reader"]["has_weights"]
-
-
-def test_kept_rows_are_known_by_what_they_hold():
-    """Codes of labels, and folds: jobs whose problems differ in other things share them."""
-    keys = [
-        run_file(plan(labels, cache_bytes=110_592, **fields), Path("d"))["trainer"]["kept_rows"]
-        for labels in (dict.fromkeys(THREE, 500), dict.fromkeys((1.0, 2.0, 4.0), 500))
-        for fields in (JOINT, {"folds": 2})
-    ]
-    assert len({str(key) for key in keys}) == len(keys) and None not in keys
-    two = dict.fromkeys((1.0, 2.0), 500)
-    for fields in ({}, {"folds": 2}):
-        one, other = (plan(two, cache_bytes=110_592, **joint, **fields) for joint in (JOINT, {}))
-        keys = [run_file(each, Path("d"))["trainer"]["kept_rows"] for each in (one, other)]
-        assert keys[0] == keys[1]
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -120,3 +108,40 @@ def test_weights_of_rows_are_trained_with():
     weighted = replace(manifest(THREE), weights=WeightCounts(1.0, 50.0, 1.0, 0))
     told = run_file(plan_job(parse_spec({"dataset": "d", **JOINT}), weighted), Path("d"))
     assert told["reader"]["has_weights"] and told["trainer"]["largest_weight"] == 1.0
+
+
+def evaluated(directory, capfd):
+    """The objective by `streamsvm evaluate`."""
+    capfd.readouterr()
+    assert main(["evaluate", str(directory / "m.npz"), str(directory / "t.csv"), "--json"]) == 0
+    return json.loads(capfd.readouterr().out)["objective"]
+
+
+def test_labels_weigh_alike(tmp_path, capfd):
+    (tmp_path / "t.csv").write_text(ROWS)
+    told = ["--class-weight", "yes=2.5", "--class-weight", "no=0.625"]
+    weights = {"balanced": ["--class-weight", "balanced"], "told": told}
+    found, objectives = {}, {}
+    for name, options in weights.items():
+        assert main(["train", str(tmp_path / "t.csv"), *options, "-o", str(tmp_path / "m.npz")]) == 0
+        model = load(tmp_path / "m.npz").model_
+        found[name], objectives[name] = model.w.tolist(), evaluated(tmp_path, capfd)
+        # What was trained is what an evaluation sums up.
+        assert objectives[name] == pytest.approx(model.about["certificate"]["primal_objective"], rel=1e-6)
+    assert found["balanced"] == found["told"] and objectives["balanced"] == objectives["told"]
+    model = StreamSVC(class_weight="balanced").fit(tmp_path / "t.csv")
+    assert model.coef_.ravel().tolist() == pytest.approx([abs(w) for w in found["told"]], rel=1e-3)
+
+
+def test_rows_with_weights_are_not_balanced_by_their_number(tmp_path):
+    lines = ROWS.splitlines()
+    (tmp_path / "t.csv").write_text("\n".join([lines[0] + ",w", *(f"{line},2" for line in lines[1:])]))
+    options = ["--weight-column", "w", "--class-weight", "balanced", "-o", str(tmp_path / "m.npz")]
+    assert main(["train", str(tmp_path / "t.csv"), *options]) == 2
+
+
+@pytest.mark.parametrize("given", ["balance", {"1": 0}, ["balanced"]])
+def test_other_words_are_refused(given):
+    with pytest.raises(ServiceError):
+        parse_spec({"dataset": "d", "class_weight": given})
+    assert parse_spec({"dataset": "d", "class_weight": "balanced"}).class_weight == "balanced"

@@ -20,13 +20,12 @@ from sklearn.metrics import (
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.svm import LinearSVC
 
-from streamsvm.reader.certificate.folds import fold_of
-from streamsvm.service.jobs.fields.fold_metrics import Rows, number_metrics
 from streamsvm.service.jobs.fields.spec import parse_spec
-from streamsvm.service.jobs.outcome.cross_validation import CrossValidation, cross_validation
+from streamsvm.service.jobs.lanes.outcome import CrossValidation, HeldOutRows, cross_validation, number_metrics
 from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
-from streamsvm.storage.blocks.weight_counts import WeightCounts
+from streamsvm.storage.blocks.manifest import WeightCounts
 from streamsvm.storage.models.probability import fit_sigmoid, probabilities
+from streamsvm.trainer.problem.row_encoder import fold_of
 from tests.service.jobs.test_problem import manifest
 
 N_ROWS, FOLDS, VALUES = 400, 4, (0.01, 1.0)
@@ -122,7 +121,7 @@ def test_numbers_are_judged_as_scikit_learn_does(weight):
     rng = np.random.default_rng(3)
     y = rng.normal(100.0, 1.0, N_ROWS)
     values = y + rng.normal(0.2, 0.5, N_ROWS)
-    found = number_metrics(Rows(y, values, weight))
+    found = number_metrics(HeldOutRows(y, values, weight))
     covariance = np.cov(y, values, aweights=weight)
     assert found == pytest.approx(
         {
@@ -137,7 +136,7 @@ def test_numbers_are_judged_as_scikit_learn_does(weight):
 
 @pytest.mark.parametrize("weight", [None, weights(11)])
 def test_of_labels_that_are_all_one_nothing_is_explained(weight):
-    found = number_metrics(Rows(np.full(11, 0.1), np.arange(11.0), weight))
+    found = number_metrics(HeldOutRows(np.full(11, 0.1), np.arange(11.0), weight))
     assert found["r_squared"] is None and found["squared_correlation"] is None
 
 
@@ -145,7 +144,7 @@ def test_a_sigmoid_is_fitted_once(tmp_path, monkeypatch):
     """Whoever asks for it: the figures, the C that wins, the models."""
     plan, fitted = left_by(tmp_path, *problem(3)), []
     monkeypatch.setattr(
-        "streamsvm.service.jobs.outcome.cross_validation.fit_sigmoid",
+        "streamsvm.service.jobs.lanes.outcome.fit_sigmoid",
         lambda *given: fitted.append(given) or fit_sigmoid(*given),
     )
     found = cross_validation(plan, tmp_path, len(plan.lanes))

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from streamsvm.service.jobs.progress import events
-from streamsvm.service.jobs.progress.events import Place, begun_last, read_part
+from streamsvm.service.jobs.progress import feed
+from streamsvm.service.jobs.progress.feed import Place, begun_last, read_part
 
 
 def steps(*states: str) -> list[dict]:
@@ -25,7 +25,7 @@ def news(tmp_path):
         path.write_text("".join(json.dumps(each) + "\n" for each in history))
         found = list(place.states(transitions, begun_last(transitions)))
         place.begin(begun_last(transitions))
-        while (part := read_part(path, place.begun, place.offset, path.stat().st_size)).end > place.offset:
+        while (part := read_part(path, place.begun, place.offset, place.offset + feed.PART_BYTES)).end > place.offset:
             place.offset = part.end
             found += place.unseen(part.events)
         return [*found, *place.states(transitions, len(transitions))]
@@ -78,7 +78,7 @@ def test_a_job_that_never_ran(news):
 
 
 def test_a_long_history_comes_in_parts_also_where_a_line_is_longer_than_a_part(news, monkeypatch):
-    monkeypatch.setattr(events, "PART_BYTES", 100)
+    monkeypatch.setattr(feed, "PART_BYTES", 100)
     history = [{**each, "lanes": "x" * (500 * (each["pass"] == 7))} for each in passes(*range(1, 31))]
     told = news(steps("queued", "running"), history, Place(0))
     assert [json.loads(event.data) for event in told if event.kind == "pass"] == history

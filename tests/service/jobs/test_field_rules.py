@@ -4,8 +4,7 @@ import pytest
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.descriptions import FIELDS
-from streamsvm.service.jobs.fields.field_rules import RULES, check_rules
-from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
+from streamsvm.service.jobs.fields.spec import RULES, JobSpec, check_rules, parse_spec
 from streamsvm.storage.options import Option
 
 _RBF = {"kernel": "rbf", "solver": "bsca"}

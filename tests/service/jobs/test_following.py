@@ -6,7 +6,7 @@ import pytest
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import JobSpec
-from streamsvm.service.jobs.plan.following import FollowPlan, can_follow, plan_following
+from streamsvm.service.jobs.plan.plan import can_follow, followed_again, plan_arriving, plan_following
 from streamsvm.service.processes.run import ProcessRun, prepare_run
 from streamsvm.storage.errors import DatasetLost, RowTooLong
 from streamsvm.storage.rows.cache_plan import plan_cache
@@ -57,7 +57,9 @@ def following(tmp_path):
     staging.write(0, random_rows(20))
     spec = JobSpec(dataset="test", cache_bytes=SMALLEST_CACHE)
     prepare_run(
-        tmp_path / "run", FollowPlan(spec, 10_000, plan_cache(SMALLEST_CACHE, 1), cores=2, n_rows=1000), staging.final
+        tmp_path / "run",
+        plan_arriving(spec, 10_000, plan_cache(SMALLEST_CACHE, 1), cores=2, most_rows=1000),
+        staging.final,
     )
     run = ProcessRun(tmp_path / "run", tmp_path, stall_seconds=60)
     run.start()
@@ -104,12 +106,12 @@ def test_a_row_too_long_is_followed_again_in_longer_segments():
     lengths = []
     while plan:
         lengths.append(plan.cache.longest_row)
-        plan = plan.after(ServiceError(RowTooLong.code, "too long"))
+        plan = followed_again(plan, ServiceError(RowTooLong.code, "too long"))
     assert len(lengths) == 2 and lengths[0] > 131_000 and lengths[1] >= 4 * lengths[0]
 
 
 def test_only_a_row_too_long_is_a_reason_to_follow_again():
     plan = plan_following(JobSpec(dataset="data"), 1000)
-    assert plan.after(ServiceError(DatasetLost.code, "lost")) is None
+    assert followed_again(plan, ServiceError(DatasetLost.code, "lost")) is None
     with pytest.raises(ServiceError, match="died"):
-        plan.after(ServiceError("process_died", "it died"))
+        followed_again(plan, ServiceError("process_died", "it died"))

@@ -13,14 +13,13 @@ from streamsvm.service.jobs.lanes.continuing import continued_spec, drop_unsound
 from streamsvm.service.jobs.lanes.lane_files import (
     abouts_of,
     begun_last,
-    drop_older_checkpoints,
+    checkpoint_place,
     keep_outcomes,
-    lane_directory,
     outcome_of,
     settle_lanes,
 )
+from streamsvm.service.jobs.lanes.runner import lane_outcome
 from streamsvm.service.jobs.lanes.warm_start import begin_lane
-from streamsvm.service.jobs.outcome.lane_model import lane_outcome
 from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.service.processes.run import prepare_run
 from streamsvm.storage.blocks.dataset import Dataset
@@ -64,9 +63,7 @@ class Jobs:
         n_passes = 0
         while len(done := abouts_of(job_dir)) < len(self._plan.lanes):
             plan = self._plan.next_lanes(done)
-            lane_dir = lane_directory(job_dir, plan)
-            lane_dir.mkdir(parents=True, exist_ok=True)
-            drop_older_checkpoints(job_dir, plan)
+            lane_dir = checkpoint_place(job_dir, plan)
             begins = partial(begin_lane, plan=plan, job_dir=job_dir) if plan.number else None
             run = self.directory / f"run{len(self.trained)}"
             prepare_run(run, plan, self._dataset, lane_dir, begins)

@@ -6,7 +6,7 @@ import pytest
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import parse_spec
-from streamsvm.service.jobs.outcome.outcome import job_result, made_in_all
+from streamsvm.service.jobs.lanes.outcome import job_result, made_in_all
 from streamsvm.service.jobs.plan.lanes import Lane, lanes_of
 from streamsvm.service.jobs.plan.plan import plan_job
 from tests.service.jobs.test_problem import manifest, plan, refusal

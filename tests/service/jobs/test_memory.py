@@ -1,4 +1,4 @@
-"""`memory_bytes`: the cache gets what the rest leaves, or the job is refused with the arithmetic."""
+"""`memory_bytes`: the cache gets what the rest leaves, or the job is refused with the sum; how many blocks."""
 
 import re
 from dataclasses import replace
@@ -9,13 +9,18 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.from_text import format_size, parse_size
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.plan.forecast import estimate
-from streamsvm.service.jobs.plan.memory import memory_of, plan_memory
-from streamsvm.service.jobs.plan.newton import RULED_OUT
+from streamsvm.service.jobs.plan.memory import RULED_OUT, memory_of, plan_memory
 from streamsvm.service.jobs.plan.plan import plan_job
-from streamsvm.storage.blocks.manifest import Manifest
-from streamsvm.storage.blocks.weight_counts import WeightCounts
+from streamsvm.service.jobs.plan.run_file import run_file
+from streamsvm.storage.blocks.manifest import Manifest, WeightCounts
+from streamsvm.storage.rows.segment import packed_bytes
 from streamsvm.trainer.newton.system import LARGEST
 from tests.pages import page
+from tests.service.jobs.test_problem import plan, refusal
+
+CACHE = 1 << 20
+LABELS = {-1.0: 30_000, 1.0: 20_000}
+SIZE = packed_bytes(50_000, 550_000)  # ten values of a row on average, and the constant feature
 
 
 def manifest(rows: int = 1_000_000, features: int = 100_000) -> Manifest:
@@ -270,3 +275,46 @@ def test_lanes_side_by_side_come_before_newton_steps():
     values = {"C": [0.1 * (k + 1) for k in range(16)]}
     narrow, wide = (newton_of(1 << 30, rows=1000, features=width, **values) for width in (100, 500_000))
     assert narrow[1] == LARGEST and wide[1] == 0
+
+
+def test_as_few_blocks_as_fit():
+    found = plan(LABELS, solver="bm", cache_bytes=CACHE)
+    room = found.cache.sure_bytes(40)
+    assert SIZE / found.blocks + packed_bytes(1, 40) <= room < SIZE / (found.blocks - 1) + packed_bytes(1, 40)
+    more = plan(LABELS, solver="bm", cache_bytes=CACHE, solver_options={"n_blocks": found.blocks + 5})
+    assert more.blocks == found.blocks + 5
+    assert run_file(found, "d")["reader"]["blocks"] == found.blocks
+
+
+def test_blocks_that_do_not_fit_are_refused_with_the_arithmetic():
+    fewest = plan(LABELS, solver="bm", cache_bytes=CACHE).blocks
+    error = refusal(LABELS, solver="bm", cache_bytes=CACHE, solver_options={"n_blocks": fewest - 1})
+    assert error.code == "n_blocks_range"
+    assert re.search(rf"{SIZE} bytes.* {CACHE} bytes.* {fewest} or more", error.message)
+    assert refusal(LABELS, solver="bm", solver_options={"n_blocks": 50_001}).code == "n_blocks_range"
+
+
+def test_data_that_fit_are_one_block():
+    assert plan(LABELS, solver="bm", cache_bytes=3 * SIZE).blocks == 1
+
+
+def test_only_steps_are_streamed_without_a_partition():
+    assert run_file(plan(), "d")["reader"]["blocks"] is None
+    assert "screening" not in run_file(plan(solver="bm"), "d")["reader"]
+
+
+def test_what_does_not_fit_into_memory_is_refused_with_the_arithmetic():
+    error = refusal(LABELS, solver="dcd", cache_bytes=CACHE)
+    assert error.code == "data_too_large"
+    assert re.search(rf"dcd .* {SIZE} bytes.* {CACHE} bytes", error.message)
+    assert plan(LABELS, solver="dcd", cache_bytes=3 * SIZE).blocks == 1
+
+
+def test_rows_that_stay_take_their_share_of_the_cache():
+    few, many = (
+        plan(LABELS, solver="sbm", cache_bytes=CACHE, solver_options={"cache_share": share}) for share in (0.2, 0.7)
+    )
+    assert few.blocks < many.blocks
+    kept = [run_file(one, "d")["reader"]["kept_bytes"] for one in (few, many)]
+    assert 0 < kept[0] < 0.2 * few.cache.row_bytes < 0.5 * few.cache.row_bytes < kept[1] < 0.7 * few.cache.row_bytes
+    assert run_file(plan(LABELS, solver="bm", cache_bytes=CACHE), "d")["reader"]["kept_bytes"] == 0

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from liblinear import liblinear
 
-from streamsvm.service.commands import job_fields, train
-from streamsvm.service.commands.display import duration, progress_line
-from streamsvm.service.commands.spelling import spell_out
+from streamsvm.service.commands import train
 from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
 from streamsvm.service.models.exports import liblinear_text
+from streamsvm.service.terminal import job_fields
+from streamsvm.service.terminal.display import duration, progress_line
+from streamsvm.service.terminal.spelling import spell_out
 
 
 def spec_of(line: str) -> JobSpec:

@@ -8,15 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.progress.plots import (
-    chosen_lanes,
-    draw,
-    lane_curves,
-    lane_names,
-    newton_curves,
-    plot_job,
-    running_lanes,
-)
+from streamsvm.service.jobs.progress.plots import chosen_lanes, draw, lane_curves, lane_names, plot_job, running_lanes
 
 SPEC = {"dataset": "data", "C": 1.0, "tolerance": 1e-3, "relative_gap": None, "select_by": "accuracy"}
 CV = [
@@ -97,7 +89,7 @@ def test_newton_steps_are_points_of_the_curve_with_a_mark_of_their_own():
 def test_newton_steps_are_marked_on_the_lanes_that_take_part():
     of_lanes = [{"lane": k, "gap": 1.0 + k, "system_rows": 9 if k else None, "sigma": None} for k in range(2)]
     passes = [{**side_by_side(2, None)[1], "newton": [step(1, 0.5, 2.0, lanes=of_lanes)]}]
-    assert newton_curves(passes) == {1: [(0.5, 2.0)]}
+    assert lane_curves(passes, of_steps=True) == {1: [(0.5, 2.0)]}
     assert lane_curves(passes) == {0: [(0.5, 1.0), (1.0, 0.5)], 1: [(0.5, 2.0), (1.0, 0.25)]}
     (axes,) = plot_job(job("running"), passes).axes
     np.testing.assert_equal(lines(axes)["Newton step"], [(0.5, 2.0)])

@@ -11,8 +11,7 @@ from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.plan.memory import threads_of
 from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.service.jobs.plan.run_file import run_file
-from streamsvm.storage.blocks.manifest import Manifest
-from streamsvm.storage.blocks.weight_counts import WeightCounts
+from streamsvm.storage.blocks.manifest import Manifest, WeightCounts
 from streamsvm.storage.rows.cache_plan import CachePlan, plan_cache
 from streamsvm.trainer.solvers import SOLVERS, TRAINS_WEIGHTS
 

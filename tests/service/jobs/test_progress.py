@@ -1,6 +1,7 @@
-"""What a running job shows, from its control page and its history."""
+"""What a running job shows, from its control page and its history, and what views make of it."""
 
 import json
+import shutil
 from itertools import zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,11 +12,20 @@ from hypothesis import strategies as st
 
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.lanes.continuing import keep_history
-from streamsvm.service.jobs.outcome.limits import gap_of
-from streamsvm.service.jobs.progress.progress import HISTORY, eta_seconds, last_passes, progress, read_history
-from streamsvm.storage.blocks.manifest import Manifest
+from streamsvm.service.jobs.progress.progress import HISTORY, eta_seconds, job_view, last_passes, progress, read_history
+from streamsvm.service.jobs.progress.states import STALLED, gap_of
+from streamsvm.service.settings import Settings
+from streamsvm.storage.blocks.manifest import Manifest, read_manifest
 from streamsvm.storage.run.state import SOLVER_PHASES, create_state
+from streamsvm.trainer.updates import convergence
+from tests.contracts.problems import make_dataset, random_problem, smallest_cache
+from tests.training import write_run
 
+RECORD = {
+    "id": "job_A", "dataset_id": "one", "state": "running", "attempt": 1, "transitions": [], "result": None,
+    **dict.fromkeys(("created_at", "started_at", "finished_at", "progress", "failure", "model_id", "requested")),
+    "continues": None,
+}  # fmt: skip
 MANIFEST = Manifest("u", 1, 5, 100, 500, {-1.0: 50, 1.0: 50}, 5, 1000, {}, (None,) * 3)
 
 
@@ -179,3 +189,39 @@ def test_a_line_of_which_a_full_disk_took_a_part_costs_itself_alone(tmp_path, pa
     assert read_history(path) == last_passes(path) == passes(1.0, 0.5, 0.25)
     keep_history(tmp_path, 2)
     assert path.read_bytes() == b"".join(line + b"\n" for line in whole[:2])
+
+
+@pytest.fixture
+def settings(tmp_path):
+    """With a dataset, `one`."""
+    settings = Settings(tmp_path)
+    settings.datasets.mkdir()
+    make_dataset(settings.datasets / "one", *random_problem())
+    return settings
+
+
+def shown(settings, **fields) -> dict:
+    """Of a run that was laid out for a job with these fields."""
+    cache_bytes = 3 * smallest_cache()
+    write_run(settings.jobs / RECORD["id"] / "run", settings.datasets / "one", cache_bytes, **fields)
+    (settings.jobs / RECORD["id"] / "history.ndjson").touch()
+    return job_view(settings, {**RECORD, "spec": parse_spec({"dataset": "d", **fields}).model_dump()})
+
+
+def test_blocks_of_a_pass_are_those_the_reader_was_told(settings):
+    assert shown(settings, solver="bm", solver_options={"n_blocks": 7})["progress"]["blocks"] == 7
+
+
+def test_or_those_of_the_dataset(settings):
+    assert shown(settings)["progress"]["blocks"] == len(read_manifest(settings.datasets / "one").blocks)
+
+
+def test_none_are_known_while_the_dataset_is_being_read_in(settings):
+    shown(settings)
+    shutil.rmtree(settings.datasets / "one")
+    found = job_view(settings, {**RECORD, "spec": parse_spec({"dataset": "d"}).model_dump()})
+    assert found["progress"]["blocks"] is None
+
+
+def test_a_stalled_job_is_one_that_the_trainer_says_has_stalled():
+    assert convergence.STALLED == STALLED

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from streamsvm.service.jobs.fields.spec import parse_spec
-from streamsvm.service.jobs.plan.following import plan_following
-from streamsvm.service.jobs.plan.forecast import planned, told_last
-from streamsvm.service.jobs.plan.plan import plan_job
+from streamsvm.service.jobs.plan.forecast import planned
+from streamsvm.service.jobs.plan.plan import plan_following, plan_job
+from streamsvm.service.jobs.progress.progress import told_last
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.run.slowdowns import SLOWDOWNS, bits_of, told
 
@@ -107,6 +107,9 @@ def test_scales_far_apart_of_so_many_features_that_newton_steps_may_be_too_large
     assert "scales_differ" in codes(wide, scales=((1, 1e5), (2, 1.0)))
     few = replace(wide, n_rows=1000, labels={-1.0: 500, 1.0: 500})
     assert "scales_differ" not in codes(few, scales=((1, 1e5), (2, 1.0)))
+    classes = replace(ROWS, labels=dict.fromkeys(map(float, range(23)), 4000))  # a Newton step of each takes its time
+    assert "scales_differ" in codes(classes, scales=((1, 1e5), (2, 1.0)))
+    assert "scales_differ" not in codes(classes, scales=((1, 1e5), (2, 1.0)), features=["scale"])
 
 
 def test_of_a_dataset_that_is_being_read_in_nothing_is_known():

@@ -9,7 +9,7 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.from_text import format_size, parse_size
 from streamsvm.service.jobs.fields.spec import parse_spec, read_spec
 from streamsvm.service.jobs.progress.states import TRANSITIONS, check_transition
-from streamsvm.service.records.stamps import new_id, now
+from streamsvm.service.records.database import new_id, now
 from streamsvm.storage.options import options_of
 from streamsvm.trainer.solvers import SOLVERS
 
@@ -256,7 +256,7 @@ def test_terminal_states_lead_nowhere(state):
 def test_ids_are_unique_and_sort_by_time(monkeypatch):
     assert len({new_id("job") for _ in range(10_000)}) == 10_000
     clock = iter(range(10**18, 10**18 + 50_000_000, 1_000_000))
-    monkeypatch.setattr("streamsvm.service.records.stamps.time.time_ns", lambda: next(clock))
+    monkeypatch.setattr("streamsvm.service.records.database.time.time_ns", lambda: next(clock))
     ids = [new_id("job") for _ in range(50)]
     assert all(earlier < later for earlier, later in pairwise(ids))
     assert all(id_.startswith("job_") and len(id_) == 30 for id_ in ids)

@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsvm.service.jobs.fields.spec import parse_spec
-from streamsvm.service.jobs.lanes.lane_files import drop_older_checkpoints, lane_directory, number_before
+from streamsvm.service.jobs.lanes.lane_files import checkpoint_place, lane_directory, number_before
 from streamsvm.service.jobs.lanes.warm_start import begin_lane
 from streamsvm.service.jobs.plan.lanes import count_turns
 from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
 from streamsvm.service.processes.run import prepare_run
-from streamsvm.storage.blocks.manifest import Manifest, read_manifest
-from streamsvm.storage.blocks.weight_counts import WeightCounts
+from streamsvm.storage.blocks.manifest import Manifest, WeightCounts, read_manifest
 from streamsvm.storage.run.checkpoint import SURE_SLOTS, write_checkpoint
 from tests.contracts.problems import make_dataset, random_problem
 from tests.service.jobs.test_problem import manifest
@@ -109,7 +108,7 @@ def test_checkpoints_are_kept_as_long_as_a_turn_may_begin_there(dataset, tmp_pat
         (directory / SURE_SLOTS[0]).touch()
     kept = {}
     for first in firsts:
-        drop_older_checkpoints(tmp_path, planned(dataset, first))
+        checkpoint_place(tmp_path, planned(dataset, first))
         kept[first] = sorted(int(path.parent.name) for path in tmp_path.rglob(SURE_SLOTS[0]))
     assert kept == {first: firsts[max(0, place - 2) :] for place, first in enumerate(firsts)}
 

@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 
 from streamsvm.reader.ingest.append import append_rows, remove_block
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.stream.process import Reader
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import JobSpec
-from streamsvm.service.jobs.lanes.trained_rows import TRAINED_ROWS, note_rows
-from streamsvm.service.jobs.lanes.warm_start import beginning, check_warm_start
+from streamsvm.service.jobs.lanes.warm_start import TRAINED_ROWS, beginning, check_warm_start, note_rows
 from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.service.processes.attempts import Attempts
 from streamsvm.service.processes.run import prepare_run
@@ -68,7 +67,7 @@ class House:
         return ("\n".join(lines) + "\n").encode()
 
     def append(self, text: bytes) -> None:
-        append_rows([text], self.dataset, InputOptions(), Limits(), threads=1)
+        append_rows([text], self.dataset, InputOptions(), InputLimits(), threads=1)
 
     def remove(self, place: int) -> None:
         blocks = self.manifest.blocks

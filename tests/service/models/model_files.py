@@ -14,11 +14,12 @@ from streamsvm.storage.models.model_file import Model
 
 
 def export(name: str, model: Model) -> bytes:
-    return b"".join(MODEL_FORMATS[name].write(model))
+    """The file of a model; the first word of the name is the format."""
+    return b"".join(MODEL_FORMATS[name.split(maxsplit=1)[0]].write(model))
 
 
 def read(name: str, data: bytes) -> Model:
-    return MODEL_FORMATS[name].read(io.BytesIO(data))
+    return MODEL_FORMATS[name.split(maxsplit=1)[0]].read(io.BytesIO(data))
 
 
 def with_head(data: bytes, **changes: object) -> bytes:

@@ -14,8 +14,8 @@ from streamsvm.service.cli import main
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.evaluation.evaluation import evaluate
 from streamsvm.service.models.heaviest import MOST_CLASSES, MOST_SHOWN, with_heaviest
-from streamsvm.service.models.predicting.json_rows import json_documents
 from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.service.models.predicting.raw_rows import json_documents
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.models.model_file import Model
 

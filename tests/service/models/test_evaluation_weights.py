@@ -16,7 +16,7 @@ from sklearn.metrics import (
 
 from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.models.evaluation.evaluation import evaluate
 from streamsvm.service.models.predicting.predictor import Predictor
@@ -121,7 +121,7 @@ def test_rows_added_without_weights_have_weight_one(tmp_path):
     X, y = random_problem(N_ROWS, N_FEATURES)
     weight, w = some_weights(), np.random.default_rng(1).standard_normal(N_FEATURES)
     stored(tmp_path / "data", X, y, weight)
-    append_rows([libsvm_text(X, -y)], tmp_path / "data", InputOptions(), Limits(), 1)
+    append_rows([libsvm_text(X, -y)], tmp_path / "data", InputOptions(), InputLimits(), 1)
     found = evaluate(Model(w, (1.0, -1.0), 1), Dataset(tmp_path / "data"))
     decision, weight = np.tile(X.astype(float) @ w, 2), np.concatenate([weight, np.ones(N_ROWS)])
     y = np.concatenate([y, -y])

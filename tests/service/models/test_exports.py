@@ -13,9 +13,8 @@ import pytest
 from liblinear import liblinearutil
 
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError, onnx_graph
-from streamsvm.service.models.exports.errors import WEIGHTS_A_PIECE
 from streamsvm.service.models.exports.onnx_nodes import outputs_of
-from streamsvm.service.models.formats import format_of
+from streamsvm.service.models.exports.parts import WEIGHTS_A_PIECE
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import Rows
@@ -111,8 +110,7 @@ def test_pieces_are_bounded_and_bytes_repeat(name):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_reads_from_a_file_that_gives_little_at_once(name, monkeypatch):
-    monkeypatch.setattr("streamsvm.service.models.exports.weight_lines.READ_BYTES", 3)
-    monkeypatch.setattr("streamsvm.service.models.exports.npz.READ_BYTES", 3)
+    monkeypatch.setattr("streamsvm.service.models.exports.liblinear_text._READ_BYTES", 3)
     model = make()
     assert same(read(name, export(name, model)), model)
 
@@ -143,7 +141,14 @@ def test_refuses_weights_of_another_kind(name):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"labels": (0.5, -1.0)}, {"labels": (2.0**31, 0.0)}, {"bias": -1.0}, {"about": {"loss": "ramp"}}]
+    "changes",
+    [
+        {"labels": (0.5, -1.0)},
+        {"labels": (2.0**31, 0.0)},
+        {"labels": ("a", "b")},
+        {"bias": -1.0},
+        {"about": {"loss": "ramp"}},
+    ],
 )
 def test_liblinear_refuses_what_it_cannot_hold(changes):
     with pytest.raises(ModelFormatError) as caught:
@@ -167,21 +172,6 @@ def test_liblinear_text_is_the_documented_one():
     ]
     without = export("liblinear", make([0.5], bias=None, about={})).decode()
     assert without.startswith("solver_type L2R_L1LOSS_SVC_DUAL\n") and without.endswith("bias -1\nw\n0.5\n")
-
-
-@pytest.mark.parametrize("bias", [-1, 0.5])
-@pytest.mark.parametrize("solver", [0, 1, 2, 3, 5, 6, 7])
-def test_reads_what_liblinear_wrote(tmp_path, solver, bias):
-    rng = np.random.default_rng(0)
-    X, y = rng.standard_normal((40, 3)), np.where(np.arange(40) % 3, 4, -2)
-    trained = liblinearutil.train(y, X, f"-s {solver} -B {bias} -q")
-    path = tmp_path / "model"
-    liblinearutil.save_model(str(path), trained)
-    model = read("liblinear", path.read_bytes())
-    w, offset = trained.get_decfun()
-    assert model.w.tolist() == w
-    assert model.intercept == offset
-    assert model.labels == tuple(trained.get_labels())
 
 
 @pytest.mark.parametrize(
@@ -389,11 +379,3 @@ def test_damage_raises_one_error_only(name):
 def test_appended_bytes_are_refused_by_the_texts(name, more):
     with pytest.raises(ModelFormatError):
         read(name, export(name, make()) + more)
-
-
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [("a.npz", "npz"), ("b/A.ONNX", "onnx"), ("a.model", "liblinear"), ("a.txt", "liblinear"), ("npz", "liblinear")],
-)
-def test_format_of_a_name(path, name):
-    assert format_of(path) == name

@@ -1,6 +1,5 @@
 """LIBSVM's text: LIBSVM and StreamSVM agree on every row, with models of either; faults are reported."""
 
-import io
 from dataclasses import replace
 
 import numpy as np
@@ -14,14 +13,7 @@ from streamsvm.storage.models.model_file import Model
 from tests.contracts.problems import libsvm_text, random_problem
 from tests.machines import PAIRS, machine_of, random_machine, random_matrix
 from tests.reference.libsvm import has_program, libsvm_predict, program_predict, svm_train
-
-
-def export(model: Model) -> bytes:
-    return b"".join(MODEL_FORMATS["libsvm"].write(model))
-
-
-def read(data: bytes) -> Model:
-    return MODEL_FORMATS["libsvm"].read(io.BytesIO(data))
+from tests.service.models.model_files import export, read
 
 
 def predicted(model: Model, text: bytes):
@@ -41,7 +33,7 @@ def some_rows(n_features: int) -> sparse.csr_matrix:
 @pytest.mark.parametrize("n_features", [12, 30], ids=["known", "unknown"])
 def test_libsvm_finds_the_same_values(tmp_path, n_features, intercept):
     model = random_machine(60, bias=1.0, w_bias=intercept)
-    (tmp_path / "model").write_bytes(export(model))
+    (tmp_path / "model").write_bytes(export("libsvm", model))
     X = some_rows(n_features)
     labels, values = libsvm_predict(tmp_path / "model", X)
     found = predicted(model, libsvm_text(X, np.ones(X.shape[0])))
@@ -56,12 +48,12 @@ def test_libsvm_finds_the_same_values(tmp_path, n_features, intercept):
 @pytest.mark.parametrize("n_features", [12, 30], ids=["known", "unknown"])
 def test_svm_predict_agrees_on_every_row(tmp_path, base, n_features):
     model, X = random_machine(60, base=base), some_rows(n_features)
-    (tmp_path / "model").write_bytes(export(model))
+    (tmp_path / "model").write_bytes(export("libsvm", model))
     text = libsvm_text(X, np.ones(X.shape[0]), base)
     theirs = np.ravel(program_predict(tmp_path / "model", text))
     labels, _ = predicted(model, text)
     np.testing.assert_array_equal(labels, theirs)
-    np.testing.assert_array_equal(predicted(read(export(model)), text)[0], theirs)
+    np.testing.assert_array_equal(predicted(read("libsvm", export("libsvm", model)), text)[0], theirs)
     assert {3.0, -2.0} == set(theirs)
 
 
@@ -69,7 +61,7 @@ def test_svm_predict_agrees_on_every_row(tmp_path, base, n_features):
 def test_svm_predict_shows_the_probabilities(tmp_path):
     """LIBSVM 3.24 computes probabilities of a pair by an iteration that ends early."""
     model, X = random_machine(60, sigmoid=PAIRS[:1]), some_rows(12)
-    (tmp_path / "model").write_bytes(export(model))
+    (tmp_path / "model").write_bytes(export("libsvm", model))
     text = libsvm_text(X, np.ones(X.shape[0]))
     labels, *shares = np.transpose(program_predict(tmp_path / "model", text, "-b", "1"))
     _, values = predicted(model, text)
@@ -85,30 +77,30 @@ def test_models_of_libsvm_predict_here_as_there(tmp_path, options, labels):
     X, y = random_problem(200, 30)
     y = np.where(y > 0, *labels)
     svm_train(y, X, options, tmp_path / "theirs")
-    model = read((tmp_path / "theirs").read_bytes())
-    (tmp_path / "ours").write_bytes(export(model))
+    model = read("libsvm", (tmp_path / "theirs").read_bytes())
+    (tmp_path / "ours").write_bytes(export("libsvm", model))
     assert (model.sigmoid is not None) == ("-b 1" in options)
     found = predicted(model, libsvm_text(X, y))
     for name in ("theirs", "ours"):
         expected, values = libsvm_predict(tmp_path / name, X)
         np.testing.assert_array_equal(found[0], expected)
         np.testing.assert_allclose(found[1], values, rtol=1e-5, atol=1e-5)
-    again = read(export(model))
-    assert again.w.tobytes() == model.w.tobytes() and export(again) == export(model)
+    again = read("libsvm", export("libsvm", model))
+    assert again.w.tobytes() == model.w.tobytes() and export("libsvm", again) == export("libsvm", model)
 
 
 def test_several_classes_of_libsvm_are_refused(tmp_path):
     X, _ = random_problem(60, 20)
     svm_train(np.arange(60) % 3, X, "-t 2", tmp_path / "theirs")
     with pytest.raises(ModelFormatError, match="more than two classes"):
-        read((tmp_path / "theirs").read_bytes())
+        read("libsvm", (tmp_path / "theirs").read_bytes())
 
 
 @pytest.mark.parametrize("options", ["-t 0", "-t 1", "-t 3", "-t 2 -s 2", "-t 2 -s 3", "-t 2 -s 4"])
 def test_other_models_of_libsvm_are_refused(tmp_path, options):
     svm_train(random_problem(60, 20)[1], random_problem(60, 20)[0], options, tmp_path / "theirs")
     with pytest.raises(ModelFormatError, match="Gaussian"):
-        read((tmp_path / "theirs").read_bytes())
+        read("libsvm", (tmp_path / "theirs").read_bytes())
 
 
 def test_the_text_is_the_documented_one():
@@ -116,14 +108,14 @@ def test_the_text_is_the_documented_one():
     model = machine_of(Z, [-1.25, 0.75, 0.5], sigmoid=((-1.5, 0.1),), bias=1.0, w_bias=0.25, gamma=0.5)
     lines = libsvm_text_format.__doc__.splitlines()
     documented = [line[4:].split("   ")[0] for line in lines if line[:4] == "    "]
-    assert export(model).decode().splitlines() == documented
+    assert export("libsvm", model).decode().splitlines() == documented
     assert documented[-3:] == ["0.75 1:0.5 4:0.0", "0.5 2:1.0", "-1.25 1:-0.5 3:2.0"]
 
 
 @pytest.mark.parametrize("base", [0, 1])
 def test_features_that_no_vector_has_are_counted(base):
     Z = sparse.csr_matrix((np.float32([1.0]), [4], [0, 1]), (1, 9))
-    found = read(export(machine_of(Z, [1.0], base=base)))
+    found = read("libsvm", export("libsvm", machine_of(Z, [1.0], base=base)))
     assert (found.index_base, found.n_features, found.vectors.indices.tolist()) == (base, 9, [4 + base])
 
 
@@ -190,10 +182,10 @@ def test_what_it_cannot_hold_is_refused(model, what):
 def test_a_text_with_a_fault(old, new):
     Z = sparse.csr_matrix(np.float32([[-0.5, 0.0, 2.0, 0.0], [0.5, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]))
     model = machine_of(Z, [-1.25, 0.75, 0.5], sigmoid=((-1.5, 0.1),), bias=1.0, w_bias=0.25, gamma=0.5)
-    text = export(model).decode()
-    assert old in text and same(read(text.encode()), model)
+    text = export("libsvm", model).decode()
+    assert old in text and same(read("libsvm", text.encode()), model)
     with pytest.raises(ModelFormatError):
-        read(text.replace(old, new, 1).encode())
+        read("libsvm", text.replace(old, new, 1).encode())
 
 
 def same(found: Model, model: Model) -> bool:
@@ -202,5 +194,5 @@ def same(found: Model, model: Model) -> bool:
 
 def test_spaces_at_the_ends_of_lines_are_those_of_libsvm():
     model = replace(random_machine(), about={})
-    text = export(model).replace(b"\n", b" \n")
-    assert export(read(text)) == export(model)
+    text = export("libsvm", model).replace(b"\n", b" \n")
+    assert export("libsvm", read("libsvm", text)) == export("libsvm", model)

@@ -143,9 +143,11 @@ def test_kernel_machines(predict, name):
     ("name", "linear", "kernel"),
     [
         ("a.npz", "npz", "npz"),
-        ("a.ONNX", "onnx", "onnx"),
+        ("b/A.ONNX", "onnx", "onnx"),
         ("a.model", "liblinear", "libsvm"),
         ("a", "liblinear", "libsvm"),
+        ("a.txt", "liblinear", "libsvm"),
+        ("npz", "liblinear", "libsvm"),
     ],
 )
 def test_formats_by_the_names_of_files(name, linear, kernel):

@@ -1,20 +1,16 @@
 """Kernel machines by every way rows come: text, tables, JSON, tensors, matrices; against numpy."""
 
-import io
-import json
-
 import numpy as np
 import pytest
 from scipy import sparse
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
-from streamsvm.service.models.predicting.answers import ANSWERS, keep
-from streamsvm.service.models.predicting.json_rows import json_rows
 from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.service.models.predicting.raw_rows import json_rows
 from streamsvm.storage.models.decision import predicted_classes
 from tests.contracts.problems import libsvm_text
-from tests.machines import PAIRS, numpys_values, random_machine, random_matrix, rows_of
+from tests.machines import numpys_values, random_machine, random_matrix, rows_of
 
 TEXTS = ("ham", "späm", 'a,"b')
 LABELS = pytest.mark.parametrize("labels", [(3.0, -2.0), TEXTS[:2], (3.0, 1.0, 2.0), TEXTS, ()], ids=str)
@@ -50,22 +46,6 @@ def test_text_and_tables(labels):
             chunks = (text[at : at + size] for at in range(0, len(text), size))
             parts = Predictor(model).predict_text(chunks, options=InputOptions(name))
             close(np.concatenate([part.decision_values for part in parts]), expected)
-
-
-@LABELS
-@pytest.mark.parametrize("kind", ANSWERS)
-def test_answers(tmp_path, labels, kind):
-    """The predictions of a linear model with these decision values."""
-    n_values = len(labels) if len(labels) > 2 else 1
-    model = random_machine(labels=labels, sigmoid=PAIRS[:n_values] if labels else None)
-    predictor, X = Predictor(model), random_matrix(100, 12)
-    told = b"".join(ANSWERS[kind](keep(predictor, [predictor.predict(rows_of(X))], io.BytesIO())))
-    if kind == "application/json":
-        values = [each["decision_value" if labels else "value"] for each in json.loads(told)["predictions"]]
-        close(values, numpys_values(model, X))
-        assert ("probability" in json.loads(told)["predictions"][0]) == bool(labels)
-    else:
-        assert len(told.splitlines()) == 100 + (kind == "text/csv")
 
 
 @pytest.mark.parametrize("base", [0, 1])

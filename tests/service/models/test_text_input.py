@@ -1,6 +1,5 @@
 """Names of columns in the texts of LIBLINEAR and of LIBSVM: LIBLINEAR and LIBSVM ignore them, and `read` finds them."""
 
-import io
 from dataclasses import replace
 
 import numpy as np
@@ -10,13 +9,14 @@ from scipy import sparse
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables.to_predict import named_numbers
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
-from streamsvm.service.models.exports.errors import WEIGHTS_A_PIECE
+from streamsvm.service.models.exports.parts import WEIGHTS_A_PIECE
 from streamsvm.service.models.exports.texts import PIECE_BYTES
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.models.model_file import Model
 from tests.machines import random_machine, random_matrix
 from tests.reference.liblinear import liblinear_predict
 from tests.reference.libsvm import has_program, libsvm_predict, program_predict
+from tests.service.models.model_files import export, read
 
 NAMES = ["income", "inf", 'é, "input"\n', "1"]
 
@@ -35,14 +35,6 @@ MODELS = {
 
 def named(model: Model, names=NAMES) -> Model:
     return replace(model, about={**model.about, "input": named_numbers(names)})
-
-
-def export(name: str, model: Model) -> bytes:
-    return b"".join(MODEL_FORMATS[name.split(maxsplit=1)[0]].write(model))
-
-
-def read(name: str, data: bytes) -> Model:
-    return MODEL_FORMATS[name.split(maxsplit=1)[0]].read(io.BytesIO(data))
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -1,25 +1,30 @@
-"""A dataset is predicted as the file that it was made from: to the bit, in the order in which its rows were added."""
+"""A dataset is predicted as the file that it was made from, in order; Arrow is cut into units of batches."""
 
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 import pytest
-from pyarrow import parquet
+from pyarrow import ipc, parquet
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.append import append_rows, remove_block
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.limits import Limits
+from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.tables import stored
+from streamsvm.reader.sources.files import list_files
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.heaviest import input_about
 from streamsvm.service.models.predicting.predictor import Predictor
+from streamsvm.service.predictions import units
 from streamsvm.service.predictions.engine import Engine
-from streamsvm.service.predictions.request import Request
+from streamsvm.service.predictions.request import PredictionRequest
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.models.support_vectors import SupportVectors
+from tests.service.predictions.test_engine import LINEAR, SMALL, decisions, run, table
 
 RNG = np.random.default_rng(7)
 N = 400
@@ -70,8 +75,8 @@ def model_of(manifest: Manifest, labels: tuple = (1.0, -1.0)) -> Model:
 
 def predicted(folder: Path, model: Model, keep: tuple[str, ...] = (), outputs=("label", "decision_value"), **source):
     out = folder / "out.parquet"
-    request = Request(source.get("sources", ()), "parquet", source.get("options", InputOptions()), keep, outputs,
-                      source.get("dataset"))  # fmt: skip
+    options = source.get("options", InputOptions())
+    request = PredictionRequest(source.get("sources", ()), "parquet", options, keep, outputs, source.get("dataset"))
     figures = Engine(Predictor(model), request, folder / "pieces", unit_bytes=1 << 12).run(str(out))
     return parquet.read_table(out), figures
 
@@ -95,7 +100,7 @@ def test_it_is_predicted_as_its_file(tmp_path, kind):
 
 def test_rows_of_a_removed_block_are_not_there_and_rows_that_were_added_come_last(tmp_path):
     _, dataset, model = made(tmp_path, "libsvm", shuffle="yes")
-    append_rows([libsvm(50, ":2.5").encode()], dataset, InputOptions("libsvm"), Limits(), 1)
+    append_rows([libsvm(50, ":2.5").encode()], dataset, InputOptions("libsvm"), InputLimits(), 1)
     whole, _ = predicted(tmp_path, model, ("row", "weight"), dataset=dataset)
     assert whole["row"].to_pylist() == list(range(N + 50))
     assert whole["weight"].to_pylist() == [1.0] * N + [2.5] * 50
@@ -135,7 +140,7 @@ def test_a_kernel_machine_and_csv(tmp_path):
     machine = Model(np.array([1.0, -0.5]), (1.0, -1.0), 1, vectors=vectors)
     of_file, _ = predicted(tmp_path, machine, sources=[str(file)])
     assert of_file == predicted(tmp_path, machine, dataset=dataset)[0]
-    request = Request((), "csv", keep=("row", "label"), outputs=("label",), dataset=dataset)
+    request = PredictionRequest((), "csv", keep=("row", "label"), outputs=("label",), dataset=dataset)
     Engine(Predictor(machine), request, tmp_path / "pieces").run(str(tmp_path / "out.csv"))
     first, second = (tmp_path / "out.csv").read_text().splitlines()[:2]
     assert first == "row,input_label,label" and second.startswith("0,-1,")
@@ -155,3 +160,59 @@ def test_what_does_not_fit_is_refused(tmp_path):
 def _folder(path: Path) -> Path:
     path.mkdir()
     return path
+
+
+def arrow_file(path: Path, batches: list[pyarrow.RecordBatch], as_file: bool = True, **options) -> Path:
+    """Batches as a file, or a stream, of Arrow."""
+    options = ipc.IpcWriteOptions(emit_dictionary_deltas=as_file, **options)
+    with (ipc.new_file if as_file else ipc.new_stream)(path, batches[0].schema, options=options) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return path
+
+
+def named_batches(n_batches: int = 6) -> list[pyarrow.RecordBatch]:
+    """Batches of `table()` with a column `kind` whose dictionary is another one in each, in a stream a new one."""
+    batches = table(100 * n_batches).to_batches(100)
+    kinds = [f"kind {k}" for k in range(n_batches)]
+    columns = [
+        pyarrow.DictionaryArray.from_arrays(pyarrow.array([k, 0] * 50, pyarrow.int32()), kinds[: k + 1])
+        for k in range(n_batches)
+    ]
+    return [batch.append_column("kind", column) for batch, column in zip(batches, columns, strict=True)]
+
+
+@pytest.mark.parametrize(("as_file", "compression"), [(True, None), (True, "zstd"), (False, "lz4")])
+def test_batches_of_arrow_are_units(tmp_path, monkeypatch, as_file, compression):
+    monkeypatch.setattr(units, "UNIT_ROWS", 150)
+    path = arrow_file(tmp_path / "rows.arrow", named_batches(), as_file, compression=compression)
+    cut = units.units_of(Predictor(LINEAR), list_files([str(path)]), InputOptions(), (), SMALL)
+    if as_file:
+        assert [(each.start, each.stop, each.first_row) for each in cut] == [(0, 2, 1), (2, 4, 201), (4, 6, 401)]
+    assert sum(each.size for each in cut) <= path.stat().st_size
+    found = parquet.read_table(run(tmp_path, "out.parquet", path, keep=("id", "kind")))
+    rows = pyarrow.Table.from_batches(each.drop_columns("kind") for each in named_batches())
+    assert found["id"].to_pylist() == rows["id"].to_pylist()
+    assert found["kind"].to_pylist() == [name for k in range(6) for name in 50 * [f"kind {k}", "kind 0"]]
+    assert found["decision_value"].to_numpy().tolist() == decisions(rows).tolist()
+
+
+def test_large_batches_several_streams_and_damage_make_whole_units_of_arrow(tmp_path, monkeypatch):
+    path = arrow_file(tmp_path / "rows.arrow", table(600).to_batches(100))
+    streams = arrow_file(tmp_path / "streams.arrow", table(600).to_batches(100), as_file=False)
+    streams.write_bytes(2 * streams.read_bytes())
+    damaged = tmp_path / "damaged.arrow"
+    damaged.write_bytes(streams.read_bytes()[:-200])
+
+    def cut(path: Path) -> list[bool]:
+        found = units.units_of(Predictor(LINEAR), list_files([str(path)]), InputOptions(), (), SMALL)
+        return [each.are_groups for each in found]
+
+    monkeypatch.setattr(units, "UNIT_ROWS", 300)
+    assert (cut(path), cut(streams), cut(damaged)) == ([True, True], [False], [False])
+    found = parquet.read_table(run(tmp_path, "out.parquet", streams, keep=("id",)))
+    assert found["id"].to_pylist() == 2 * table(600)["id"].to_pylist()
+    with pytest.raises(InputError, match="cut"):
+        run(tmp_path, "none.parquet", damaged)
+    monkeypatch.setattr(stored, "_MOST_GROUP_BYTES", 1000)
+    assert cut(path) == [False]

@@ -18,8 +18,8 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables.to_predict import named_numbers
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.predicting.predictor import Predictor
-from streamsvm.service.predictions.engine import Engine, Progress, Stopped
-from streamsvm.service.predictions.request import Request, format_of_destination, outputs_of
+from streamsvm.service.predictions.engine import Engine, PredictionProgress, Stopped
+from streamsvm.service.predictions.request import PredictionRequest, format_of_destination, outputs_of
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.models.support_vectors import SupportVectors
 
@@ -48,7 +48,7 @@ def run(tmp_path: Path, name: str, *sources: Path | str, model: Model = LINEAR, 
     options = {key: more.pop(key) for key in ("unit_bytes", "threads", "progress") if key in more}
     predictor = Predictor(model)
     more.setdefault("outputs", outputs_of(predictor, None))
-    request = Request(list(map(str, sources)), format_of_destination(name), **more)
+    request = PredictionRequest(list(map(str, sources)), format_of_destination(name), **more)
     Engine(predictor, request, tmp_path / "pieces", **{"unit_bytes": SMALL, **options}).run(str(tmp_path / name))
     assert not (tmp_path / "pieces").exists()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
@@ -208,7 +208,7 @@ def test_nothing_stays_of_what_fails(tmp_path, written, fault):
         assert raised.value.byte == len("".join(lines).encode()) + len('"r",1,')
 
 
-@pytest.mark.parametrize("where", ["pieces", "destinations"])
+@pytest.mark.parametrize("where", ["engine", "destinations"])
 def test_nothing_stays_on_a_full_disk(tmp_path, written, where, monkeypatch):
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -238,9 +238,9 @@ def test_a_fault_in_a_later_group_names_its_row(tmp_path, monkeypatch, kind):
 
 def test_what_is_stopped_goes_on_with_the_same_bytes(tmp_path, written):
     expected = run(tmp_path, "whole.parquet", written["csv"], keep=("id",)).read_bytes()
-    request, made, engines = Request([str(written["csv"])], "parquet", keep=("id",)), [], []
+    request, made, engines = PredictionRequest([str(written["csv"])], "parquet", keep=("id",)), [], []
 
-    def told(seen: Progress) -> None:
+    def told(seen: PredictionProgress) -> None:
         made.append(seen.rows)
         if 100 * len(engines) ** 2 <= seen.rows < N_ROWS and len(engines) < 3:
             engines[-1].stop()
@@ -254,7 +254,7 @@ def test_what_is_stopped_goes_on_with_the_same_bytes(tmp_path, written):
 
 
 def test_pieces_of_another_model_are_not_used(tmp_path, written):
-    request = Request([str(written["csv"])], "csv")
+    request = PredictionRequest([str(written["csv"])], "csv")
     engine = Engine(Predictor(LINEAR), request, tmp_path / "pieces", unit_bytes=SMALL, progress=lambda _: engine.stop())
     with pytest.raises(Stopped):
         engine.run(str(tmp_path / "out.csv"))
@@ -265,7 +265,7 @@ def test_pieces_of_another_model_are_not_used(tmp_path, written):
 
 
 def test_two_processes_do_not_share_pieces(tmp_path, written):
-    request, codes = Request([str(written["csv"])], "csv"), []
+    request, codes = PredictionRequest([str(written["csv"])], "csv"), []
 
     def meanwhile(_: object) -> None:
         with pytest.raises(ServiceError) as raised:

@@ -1,11 +1,13 @@
-"""What health checks are told."""
+"""What health checks are told, and what logs are when something goes wrong many times a second."""
 
+import logging
 import os
 import subprocess
 import sys
 import time
 
 from streamsvm.service.processes.health import SILENCE_SECONDS, give_sign, lock, unlock, worker_is_there
+from streamsvm.service.processes.logs import OnceASecond
 
 
 def check(*arguments: object) -> int:
@@ -42,3 +44,27 @@ def test_a_check_loads_nothing_large():
     slow = {"numba", "numpy", "fastapi", "pydantic"}
     code = f"import streamsvm.service.processes.health, sys; print(sorted({slow} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+def told(*said):
+    """Which of these (time, message) a logger with the filter tells."""
+    filter_, found = OnceASecond(), []
+    for created, message in said:
+        record = logging.makeLogRecord({"msg": message})
+        record.created = created
+        found.append(filter_.filter(record))
+    return found
+
+
+def test_a_message_is_told_once_a_second():
+    assert told((0.0, "full"), (0.1, "full"), (0.9, "full"), (1.1, "full"), (1.2, "full")) == [
+        True,
+        False,
+        False,
+        True,
+        False,
+    ]
+
+
+def test_other_messages_are_told_at_once():
+    assert told((0.0, "full"), (0.1, "other"), (0.2, "full")) == [True] * 3

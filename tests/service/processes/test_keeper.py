@@ -1,6 +1,7 @@
-"""A worker is kept running whatever happens to it, or to the start of one; it is told when there is none."""
+"""A worker is kept running whatever happens to it, or to its start; what becomes of jobs while there is none."""
 
 import errno
+import logging
 import os
 import subprocess
 import sys
@@ -11,7 +12,9 @@ import pytest
 from streamsvm.api.app import create_app
 from streamsvm.service.processes.health import give_sign, last_sign, lock, unlock
 from streamsvm.service.processes.keeper import WorkerKeeper
+from streamsvm.service.processes.retry_policy import Setbacks
 from streamsvm.service.processes.worker import REFUSED
+from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
 from streamsvm.storage.machine.child import child_environment
 from tests.api.app import Client
@@ -106,3 +109,67 @@ def test_a_worker_elsewhere_is_followed_by_one_of_its_own(settings, keep):
     assert len(starts.children) == 1 and keeper.trouble == ""
     unlock(other)
     wait_for(lambda: len(starts.children) == 2, 30)
+
+
+@pytest.fixture
+def store(settings):
+    return Store(settings.database)
+
+
+@pytest.fixture
+def tidied(monkeypatch):
+    found = []
+    monkeypatch.setattr(Setbacks, "tidy", lambda _, record: found.append(record["id"]))
+    return found
+
+
+@pytest.fixture
+def job(store):
+    """Its id; it has run, and is queued again."""
+    store.set_dataset_ready(store.add_dataset("data"))
+    job_id = store.add_job(store.dataset("data")["id"], {})
+    store.claim_job()
+    store.requeue_job(job_id, reason="out_of_space")
+    return job_id
+
+
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_a_job_that_is_cancelled_after_it_was_queued_again_leaves_nothing(settings, store, job, tidied, is_deleted):
+    setbacks = Setbacks(settings, store)
+    setbacks.attend()
+    setbacks.attend()
+    assert not tidied
+    store.request(job, "cancel")
+    if is_deleted:
+        store.delete_job(job)
+    setbacks.attend()
+    assert tidied == [job]
+    setbacks.attend()
+    assert tidied == [job]
+
+
+def test_a_job_that_goes_on_keeps_what_it_has(settings, store, job, tidied):
+    setbacks = Setbacks(settings, store)
+    setbacks.attend()
+    store.claim_job()
+    setbacks.attend()
+    assert not tidied
+
+
+def test_a_job_that_has_never_run_has_left_nothing(settings, store, tidied):
+    store.set_dataset_ready(store.add_dataset("data"))
+    job_id = store.add_job(store.dataset("data")["id"], {})
+    setbacks = Setbacks(settings, store)
+    setbacks.attend()
+    store.request(job_id, "cancel")
+    setbacks.attend()
+    assert not tidied
+
+
+@pytest.mark.parametrize(("number", "is_surprise"), [(errno.ENOSPC, False), (errno.EDQUOT, False), (errno.EBADF, True)])
+def test_the_log_does_not_take_a_full_disk_for_a_surprise(settings, store, job, caplog, number, is_surprise):
+    record = store.claim_job()
+    with caplog.at_level(logging.WARNING):
+        Setbacks(settings, store).settle(record, OSError(number, "no"), None)
+    assert (settings.jobs / job / "log").exists() == any(line.exc_info for line in caplog.records) == is_surprise
+    assert store.job(job)["state"] == "queued"

@@ -1,4 +1,4 @@
-"""Compiling ahead: what the bar shows, and a half that fails. That each is compiled once: end_to_end/test_demo.py."""
+"""Compiling ahead: what the bar shows, and a step that fails. That each is compiled once: python/test_compiling.py."""
 
 import io
 import sys
@@ -7,7 +7,16 @@ import pytest
 
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.processes import kernels
+from streamsvm.storage.machine import compile_time
 from streamsvm.storage.machine.kernel_sources import stamp_of
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A tree with a module of kernels."""
+    (tmp_path / "storage/rows").mkdir(parents=True)
+    (tmp_path / "storage/rows/csr.py").touch()
+    return tmp_path
 
 
 class Terminal(io.StringIO):
@@ -15,21 +24,27 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_every_step_is_reported():
+def test_every_step_is_reported_and_what_was_compiled_is_found(monkeypatch, tree):
     seen = []
-    kernels.compile_kernels(lambda done, every: seen.append((done, every)))
-    every = sum(kernels.STEPS.values())
+    kernels.compile_kernels(lambda *done: seen.append(done), kernels.STEPS)
+    every = len(kernels.STEPS)
     assert seen == [(done, every) for done in range(every + 1)]
+    assert not kernels.missing(*kernels.STEPS)
+    assert kernels.compile_kernels(seen.append, []) == 0.0 and len(seen) == every + 1
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tree))
+    assert kernels.missing("auto", "one", tree=tree) == [*kernels.ORDINARY, "one"]
+    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
+    assert not kernels.missing("one", tree=tree)
 
 
-def test_a_half_that_fails(monkeypatch):
-    monkeypatch.setattr(kernels, "HALVES", {"nothing": None})
+def test_a_step_that_fails(monkeypatch):
+    monkeypatch.setattr(kernels, "STEPS", {str(number): None for number in range(200)})
     with pytest.raises(ServiceError) as caught:
-        kernels.compile_kernels(lambda *_: None)
+        kernels.compile_kernels(lambda *_: None, ["199"])
     assert caught.value.code == "process_died"
 
 
-def test_the_bar_fills_and_goes():
+def test_the_bar_fills_and_goes_and_elsewhere_it_is_a_line(capsys):
     stream = Terminal()
     report = kernels.show_bar(stream)
     report(0, 4)
@@ -37,60 +52,49 @@ def test_the_bar_fills_and_goes():
     assert stream.getvalue().rsplit("\r\033[K", 1)[1] == f"compiling kernels, once  [{'#' * 15}{'.' * 15}] 2/4"
     report(4, 4)
     assert stream.getvalue().endswith("\r\033[K")
-
-
-def test_elsewhere_it_is_a_line():
-    stream = io.StringIO()
-    report = kernels.show_bar(stream)
-    for done in range(5):
-        report(done, 4)
-    assert stream.getvalue() == "compiling kernels, once\n"
+    compile_time.say_compiling.cache_clear()
+    for report in (kernels.show_bar(io.StringIO()), kernels.show_bar(io.StringIO())):
+        for done in range(5):
+            report(done, 4)
+    assert capsys.readouterr().err == "streamsvm: compiling kernels, once, for some 20 s\n"
 
 
 @pytest.fixture(params=["beside the sources", "where numba is told"])
-def indexed(request, monkeypatch, tmp_path):
-    """A tree with an index of every witness; where they are, by source."""
+def indexed(request, monkeypatch, tree):
+    """A tree with an index of every step's last kernel; where they are, by step."""
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     found, version = {}, f"py{sys.version_info.major}{sys.version_info.minor}"
-    for name, kernel in kernels.WITNESSES.items():
-        source = tmp_path / name
+    for step, (name, kernel) in kernels.STEPS.items():
+        source = tree / name
         folder = source.parent / "__pycache__"
         if request.param == "where numba is told":
-            monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "cache"))
-            folder = tmp_path / "cache" / f"{source.parent.name}_1f"
+            monkeypatch.setenv("NUMBA_CACHE_DIR", str(tree / "cache"))
+            folder = tree / "cache" / f"{source.parent.name}_1f"
         folder.mkdir(parents=True, exist_ok=True)
         source.parent.mkdir(parents=True, exist_ok=True)
         source.touch()
-        found[source] = folder / f"{source.stem}.{kernel}-12.{version}.nbi"
+        found[step] = folder / f"{source.stem}.{kernel}-12.{version}.nbi"
     for index in found.values():
-        index.write_bytes(b"before" + stamp_of(tmp_path).encode() + b"after")
+        index.write_bytes(b"before" + stamp_of(tree).encode() + b"after")
     return found
 
 
-def test_compiled_is_what_has_all_indexes_of_its_sources(indexed, tmp_path):
-    assert kernels.are_compiled(tmp_path)
-    for source, index in indexed.items():
-        before = source.read_bytes()
-        source.write_bytes(b"another\n")
-        assert not kernels.are_compiled(tmp_path)
-        source.write_bytes(before)
+def test_compiled_is_what_has_an_index_of_its_sources(indexed, tree):
+    assert not kernels.missing(*indexed, tree=tree)
+    source = tree / "storage/rows/csr.py"
+    source.write_bytes(b"another\n")
+    assert {*kernels.missing(*indexed, tree=tree)} == {*indexed}
+    source.write_bytes(b"")
+    for step, index in indexed.items():
         index.rename(index.with_suffix(".gone"))
-        assert not kernels.are_compiled(tmp_path)
+        assert {*kernels.missing(*indexed, tree=tree)} == {step}
         index.with_suffix(".gone").rename(index)
-    assert kernels.are_compiled(tmp_path)
 
 
-def test_those_of_this_tree_are_compiled_when_all_have_been():
-    kernels.compile_kernels(lambda *_: None)
-    assert kernels.are_compiled()
-
-
-def test_where_numba_cannot_write_nobody_is_made_to_wait(monkeypatch, tmp_path):
+def test_where_numba_cannot_write_nobody_is_made_to_wait(monkeypatch, tree):
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    assert kernels.WITNESSES
-    for name in kernels.WITNESSES:
-        (tmp_path / name).parent.mkdir(parents=True)
-        (tmp_path / name).touch()
-    assert not kernels.are_compiled(tmp_path)
+    for name, *_ in kernels.STEPS.values():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
     monkeypatch.setattr(kernels.os, "access", lambda *_, **__: False)
-    assert kernels.are_compiled(tmp_path)
+    assert not kernels.missing(*kernels.STEPS, tree=tree)
+    assert {*kernels.missing(*kernels.STEPS, tree=tree, or_unknown=True)} == {*kernels.STEPS}

@@ -33,13 +33,13 @@ LANES = {"max_passes": 2, "folds": 2, "solver": "bm", "pace": "fixed", "cache_by
 STEPS = (
     "processes.worker.inherit", "processes.worker.make_directory", "processes.worker.drop_unsound",
     "processes.worker.abouts_of", "processes.attempts.Attempts.plan", "processes.attempts.Attempts.begin",
-    "jobs.plan.recorded.read_spec", "jobs.plan.recorded.read_manifest", "processes.attempts.note_rows",
+    "jobs.plan.plan.read_spec", "jobs.plan.plan.read_manifest", "processes.attempts.note_rows",
     "processes.attempts.launch", "processes.launch.prepare_run", "processes.attempts.keep_history",
     "processes.run.ProcessRun.start", "processes.run.ProcessRun.poll", "processes.run.ProcessRun.results",
 )  # fmt: skip
 ENDS = (
     "jobs.lanes.runner.lane_outcome", "jobs.lanes.runner.keep_outcomes", "jobs.lanes.runner.abouts_of",
-    "jobs.lanes.runner.outcome_of", "jobs.lanes.runner.cross_validation", "jobs.outcome.outcome.job_result",
+    "jobs.lanes.runner.outcome_of", "jobs.lanes.runner.cross_validation", "jobs.lanes.outcome.job_result",
     "processes.attempts.Ending.publish", "processes.attempts.last_passes", "processes.attempts.progress",
     "processes.attempts.sync", "processes.attempts.publish_models",
 )  # fmt: skip

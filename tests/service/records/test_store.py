@@ -121,7 +121,7 @@ def test_a_job_on_a_dataset_that_could_not_be_read_in_can_be_claimed(store):
 def test_the_oldest_job_is_claimed_first_whatever_the_clock_says(store, monkeypatch):
     dataset = ready_dataset(store)
     clock = iter([5, 3, 9, 1])
-    monkeypatch.setattr("streamsvm.service.records.stamps.time.time_ns", lambda: next(clock) * 10**15)
+    monkeypatch.setattr("streamsvm.service.records.database.time.time_ns", lambda: next(clock) * 10**15)
     jobs = [store.add_job(dataset, {"seed": i}) for i in range(4)]
     assert [store.claim_job()["id"] for _ in jobs] == jobs
     assert store.claim_job() is None

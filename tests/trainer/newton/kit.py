@@ -92,15 +92,7 @@ class Found:
 
 
 def begin(
-    rows,
-    tasks,
-    is_near,
-    threads=ALONE,
-    going=lambda segments: segments,
-    alpha=None,
-    numbers=None,
-    left=None,
-    go_on=no_matter,
+    rows, tasks, is_near, threads=ALONE, going=iter, alpha=None, numbers=None, left=None, go_on=no_matter
 ) -> Found:
     """Steps of these tasks, or all, that have not been made yet, from alpha (n, width) or 0, or where they were."""
     n = len(rows.X)

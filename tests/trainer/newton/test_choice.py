@@ -5,8 +5,13 @@ from math import inf, nan
 import numpy as np
 import pytest
 
-from streamsvm.trainer.newton.choice import LEAST_SWEEPS, is_newton_quicker, is_newton_quicker_than_rounds
-from streamsvm.trainer.sweeps.outlook import Outlook, shares_left
+from streamsvm.trainer.newton.choice import (
+    LEAST_SWEEPS,
+    Outlook,
+    is_newton_quicker,
+    is_newton_quicker_than_rounds,
+    shares_left,
+)
 from streamsvm.trainer.updates.convergence import StoppingTargets
 
 # A table of a million rows and 28 columns, whose gap falls by a thousandth in a sweep.

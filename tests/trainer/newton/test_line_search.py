@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from streamsvm.trainer.newton.line_search import LineSearch
+from streamsvm.trainer.newton.task import LineSearch
 
 
 def best_step(slope, at_0, size=0.0):

@@ -101,7 +101,7 @@ def test_a_job_that_is_ended_has_the_best_w(tmp_path, problem, dataset, loss, wa
     assert not found.state.control["w_unverified"]  # the checkpoint has the w of alpha
     last = Job(tmp_path, dataset, **{**SETTINGS, "relative_gap": 1e-6, "loss": loss, "max_seconds": 1e12}).attempt()
     assert last.result["stop_reason"] == "relative_gap" and last.result["certificate"]["w_error"] <= 1e-7
-    assert last.result["certificate"]["primal_objective"] <= first * (1 + 1e-9)
+    assert last.result["certificate"]["primal_objective"] <= first * (1 + 1e-6)
 
 
 def gives_up(monkeypatch):

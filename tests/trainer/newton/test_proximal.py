@@ -5,13 +5,13 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from streamsvm.trainer.problem.losses import LOSSES, REGRESSION, make_loss
-from streamsvm.trainer.problem.tasks import RowTerms
+from streamsvm.trainer.problem.losses.terms import RowTerms
 
 EPSILON = 0.3
 N = 40
 # sigma may be infinite where alpha is a function of m.
 WAYS = [
-    (loss, sigma) for loss in LOSSES for sigma in (1e-2, 1.0, 50.0, np.inf)
+    (loss, sigma) for loss in LOSSES for sigma in (1e-2, 1.0, 3.0, np.inf)
     if sigma < np.inf or make_loss(loss, EPSILON).is_smooth
 ]  # fmt: skip
 
@@ -27,11 +27,11 @@ def some_rows(loss, seed=0):
 
 
 def value(loss, terms, k, centre, sigma, m, alpha):
-    """d_i(alpha) - m alpha - (alpha - centre)^2 / (2 sigma), where m of regression has y in it, as d has."""
+    """d_i(alpha) - m alpha - (alpha - centre)^2 / (2 sigma C), where m of regression has y in it, as d has."""
     row = RowTerms(*(column[k : k + 1] for column in terms))
     linear = m + row.target[0] if loss in REGRESSION else m
     d = make_loss(loss, EPSILON).dual(row, np.array([alpha]))
-    return d - linear * alpha - (alpha - centre) ** 2 / (2.0 * sigma)
+    return d - linear * alpha - (alpha - centre) ** 2 / (2.0 * sigma * row.C[0])
 
 
 @pytest.mark.parametrize(("loss", "sigma"), WAYS)

@@ -8,7 +8,7 @@ import pytest
 
 from streamsvm.storage.features.visits import UNMAPPED
 from streamsvm.storage.run.rounds import NEWTON_REPLY, NEWTON_REQUEST
-from streamsvm.trainer.distributed.newton_rows import ShardRows
+from streamsvm.trainer.distributed.cocoa_round import ShardRows
 from streamsvm.trainer.newton import system
 from streamsvm.trainer.newton.own_rows import OwnRows
 from streamsvm.trainer.newton.requests import Request, added, unpickled

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from streamsvm.storage.features.visits import UNMAPPED
 from streamsvm.trainer.newton import system
-from streamsvm.trainer.newton.rows import RowLabels
+from streamsvm.trainer.newton.own_rows import RowLabels
 from streamsvm.trainer.newton.scans import Interrupted, Scans
 from streamsvm.trainer.problem.losses import LOSSES
 from streamsvm.trainer.problem.tasks import Task, Tasks
@@ -147,6 +147,17 @@ def test_columns_that_rows_may_have_are_collected_by_one_thread(monkeypatch):
     rows = Rows(rng.normal(size=(60, 3)), rng.normal(size=60), "epsilon_insensitive", weight=np.ones(60))
     solve(rows, Tasks.single("epsilon_insensitive", 1.0, epsilon=0.1), GAP, threads=2)
     assert len(most) > 1 and max(most) == 1
+
+
+@pytest.mark.parametrize("loss", ["hinge", "epsilon_insensitive"])
+def test_a_row_of_some_weight_takes_the_steps_of_as_many_equal_rows(loss):
+    rng = np.random.default_rng(0)
+    X, noise, times = rng.standard_normal((80, 5)), rng.standard_normal(80), rng.choice([1, 2, 400], 80)
+    y = np.where(X[:, 0] + noise > 0, 1.0, -1.0) if loss in MARGIN else X[:, 0] + noise
+    each = Rows(X, y, loss, weight=times), Rows(X.repeat(times, axis=0), y.repeat(times), loss)
+    joined, apart = (solve(rows, Tasks.single(loss, 1.0, epsilon=0.1), GAP) for rows in each)
+    assert joined.steps.scans == apart.steps.scans
+    np.testing.assert_allclose(joined.w, apart.w, rtol=1e-6)
 
 
 @given(problems((-2, 4)), st.integers(1, 40))

@@ -91,5 +91,5 @@ def _own_column(own: Array, values: Array) -> Array:
 
 
 def _places(own: Array) -> Array:
-    """(n, 1), for numpy's take_along_axis."""
+    """Places of the rows' own classes as (n, 1), the form that numpy's take_along_axis asks for."""
     return np.asarray(own).astype(np.intp)[:, None]

@@ -4,15 +4,11 @@ Support vector regression (Ho and Lin, JMLR 2012): alpha is beta there, of both 
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.problem.losses.margin import proximal_curvature, without_zeros
-
-if TYPE_CHECKING:
-    from streamsvm.trainer.problem.tasks import RowTerms
+from streamsvm.trainer.problem.losses.terms import RowTerms, proximal_curvature, without_zeros
 
 
 @dataclass(frozen=True)
@@ -22,21 +18,23 @@ class EpsilonInsensitive:
     epsilon: float
 
     is_smooth, has_centre = False, True
+    is_quadratic = has_curvature = has_probabilities = has_joint = False
+    is_regression = has_rest = True
 
-    def m(self, rows: "RowTerms", dots: Array) -> Array:
+    def m(self, rows: RowTerms, dots: Array) -> Array:
         return dots - rows.target
 
-    def coefficients(self, rows: "RowTerms", alpha: Array) -> Array:
+    def coefficients(self, rows: RowTerms, alpha: Array) -> Array:
         return alpha
 
-    def projected(self, rows: "RowTerms", alpha: Array) -> Array:
+    def projected(self, rows: RowTerms, alpha: Array) -> Array:
         upper = self._upper(rows.C)
         return np.clip(alpha, -upper, upper)
 
-    def losses(self, rows: "RowTerms", m: Array) -> float:
+    def losses(self, rows: RowTerms, m: Array) -> float:
         return float(np.sum(rows.C * self._excess(m)))
 
-    def projected_gradient(self, rows: "RowTerms", m: Array, alpha: Array) -> Array:
+    def projected_gradient(self, rows: RowTerms, m: Array, alpha: Array) -> Array:
         """At alpha = 0, where -D has a kink, the nearer end of its subdifferential, or 0 if that is inside."""
         upper, G = self._upper(rows.C), m + self._curvature(rows.C) * alpha
         above, below = G + self.epsilon, G - self.epsilon
@@ -45,13 +43,14 @@ class EpsilonInsensitive:
         PG = np.where(alpha == upper, np.maximum(PG, 0.0), np.where(alpha == -upper, np.minimum(PG, 0.0), PG))
         return np.where(rows.C == 0.0, 0.0, PG)
 
-    def dual(self, rows: "RowTerms", alpha: Array) -> float:
+    def dual(self, rows: RowTerms, alpha: Array) -> float:
         squares = float(np.sum(self._curvature(rows.C) / 2.0 * alpha * alpha))
         return float(np.dot(rows.target, alpha) - self.epsilon * np.sum(np.abs(alpha))) - squares
 
-    def proximal(self, rows: "RowTerms", centre: Array, sigma: float, m: Array) -> tuple[Array, Array]:
-        free = _towards_zero(centre - sigma * m, sigma * self.epsilon)
-        return np.clip(free, -rows.C, rows.C), np.where((free != 0.0) & (np.abs(free) < rows.C), sigma, 0.0)
+    def proximal(self, rows: RowTerms, centre: Array, sigma: float, m: Array) -> tuple[Array, Array]:
+        reach = sigma * rows.C
+        free = _towards_zero(centre - reach * m, reach * self.epsilon)
+        return np.clip(free, -rows.C, rows.C), np.where((free != 0.0) & (np.abs(free) < rows.C), reach, 0.0)
 
     def _excess(self, m: Array) -> Array:
         return np.maximum(0.0, np.abs(m) - self.epsilon)
@@ -66,9 +65,9 @@ class EpsilonInsensitive:
 class SquaredEpsilonInsensitive(EpsilonInsensitive):
     """max(0, |r| - epsilon)^2;  d(b) = y b - epsilon |b| - b^2 / (4 C)."""
 
-    is_smooth, has_centre = True, True
+    is_smooth, has_centre, has_curvature = True, True, True
 
-    def losses(self, rows: "RowTerms", m: Array) -> float:
+    def losses(self, rows: RowTerms, m: Array) -> float:
         return float(np.sum(rows.C * self._excess(m) ** 2))
 
     def _upper(self, C: Array) -> Array:
@@ -77,11 +76,12 @@ class SquaredEpsilonInsensitive(EpsilonInsensitive):
     def _curvature(self, C: Array) -> Array:
         return 1.0 / (2.0 * without_zeros(C))
 
-    def proximal(self, rows: "RowTerms", centre: Array, sigma: float, m: Array) -> tuple[Array, Array]:
-        gain, h = _towards_zero(centre / sigma - m, self.epsilon), proximal_curvature(rows.C, sigma)
+    def proximal(self, rows: RowTerms, centre: Array, sigma: float, m: Array) -> tuple[Array, Array]:
+        pull = centre / (sigma * without_zeros(rows.C))
+        gain, h = _towards_zero(pull - m, self.epsilon), proximal_curvature(rows.C, sigma)
         return h * gain, np.where(gain != 0.0, h, 0.0)
 
 
-def _towards_zero(values: Array, by: float) -> Array:
+def _towards_zero(values: Array, by: Array | float) -> Array:
     """Each value nearer to 0 by so much, 0 if it is no further away."""
     return np.sign(values) * np.maximum(0.0, np.abs(values) - by)

@@ -1,15 +1,10 @@
 """Logistic loss. Its step is in trainer.kernels.logistic."""
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from scipy.special import expit
 
 from streamsvm.storage.rows.csr import Array
-from streamsvm.trainer.problem.losses.margin import MarginLoss, projected_gradient, without_zeros
-
-if TYPE_CHECKING:
-    from streamsvm.trainer.problem.tasks import RowTerms
+from streamsvm.trainer.problem.losses.terms import MarginLoss, RowTerms, projected_gradient, without_zeros
 
 # Where alpha / C is taken for 0 and 1, as trainer.kernels.logistic has it.
 LEAST_SHARE, MOST_SHARE = 2.0**-100, 1.0 - 2.0**-33
@@ -19,20 +14,21 @@ class Logistic(MarginLoss):
     """log(1 + exp(-m));  d(a) = C log C - a log a - (C - a) log(C - a),  0 <= a <= C, the optimum inside."""
 
     is_smooth, has_centre = True, False
+    is_quadratic, has_curvature, has_rest, has_probabilities = False, False, False, True
 
-    def losses(self, rows: "RowTerms", m: Array) -> float:
+    def losses(self, rows: RowTerms, m: Array) -> float:
         return float(np.dot(rows.C, np.logaddexp(0.0, -m)))
 
-    def projected_gradient(self, rows: "RowTerms", m: Array, alpha: Array) -> Array:
+    def projected_gradient(self, rows: RowTerms, m: Array, alpha: Array) -> Array:
         share = np.clip(alpha / without_zeros(rows.C), LEAST_SHARE, MOST_SHARE)
         G = m + np.log(share / (1.0 - share))
         return np.where(rows.C == 0.0, 0.0, projected_gradient(G, share == LEAST_SHARE, share == MOST_SHARE))
 
-    def dual(self, rows: "RowTerms", alpha: Array) -> float:
+    def dual(self, rows: RowTerms, alpha: Array) -> float:
         share = alpha / without_zeros(rows.C)
         return float(np.dot(rows.C, _entropy(share) + _entropy(1.0 - share)))
 
-    def proximal(self, rows: "RowTerms", centre: Array, sigma: float, m: Array) -> tuple[Array, Array]:
+    def proximal(self, rows: RowTerms, centre: Array, sigma: float, m: Array) -> tuple[Array, Array]:
         share = expit(-m)
         return rows.C * share, rows.C * share * expit(m)
 

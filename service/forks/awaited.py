@@ -1,0 +1,82 @@
+"""Processes that the event loop starts and awaits: forked, since one that loads its libraries takes a second."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Sequence
+from contextlib import suppress
+
+from streamsvm.service.forks.fork_server import Forked, fork_server
+
+_STDERR = 2
+
+
+class AwaitedProcess:
+    """A process that was forked, and the file that has what it prints. `end` it, or `wait` for its end."""
+
+    def __init__(self, child: Forked, output: int) -> None:
+        self._child = child
+        self._output = output
+        self._is_over = False
+
+    async def wait(self) -> tuple[int, bytes]:
+        """Wait until it has ended; return its exit code, or minus the signal that ended it, and what it has printed."""
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(self._child, ended.set)
+        try:
+            await ended.wait()
+        finally:
+            loop.remove_reader(self._child)
+        # The server tells the exit code as soon as it runs again.
+        await asyncio.to_thread(self._child.wait)
+        output = os.pread(self._output, os.fstat(self._output).st_size, 0)
+        code = self._child.poll()
+        assert code is not None
+        self._close()
+        return code, output
+
+    async def end(self) -> None:
+        """Kill it, unless it has ended, and wait for its end."""
+        if not self._is_over:
+            self._child.kill()
+            await self.wait()
+
+    def _close(self) -> None:
+        self._is_over = True
+        os.close(self._output)
+        with self._child:
+            pass
+
+
+async def fork_awaited(command: Sequence[str], stdin: int) -> AwaitedProcess:
+    """Start what `python -m` would with this module and its arguments; it dies with this thread.
+
+    Raises OSError if there is no room for another process. If the caller is cancelled, no process stays.
+    """
+    output = os.memfd_create("output")
+    forking = asyncio.ensure_future(_fork(command, (stdin, output, _STDERR)))
+    try:
+        return AwaitedProcess(await asyncio.shield(forking), output)
+    except BaseException:
+        # A thread hands the files over, so they stay open until it has.
+        await undisturbed(forking)
+        if not forking.exception():
+            with forking.result() as child:
+                child.kill()
+        os.close(output)
+        raise
+
+
+async def _fork(command: Sequence[str], files: Sequence[int]) -> Forked:
+    """Fork in a thread, for a server that is starting answers after a second; the server is this thread's."""
+    try:
+        return await asyncio.to_thread(fork_server().fork, command, files)
+    except (ChildProcessError, ConnectionError):  # it has just died
+        return await asyncio.to_thread(fork_server().fork, command, files)
+
+
+async def undisturbed(work: Awaitable[object]) -> None:
+    """Finish the work even if the caller is cancelled meanwhile."""
+    task = asyncio.ensure_future(work)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([task])

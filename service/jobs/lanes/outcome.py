@@ -1,0 +1,317 @@
+"""The outcome of a job: its cross-validation, its result, and its models, joined from those of its lanes."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
+from math import inf
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamsvm.reader.certificate.evaluation import Calibration, ClassCounts, area_under_curve, weighted
+from streamsvm.service.errors import ServiceError
+from streamsvm.service.jobs.fields.descriptions import LESS_IS_BETTER
+from streamsvm.service.jobs.lanes.lane_files import held_out, holds_weights
+from streamsvm.service.jobs.plan.lanes import Lane, class_weights
+from streamsvm.service.jobs.plan.plan import JobPlan
+from streamsvm.storage.files.arrays import scratch
+from streamsvm.storage.models.decision import predicted_classes
+from streamsvm.storage.models.model_file import Model
+from streamsvm.storage.models.probability import LOGISTIC, Sigmoid, fit_sigmoid, probabilities
+from streamsvm.storage.models.support_vectors import joined
+from streamsvm.storage.rows.csr import Array
+
+Figures = dict[str, float | None]
+_HINT = "Ask for fewer folds, or select by another metric."
+
+
+class HeldOutRows(NamedTuple):
+    """Rows held out: y (n,), decision values (n,) or (n, n_classes), weight (n,); None: each row counts once.
+
+    y is the place of the class, int64, or the label, float64, in regression.
+    """
+
+    y: Array
+    values: Array
+    weight: Array | None
+
+
+def class_metrics(rows: HeldOutRows, n_classes: int, sigmoid: Sigmoid | None) -> Figures:
+    """Metrics of a classification; None where these rows do not determine one.
+
+    f1: of the first of two classes, the positive one; the mean over the classes if there are more
+    auc: of two classes only; log_loss: with a sigmoid only
+    """
+    y, values, weight = rows
+    is_weighted, predicted = weight is not None, predicted_classes(values)
+    counts = ClassCounts(n_classes, is_weighted)
+    counts.add(y, predicted, weight)
+    by_class = [each["f1"] or 0.0 for each in counts.by_class()]
+    found: Figures = {
+        "accuracy": counts.accuracy,
+        "balanced_accuracy": counts.balanced_accuracy,
+        "f1": by_class[0] if n_classes == 2 else float(np.mean(by_class)),
+    }
+    if n_classes == 2:
+        scores = values if weight is None else weighted(values, weight)
+        found["auc"] = area_under_curve(scores[y == 0], scores[y == 1])
+    if sigmoid is not None:
+        calibration = Calibration(is_weighted)
+        calibration.add(y, predicted, probabilities(values, sigmoid), weight)
+        found["log_loss"] = calibration.figures()["log_loss"]
+    return found
+
+
+def number_metrics(rows: HeldOutRows) -> Figures:
+    """Metrics of a regression; None where these rows do not determine one.
+
+    mse and mae are the means of squared and absolute errors. r_squared compares the squared errors with those of the
+    mean label. LIBLINEAR's squared_correlation stays the same if predictions are off by a factor or a constant.
+    """
+    errors = rows.values - rows.y
+    y, values = (_centred(each, rows.weight) for each in (rows.y, rows.values))
+    mse, variance, of_values, covariance = (
+        float(np.average(each, weights=rows.weight)) for each in (errors**2, y**2, values**2, y * values)
+    )
+    both = variance * of_values
+    return {
+        "mse": mse,
+        "mae": float(np.average(np.abs(errors), weights=rows.weight)),
+        "r_squared": 1.0 - mse / variance if variance else None,
+        "squared_correlation": covariance**2 / both if both else None,
+    }
+
+
+def _centred(numbers: Array, weight: Array | None) -> Array:
+    """Numbers minus their mean; equal numbers become exactly 0."""
+    near = numbers - numbers[0]
+    return near - np.average(near, weights=weight)
+
+
+class CrossValidation:
+    """The cross-validation of a job whose lanes are done, read from its directory. A class is a place in its labels."""
+
+    def __init__(self, plan: JobPlan, job_dir: Path) -> None:
+        self._plan = plan
+        self._job_dir = job_dir
+
+    @cached_property
+    def figures(self) -> list[dict[str, Any]]:
+        """For each C, ascending: every metric in each fold, its mean over them, its standard deviation, and `all`.
+
+        `all` is of the rows of all folds together, as LIBLINEAR's -v is.
+        """
+        return [figures for figures, _ in self._found.values()]
+
+    @property
+    def selected_C(self) -> float:
+        """The C whose mean is best, the smallest of equal ones. Raises ServiceError if a fold has none to compare."""
+        by = self._plan.spec.select_by
+        if any(each["mean"][by] is None for each in self.figures):
+            raise _unknown(by, self._n_classes)
+        sign = -1.0 if by in LESS_IS_BETTER else 1.0
+        return max(self.figures, key=lambda each: (sign * each["mean"][by], -each["C"]))["C"]
+
+    @property
+    def view(self) -> dict[str, Any]:
+        """The cross-validation as the result of a job shows it."""
+        return {"cv": self.figures, "selected_C": self.selected_C}
+
+    def sigmoid(self, C: float) -> Sigmoid | None:
+        """The sigmoid that turns decision values of the model with this C into probabilities; None if nobody asked."""
+        return self._found[C][1]
+
+    @cached_property
+    def _found(self) -> dict[float, tuple[dict[str, Any], Sigmoid | None]]:
+        """Each C, ascending, with its figures and its sigmoid."""
+        return {C: self._find(C) for C in self._plan.spec.Cs}
+
+    def _find(self, C: float) -> tuple[dict[str, Any], Sigmoid | None]:
+        rows = [self._fold(C, fold) for fold in range(self._plan.spec.n_folds)]
+        together = _all_rows(rows)
+        sigmoid = None if self._plan.spec.probability is None else _fitted(together)
+        folds = [self._metrics(each, sigmoid) for each in rows]
+        over = {"mean": _over(folds, np.mean), "std": _over(folds, np.std), "all": self._metrics(together, sigmoid)}
+        return {"C": C, "folds": folds, **over}, sigmoid
+
+    def _metrics(self, rows: HeldOutRows, sigmoid: Sigmoid | None) -> Figures:
+        if not self._n_classes:
+            return number_metrics(rows)
+        if self._plan.spec.loss_kind.has_probabilities:
+            sigmoid = (LOGISTIC,) * self._n_values
+        return class_metrics(rows, self._n_classes, sigmoid)
+
+    @cached_property
+    def _is_weighted(self) -> bool:
+        """Whether rows count by their weights: in all folds, or, if one fold has no weights, in none."""
+        numbers = (number for number, lane in enumerate(self._plan.lanes) if lane.fold is not None)
+        return self._plan.manifest.weights is not None and all(holds_weights(self._job_dir, n) for n in numbers)
+
+    @property
+    def _n_classes(self) -> int:
+        """Number of classes, 0 in regression."""
+        return len(self._plan.labels)
+
+    @property
+    def _n_values(self) -> int:
+        """Number of decision values of a row."""
+        return self._n_classes if self._n_classes > 2 else 1
+
+    def _fold(self, C: float, fold: int) -> HeldOutRows:
+        """Rows of a fold, by the lanes that left it out."""
+        lanes = enumerate(self._plan.lanes)
+        parts = [held_out(self._job_dir, number) for number, lane in lanes if (lane.C, lane.fold) == (C, fold)]
+        weight = parts[0]["weight"] if self._is_weighted else None
+        if not self._n_classes:
+            return HeldOutRows(parts[0]["target"].astype(float), parts[0]["decision_values"], weight)
+        if self._n_values == 1:
+            target, values = (
+                parts[0][name].reshape(len(parts[0]["ids"]), -1)[:, 0] for name in ("target", "decision_values")
+            )
+            return HeldOutRows((target < 0).astype(np.int64), values, weight)
+        target, values = (np.column_stack([part[name] for part in parts]) for name in ("target", "decision_values"))
+        return HeldOutRows(target.argmax(axis=1), values, weight)
+
+
+def cross_validation(plan: JobPlan, job_dir: Path, n_done: int) -> CrossValidation | None:
+    """The cross-validation of a job with so many lanes done; None if it asks for none, or lanes are left."""
+    return CrossValidation(plan, job_dir) if plan.spec.n_folds and n_done == len(plan.lanes) else None
+
+
+def _all_rows(folds: list[HeldOutRows]) -> HeldOutRows:
+    """The rows of all folds."""
+    y, values, weight = zip(*folds, strict=True)
+    return HeldOutRows(np.concatenate(y), np.concatenate(values), None if weight[0] is None else np.concatenate(weight))
+
+
+def _fitted(rows: HeldOutRows) -> Sigmoid:
+    """Class by class, on the rows of all folds, each held out (Platt 1999)."""
+    columns = rows.values.reshape(len(rows.y), -1).T
+    return tuple(fit_sigmoid(column, rows.y == place, rows.weight) for place, column in enumerate(columns))
+
+
+def _over(folds: list[Figures], of: Callable[[list[float]], Any]) -> Figures:
+    """Each metric over the folds; None where a fold does not know it."""
+    values = {name: [each[name] for each in folds] for name in folds[0]}
+    return {name: None if None in each else float(of(each)) for name, each in values.items()}  # type: ignore[arg-type]
+
+
+def _unknown(metric: str, n_classes: int) -> ServiceError:
+    """No C can be selected by a metric that some fold has not."""
+    if n_classes:
+        return ServiceError("fold_without_class", f"{metric} is not known of a fold without one of the classes", _HINT)
+    return ServiceError("constant_fold", f"{metric} is not known of a fold whose labels are all the same", _HINT)
+
+
+_OWN = ("converged", "stop_reason", "passes", "machine")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of a job whose last run has ended.
+
+    done      the record of each lane that is done, in order
+    model_of  reads the model of a lane by its number, with the trainer's report in `about`
+    folds     the cross-validation; None if the job has none, or it is not complete
+    """
+
+    plan: JobPlan
+    done: Sequence[Mapping[str, Any]]
+    model_of: Callable[[int], Model]
+    folds: CrossValidation | None
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The job's `result`."""
+        return {**job_result(self.plan.lanes, self.done), **made_in_all(self.done), **self.folds_view}
+
+    @property
+    def folds_view(self) -> dict[str, Any]:
+        """The part of the result that a cross-validation adds."""
+        return self.folds.view if self.folds else {}
+
+    def models(self, about: Mapping[str, Any], directory: Path) -> Iterator[tuple[float, Model]]:
+        """Each C whose lanes over all rows are done, with its model; with folds the selected C alone, or all.
+
+        about      goes into every model, and says which data it comes from
+        directory  on a disk that holds the weights of all classes; memory holds those of one class
+        """
+        plan, folds = self.plan, self.folds
+        for C in plan.spec.Cs if folds is None or plan.spec.keep == "all" else (folds.selected_C,):
+            if numbers := plan.lanes_of(C, len(self.done)):
+                model, result = _joined([plan.lanes[k] for k in numbers], map(self.model_of, numbers), directory)
+                own: dict[str, Any] = {"loss": plan.spec.loss, "C": C, "solver": plan.spec.solver}
+                if plan.spec.class_weight == "balanced":
+                    weights = class_weights(plan.spec, plan.labels, plan.manifest)
+                    own["class_weights"] = [*weights.values()]
+                spec = plan.spec.model_copy(update={"C": C}).model_dump()
+                model = replace(model, labels=plan.model_labels, about={**about, "spec": spec, **result, **own})
+                yield C, model if folds is None else replace(model, sigmoid=folds.sigmoid(C))
+
+
+def job_result(lanes: Sequence[Lane], abouts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The result of some lanes, from the record of each, in the same order.
+
+    The job has converged if all lanes have; else the first lane that has not gives the reason. The certificate is the
+    worst of all lanes.
+    """
+    results = [about["result"] for about in abouts]
+    first = next((each for each in results if not each["converged"]), results[-1])
+    worst = max((each["certificate"] for each in results), key=_distance)
+    return {
+        "converged": first["converged"],
+        "stop_reason": first["stop_reason"],
+        "passes": abouts[-1]["job_passes"],
+        "certificate": worst,
+        **({"machine": abouts[-1]["result"]["machine"]} if "machine" in abouts[-1]["result"] else {}),
+        "lanes": [
+            {**lane.view, **{name: each[name] for name in _OWN if name in each}, **each["certificate"]}
+            for lane, each in zip(lanes, results, strict=False)
+        ],
+    }
+
+
+def made_in_all(abouts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Sweeps, Newton steps and scans of all runs of a job; {} if a run, perhaps of an older version, has no count.
+
+    Lanes that were trained side by side share them.
+    """
+    runs: list[Mapping[str, int]] = list({about.get("run"): about.get("made") or {} for about in abouts}.values())
+    return {name: sum(made[name] for made in runs) for name in runs[0]} if all(runs) else {}
+
+
+def _distance(certificate: Mapping[str, Any]) -> tuple[float, float]:
+    found = (certificate[name] for name in ("gap", "relative_duality_gap"))
+    gap, relative = (inf if number is None or number != number else number for number in found)
+    return gap, relative
+
+
+def _joined(lanes: Sequence[Lane], outcomes: Iterator[Model], directory: Path) -> tuple[Model, Mapping[str, Any]]:
+    """Joins the models of lanes, one a class, into one whose labels the caller sets; and the result of these lanes."""
+    first = next(outcomes)
+    if len(lanes) == 1:
+        return first, first.about["result"]
+    if first.vectors is not None:
+        machines = [first, *outcomes]
+        return _one_machine(machines), job_result(lanes, [machine.about for machine in machines])
+    w = scratch(directory, first.w.dtype, len(lanes), len(first.w))
+    w_bias: list[Any] = []
+    abouts = []
+    for place, outcome in enumerate(chain([first], outcomes)):
+        w[place] = outcome.w
+        w_bias.append(outcome.w_bias)
+        abouts.append(outcome.about)
+    joined = replace(first, w=w, w_bias=tuple(w_bias) if first.bias is not None else 0.0)
+    return joined, job_result(lanes, abouts)
+
+
+def _one_machine(machines: Sequence[Model]) -> Model:
+    """Join kernel machines: a vector of one counts in the decision value of its own class alone."""
+    w = np.zeros((len(machines), sum(len(machine.w) for machine in machines)))
+    begin = 0
+    for own, machine in zip(w, machines, strict=True):
+        own[begin : begin + len(machine.w)] = machine.w
+        begin += len(machine.w)
+    return replace(machines[0], w=w, vectors=joined([machine.vectors for machine in machines if machine.vectors]))

@@ -1,0 +1,170 @@
+"""What several formats need: the check of a model, weights in pieces, feature maps, and JSON."""
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NoReturn
+
+import numpy as np
+import orjson
+
+from streamsvm.service.errors import ModelFormatError
+from streamsvm.service.models.formats import formats_for, refusal
+from streamsvm.storage.features.maps import FeatureMaps, listed_maps
+from streamsvm.storage.features.rows import FeaturesError
+from streamsvm.storage.models.model_file import Model
+from streamsvm.storage.models.support_vectors import SupportVectors
+from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, Array
+
+WEIGHTS_A_PIECE = 1 << 15  # as text less than 1 MiB
+MOST_FEATURES = 2**31 - 1  # their numbers are C ints
+
+
+def pieces(w: Array) -> Iterator[Array]:
+    """Cut weights (n,) or (n_classes, n), class by class, into views of at most WEIGHTS_A_PIECE."""
+    flat = w.reshape(-1)
+    for begin in range(0, len(flat), WEIGHTS_A_PIECE):
+        yield flat[begin : begin + WEIGHTS_A_PIECE]
+
+
+def numbers(piece: Array) -> bytes:
+    """Write finite numbers as text with commas between; each reads back as the same number of its type."""
+    return orjson.dumps(np.ascontiguousarray(piece), option=orjson.OPT_SERIALIZE_NUMPY)[1:-1]
+
+
+def checked(model: Model) -> Model:
+    """Return the model; raise ModelFormatError if no training can have made it."""
+    if model.w.ndim not in (1, 2) or model.w.dtype != np.float64:
+        raise ModelFormatError(f"the weights are {model.w.ndim}-dimensional {model.w.dtype}, not float64 vectors")
+    _check_labels(model)
+    _check_sizes(model)
+    if model.vectors is not None:
+        _check_vectors(model.vectors, model.w.shape[-1], model.index_base)
+    if model.maps is not None and model.w.shape[-1] != model.maps.width:
+        raise ModelFormatError("the number of weights is not the number of features that the maps make")
+    if not all(np.isfinite(piece).all() for piece in pieces(model.w)) or not np.isfinite(model.intercept).all():
+        raise ModelFormatError("a weight is not finite", "train the model again, with scaled features or a smaller C")
+    if not np.isfinite(model.sigmoid or ()).all():
+        raise ModelFormatError("a sigmoid is not finite")
+    if model.index_base not in (0, 1):
+        raise ModelFormatError(f"index_base is 0 or 1, not {model.index_base}")
+    return model
+
+
+def check_holds(name: str, model: Model) -> None:
+    """Raise ModelFormatError if a format cannot hold the model; its hint names those that do."""
+    about = model.labels, model.vectors is not None, (), model.bias
+    if (why := refusal(name, *about)) is not None:
+        raise ModelFormatError(why, f"take the model as {' or '.join(formats_for(*about))}")
+
+
+def _check_labels(model: Model) -> None:
+    """Check that labels are all numbers or all texts, that no two are equal, and that there is one for each class."""
+    labels = model.labels
+    are_texts = all(isinstance(label, str) for label in labels)
+    if not are_texts and not all(isinstance(label, int | float) and math.isfinite(label) for label in labels):
+        raise ModelFormatError("the labels are neither finite numbers nor texts")
+    if len(set(labels)) != len(labels):
+        raise ModelFormatError("two labels are the same")
+    if model.is_multiclass and (len(labels) < 3 or len(labels) != len(model.w)):
+        raise ModelFormatError(f"there are {len(labels)} labels for {len(model.w)} classes")
+    if not model.is_multiclass and len(labels) not in (0, 2):
+        raise ModelFormatError(f"there are {len(labels)} labels, not two, or none as in regression")
+
+
+def _check_sizes(model: Model) -> None:
+    """Check that each decision value has a sigmoid, if there are any, and a weight of the bias."""
+    n_values = len(model.w) if model.is_multiclass else 1
+    if model.sigmoid is not None and (not model.labels or np.shape(model.sigmoid) != (n_values, 2)):
+        raise ModelFormatError(f"there is not one sigmoid of two numbers for each of {n_values} decision values")
+    shape = (n_values,) if model.is_multiclass and model.bias is not None else ()
+    if np.shape(model.w_bias) != shape:
+        raise ModelFormatError("the number of weights of the bias is not the number of decision values")
+
+
+def _check_vectors(vectors: SupportVectors, count: int, index_base: int) -> None:
+    """Check that there is a vector for each weight, with ascending features in range and finite values."""
+    indptr, indices, values = vectors.indptr, vectors.indices, vectors.values
+    if (indptr.dtype, indices.dtype, values.dtype) != (INDPTR, INDEX, VALUE) or len(indptr) != count + 1:
+        raise ModelFormatError("the number of support vectors is not the number of weights, or their type is wrong")
+    if indptr[0] != 0 or (np.diff(indptr) < 0).any() or not len(indices) == len(values) == indptr[-1]:
+        raise ModelFormatError("indptr does not divide the values into support vectors")
+    if not index_base <= vectors.width <= MOST_FEATURES or ((indices < index_base) | (indices >= vectors.width)).any():
+        raise ModelFormatError("a support vector has a feature that is out of range")
+    begins = np.zeros(len(indices), bool)
+    begins[indptr[:-1][np.diff(indptr) > 0]] = True
+    if not (begins[1:] | (np.diff(indices) > 0)).all():
+        raise ModelFormatError("the features of a support vector do not ascend")
+    if not np.isfinite(values).all() or not 0.0 <= vectors.gamma < math.inf:
+        raise ModelFormatError("a value of a support vector is not finite, or gamma is negative or not finite")
+
+
+def read_maps(document: Any, arrays: Mapping[str, Array]) -> FeatureMaps:
+    """Read the maps of a file. Raises ModelFormatError if a map is unknown or incomplete."""
+    try:
+        return FeatureMaps.read(document, arrays)
+    except (FeaturesError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ModelFormatError("a feature map of the model is unknown or incomplete") from error
+
+
+def folded(model: Model, program: str) -> Model:
+    """Fold maps into the weights, so that they apply to rows of the input. ModelFormatError if a map cannot be folded.
+
+    A constant that the maps make goes into the weight of the bias. A list of features stays, without numbers below
+    index_base; `columns_of` gives their columns.
+    """
+    if model.maps is None:
+        return model
+    w, constant = model.w, np.zeros(model.w.shape[:-1])
+    listed = model.maps.listed
+    for each in reversed(model.maps.maps[listed is not None :]):
+        folded_map = each.map.folded(w, each.arrays)
+        if folded_map is None:
+            raise ModelFormatError(
+                f"{program} has no feature map {each.name}, and it cannot be folded into the weights",
+                "take the model as npz, and predict with streamsvm predict or the service",
+            )
+        w, constant = folded_map[0], constant + folded_map[1]
+    bias, w_bias = model.bias, np.asarray(model.w_bias)
+    if np.any(constant):
+        bias = model.bias or 1.0
+        w_bias = (np.asarray(model.intercept) + constant) / bias
+    factors = tuple(w_bias.tolist()) if np.ndim(w_bias) else float(w_bias)
+    if listed is None:
+        return replace(model, w=np.ascontiguousarray(w[..., model.index_base :]), bias=bias, w_bias=factors, maps=None)
+    first = int(np.searchsorted(listed, model.index_base))
+    maps = listed_maps(model.n_features, model.index_base, listed[first:])
+    return replace(model, w=np.ascontiguousarray(w[..., first:]), bias=bias, w_bias=factors, maps=maps)
+
+
+def columns_of(model: Model) -> Array | None:
+    """Columns (k,) int64, from 0, of the features that a folded model has weights for; None: it has all."""
+    listed = None if model.maps is None else model.maps.listed
+    return None if listed is None else listed.astype(np.int64) - model.index_base
+
+
+def plain(value: Any) -> Any:
+    """Convert a value to what JSON can hold; a number that is not finite becomes None."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def parse_object(text: bytes | str) -> dict[str, Any]:
+    """Parse a JSON object; ModelFormatError if the text is none."""
+    try:
+        document = json.loads(text, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):  # never quote the error: it repeats the input
+        raise ModelFormatError("this is not JSON, or not all of it") from None
+    if not isinstance(document, dict):
+        raise ModelFormatError("this is not a JSON object")
+    return document
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(name)

@@ -1,0 +1,338 @@
+"""Shows a job's progress on a terminal, as plain lines or as JSON."""
+
+import json
+import math
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from streamsvm.service.jobs.fields.from_text import format_size
+from streamsvm.service.jobs.progress.states import warning_of
+from streamsvm.service.terminal.spelling import in_dashes
+
+WIDTH, HEIGHT = 60, 8  # characters of the area of bars
+_MARGIN = 8  # characters of the labels on the left
+_MOST_DECADES = 12
+_BLOCKS, _ASCII = " ▁▂▃▄▅▆▇█", " ...::::#"
+_EIGHTHS = len(_BLOCKS) - 1
+
+
+class GapCurve:
+    """M+ - M- of one lane after each sweep and Newton step, or each pass if there are neither, from a job's progress.
+
+    values    one for each from the first on; one that no progress reported has the value of the one before
+    n_newton  number of values that are of Newton steps
+    """
+
+    def __init__(self) -> None:
+        self.unit = "sweep"
+        self._lane: Any = None
+        self._begin()
+
+    @property
+    def caption(self) -> str:
+        """Says what the values are of."""
+        if not self.n_newton:
+            return f"{self.unit} 1 to {len(self.values)}"
+        return f"sweeps: {len(self.values) - self.n_newton}, Newton steps: {self.n_newton}"
+
+    def note(self, progress: Mapping[str, Any]) -> None:
+        """Add a job's progress; progress of another lane begins a new curve."""
+        if progress["lane"] != self._lane:
+            self._lane = progress["lane"]
+            self._begin()
+        gap, sweep, step = progress["gap"], progress["sweep"], (progress.get("newton") or {"step": 0})["step"]
+        if gap is None or not 0 < gap < math.inf:
+            return
+        self.unit = "sweep" if sweep or step else "pass"
+        new = self._new(sweep, step)
+        number = len(self.values) + new if sweep or step else progress["pass"]
+        last = self.values[-1] if self.values else gap
+        self.values += [last] * (number - len(self.values))
+        self.values[-1] = gap
+
+    def _begin(self) -> None:
+        self.values: list[float] = []
+        self.n_newton = 0
+        self._sweep = self._step = 0  # the latest sweep of this pass, and the latest Newton step of all passes
+
+    def _new(self, sweep: int, step: int) -> int:
+        """Return the number of sweeps and Newton steps since the last progress."""
+        n_sweeps = sweep - self._sweep if sweep >= self._sweep else sweep
+        n_steps = max(0, step - self._step)  # an attempt that goes on from a checkpoint repeats steps
+        self._sweep, self._step = sweep, step
+        self.n_newton += n_steps
+        return n_sweeps + n_steps
+
+
+def picture(
+    values: Sequence[float], caption: str, tolerance: float | None, width: int = WIDTH, blocks: bool = True
+) -> list[str]:
+    """Draw values > 0; returns lines of text, none if there are no values. A dotted line marks the tolerance.
+
+    caption  says what the values are of
+    blocks   use Unicode block characters, else ASCII
+    """
+    if not values:
+        return []
+    low, high = _decades(values, tolerance)
+    rows = max(1, HEIGHT // (high - low)) * (high - low)
+    bars = _columns(values, width)
+    heights = [round(_EIGHTHS * rows * (math.log10(value) - low) / (high - low)) for value in bars]
+    target = None if tolerance is None else max(0, math.ceil(rows * (math.log10(tolerance) - low) / (high - low)) - 1)
+    marks = _BLOCKS if blocks else _ASCII
+    lines = [f"{'M+ - M-':>{_MARGIN}}"]
+    for row in reversed(range(rows)):
+        bar = "".join(marks[min(max(height - _EIGHTHS * row, 0), _EIGHTHS)] for height in heights)
+        if row == target:
+            bar = f"{bar.replace(' ', '.').ljust(width, '.')} tolerance"
+        lines.append(f"{_label(low, high, row, rows):>{_MARGIN}} |{bar.rstrip()}")
+    each = len(values) / len(bars)
+    caption += "" if each <= 1 else f", {each:.3g} a bar"
+    return [*lines, f"{_number(low):>{_MARGIN}} +{'-' * width}", f"{'':{_MARGIN}}  {caption}"]
+
+
+def _decades(values: Sequence[float], tolerance: float | None) -> tuple[int, int]:
+    """The powers of ten (low, high) that enclose the values and the tolerance, at most _MOST_DECADES apart."""
+    high = math.ceil(math.log10(max(values)) - 1e-9)
+    low = math.floor(math.log10(min(values)) - 1e-9)
+    if tolerance is not None:
+        low = min(low, math.floor(math.log10(tolerance) + 1e-9))
+    return max(low, high - _MOST_DECADES), high
+
+
+def _columns(values: Sequence[float], width: int) -> list[float]:
+    """The value at each column of the picture: a bar is up to four wide; of too many values, every few share one."""
+    if len(values) <= width:
+        wide = min(4, width // len(values))
+        return [value for value in values for _ in range(wide)]
+    return [values[(k + 1) * len(values) // width - 1] for k in range(width)]
+
+
+def _label(low: int, high: int, row: int, rows: int) -> str:
+    """The power of ten at the upper edge of a row, "" if no decade ends there."""
+    each = rows // (high - low)
+    return _number(low + (row + 1) // each) if (row + 1) % each == 0 else ""
+
+
+def _number(power: int) -> str:
+    return f"{10.0**power:g}"
+
+
+_BESIDE_BARS, _FEWEST_BARS = 21, 20  # characters of the labels beside the bars, and the narrowest picture
+
+
+class Display:
+    """Prints a line for each pass to standard error."""
+
+    def __init__(self, tolerance: float | None, relative_gap: float | None = None) -> None:
+        self._tolerance, self._relative_gap = tolerance, relative_gap
+        self._passes = 0
+        self._told: set[str] = set()
+
+    def __call__(self, progress: dict[str, Any], history: list[dict[str, Any]]) -> None:
+        """Show the progress of a job that runs here, and the passes of its history that have not been shown."""
+        for record in history[self._passes :]:
+            self.show_pass(record)
+        self._passes = len(history)
+        self.show_progress(progress)
+
+    def say(self, text: str) -> None:
+        """Print a line for people."""
+        print(text, file=sys.stderr)
+
+    def show_pass(self, record: dict[str, Any]) -> None:
+        """Show a finished pass."""
+        self.show_slowdowns(record)
+        if "support_vectors" in record:
+            self.say(
+                f"pass {record['pass']}: objective about {short(record['primal_estimate'], 6)}, "
+                f"{record['support_vectors']} support vectors, {record['merges']} merged, "
+                f"{record['elapsed_seconds']:.1f} s"
+            )
+            return
+        count = len(record.get("newton", ()))
+        steps = f"{counted(count, 'Newton step')}, " if count else ""
+        self.say(
+            f"pass {record['pass']}: M+ - M- {short(record['gap'])}, dual {short(record['dual_objective'], 8)}, "
+            f"relative gap <= {short(record['relative_gap_bound'])}, {format_size(record['resident_bytes'])} cached, "
+            f"{steps}{record['elapsed_seconds']:.1f} s"
+        )
+
+    def show_slowdowns(self, record: dict[str, Any]) -> None:
+        """Show the slowdowns that a pass reports; each code is shown once."""
+        for each in record.get("slowdowns", ()):
+            if each["code"] not in self._told:
+                self._told.add(each["code"])
+                self.say(f"warning: {each['message']}. {in_dashes(each['hint'])} [{each['code']}]")
+
+    def show_progress(self, progress: dict[str, Any]) -> None:
+        """Show progress within a pass; the plain display shows none."""
+
+    def show_folds(self, result: Mapping[str, Any]) -> None:
+        """Show the results of a cross-validation, if there was one."""
+        for each in result.get("cv", ()):
+            metrics = ", ".join(
+                f"{name} {short(mean, 4)} +- {short(each['std'][name], 2)}" for name, mean in each["mean"].items()
+            )
+            self.say(f"C = {short(each['C'])}: {metrics}" + (", selected" if each["C"] == result["selected_C"] else ""))
+            for line in _in_liblinears_words(each["all"]):
+                self.say(line)
+
+    def finish(self, result: Mapping[str, Any], output: str | None) -> None:
+        """Show a job's result, and the model's file if there is one."""
+        certificate = result["certificate"]
+        outcome = "converged" if result["converged"] else "not converged"
+        self.say(f"{outcome} ({result['stop_reason']}) after {made(result)}: {_reached(certificate)}")
+        if warning := warning_of(result["machine"]) if "machine" in result else None:
+            self.say(f"warning: {warning}")
+        if output is not None:
+            self.say(f"wrote {output}")
+
+
+def _reached(certificate: Mapping[str, Any]) -> str:
+    objective = f"objective {short(certificate['primal_objective'], 8)}"
+    if certificate["gap"] is None and certificate["relative_duality_gap"] is None:
+        return f"{objective}, which nothing bounds from below"
+    relative = short(certificate["relative_duality_gap"])
+    return f"M+ - M- {short(certificate['gap'])}, {objective}, relative duality gap {relative}"
+
+
+class TerminalPicture(Display):
+    """Draws the growing picture of M+ - M-, the latest figures in a line below it, over and over in the same place."""
+
+    def __init__(self, tolerance: float | None, relative_gap: float | None = None) -> None:
+        super().__init__(tolerance, relative_gap)
+        self.curve = GapCurve()
+        self._drawn = 0  # lines on the terminal, to be erased
+
+    def show_pass(self, record: dict[str, Any]) -> None:
+        self.show_slowdowns(record)
+
+    def show_progress(self, progress: dict[str, Any]) -> None:
+        self.curve.note(progress)
+        columns, rows = shutil.get_terminal_size()
+        width = min(WIDTH, columns - _BESIDE_BARS)
+        lines = self._picture(width) if width >= _FEWEST_BARS else []
+        if len(lines) + 1 >= rows:
+            lines = []
+        lines.append(progress_line(progress, self._tolerance, self._relative_gap))
+        text = "\n".join(line[: columns - 1] for line in lines)
+        print(self._erased() + text, end="", file=sys.stderr, flush=True)
+        self._drawn = len(lines)
+
+    def finish(self, result: Mapping[str, Any], output: str | None) -> None:
+        for line in self._picture(WIDTH):
+            self.say(line)
+        self.curve = GapCurve()
+        super().finish(result, output)
+
+    def _picture(self, width: int) -> list[str]:
+        is_utf = (sys.stderr.encoding or "").lower().startswith("utf")
+        return picture(self.curve.values, self.curve.caption, self._tolerance, width, is_utf)
+
+    def say(self, text: str) -> None:
+        print(self._erased(), end="", file=sys.stderr)
+        super().say(text)
+
+    def _erased(self) -> str:
+        """The escape codes that erase the drawn lines and put the cursor where they began."""
+        drawn, self._drawn = self._drawn, 0
+        return f"\r\033[{drawn - 1}A\033[J" if drawn > 1 else "\r\033[K"
+
+
+class JsonPrinter(Display):
+    """Prints JSON objects, one a line, to standard output."""
+
+    def say(self, text: str) -> None:
+        pass
+
+    def show_pass(self, record: dict[str, Any]) -> None:
+        print(json.dumps(record), flush=True)
+
+    def show_folds(self, result: Mapping[str, Any]) -> None:
+        if "cv" in result:
+            print(json.dumps({name: result[name] for name in ("cv", "selected_C")}), flush=True)
+
+    def finish(self, result: Mapping[str, Any], output: str | None) -> None:
+        print(json.dumps({"result": {**result, "model": output, "at": time.time()}}), flush=True)
+
+
+def display(is_json: bool, tolerance: float | None, relative_gap: float | None = None) -> Display:
+    """Choose a display: JSON lines if asked for, a picture on a terminal, else plain lines."""
+    kind = JsonPrinter if is_json else TerminalPicture if sys.stderr.isatty() else Display
+    return kind(tolerance, relative_gap)
+
+
+def progress_line(progress: dict[str, Any], tolerance: float | None, relative_gap: float | None = None) -> str:
+    """A line with pass, block, sweep or Newton step, M+ - M- and the tolerance, the relative gap if it ends the job,
+    dual objective, rows a second, remaining time."""
+    parts = [f"pass {progress['pass']} {_place(progress)}"]
+    if progress["gap"] is not None:
+        against = f" of {short(tolerance)}" if tolerance is not None else ""
+        parts.append(f"M+ - M- {short(progress['gap'])}{against}")
+    if relative_gap is not None and progress["relative_gap_bound"] is not None:
+        parts.append(f"relative gap {short(progress['relative_gap_bound'])} of {short(relative_gap)}")
+    if progress["gap"] is not None:
+        parts.append(f"dual {short(progress['dual_objective'], 8)}")
+    if progress["elapsed_seconds"]:
+        parts.append(f"{progress['rows_streamed'] / progress['elapsed_seconds']:,.0f} rows/s")
+    if progress["eta_seconds"] is not None:
+        parts.append(f"{duration(progress['eta_seconds'])} left")
+    return "  ".join(parts)
+
+
+def _place(progress: Mapping[str, Any]) -> str:
+    """Where in its pass a job is; a job of an older service does not tell the phase of its solver."""
+    if progress.get("solver_phase") == "newton" and progress["newton"]:
+        return f"Newton step {progress['newton']['step']} ({progress['newton']['scans']} scans)"
+    if progress["sweep"]:
+        return f"sweep {progress['sweep']}"
+    return f"block {progress['block']}/{progress['blocks'] or '?'}"
+
+
+def made(result: Mapping[str, Any]) -> str:
+    """Write how much work there was: 1 pass; 2 passes, 5 sweeps; 1 pass, 5 sweeps, 12 Newton steps in 26 scans."""
+    told = [passes(result["passes"])]
+    if result.get("sweeps"):
+        told.append(counted(result["sweeps"], "sweep"))
+    if result.get("newton_steps"):
+        told.append(f"{counted(result['newton_steps'], 'Newton step')} in {result['scans']} scans")
+    return ", ".join(told)
+
+
+def _in_liblinears_words(figures: Mapping[str, float | None]) -> list[str]:
+    """The lines that LIBLINEAR's -v prints, for the metrics over the rows of all folds."""
+    if "mse" in figures:
+        correlation = short(figures["squared_correlation"], 6)
+        return [
+            f"Cross Validation Mean squared error = {short(figures['mse'], 6)}",
+            f"Cross Validation Squared correlation coefficient = {correlation}",
+        ]
+    return [f"Cross Validation Accuracy = {100 * figures['accuracy']:g}%"]  # type: ignore[operator]
+
+
+def duration(seconds: float) -> str:
+    """Write a duration for people: 45 s, 12:30, 3:05:00."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}:{minutes:02}:{rest:02}"
+    return f"{minutes}:{rest:02}" if minutes else f"{rest} s"
+
+
+def passes(count: int) -> str:
+    """Write a number of passes: 1 pass, 2 passes."""
+    return counted(count, "pass", "passes")
+
+
+def counted(count: int, name: str, plural: str | None = None) -> str:
+    """Write a number of things: 1 row, 2,000 rows."""
+    return f"1 {name}" if count == 1 else f"{count:,} {plural or name + 's'}"
+
+
+def short(number: float | None, digits: int = 3) -> str:
+    """Write a number with a few digits; ? for None."""
+    return "?" if number is None else f"{number:.{digits}g}"
