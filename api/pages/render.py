@@ -12,6 +12,7 @@ from streamsvm.api.access.auth import COOKIE
 from streamsvm.service.jobs.fields.from_text import format_size
 from streamsvm.service.jobs.progress.states import gap_of
 from streamsvm.service.models.predicting.answers import shown_label
+from streamsvm.service.terminal.display import duration, scored
 
 _UNKNOWN = "\N{EN DASH}"
 _MOST_LISTED = 5
@@ -89,6 +90,16 @@ def _time(at: Any) -> str:
     return _UNKNOWN if _is_unknown(at) else f"{at[:10]} {at[11:16]}"
 
 
+def _duration(seconds: Any) -> str:
+    return _UNKNOWN if _is_unknown(seconds) else duration(seconds)
+
+
+def _scored(score: Any) -> str:
+    """Write a score, such as "accuracy 0.857 ± 0.012"."""
+    words = _UNKNOWN if _is_unknown(score) else scored(score)
+    return words.replace("_", " ").replace("+-", "\N{PLUS-MINUS SIGN}")
+
+
 _ENVIRONMENT = jinja2.Environment(
     loader=jinja2.FileSystemLoader(_FOLDER / "templates"),
     autoescape=True,
@@ -99,4 +110,4 @@ _ENVIRONMENT = jinja2.Environment(
 _ENVIRONMENT.filters.update(
     count=_count, short=_short, size=_size, time=_time, place=_place, label=shown_label, field=_field, flat=flat
 )
-_ENVIRONMENT.filters["gap"] = gap_of
+_ENVIRONMENT.filters |= {"gap": gap_of, "duration": _duration, "scored": _scored}

@@ -20,7 +20,7 @@ from streamsvm.service.jobs.fields.spec import KERNEL_SOLVERS, read_spec
 from streamsvm.service.jobs.lanes.continuing import may_go_on
 from streamsvm.service.jobs.plan.lanes import labels_of, lanes_of
 from streamsvm.service.jobs.progress.progress import job_view
-from streamsvm.service.jobs.progress.states import TRANSITIONS
+from streamsvm.service.jobs.progress.states import TRANSITIONS, score_of
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.formats import formats_for
 from streamsvm.service.models.registry import load_head, model_view
@@ -151,10 +151,11 @@ def _model(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
         return {**record, "job": None, "C": None, "formats": MODEL_FORMATS}
     try:
         result = job["result"] or {}
-        own = (each["C"] for each in result.get("models", ()) if each["model_id"] == record["id"])
+        own = next((each["C"] for each in result.get("models", ()) if each["model_id"] == record["id"]), None)
         labels = [lane["class"] for lane in result.get("lanes", ())]
         formats = _formats(labels, job["spec"], _is_listed(context, record["id"]))
-        return {**record, "job": job, "C": next(own, job["spec"].get("C")), "formats": formats}
+        C = job["spec"].get("C") if own is None else own
+        return {**record, "job": job, "C": C, "score": score_of(result, job["spec"], own), "formats": formats}
     except Exception:
         # A model with an unforeseen record does not hide the others.
         _log.exception("model %s cannot be shown as a whole", record["id"])

@@ -122,6 +122,7 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
     features: Any
     bias: float | None
     cv: int | None
+    validation: float | None
     select_by: str
     tolerance: float | None
     relative_gap: float | str | None
@@ -202,6 +203,7 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
         if fitted.trained.folds:
             self.cv_results_ = cv_results(fitted.trained.folds["cv"], self.select_by)
             self.best_index_ = [each["C"] for each in self.cv_results_["params"]].index(C)
+            self.held_out_score_ = model.about["score"]
         self._take_certificate(model.about)
         told = {each["code"]: each for record in fitted.history for each in record.get("slowdowns", ())}
         self._warn(fitted.was_stopped, model.about, "scales_differ" in told)
@@ -262,9 +264,13 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
             fields["memory_bytes"] = self.memory_bytes
         elif self.cache_bytes is not None:
             fields["cache_bytes"] = self.cache_bytes
-        if isinstance(fields["C"], list) and self.cv is None:
-            raise ValueError("several values of C need cv: in how many folds they are to be compared")
-        if self.cv is not None and (isinstance(fields["C"], list) or fields.get("probability")):
+        if isinstance(fields["C"], list) and self.cv is None and self.validation is None:
+            raise ValueError(
+                "several values of C need cv, in how many folds they are to be compared, or validation, a share of rows"
+            )
+        if self.validation is not None:
+            fields["select_by"] = self.select_by
+        elif self.cv is not None and (isinstance(fields["C"], list) or fields.get("probability")):
             fields |= {"folds": self.cv, "select_by": self.select_by}
         return fields
 

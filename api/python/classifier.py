@@ -143,7 +143,7 @@ class StreamSVC(_Classification):
     Parameters
     ----------
     C : float or list of float, default=1.0
-        Weight of the losses. Of several, `cv` says in how many folds they are compared.
+        Weight of the losses. Several are compared in `cv` folds, or on the share `validation` of the rows.
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
         The loss; with "logistic" there are probabilities.
     field kernel
@@ -162,8 +162,9 @@ class StreamSVC(_Classification):
     cv : int or None, default=None
         Number of folds in which several values of C are compared; the model is of the C that wins, trained on all
         rows. With one C, number of folds in which rows are held out for `probability`.
+    field validation
     select_by : {"accuracy", "balanced_accuracy", "f1", "auc", "log_loss"}, default="accuracy"
-        The C that wins has the best mean over the folds of this metric.
+        The C that wins is best by this metric, by its mean over folds.
     probability : {"sigmoid"} or None, default=None
         "sigmoid" fits probabilities to decision values by Platt's method, on rows held out, in 5 folds unless `cv`
         says how many.
@@ -219,7 +220,9 @@ class StreamSVC(_Classification):
     C_ : float
         The C of the model.
     cv_results_ : dict
-        With `cv`: scores of each C, as GridSearchCV has them; `best_index_` is the place of C_.
+        With `cv` or `validation`: scores of each C, as GridSearchCV has them; `best_index_` is the place of C_.
+    held_out_score_ : dict
+        With them: `metric` (that of `select_by`), `value`, `std` and number of `folds` held out, of C_.
 
     Examples
     --------
@@ -243,6 +246,7 @@ class StreamSVC(_Classification):
         class_weight: Mapping[Any, float] | str | None = None,
         multiclass: str = "one_vs_rest",
         cv: int | None = None,
+        validation: float | None = None,
         select_by: str = "accuracy",
         probability: str | None = None,
         tolerance: float | None = None,

@@ -24,15 +24,16 @@ class StreamSVR(RegressorMixin, StreamEstimator):
     Parameters
     ----------
     C : float or list of float, default=1.0
-        Weight of the losses. Of several, `cv` says in how many folds they are compared.
+        Weight of the losses. Several are compared in `cv` folds, or on the share `validation` of the rows.
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
         The loss.
     field epsilon
     solver, features, cv, cache_bytes, memory_bytes, solver_options, input_options, verbose
         The parameters of StreamSVC.
     field bias
+    field validation
     select_by : {"mse", "mae", "r_squared"}, default="mse"
-        The C that wins has the best mean over the folds of this metric.
+        The C that wins is best by this metric, by its mean over folds.
     field tolerance
     relative_gap : float, "auto" or None, default="auto"
         Training stops when the relative duality gap (P - D) / P is certified to be at most this; "auto": 0.0001, or
@@ -49,7 +50,8 @@ class StreamSVR(RegressorMixin, StreamEstimator):
         Weights of the features.
     intercept_ : ndarray of shape (1,)
         Added to each prediction.
-    certificate_, history_, converged_, n_iter_, n_features_in_, feature_names_in_, C_, cv_results_
+    certificate_, history_, converged_, n_iter_, n_features_in_, feature_names_in_, C_, cv_results_,
+    held_out_score_
         Those of StreamSVC.
 
     Examples
@@ -70,6 +72,7 @@ class StreamSVR(RegressorMixin, StreamEstimator):
         features: Sequence[Any] | None = None,
         bias: float | None = 1.0,
         cv: int | None = None,
+        validation: float | None = None,
         select_by: str = "mse",
         tolerance: float | None = None,
         relative_gap: float | str | None = "auto",

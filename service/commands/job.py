@@ -6,7 +6,7 @@ from typing import Any
 from streamsvm.service.jobs.progress.states import TRANSITIONS, gap_of
 from streamsvm.service.remote.client import Client
 from streamsvm.service.remote.objects import RemoteJob
-from streamsvm.service.terminal.display import display, duration, progress_line, short
+from streamsvm.service.terminal.display import display, duration, progress_line, scored, short
 from streamsvm.service.terminal.remote import add_action, exit_code, print_json, print_table, watch
 from streamsvm.service.terminal.spelling import in_dashes
 
@@ -42,10 +42,13 @@ def ls(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"jobs": jobs})
         return 0
-    rows = [["JOB", "STATE", "DATASET", "PASS", "M+ - M-", "CREATED"]]
+    rows = [["JOB", "STATE", "DATASET", "C", "SCORE", "M+ - M-", "TIME", "CREATED"]]
     for job in jobs:
-        figures = [str((job["progress"] or {"pass": ""})["pass"]), short(gap_of(job))]
-        rows.append([job["id"], job["state"], job["spec"]["dataset"], *figures, job["created_at"]])
+        spec, seconds = job["spec"], (job["progress"] or {}).get("elapsed_seconds")
+        C = spec["C"] if isinstance(spec["C"], list) else [spec["C"]]
+        figures = [",".join(map(short, C)), scored(job.get("score")), short(gap_of(job))]
+        time = "" if seconds is None else duration(seconds)
+        rows.append([job["id"], job["state"], spec["dataset"], *figures, time, job["created_at"]])
     print_table(rows)
     return 0
 
@@ -119,4 +122,4 @@ def _show(job: dict[str, Any], is_json: bool) -> None:
     if job["failure"]:
         print(f"{job['failure']['message']} [{job['failure']['code']}]")
     if job["model_id"]:
-        print(f"model {job['model_id']}")
+        print(f"model {job['model_id']}" + (f", {scored(job['score'])}" if job.get("score") else ""))

@@ -108,7 +108,7 @@ def alias(options: argparse.Namespace) -> int:
     return 0
 
 
-_SHOWN = ("features", "bias", "kernel", "converged", "stop_reason", "passes", "input", "certificate")
+_SHOWN = ("features", "bias", "kernel", "converged", "stop_reason", "passes", "input", "score", "certificate")
 
 
 def _view(options: argparse.Namespace) -> dict[str, Any]:

@@ -62,9 +62,10 @@ def run(options: argparse.Namespace) -> int:
     show = display(options.json, spec.tolerance, spec.relative_gap)
     if note := order_note(spec.C):
         show.say(note)
-    if options.url is not None:
-        return _train_there(options, fields, output, show)
-    return _train_here(options, fields, output, show)
+    code = (_train_here if options.url is None else _train_there)(options, fields, output, show)
+    if not spec.n_folds:
+        show.say("How good is it? Train with --validation 0.1, or evaluate it on other rows: streamsvm evaluate")
+    return code
 
 
 def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Path, show: Display) -> int:

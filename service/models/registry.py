@@ -19,7 +19,7 @@ from streamsvm.service.room import Room, RoomFile
 from streamsvm.service.settings import Settings
 from streamsvm.storage.models.model_file import Model, ModelHead, read_head, read_model, write_model
 
-_ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate", "heaviest")
+_ABOUT = ("dataset", "spec", "converged", "stop_reason", "passes", "certificate", "score", "heaviest")
 
 
 def model_view(record: dict[str, Any], model: ModelHead) -> dict[str, Any]:

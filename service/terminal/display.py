@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from streamsvm.service.jobs.fields.from_text import format_size
-from streamsvm.service.jobs.progress.states import warning_of
+from streamsvm.service.jobs.progress.states import score_in, warning_of
 from streamsvm.service.terminal.spelling import in_dashes
 
 WIDTH, HEIGHT = 60, 8  # characters of the area of bars
@@ -174,11 +174,9 @@ class Display:
     def show_folds(self, result: Mapping[str, Any]) -> None:
         """Show the results of a cross-validation, if there was one."""
         for each in result.get("cv", ()):
-            metrics = ", ".join(
-                f"{name} {short(mean, 4)} +- {short(each['std'][name], 2)}" for name, mean in each["mean"].items()
-            )
+            metrics = ", ".join(scored(score_in(each, name)) for name in each["mean"])
             self.say(f"C = {short(each['C'])}: {metrics}" + (", selected" if each["C"] == result["selected_C"] else ""))
-            for line in _in_liblinears_words(each["all"]):
+            for line in _in_liblinears_words(each["all"]) if len(each["folds"]) > 1 else ():
                 self.say(line)
 
     def finish(self, result: Mapping[str, Any], output: str | None) -> None:
@@ -312,6 +310,14 @@ def _in_liblinears_words(figures: Mapping[str, float | None]) -> list[str]:
             f"Cross Validation Squared correlation coefficient = {correlation}",
         ]
     return [f"Cross Validation Accuracy = {100 * figures['accuracy']:g}%"]  # type: ignore[operator]
+
+
+def scored(score: Mapping[str, Any] | None) -> str:
+    """Write a score for people, such as accuracy 0.857 +- 0.012; "" for None."""
+    if score is None:
+        return ""
+    spread = "" if score["std"] is None else f" +- {short(score['std'], 2)}"
+    return f"{score['metric']} {short(score['value'], 4)}{spread}"
 
 
 def duration(seconds: float) -> str:

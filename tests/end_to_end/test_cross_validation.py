@@ -110,6 +110,28 @@ def test_three_classes_have_probabilities_of_rows_held_out(service, datasets):
     assert sum(row["probability"]) == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("name", ["two", "three"])
+def test_validation_judges_the_rows_of_one_fold_and_trains_the_model_on_all(service, datasets, name):
+    X, y = datasets[name]
+    spec = {**SPEC, "dataset": name, "C": VALUES, "validation": 0.3}  # a third
+    ended = service.wait_until_ended(service.submit(**spec))
+    assert ended["state"] == "succeeded", ended["failure"]
+    held_out, classes = fold_of(np.arange(len(y)), 3, SEED) == 0, (1.0, 0.0) if name == "two" else (0.0, 1.0, 2.0)
+    for C, found in zip(VALUES, ended["result"]["cv"], strict=True):
+        values = np.stack([out_of_fold(X, y, C, label)[1] for label in classes], axis=1)[held_out]
+        accuracy = accuracy_score(y[held_out], np.array(classes)[values.argmax(axis=1)])
+        assert [each["accuracy"] for each in found["folds"]] == [pytest.approx(accuracy, abs=1e-9)]
+    best = max(ended["result"]["cv"], key=lambda each: (each["mean"]["accuracy"], -each["C"]))
+    score = {"metric": "accuracy", "value": best["mean"]["accuracy"], "std": None, "folds": 1}
+    model = httpx.get(f"{service.url}/v1/models/{ended['model_id']}", **PLAIN).json()
+    assert ended["score"] == model["score"] == score
+    assert {lane["fold"] for lane in ended["result"]["lanes"]} == {0, None}
+    plain = service.wait_until_ended(service.submit(**SPEC, dataset=name, C=best["C"]))
+    found, expected = weights(service.model(ended)), weights(service.model(plain))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert plain["score"] is None
+
+
 def test_without_refit_there_is_no_model(service, datasets):
     ended = service.wait_until_ended(service.submit(dataset="two", folds=2, refit=False, cache_bytes=1 << 17))
     assert (ended["state"], ended["model_id"], ended["result"]["models"]) == ("succeeded", None, [])
@@ -123,6 +145,10 @@ def test_the_command_says_how_each_C_did_and_writes_the_best(run_here, tmp_path)
     assert done.returncode == 0, done.stderr
     assert "C = 0.001: accuracy 0." in done.stderr and ", selected" in done.stderr
     assert (tmp_path / "m").exists()
+    done = run_here("train", tmp_path / "rows", "--validation", "0.25", "--cache", "128KiB", "-o", tmp_path / "m")
+    assert "C = 1: accuracy 0." in done.stderr and "+-" not in done.stderr and "--validation" not in done.stderr
+    done = run_here("train", tmp_path / "rows", "--cache", "128KiB", "-o", tmp_path / "m")
+    assert "How good is it? Train with --validation 0.1" in done.stderr
     done = run_here("train", tmp_path / "rows", "-v", "3", "--cache", "128KiB", "--json")
     assert done.returncode == 0, done.stderr
     cv = json.loads(done.stdout.splitlines()[-1])["cv"]

@@ -135,10 +135,14 @@ const submit = document.getElementById("submit");
 // `submit.dataset` would be the field of that name.
 const kernelSolvers = submit.getAttribute("data-kernel-solvers").split(" ");
 
+// On the page a tenth of the rows judges a model unless somebody decides otherwise.
+submit.elements.validation.value = "0.1";
+submit.elements.folds.addEventListener("input", ({ target }) => { if (target.value) submit.elements.validation.value = ""; });
+
 // Probabilities need folds, too.
 const valueOf = (name) => submit.elements[name].value || (name === "folds" ? submit.elements.probability.value : "");
 
-const isFor = (needs) => Object.entries(JSON.parse(needs)).every(([name, values]) => values.length ? values.includes(valueOf(name)) : valueOf(name) !== "");
+const isFor = (needs) => Object.entries(JSON.parse(needs)).some(([name, values]) => values.length ? values.includes(valueOf(name)) : valueOf(name) !== "");
 
 function suit(part) {
   part.hidden = part.disabled = !isFor(part.dataset.needs);

@@ -74,7 +74,7 @@ OF_CLASSES = ("accuracy", "balanced_accuracy", "f1", "auc", "log_loss")
 OF_NUMBERS = ("mse", "mae", "r_squared")
 LESS_IS_BETTER = ("log_loss", "mse", "mae")
 _FIRST, _CHOOSING = "first", "choosing"  # parts of the form
-_FOLDS: dict[str, tuple[str, ...]] = {"folds": ()}
+_FOLDS: dict[str, tuple[str, ...]] = {"folds": (), "validation": ()}  # one of the two
 
 
 @dataclass  # not frozen, for type checkers: `JobSpec`, made of it, is a class of pydantic's and frozen by itself
@@ -121,13 +121,18 @@ class GeneralFields:
         "number of folds of a cross-validation; null: no cross-validation",
         part=_CHOOSING, ge=2, le=100,
     )  # fmt: skip
+    validation: float | None = option(
+        None,
+        "share of the rows, rounded to 1/k, that is held out to judge models and to choose `C`; null: no rows are held "
+        "out", part=_CHOOSING, label="Share held out to judge", ge=0.01, le=0.5,
+    )  # fmt: skip
     refit: bool = option(
         True, "whether a model is trained on all rows as well", needs=_FOLDS, part=_CHOOSING, label="Train on all rows"
     )
     select_by: Literal[OF_CLASSES + OF_NUMBERS] = option(  # type: ignore[valid-type]
         "accuracy",
-        "the `C` that wins has the best mean over the folds of this metric; `auc` is for two classes, `log_loss` for "
-        "probabilities, the last three for regression, where `mse` is the default",
+        "the `C` that wins is best by this metric on rows held out, by its mean over folds; `auc` is for two classes, "
+        "`log_loss` for probabilities, the last three for regression, where `mse` is the default",
         needs=_FOLDS, part=_CHOOSING, label="C that wins has the best",
     )  # fmt: skip
     keep: Literal["selected", "all"] = option(

@@ -122,8 +122,15 @@ class JobSpec(_Fields):
 
     @property
     def n_folds(self) -> int:
-        """Folds of the cross-validation; 0: there is none."""
+        """Folds that rows are dealt out to; 0: no rows are held out."""
+        if self.validation is not None:
+            return round(1.0 / self.validation)
         return self.folds or (_FOLDS_FOR_PROBABILITY if self.probability else 0)
+
+    @property
+    def held_out(self) -> range:
+        """The folds that are held out, each by lanes of its own: all, or the first one for validation."""
+        return range(self.n_folds) if self.validation is None else range(1)
 
     @property
     def loss_kind(self) -> type[Loss]:
@@ -198,7 +205,7 @@ def _metrics(spec: JobSpec) -> tuple[str, ...]:
 
 
 def _has_folds(spec: JobSpec) -> bool:
-    return spec.folds is not None or spec.probability is not None
+    return spec.n_folds > 0
 
 
 def _without_kernel(name: str, why: str, is_asked: Callable[[JobSpec], bool] | None = None) -> FieldRule:
@@ -244,10 +251,12 @@ RULES = (
          "model_name begins like an id, with mdl_", "Choose another name."),
     FieldRule("model_name_range", lambda spec: spec.model_name is not None and not spec.refit,
          "without refit there is no model to have a name", "Leave refit or model_name out."),
+    FieldRule("folds_range", lambda spec: spec.folds is not None and spec.validation is not None,
+         "folds and validation exclude each other", "Give one of them."),
     FieldRule("warm_start", lambda spec: _has_folds(spec) and spec.warm_start is not None,
          "there is no warm start with folds", "Leave warm_start out."),
     FieldRule("select_by_range",
-         lambda spec: spec.folds is not None and spec.select_by == "log_loss"
+         lambda spec: _has_folds(spec) and spec.select_by == "log_loss"
          and spec.probability is None and not spec.loss_kind.has_probabilities,
          "log_loss needs probabilities", 'Ask for probability "sigmoid".'),
     FieldRule("machines_range", lambda spec: spec.machines is None and _is_set(spec, "combine"),

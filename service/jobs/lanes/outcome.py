@@ -16,6 +16,7 @@ from streamsvm.service.jobs.fields.descriptions import LESS_IS_BETTER
 from streamsvm.service.jobs.lanes.lane_files import held_out, holds_weights
 from streamsvm.service.jobs.plan.lanes import Lane, class_weights
 from streamsvm.service.jobs.plan.plan import JobPlan
+from streamsvm.service.jobs.progress.states import score_in
 from streamsvm.storage.files.arrays import scratch
 from streamsvm.storage.models.decision import predicted_classes
 from streamsvm.storage.models.model_file import Model
@@ -119,6 +120,10 @@ class CrossValidation:
         """The cross-validation as the result of a job shows it."""
         return {"cv": self.figures, "selected_C": self.selected_C}
 
+    def score(self, C: float) -> dict[str, Any]:
+        """The score of the models of this C, as views of jobs and models show it."""
+        return score_in(self._found[C][0], self._plan.spec.select_by)
+
     def sigmoid(self, C: float) -> Sigmoid | None:
         """The sigmoid that turns decision values of the model with this C into probabilities; None if nobody asked."""
         return self._found[C][1]
@@ -129,7 +134,7 @@ class CrossValidation:
         return {C: self._find(C) for C in self._plan.spec.Cs}
 
     def _find(self, C: float) -> tuple[dict[str, Any], Sigmoid | None]:
-        rows = [self._fold(C, fold) for fold in range(self._plan.spec.n_folds)]
+        rows = [self._fold(C, fold) for fold in self._plan.spec.held_out]
         together = _all_rows(rows)
         sigmoid = None if self._plan.spec.probability is None else _fitted(together)
         folds = [self._metrics(each, sigmoid) for each in rows]
@@ -247,6 +252,8 @@ class Outcome:
                     weights = class_weights(plan.spec, plan.labels, plan.manifest)
                     own["class_weights"] = [*weights.values()]
                 spec = plan.spec.model_copy(update={"C": C}).model_dump()
+                if folds is not None:
+                    own["score"] = folds.score(C)
                 model = replace(model, labels=plan.model_labels, about={**about, "spec": spec, **result, **own})
                 yield C, model if folds is None else replace(model, sigmoid=folds.sigmoid(C))
 

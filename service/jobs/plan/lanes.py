@@ -114,7 +114,7 @@ def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tu
     if spec.is_joint:
         classes = (None,)
     # The folds that are left out, one after the other; None stands for training on all rows.
-    folds = (*range(spec.n_folds), *((None,) if spec.refit or not spec.n_folds else ()))
+    folds = (*spec.held_out, *((None,) if spec.refit or not spec.n_folds else ()))
     n_lanes = len(classes) * len(spec.Cs) * len(folds)
     if n_lanes > MOST_LANES:
         times = f" x {len(folds)} folds, all rows among them" if len(folds) > 1 else ""

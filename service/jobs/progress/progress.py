@@ -15,7 +15,7 @@ from typing import Any
 from streamsvm.service.jobs.fields.spec import JobSpec, migrate, read_spec
 from streamsvm.service.jobs.plan.lanes import order_note
 from streamsvm.service.jobs.plan.run_file import read_lane
-from streamsvm.service.jobs.progress.states import END_HINTS, REQUESTS, limits_met, warning_of
+from streamsvm.service.jobs.progress.states import END_HINTS, REQUESTS, limits_met, score_of, warning_of
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import MANIFEST, Manifest, read_manifest
 from streamsvm.storage.errors import OutOfSpace, StorageError
@@ -182,7 +182,7 @@ def job_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
         return _view(settings, record)
     except Exception:
         _log.exception("job %s cannot be shown as a whole", record["id"])
-        shown = {key: record[key] for key in _KNOWN} | dict.fromkeys((*_FOUND, "phase"))
+        shown = {key: record[key] for key in _KNOWN} | dict.fromkeys((*_FOUND, "phase", "score"))
         message = "what is on record of the job cannot be shown; it can be deleted"
         warnings = [{"code": "record_unreadable", "message": message}]
         return {**shown, "seq": sequence_number(len(record["transitions"]), 0), "warnings": warnings}
@@ -191,6 +191,7 @@ def job_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
 def _view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
     shown = {key: record[key] for key in (*_KNOWN, *_FOUND)}
     shown |= {"spec": migrate(record["spec"]), "phase": None}
+    shown["score"] = score_of(record["result"], shown["spec"])
     passes, distances = 0, (record["result"] or {}).get("machine")
     warnings: list[dict[str, str]] = []
     if record["state"] == "running":
@@ -288,7 +289,7 @@ def _warnings(record: dict[str, Any]) -> list[dict[str, str]]:
     if note := order_note(spec.get("C", 1.0)):
         found.append({"code": "C_sorted", "message": note})
     is_stopped = "stopped" in (record["state"], REQUESTS.get(record["requested"]))
-    if is_stopped and record["model_id"] is None and (spec.get("folds") or spec.get("probability")):
+    if is_stopped and record["model_id"] is None and any(map(spec.get, ("folds", "validation", "probability"))):
         message = "stopped: with folds there is no model unless all of them, and the model of all rows, are trained"
         found.append({"code": "no_model", "message": message, "hint": _way_on([])})
     if result and not result["converged"]:

@@ -64,6 +64,22 @@ def limits_met(result: Mapping[str, Any]) -> list[str]:
     return [name for name in _LIMITS if name in reasons]
 
 
+def score_of(
+    result: Mapping[str, Any] | None, spec: Mapping[str, Any], C: float | None = None
+) -> dict[str, Any] | None:
+    """The score of a job's model of this C, by default the C that won, on rows held out; None if there were none."""
+    known, result = spec.get("select_by", "accuracy"), result or {}
+    C = result.get("selected_C") if C is None else C
+    return next((score_in(each, known) for each in result.get("cv", ()) if each["C"] == C), None)
+
+
+def score_in(cv: Mapping[str, Any], metric: str) -> dict[str, Any]:
+    """The score of one C: the mean of a metric over the folds that were held out, and its standard deviation."""
+    n_folds = len(cv["folds"])
+    std = cv["std"][metric] if n_folds > 1 else None
+    return {"metric": metric, "value": cv["mean"][metric], "std": std, "folds": n_folds}
+
+
 def gap_of(job: Mapping[str, Any]) -> float | None:
     """M+ - M- of a job as it is shown: the certificate's if there is a result, else that of its progress."""
     shown = job["result"].get("certificate") if job["result"] else job["progress"]

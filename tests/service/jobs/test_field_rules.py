@@ -30,6 +30,7 @@ BROKEN = [
     {"refit": False, "folds": 2, **_SIGMOID},
     {"folds": 2, "warm_start": "job_" + "0" * 26},
     {"folds": 2, "select_by": "log_loss"},
+    {"folds": 2, "validation": 0.1},
     {"model_name": "mdl_x"},
     {"model_name": "churn", "folds": 2, "refit": False},
     {"combine": "average"},
