@@ -22,7 +22,7 @@ class Option:
     default      dataclasses.MISSING: it has to be given
     meaning      a line of Markdown, with units
     for_reader   the reader process is told it, too
-    needs        another option -> the values of it that this one is for, (): any value but null; one of several is enough
+    needs        another option -> the values of it that this one is for, (): any but null; one of several is enough
     flags        names on a command line; (): its own name with dashes; None: a command line has no such option
     read         makes a value of a text; None: the kind does
     word         stands for such a text in the help; "": the name

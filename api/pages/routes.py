@@ -16,9 +16,10 @@ from streamsvm.reader.parsers.tables.mixed import feature_names
 from streamsvm.service.datasets.views import block_view, dataset_view
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import named_maps
+from streamsvm.service.jobs.fields.from_text import AUTO
 from streamsvm.service.jobs.fields.spec import KERNEL_SOLVERS, read_spec
 from streamsvm.service.jobs.lanes.continuing import may_go_on
-from streamsvm.service.jobs.plan.lanes import labels_of, lanes_of
+from streamsvm.service.jobs.plan.lanes import labels_of, lanes_of, with_ladder
 from streamsvm.service.jobs.progress.progress import job_view
 from streamsvm.service.jobs.progress.states import TRANSITIONS, score_of
 from streamsvm.service.models.exports import MODEL_FORMATS
@@ -170,7 +171,8 @@ def lanes_of_job(context: AppContext, record: dict[str, Any]) -> list[dict[str, 
     done = (record["result"] or {}).get("lanes", [])
     results = {_name(lane): lane for lane in done}
     planned = _planned(context, record)
-    if len(done) == len(planned) or not results.keys() <= set(map(_name, planned)):
+    has_searched = bool(done) and record["spec"].get("C") == AUTO
+    if has_searched or len(done) == len(planned) or not results.keys() <= set(map(_name, planned)):
         return done
     return [{**lane, **results.get(_name(lane), {})} for lane in planned]
 
@@ -184,7 +186,7 @@ def _planned(context: AppContext, record: dict[str, Any]) -> list[dict[str, Any]
     try:
         spec = read_spec(record["spec"])
         manifest = read_manifest(context.settings.datasets / record["dataset_id"])
-        return [lane.view for lane in lanes_of(spec, labels_of(spec, manifest), manifest)]
+        return [lane.view for lane in lanes_of(with_ladder(spec, manifest), labels_of(spec, manifest), manifest)]
     except (ServiceError, StorageError):
         return []
 

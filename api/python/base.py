@@ -264,13 +264,14 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
             fields["memory_bytes"] = self.memory_bytes
         elif self.cache_bytes is not None:
             fields["cache_bytes"] = self.cache_bytes
-        if isinstance(fields["C"], list) and self.cv is None and self.validation is None:
+        is_chosen = isinstance(fields["C"], list | str)
+        if is_chosen and fields["C"] != AUTO and self.cv is None and self.validation is None:
             raise ValueError(
                 "several values of C need cv, in how many folds they are to be compared, or validation, a share of rows"
             )
-        if self.validation is not None:
+        if is_chosen or self.validation is not None:
             fields["select_by"] = self.select_by
-        elif self.cv is not None and (isinstance(fields["C"], list) or fields.get("probability")):
+        if self.validation is None and self.cv is not None and (is_chosen or fields.get("probability")):
             fields |= {"folds": self.cv, "select_by": self.select_by}
         return fields
 

@@ -45,8 +45,12 @@ def ls(options: argparse.Namespace) -> int:
     rows = [["JOB", "STATE", "DATASET", "C", "SCORE", "M+ - M-", "TIME", "CREATED"]]
     for job in jobs:
         spec, seconds = job["spec"], (job["progress"] or {}).get("elapsed_seconds")
-        C = spec["C"] if isinstance(spec["C"], list) else [spec["C"]]
-        figures = [",".join(map(short, C)), scored(job.get("score")), short(gap_of(job))]
+        Cs = spec["C"] if isinstance(spec["C"], list) else [spec["C"]]
+        figures = [
+            ",".join(each if isinstance(each, str) else short(each) for each in Cs),
+            scored(job.get("score")),
+            short(gap_of(job)),
+        ]
         time = "" if seconds is None else duration(seconds)
         rows.append([job["id"], job["state"], spec["dataset"], *figures, time, job["created_at"]])
     print_table(rows)

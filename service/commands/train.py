@@ -108,7 +108,8 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
         show.say(in_dashes(f"it ends nearer to the optimum with a larger {' and a larger '.join(limits)}"))
     for reason in {model.about["stop_reason"] for _, model in models} & {STALLED}:
         show.say(END_HINTS[reason])
-    if spec.kernel == "linear" and not takes_newton(spec) and (note := scaling_note(spec, plans[-1].manifest)):
+    last = plans[-1]
+    if spec.kernel == "linear" and not takes_newton(spec) and (note := scaling_note(last.spec, last.manifest)):
         show.say(in_dashes(note))
     if (spec.pace, spec.solver, spec.kernel) == ("fixed", "streamsvm", "linear"):
         show.say("--pace fixed takes no Newton steps; --pace adaptive may end training sooner")

@@ -16,11 +16,16 @@ from streamsvm.trainer.problem.losses import LOSSES, REGRESSION
 from streamsvm.trainer.solvers import OPTIONS, SOLVERS, users
 
 # A field may be of two types. The value's own type says by which of them it is checked, and what an error is about.
-_LIST_OR_NOT = Discriminator(lambda given: "several" if isinstance(given, list) else "one")
+_ONE_SEVERAL_OR_WORD = Discriminator(
+    lambda given: "several" if isinstance(given, list) else "word" if given == from_text.AUTO else "one"
+)
 _WORD_OR_NOT = Discriminator(lambda given: "word" if isinstance(given, str) else "number")
 _Weight = Annotated[float, Field(allow_inf_nan=False, gt=0, le=1e12)]
 _Several = Annotated[list[_Weight], Field(min_length=1)]
-_Weights = Annotated[Annotated[_Weight, Tag("one")] | Annotated[_Several, Tag("several")], _LIST_OR_NOT]
+_Weights = Annotated[
+    Annotated[_Weight, Tag("one")] | Annotated[_Several, Tag("several")] | Annotated[Literal["auto"], Tag("word")],
+    _ONE_SEVERAL_OR_WORD,
+]
 _WORD_OR_OBJECT = Discriminator(lambda given: "word" if isinstance(given, str) else "object")
 _Factors = Annotated[dict[str, _Weight], Field(max_length=1000)]
 _ClassWeight = Annotated[
@@ -106,9 +111,10 @@ class GeneralFields:
         0.1, "residuals up to this size cost nothing", needs={"loss": REGRESSION}, flags=("-p", "--epsilon"), ge=0
     )
     C: _Weights = option(
-        1.0, "weight of the losses in the objective 1/2 |w|^2 + C sum loss; several values train a model each",
+        1.0, "weight of the losses in the objective 1/2 |w|^2 + C sum loss; several values train a model each; "
+        '`"auto"`: rows held out say which is best, of values that double until `select_by` has not risen for three',
         flags=("-C", "-c"), read=from_text.numbers, word="NUMBER,...", part=_FIRST,
-        values="number above 0, up to 1e12, or a list of them: `[0.1, 1, 10]`",
+        values='number above 0, up to 1e12, a list of them: `[0.1, 1, 10]`, or as `"1e-3:10:9"`; or `"auto"`',
     )  # fmt: skip
     multiclass: Literal["one_vs_rest", "crammer_singer"] = option(
         "one_vs_rest",

@@ -19,13 +19,28 @@ def number_or_all(text: str) -> int | str:
     return text if text == "all" else int(text)
 
 
-def numbers(text: str) -> float | list[float]:
-    """A number, or several with commas between."""
+AUTO = "auto"
+
+
+def numbers(text: str) -> float | list[float] | str:
+    """A number, several with commas between, `LOW:HIGH:COUNT`, or `auto`."""
+    if text == AUTO or ":" in text:
+        return text
     try:
         values = [float(part) for part in text.split(",")]
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text} is no number, nor a list such as 0.1,1,10") from None
+        raise argparse.ArgumentTypeError(f"{text} is no number, list such as 0.1,1,10 or 1e-3:10:9, nor auto") from None
     return values[0] if len(values) == 1 else values
+
+
+def grid(text: str) -> list[float] | str:
+    """The numbers that `LOW:HIGH:COUNT` means, each the same factor above the one before; another text as it is."""
+    try:
+        low, high, count = text.split(":")
+        factor = (float(high) / float(low)) ** (1.0 / (int(count) - 1))
+        return [float(f"{float(low) * factor**k:.6g}") for k in range(int(count))] or text
+    except (ValueError, ZeroDivisionError, OverflowError, TypeError):
+        return text
 
 
 def names_or_json(text: str) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pydantic import BaseModel, ValidationError, model_validator
+from pydantic import BaseModel, PrivateAttr, ValidationError, model_validator
 
 from streamsvm.service import gone
 from streamsvm.service.errors import ServiceError
@@ -22,6 +22,7 @@ from streamsvm.service.jobs.fields.descriptions import (
     form_of,
 )
 from streamsvm.service.jobs.fields.features import named_maps
+from streamsvm.service.jobs.fields.from_text import AUTO, grid
 from streamsvm.service.jobs.fields.texts import values
 from streamsvm.service.records.models import is_id
 from streamsvm.storage.options import options_of, plain
@@ -36,7 +37,7 @@ _TOLERANCE = 1e-3  # the default, while jobs had no relative gap unless they wer
 _PLAIN = re.compile(r"-?\d{1,15}(\.\d{1,15})?(e-?\d{1,3})?", re.ASCII)
 _OF_A_CHOICE = 2  # parts of the place of a fault: a field, and which of its types was tried
 
-_FOLDS_FOR_PROBABILITY = 5
+_USUAL_FOLDS = 5
 _TRUTHS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 _KNOWN = FIELDS | OPTIONS
 _OF_TRUTH = {name for name, option in _KNOWN.items() if option.kind is bool}
@@ -111,21 +112,38 @@ class JobSpec(_Fields):
     def _with_its_end(cls, given: Any) -> Any:
         if not isinstance(given, Mapping):
             return given
+        if isinstance(C := given.get("C"), str):
+            given = {**given, "C": grid(C)}
         if isinstance(own := given.get("solver_options"), Mapping):
             given = {**given, "solver_options": _with_truths(own)}
         return {**end_of(given), **bias_of(given), **_with_truths(given)}
 
+    _ladder: tuple[float, ...] = PrivateAttr(())
+
     @property
     def Cs(self) -> tuple[float, ...]:
-        """The values of C, ascending, each once."""
+        """The values of C, ascending, each once; of C "auto" those of `with_ladder`."""
+        if self.searches_C:
+            return self._ladder
         return tuple(sorted(set(self.C))) if isinstance(self.C, list) else (self.C,)
+
+    @property
+    def searches_C(self) -> bool:
+        """Whether the job looks for the best C itself."""
+        return self.C == AUTO
+
+    def with_ladder(self, values: tuple[float, ...]) -> "JobSpec":
+        """The same job with the values of C to try, ascending."""
+        spec = self.model_copy()
+        spec._ladder = values
+        return spec
 
     @property
     def n_folds(self) -> int:
         """Folds that rows are dealt out to; 0: no rows are held out."""
         if self.validation is not None:
             return round(1.0 / self.validation)
-        return self.folds or (_FOLDS_FOR_PROBABILITY if self.probability else 0)
+        return self.folds or (_USUAL_FOLDS if self.probability or self.searches_C else 0)
 
     @property
     def held_out(self) -> range:
@@ -263,6 +281,7 @@ RULES = (
          "one machine has nothing to combine", "Leave combine out, or name machines."),
     _on_one_machine('solver "{spec.solver}"', lambda spec: spec.solver != "streamsvm"),
     _on_one_machine("multiclass crammer_singer", lambda spec: spec.is_joint),
+    _on_one_machine('C "auto"', lambda spec: spec.searches_C),
     _on_one_machine("pace fixed", lambda spec: spec.pace == "fixed"),
     FieldRule("labels_range",
          lambda spec: any(len(name) > MOST_LABEL_NAME or len(text) > MOST_LABEL for name, text in spec.labels.items()),

@@ -14,7 +14,7 @@ from streamsvm.reader.certificate.evaluation import Calibration, ClassCounts, ar
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.descriptions import LESS_IS_BETTER
 from streamsvm.service.jobs.lanes.lane_files import held_out, holds_weights
-from streamsvm.service.jobs.plan.lanes import Lane, class_weights
+from streamsvm.service.jobs.plan.lanes import LEAST_TRIED, Lane, class_weights
 from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.jobs.progress.states import score_in
 from streamsvm.storage.files.arrays import scratch
@@ -25,6 +25,7 @@ from streamsvm.storage.models.support_vectors import joined
 from streamsvm.storage.rows.csr import Array
 
 Figures = dict[str, float | None]
+_NOT_RISEN = 3
 _HINT = "Ask for fewer folds, or select by another metric."
 
 
@@ -94,8 +95,8 @@ def _centred(numbers: Array, weight: Array | None) -> Array:
 class CrossValidation:
     """The cross-validation of a job whose lanes are done, read from its directory. A class is a place in its labels."""
 
-    def __init__(self, plan: JobPlan, job_dir: Path) -> None:
-        self._plan = plan
+    def __init__(self, plan: JobPlan, job_dir: Path, Cs: Sequence[float] | None = None) -> None:
+        self._plan, self._Cs = plan, plan.spec.Cs if Cs is None else Cs
         self._job_dir = job_dir
 
     @cached_property
@@ -116,6 +117,11 @@ class CrossValidation:
         return max(self.figures, key=lambda each: (sign * each["mean"][by], -each["C"]))["C"]
 
     @property
+    def has_peaked(self) -> bool:
+        """Whether the metric has not risen for three values of C, or more, and enough have been tried."""
+        return len(self._Cs) >= LEAST_TRIED and self._Cs.index(self.selected_C) < len(self._Cs) - _NOT_RISEN
+
+    @property
     def view(self) -> dict[str, Any]:
         """The cross-validation as the result of a job shows it."""
         return {"cv": self.figures, "selected_C": self.selected_C}
@@ -131,7 +137,7 @@ class CrossValidation:
     @cached_property
     def _found(self) -> dict[float, tuple[dict[str, Any], Sigmoid | None]]:
         """Each C, ascending, with its figures and its sigmoid."""
-        return {C: self._find(C) for C in self._plan.spec.Cs}
+        return {C: self._find(C) for C in self._Cs}
 
     def _find(self, C: float) -> tuple[dict[str, Any], Sigmoid | None]:
         rows = [self._fold(C, fold) for fold in self._plan.spec.held_out]
@@ -182,7 +188,8 @@ class CrossValidation:
 
 def cross_validation(plan: JobPlan, job_dir: Path, n_done: int) -> CrossValidation | None:
     """The cross-validation of a job with so many lanes done; None if it asks for none, or lanes are left."""
-    return CrossValidation(plan, job_dir) if plan.spec.n_folds and n_done == len(plan.lanes) else None
+    Cs = plan.Cs_of(n_done)
+    return CrossValidation(plan, job_dir, Cs) if plan.spec.n_folds and Cs else None
 
 
 def _all_rows(folds: list[HeldOutRows]) -> HeldOutRows:

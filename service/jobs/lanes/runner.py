@@ -164,7 +164,8 @@ class LaneRunner:
             done, model_of = abouts_of(self._job_dir), partial(outcome_of, self._job_dir)
             has_model = any(plan.lanes_of(C, len(done)) for C in plan.spec.Cs)
             is_enough = self.is_stopped and self._ends_on_stop and (has_model or plan.spec.n_folds)
-            if len(done) < len(plan.lanes) and not is_enough:
+            found = cross_validation(plan, self._job_dir, len(done)) if plan.spec.searches_C else None
+            if len(done) < len(plan.lanes) and not is_enough and not (found and found.has_peaked):
                 self.start(plan, done)
                 return False
         self._outcome = Outcome(plan, done, model_of, cross_validation(plan, self._job_dir, len(done)))

@@ -8,6 +8,7 @@ time; but each turn starts processes of its own and makes a pass and a certifica
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import log2
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,8 @@ _NO_CLASSES = (
 )
 # Measured, see section "C in turn" of tests/bench/HISTORY.md.
 _FEW_BYTES = 64 << 20  # of decoded rows
+# With C "auto": values that are tried in any case, up to 1 / mean of |x|^2; the largest is this power of 2 above that.
+LEAST_TRIED, _LARGEST_TRIED = 7, 16
 _LARGE = 200.0  # C times the mean squared norm of the rows: scaling the features does not change it
 
 
@@ -116,7 +119,8 @@ def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tu
     # The folds that are left out, one after the other; None stands for training on all rows.
     folds = (*spec.held_out, *((None,) if spec.refit or not spec.n_folds else ()))
     n_lanes = len(classes) * len(spec.Cs) * len(folds)
-    if n_lanes > MOST_LANES:
+    # A search for C, which has ended before it comes to most values, is of one value at a time.
+    if n_lanes > MOST_LANES * (len(spec.Cs) if spec.searches_C else 1):
         times = f" x {len(folds)} folds, all rows among them" if len(folds) > 1 else ""
         raise ServiceError(
             "lanes_range",
@@ -138,6 +142,15 @@ def lanes_of(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> tu
     weights = class_weights(spec, labels, manifest)
     lanes = [_lane(label, fold, C, labels, weights, manifest) for label in classes for fold in folds for C in spec.Cs]
     return tuple(sorted(lanes, key=lambda lane: lane.C) if count_turns(spec, manifest) > 1 else lanes)
+
+
+def with_ladder(spec: JobSpec, manifest: Manifest) -> JobSpec:
+    """A job with C "auto" with the powers of 2 to try: C times the mean of |x|^2 is from 2^-6 to 2^16, nearly."""
+    if not spec.searches_C:
+        return spec
+    mean = 1.0 if spec.kernel == "rbf" else mean_Qii(spec, manifest)
+    middle = -round(log2(min(max(mean, 1e-9), 1e9)))
+    return spec.with_ladder(tuple(2.0 ** (middle + k) for k in range(-LEAST_TRIED + 1, _LARGEST_TRIED + 1)))
 
 
 def order_note(C: float | list[float]) -> str | None:
@@ -193,6 +206,8 @@ def count_turns(spec: JobSpec, manifest: Manifest) -> int:
     """
     if spec.machines is not None:
         return 1
+    if spec.searches_C:
+        return len(spec.Cs)
     has_lanes = SOLVERS[spec.solver].has_lanes and spec.loss_kind.is_quadratic and not spec.is_joint
     pays = manifest.decoded_bytes <= _FEW_BYTES and spec.Cs[-1] * mean_Qii(spec, manifest) > _LARGE
     return len(spec.Cs) if has_lanes and is_scaled(spec, manifest) and pays else 1

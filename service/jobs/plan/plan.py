@@ -14,7 +14,7 @@ from typing import Any
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import planned_maps
 from streamsvm.service.jobs.fields.spec import JobSpec, read_spec
-from streamsvm.service.jobs.plan.lanes import Lane, class_weights, count_turns, labels_of, lanes_of, shown
+from streamsvm.service.jobs.plan.lanes import Lane, class_weights, count_turns, labels_of, lanes_of, shown, with_ladder
 from streamsvm.service.jobs.plan.memory import (
     ANY_ROOM,
     JobMemory,
@@ -89,6 +89,12 @@ class JobPlan:
         found = [k for k, lane in enumerate(self.lanes[:done]) if (lane.fold, lane.C) == (None, C)]
         each = len(self.labels) if len(self.labels) > 2 and not self.spec.is_joint else 1
         return found if len(found) == each else []
+
+    def Cs_of(self, done: int) -> tuple[float, ...]:
+        """The values of C all of whose lanes are among the first `done`; () unless all are, or C is searched for."""
+        if done == len(self.lanes):
+            return self.spec.Cs
+        return self.spec.Cs[: done * self.turns // len(self.lanes)] if self.spec.searches_C else ()
 
     @property
     def running(self) -> tuple[Lane, ...]:
@@ -208,7 +214,7 @@ def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None, memory
     _check_weights(spec, manifest)
     planned_maps(spec, manifest)
     cores = cores or usable_cores()
-    labels = labels_of(spec, manifest)
+    labels, spec = labels_of(spec, manifest), with_ladder(spec, manifest)
     lanes = lanes_of(spec, labels, manifest)
     turns = count_turns(spec, manifest)
     threads, there_are = threads_of(spec, cores), memory_bytes or memory_limit()

@@ -134,7 +134,7 @@ def test_the_dataset_is_all_that_is_needed():
         ({"dataset": "d", "C": "1e-3"}, "wrong_type", 'Write it without quotes: "C": 1e-3. C may be '),
         ({"dataset": "d", "max_passes": "10"}, "wrong_type", 'Write it without quotes: "max_passes": 10. '),
         ({"dataset": "d", "folds": "5"}, "wrong_type", 'Write it without quotes: "folds": 5. folds '),
-        ({"dataset": "d", "C": "0.1,1"}, "wrong_type", "C may be number above 0, up to 1e12, or a list of them: [0.1,"),
+        ({"dataset": "d", "C": "0.1,1"}, "wrong_type", "C may be number above 0, up to 1e12, a list of them: [0.1,"),
         ({"dataset": "d", "refit": "perhaps"}, "wrong_type", "refit may be true, false: whether"),
         ({"dataset": "d", "class_weight": {"a": "2"}}, "wrong_type", "class_weight may be object, label -> number"),
         (
@@ -293,3 +293,19 @@ def test_sizes_for_people():
 def test_of_kernel_and_solver_one_tells_the_other(fields, solver):
     spec = parse_spec({"dataset": "d", **fields})
     assert (spec.solver, spec.kernel) == (solver, "rbf" if solver.startswith("bs") else "linear")
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [("1e-3:10:5", [0.001, 0.01, 0.1, 1.0, 10.0]), ("1:8:4", [1.0, 2.0, 4.0, 8.0]), ("8:1:2", [8.0, 1.0])],
+)
+def test_values_of_C_may_be_a_geometric_grid(text, values):
+    spec = parse_spec({"dataset": "d", "C": text})
+    assert values == spec.C and spec.Cs == tuple(sorted(values))
+
+
+@pytest.mark.parametrize("text", ["1:2", "0:1:3", "1:10:1", "1:x:3", "-1:1:3", "1:10:-2", "best"])
+def test_other_texts_are_no_values_of_C(text):
+    with pytest.raises(ServiceError) as caught:
+        parse_spec({"dataset": "d", "C": text})
+    assert caught.value.code in ("wrong_type", "C_range") and '"auto"' in caught.value.hint
