@@ -1,4 +1,4 @@
-"""The registry of input formats: the options and the parser of each."""
+"""The registry of input formats: each format's options and its parser."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -21,7 +21,7 @@ from streamsvm.reader.parsers.text.options import OF_TEXT
 from streamsvm.reader.parsers.text.parser import TextParser
 from streamsvm.reader.parsers.text.tables import ArrowDocuments, JsonDocuments, TextTableParser
 
-# What reads one input; `MatrixParser` says what all of them have.
+# A parser reads one input; `MatrixParser` describes the attributes and methods that every parser has.
 Parser = LibsvmParser | MatrixParser
 
 _ASIDE = frozenset({"label_column", "label_type", "weight_column", "group_column"})
@@ -32,7 +32,7 @@ _TABLE = _ASIDE | _CHOICE | _MIXED | OF_TEXT | {"text_column"}
 
 _NUMBERED = ("libsvm", "npz", "batches")
 
-# format -> the InputOptions that it has and others do not
+# format -> names of its options, but those that every format has
 READERS: dict[str, frozenset[str]] = {
     "libsvm": frozenset(),
     "csv": _TABLE | {"delimiter", "header", "decimal", "encoding"},
@@ -46,7 +46,7 @@ READERS: dict[str, frozenset[str]] = {
     "text": OF_TEXT | {"label_type"},
 }
 
-# Programs on this machine write these formats for each other; files and uploads cannot have them.
+# Formats in which programs on this machine pass data to each other; files and uploads cannot have these formats.
 OF_PROGRAMS = {OF_FRAMES: _TABLE | {"header"}}
 
 _OF_SOME = frozenset().union(*READERS.values())
@@ -55,7 +55,7 @@ _OF_SOME = frozenset().union(*READERS.values())
 def open_parser(
     options: InputOptions, limits: InputLimits, names: LabelNames, threads: int, scratch: Scratch
 ) -> Parser:
-    """Open the parser of rows for a dataset. InputError option_unused for an option that the format does not have."""
+    """Return a parser of rows for a dataset. Raises InputError option_unused, label_type, input_mismatch."""
     _check(options, names)
     return parser_of(options, limits, names, threads, scratch)
 
@@ -69,12 +69,12 @@ def parser_of(
     to_predict: ToPredict | None = None,
     read: Callable[[Iterable[bytes]], Iterator[Any]] | None = None,
 ) -> Parser:
-    """Make the parser for options.format.
+    """Return the parser for options.format.
 
-    names       of labels that are strings; None: rows are predicted
-    scratch     takes inputs that are not read from front to back
-    to_predict  of rows to predict; None: rows make a dataset
-    read        makes the tables of a format of Arrow, see `stored.Table`; None: those of the input
+    names       assigns numbers to labels that are strings; None: the parser makes its own `LabelNames`, if it needs one
+    scratch     stores an input that needs random access, see `spool`
+    to_predict  finds labels and columns of rows to predict; None: the rows make a dataset
+    read        yields the tables (`stored.StoredTable`) of an input that pyarrow reads; None: by options.format
     """
     format_, is_labelled, is_text = options.format, to_predict is None, options.text_column is not None
     if format_ == "libsvm":
@@ -106,7 +106,7 @@ def parser_of(
 
 
 def _check(options: InputOptions, names: LabelNames) -> None:
-    """InputError if options or the type of labels do not fit the format, each other, or the rows of a dataset."""
+    """Raise InputError if options or the type of labels contradict the format, each other, or the dataset's rows."""
     format_, given, is_text = options.format, options.given, options.text_column is not None
     if unused := (given & _OF_SOME) - (READERS | OF_PROGRAMS)[format_]:
         raise InputError("option_unused", f"{min(unused)} is no option of {format_}")

@@ -1,7 +1,7 @@
-"""Settles how a file is read, once: as options say, else as its content shows, else as the file of training was read.
+"""Decides how a file is read: by the options, else by its content, else as the training file was read.
 
-Endings of names mean nothing. `Manifest.input` has what the content of the file of training did not tell as `form`,
-options by name. A file with labels is read as what the model was trained on, and its labels judge the predictions.
+File name extensions are ignored. The entry `form` of `Manifest.input` has the options, by name, that the content of the
+training file did not show. A file to predict is read as the training file was; labels in it judge the predictions.
 """
 
 from collections.abc import Sequence
@@ -32,8 +32,8 @@ Classes = Sequence[float | str]
 
 
 def form_of(options: InputOptions, input_: Input) -> Input:
-    """The entry `form` of an `input`: that of the rows before, if there are any; {} if content tells all of it."""
-    names = _WRITTEN if "columns" in input_ else (*_WRITTEN, "header")  # a table's `input` says it already
+    """Return {"form": form} to add to `input_`: form is the dataset's if rows are added. {} if there is no form."""
+    names = _WRITTEN if "columns" in input_ else (*_WRITTEN, "header")  # a table's `input` has "has_names"
     written = replace(options, delimiter="tab") if options.format == "tsv" else options
     here = {name: getattr(written, name) for name in names if name in written.given}
     form = options.like.get("form") if options.like else here
@@ -43,10 +43,10 @@ def form_of(options: InputOptions, input_: Input) -> Input:
 def settled(
     options: InputOptions, head: bytes, input_: Input | None = None, classes: Classes | None = None
 ) -> InputOptions:
-    """The options with the format of an input that begins with `head` (PEEK_BYTES), and what its content shows.
+    """Return the options with the format, and how the text is written, of an input whose first PEEK_BYTES are `head`.
 
-    input_   of the dataset or model that the rows must fit, see `Manifest.input`; None: they make a new dataset
-    classes  of the model that predicts the rows; () in regression; None: rows are not predicted
+    input_   `Manifest.input` of the dataset or model that the rows must fit; None: the rows make a new dataset
+    classes  labels of the model that predicts the rows; () in regression; None: the rows are not predicted
     """
     if options.format == "auto":
         is_further = input_ is not None and (classes is not None or input_.get("format") == "text")
@@ -67,7 +67,7 @@ def settled(
 
 
 def _of_new(head: bytes, options: InputOptions) -> str:
-    """The format of rows for a new dataset. Lines like documents are a table only if an option says so."""
+    """Return the format of a new dataset's input. Lines like documents are CSV only if an option of tables is given."""
     format_ = recognise(head)
     if options.text_column is not None:
         return "csv" if format_ == "libsvm" else format_
@@ -75,7 +75,7 @@ def _of_new(head: bytes, options: InputOptions) -> str:
 
 
 def _of_further(head: bytes, options: InputOptions, input_: Input) -> str:
-    """The format of rows to predict, or of further documents."""
+    """Return the format of rows to predict, or of documents that are added to a dataset."""
     kind, is_table = input_.get("format"), "columns" in input_
     if (stored := sniff.stored_format(head)) is not None:
         return stored
@@ -84,12 +84,12 @@ def _of_further(head: bytes, options: InputOptions, input_: Input) -> str:
     format_ = recognise(head)
     if format_ != "libsvm" or (has_pairs(head) and not input_.get("categorical")):
         return format_
-    # One word a line: rows without features, or a column alone.
+    # Each line is one word: a LIBSVM row without features, or a table of one column.
     return "csv" if is_table or options.given & _OF_TABLES or input_.get("n_features") == 1 else "libsvm"
 
 
 def _of_lines(head: bytes, options: InputOptions, input_: Input, kind: str) -> str:
-    """The format of documents, or strings, a line each unless the file has a column of them: then it is a table."""
+    """Return the format of documents or strings: `kind` if each line is one, csv or jsonl if a column has them."""
     option, usual = {"text": ("text_column", "text"), "fasta": ("string_column", "")}[kind]
     given, trained = getattr(options, option), input_.get(option)
     if not (column := given or trained or usual):
@@ -105,7 +105,7 @@ def _of_lines(head: bytes, options: InputOptions, input_: Input, kind: str) -> s
 
 
 def _first_fields(lines: Sequence[bytes], options: InputOptions, input_: Input) -> tuple[list[bytes], bytes]:
-    """The fields of the first line, [] if it cannot be split, and what divides them: as in training if it occurs."""
+    """Return the fields of the first line, [] if none, and the delimiter: by option, else as in training, else a guess."""
     first = next(iter(lines), b"")
     given = "tab" if options.format == "tsv" else options.delimiter
     for wanted in (given, input_.get("form", {}).get("delimiter"), None):
@@ -116,7 +116,7 @@ def _first_fields(lines: Sequence[bytes], options: InputOptions, input_: Input) 
 
 
 def _as_written(options: InputOptions, head: bytes, input_: Input) -> InputOptions:
-    """Complete the options of CSV by how the file of training was written, as far as this one may be written so."""
+    """Return the options of CSV, completed by those of the training file that do not contradict this file's content."""
     form, is_unnamed = input_.get("form", {}), input_.get("has_names") is False
     if options.format not in ("csv", "tsv") or not (form or is_unnamed):
         return options
@@ -135,7 +135,7 @@ def _as_written(options: InputOptions, head: bytes, input_: Input) -> InputOptio
 
 
 def _are_labelled(head: bytes, classes: Classes) -> bool:
-    """Whether most lines of documents are a class of the model, in regression a number, a tab, and a text."""
+    """Return whether most lines are a label (a class of the model; in regression any number), a tab and a document."""
     known = frozenset(classes)
     labels = [line.partition(b"\t")[0].strip(b" ") if b"\t" in line else b"" for line in lines_of(head)]
     numbers = [float(label) if NUMBER.fullmatch(label) else None for label in labels]

@@ -1,8 +1,8 @@
-"""Numbers labels that are strings, and hashes groups; rows hold the numbers and the hashes.
+"""Assigns numbers to labels that are strings, and hashes groups; rows hold these numbers and hashes.
 
-The manifest keeps the names, in the order of their numbers (`Manifest.label_names`). `RowEncoder` turns a row's number
-into the class code that training uses. The plan of a job looks the names up for the model (`JobPlan.model_labels`), so
-that a model predicts names.
+The manifest stores the names, in the order of their numbers (`Manifest.label_names`). `RowEncoder` turns the number in
+a row into the class code that training uses. The plan of a job looks the names up for the model
+(`JobPlan.model_labels`), so that a model predicts names.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,10 +21,10 @@ MOST_CHARACTERS = 256
 
 
 class LabelNames:
-    """Numbers the names of a dataset first, then new names batch by batch, sorted within a batch.
+    """Numbers labels that are strings: those in `names` from 0 on, then new ones batch by batch, sorted in each batch.
 
-    type   "number", "string", or "auto" until the parser has seen the first label and changes it
-    names  all names so far; a name's number is its place
+    type   "number", "string", or "auto" until the parser has seen the first label and sets the type
+    names  all names so far; the name at index i has the number i
     """
 
     def __init__(self, type_: LabelType = "auto", names: Sequence[str] = ()) -> None:
@@ -37,9 +37,9 @@ class LabelNames:
         return tuple(self._numbers)
 
     def numbers(self, labels: Sequence[str]) -> Array:
-        """The numbers (n,), float64, of a batch of labels; new ones are numbered.
+        """Return the numbers (n,) float64 of a batch of labels, after new labels have got numbers.
 
-        InputError too_many_labels, or labels_alike for two that are one value, such as 1 and 1.0, or True and 1.
+        Raises InputError too_many_labels, or labels_alike for labels of one value, such as 1 and 1.0, or True and 1.
         """
         for name in sorted(set(labels) - self._numbers.keys()):
             self._numbers[name] = len(self._numbers)
@@ -54,12 +54,12 @@ class LabelNames:
 
 @lru_cache(1 << 16)
 def group_of(value: str) -> int:
-    """The first 8 bytes of the BLAKE2b hash of a text in UTF-8, little-endian: equal on all machines."""
+    """Return the first 8 bytes of the BLAKE2b hash of a text in UTF-8, as a little-endian integer."""
     return int.from_bytes(blake2b(value.encode(), digest_size=8).digest(), "little")
 
 
 def groups_of(values: Iterable[object]) -> Array:
-    """(n,) uint64: the hashes of strings or numbers; words of one value have one, as 7 and 7.0."""
+    """Return (n,) uint64: hashes of strings or numbers; equal values have equal hashes, also 7 and 7.0."""
     texts = (value.decode(errors="replace") if isinstance(value, bytes) else str(value) for value in values)
     return np.fromiter(map(_group_of_value, texts), GROUP)
 

@@ -12,20 +12,20 @@ HEAD_BYTES = 32
 PEEK_BYTES = 64 << 10
 
 NPZ, PARQUET, FEATHER = b"PK\x03\x04", b"PAR1", b"ARROW1"
-# The first bytes of files that are not read from front to back. Streams of Arrow begin with FF FF FF FF.
+# The first bytes of files that need random access. Streams of Arrow begin with FF FF FF FF.
 _STORED = ((NPZ, "npz"), (PARQUET, "parquet"), (FEATHER, "arrow"), (b"\xff\xff\xff\xff", "arrow"), (b"ORC", "orc"))
 _NUMBER = rb"[-+]?+(?:\d++\.?+\d*+|\.\d++)(?:[eE][-+]?+\d++)?+"
-# A line of LIBSVM text with features: label, label:weight or neither, then index:value pairs; faults of values are its.
+# A line of LIBSVM text with features: label, label:weight or neither, then index:value pairs; values may be faulty.
 _PAIRS = re.compile(
     rb"(?:%b(?:,%b)*+(?::%b)?+(?=\s))?\s*+(?:(?:\d++|qid):[^\s:;|#]++(?:\s++|(?=#)|$))++(#|$)" % ((_NUMBER,) * 3)
 )
 _ALONE = re.compile(rb"[^\s,;|:]*+\s*+(#|$)")  # a line of one word, which may be a label, or a comment
 _DELIMITER = re.compile(rb"[,;|\t]")
-# Bytes that no text has. In random bytes every ninth is one, in UTF-16 every second; a few are a fault of their line.
+# Bytes that no text has: a ninth of random bytes, half of UTF-16. If there are only a few, their lines are faulty.
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\v\f\r")) + b"\x7f"
 _LABEL = re.compile(rb'[^\s,;|:"]{1,64}')
 _WORD = re.compile(rb"[A-Za-z\x80-\xff]{2,}")
-_NAN = re.compile(rb"(?<=[:\s])-?(NaN|Infinity)\b")  # Python writes it; the parser tells where it stands
+_NAN = re.compile(rb"(?<=[:\s])-?(NaN|Infinity)\b")  # no JSON, but Python writes it: the parser reports its line
 _SAMPLE, _MOST_CONTROL = 512, 8
 
 _CSV = 'to_csv("FILE.csv", index=False)'
@@ -34,7 +34,7 @@ _ROWS = """python -c 'import json; [print(json.dumps(row)) for row in json.load(
 _SVM = 'sklearn.datasets.dump_svmlight_file(scipy.io.mmread("FILE"), y, "FILE.svm")'
 _SQL = 'pandas.read_sql("SELECT * FROM t", sqlite3.connect("FILE"))'
 _HDF5 = 'or fit(X, y) with X = h5py.File("FILE")["X"][:]'
-# How files begin that no parser reads; what they are; the line that makes rows of them.
+# Files that no parser reads: a pattern of their first bytes, what they are, and a hint how to convert them.
 _UNREAD = (
     (rb"version https://git-lfs", "a pointer file of Git LFS, not the data", "fetch the data: git lfs pull"),
     (rb"(?i)(%[^\n]*\n|\s)*@relation\s", "ARFF", f"make CSV of it: pandas.DataFrame(scipy.io.arff.{_ARFF}.{_CSV}"),
@@ -51,7 +51,7 @@ _UNREAD = (
     (rb"\x7fELF", "a program", ""),
 )
 _NUMPY = 'make CSV of its rows: numpy.savetxt("FILE.csv", numpy.load("FILE"), delimiter=","); or fit(X, y)'
-# What is read, but not by the parsers of text; and what is no row of JSON either.
+# Entries as in _UNREAD. All parsers of text refuse inputs of _NO_TEXT; all but that of JSON lines refuse _NO_ROWS.
 _NO_TEXT = (
     (NPZ, "npz", ""),
     (PARQUET, "a Parquet file", ""),
@@ -67,21 +67,21 @@ _NO_ROWS = (
 
 
 def lines_of(head: bytes) -> list[bytes]:
-    """The lines at the beginning of a text that are not blank; the last one only if it is whole, or the only one."""
+    """Return the lines of `head` that are not blank. A last line that is cut off is left out if there are others."""
     whole, end, cut = head.removeprefix(b"\xef\xbb\xbf").rpartition(b"\n")
     lines = whole if end and len(head) >= PEEK_BYTES else whole + end + cut
     return [line for line in map(bytes.strip, lines.split(b"\n"), repeat(b" \r")) if line]
 
 
 def most(fit: Sequence[bool]) -> bool:
-    """Whether more than half of some lines fit."""
+    """Return whether more than half of `fit`, a truth value for each line, are true."""
     return 2 * sum(fit) > len(fit)
 
 
 def has_documents(head: bytes) -> bool:
-    """Whether lines at the beginning of an input are a short label and a tab each, and three words behind most tabs.
+    """Return whether each line of `head` is a short label, a tab and a text, and most texts have three words or more.
 
-    A first line with fewer words, whose label does not come again, names columns.
+    False, too, if the first line may name columns: its text has fewer words, and no other line has its label.
     """
     lines = [line.partition(b"\t") for line in lines_of(head)]
     if not all(tab and _LABEL.fullmatch(label) for label, tab, _ in lines):
@@ -91,14 +91,14 @@ def has_documents(head: bytes) -> bool:
 
 
 def refuse_unread(head: bytes) -> None:
-    """InputError unknown_format if an input that begins with `head` is a file that no parser reads."""
+    """Raise InputError unknown_format if an input that begins with `head` is a file that no parser reads."""
     _refuse(head.removeprefix(b"\xef\xbb\xbf"), _UNREAD)
 
 
 def refuse_foreign(head: bytes, is_json: bool = False) -> None:
-    """InputError unknown_format if `head`, the first HEAD_BYTES without a byte order mark, begins no text of rows.
+    """Raise InputError unknown_format if `head`, HEAD_BYTES without a byte order mark, cannot begin a text of rows.
 
-    is_json  rows are JSON
+    is_json  whether the rows are read as JSON lines
     """
     _refuse(head, _NO_TEXT if is_json else _NO_TEXT + _NO_ROWS)
 
@@ -110,7 +110,7 @@ def _refuse(head: bytes, files: tuple[tuple[bytes, str, str], ...]) -> None:
 
 
 def has_objects(head: bytes) -> bool:
-    """Whether the first line of an input that begins with `head` (PEEK_BYTES) is a JSON object, or begins one."""
+    """Return whether the first line of an input whose first PEEK_BYTES are `head` is, or begins, a JSON object."""
     line, end, _ = head.removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")
     if not line.startswith(b"{"):
         return False
@@ -123,28 +123,28 @@ def has_objects(head: bytes) -> bool:
 
 
 def has_pairs(head: bytes) -> bool:
-    """Whether half of the lines at the beginning of a text are LIBSVM's: at most a label, then index:value pairs."""
+    """Return whether half or more of the lines of `head` with several words are LIBSVM text with index:value pairs."""
     lines = [line for line in lines_of(head) if not _ALONE.match(line)]
     if len(lines) == 1 and len(head) >= PEEK_BYTES:
-        lines = [lines[0].rpartition(b" ")[0]]  # what follows is cut
+        lines = [lines[0].rpartition(b" ")[0]]  # the last pair may be cut off
     return bool(lines) and 2 * sum(map(bool, map(_PAIRS.match, lines))) >= len(lines)
 
 
 def stored_format(head: bytes) -> str | None:
-    """The format of an input that begins with `head` and is not read from front to back; None: it is another one."""
+    """Return the format of an input that begins with `head` and needs random access; None if its format is another."""
     format_ = next((name for signature, name in _STORED if head.startswith(signature)), None)
     # A text may begin with these letters.
     return None if format_ == "orc" and not _n_control(head) else format_
 
 
 def _n_control(head: bytes) -> int:
-    """How many of the first _SAMPLE bytes no text has."""
+    """Return how many of the first _SAMPLE bytes are control characters that no text has."""
     sample = head[:_SAMPLE]
     return len(sample) - len(sample.translate(None, _CONTROL))
 
 
 def recognise(head: bytes) -> str:
-    """The format of an input that begins with `head` (PEEK_BYTES): a key of parsers.READERS."""
+    """Return the format of an input whose first PEEK_BYTES are `head`. Raises InputError unknown_format."""
     stored = stored_format(head)
     if stored is not None:
         return stored
@@ -163,7 +163,7 @@ def recognise(head: bytes) -> str:
 
 
 def with_head(text: Iterable[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """The first PEEK_BYTES of a text, and an iterator over the whole text."""
+    """Return the first PEEK_BYTES of a text, and an iterator over the whole text."""
     rest, head = iter(text), b""
     while len(head) < PEEK_BYTES and (chunk := next(rest, None)) is not None:
         head += chunk

@@ -1,4 +1,4 @@
-"""Stores an input in a temporary file, for formats that are not read from front to back."""
+"""Stores an input in a temporary file, for formats that need random access."""
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -6,13 +6,13 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO
 
-# A directory, or a function that stores an input elsewhere.
+# The directory of the temporary file, or a function that stores the chunks of an input and gives a file of them.
 Scratch = Path | Callable[[Iterable[bytes]], AbstractContextManager[IO[bytes]]]
 
 
 @contextmanager
 def spooled(chunks: Iterable[bytes], scratch: Scratch) -> Iterator[IO[bytes]]:
-    """A file with the input. It has no name, so that it goes when the process ends in any way."""
+    """Store an input in a file, and yield the file. A temporary file has no name: it vanishes when the process ends."""
     if not isinstance(scratch, Path):
         with scratch(chunks) as file:
             yield file
@@ -25,7 +25,7 @@ def spooled(chunks: Iterable[bytes], scratch: Scratch) -> Iterator[IO[bytes]]:
 
 
 def size_of(file: IO[bytes]) -> int:
-    """The size of a spooled file in bytes; rewinds the file."""
+    """Return the size of a file in bytes, and seek to its beginning."""
     size = file.seek(0, 2)
     file.seek(0)
     return size

@@ -1,4 +1,4 @@
-"""The piece of a text that is in memory: some whole lines and the beginning of the next."""
+"""A buffer with the part of a text that is in memory: some whole lines, and the beginning of the next line."""
 
 from collections.abc import Iterable, Iterator
 
@@ -14,10 +14,10 @@ _NEWLINE = ord("\n")
 
 
 class TextWindow:
-    """Text is written at `filled` and read from `begin` on; both are offsets in `buffer`.
+    """A buffer of text: `fill` appends at the offset `filled`, the caller reads from the offset `begin` on.
 
-    buffer          bytearray; `text` (len(buffer),) uint8 is a view of it. `make_room` may replace both
-    lines_read      lines of the text before `begin`, if the caller counts them
+    buffer          bytearray; the array `text` (len(buffer),) uint8 shares its memory. `fill` may replace both
+    lines_read      number of lines of the whole text before `begin`, if the caller counts them; else None
     ends_in_return  whether the text ends in a carriage return without a line feed; known after `fill`
     """
 
@@ -38,7 +38,7 @@ class TextWindow:
         """Copy a text into the window; yield whenever the window is full, and once at the end of the text.
 
         After each yield the caller reads the whole lines and moves `begin` behind them. A byte order mark is skipped.
-        InputError unknown_format if `refuse` and the text looks like a file of another format.
+        Raises InputError unknown_format if `refuse` is true and the text looks like a file of another format.
         """
         is_started = False
         for chunk in chunks:
@@ -57,16 +57,16 @@ class TextWindow:
         yield
 
     def lines_end(self) -> int:
-        """Offset behind the last whole line; `begin` if there is none."""
+        """Return the offset behind the last whole line; `begin` if no line is whole."""
         return max(self.begin, self.buffer.rfind(b"\n", self.begin, self.filled) + 1)
 
     def check_tail(self) -> None:
-        """InputError if the unfinished line at `begin` is too long already."""
+        """Raise InputError line_too_long if the unfinished line at `begin` already exceeds `max_line_bytes`."""
         if self.filled - self.begin > self.max_line_bytes:
             raise self.error(self.begin, "line_too_long", self._too_long())
 
     def error(self, place: int, code: str, message: str, hint: str = "") -> InputError:
-        """The error at offset `place`; line_too_long instead if its line is too long. hint: "": that of the code."""
+        """Return the error at offset `place`; line_too_long if its line is too long. hint: "" means the code's hint."""
         start = self.buffer.rfind(b"\n", 0, place) + 1
         mark = len(BYTE_ORDER_MARK) if self._at_mark(start) else 0
         end = self.buffer.find(b"\n", place, self.filled)
@@ -82,7 +82,7 @@ class TextWindow:
         return InputError(code, message, hint=hint or None, line=line, column=column, byte=byte)
 
     def _take(self, data: memoryview) -> int:
-        """Copy in as much as fits; return how many bytes that was."""
+        """Copy as much of `data` into the window as fits; return the number of bytes copied."""
         count = min(len(data), len(self.buffer) - SPARE_BYTES - self.filled)
         self.buffer[self.filled : self.filled + count] = data[:count]
         self.filled += count
@@ -102,7 +102,7 @@ class TextWindow:
             self.filled += 1
 
     def _make_room(self) -> None:
-        """Drop the lines before `begin`; if there are none, make the window larger."""
+        """Drop the text before `begin`; if the window is still full, make it larger."""
         if self.begin:
             counted, before = self.lines_read, self._lines_before
             self._lines_before = before + self.buffer.count(b"\n", 0, self.begin) if counted is None else counted

@@ -1,4 +1,4 @@
-"""Writes values as words, the same ones whatever format they come in: the rule is in reader/README.md, Values."""
+"""Converts values to words, equal values of all formats to one word: the rules are in reader/README.md, Values."""
 
 import math
 import re
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-BLANKS = " \t"  # that are cut off around a word
+BLANKS = " \t"  # removed from both ends of a word
 _TIME = re.compile(
     r"(?P<day>\d{4}-\d\d-\d\d)[T ](?P<minute>\d\d:\d\d)(?P<second>:\d\d)?(?P<fraction>\.\d{1,9})?"
     r" ?(?P<zone>Z|UTC|[+-]\d\d(?::?\d\d)?)?"
@@ -18,22 +18,22 @@ _TRUTH = {"true": "True", "TRUE": "True", "false": "False", "FALSE": "False"}
 
 
 def is_gap(value: Any) -> bool:
-    """Whether a value of Python is missing: None, nan, or pandas' NA or NaT."""
+    """Return whether a value of Python is missing: None, nan, or pandas' NA or NaT."""
     return (
         value is None or (isinstance(value, float | np.floating) and math.isnan(value)) or str(value) in ("<NA>", "NaT")
     )
 
 
 def word_of(value: Any) -> str:
-    """The word of a value of Python that is no gap; a number of numpy has as few digits as its own bits need."""
+    """Return the word of a value of Python that is no gap. A float of numpy gets the fewest digits that identify it."""
     text = repr(float(str(value))) if isinstance(value, np.floating) else str(value)
     return settled(text.strip(BLANKS))
 
 
 def settled(word: str) -> str:
-    """The word that a time written in any way of ISO 8601 becomes; other words stay.
+    """Return a time, which may be in any form of ISO 8601, in its standard form; return any other word unchanged.
 
-    A time with a zone is one of UTC; zeros that end a fraction go, and so does midnight, if there is no zone.
+    A time with a zone is converted to UTC. Zeros at the end of a fraction, and midnight without a zone, are removed.
     """
     if (time := _TIME_OF_DAY.fullmatch(word)) is not None:
         return time[1] + _fraction(time[2])
@@ -57,7 +57,7 @@ def value_of(word: str) -> str:
 
 
 def of_32_bits(word: str) -> str:
-    """The word of the number of 32 bits that a fraction with more digits stands for; other words stay."""
+    """Return the word of the float32 nearest to a fraction of more than 9 characters; return other words unchanged."""
     try:
         return word_of(np.float32(word)) if len(word) > 9 and "." in word else word
     except ValueError:
@@ -65,7 +65,7 @@ def of_32_bits(word: str) -> str:
 
 
 def is_exact(number: bytes) -> bool:
-    """Whether float64 holds a number that is written with digits alone; others are rounded, as is usual."""
+    """Return whether float64 holds a whole number written in digits; True for all others, which may be rounded."""
     digits = number.lstrip(b"+-")
     if not digits.isdigit() or math.isinf(float(digits)):
         return True

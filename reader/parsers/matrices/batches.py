@@ -1,11 +1,11 @@
 """Reads batches from another program: CSR matrices one after the other, each as a few numpy arrays.
 
 A batch is `shape`, `y`, `indptr`, `indices`, `data` and `weight`, each written by `numpy.save`, with nothing between;
-an empty `weight` says that rows have none. All batches have the same number of columns, numbered from 0. An array of
-column names may precede a batch and holds for the following ones, too; columns are then matched by name, in any order.
-One batch at a time is in memory; an array has at most 32 MiB.
+an empty `weight` says that rows have no weights. All batches have equally many columns, numbered from 0. An array of
+column names may precede a batch; it applies to the batches up to the next such array. Columns are then matched by name,
+in any order. One batch at a time is in memory; an array has at most 32 MiB.
 
-    numpy.save(file, numpy.array(["income", "debt"]))  # or nothing
+    numpy.save(file, numpy.array(["income", "debt"]))  # optional
     for X, y in batches:
         for array in (X.shape, y, X.indptr, X.indices, X.data, ()):
             numpy.save(file, array)
@@ -27,18 +27,18 @@ MOST_BYTES = 32 << 20  # of an array
 
 
 class BatchesParser(BatchedParser):
-    """A `Parser`. A fault's `line` is the row's number. If the first columns have names, all columns have them."""
+    """A `Parser`. An error's `line` is the number of its row. Columns have names in all batches, or in none."""
 
     def __init__(self, options: InputOptions, limits: InputLimits) -> None:
         super().__init__(options, limits)
 
         self._n_columns: int | None = None
         self.input = options.like or None
-        self._column: Array | None = None  # (n_columns,): the number of each column of a batch with names
-        self._places: Array | None = None  # (n_columns,): the place in rows of each number, if these are not the places
+        self._column: Array | None = None  # (n_columns,): number, in `input`, of each column of the batch's names
+        self._places: Array | None = None  # (n_columns,): sort key within rows of each number; None: the number itself
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """Yield the rows. InputError at the first fault, unless rows are skipped."""
+        """Yield the rows, a batch at a time. Raises InputError at the first fault, unless faulty rows are skipped."""
         source = ArrayReader(chunks)
         while not source.is_at_end():
             rows = self._batch(source)
@@ -65,9 +65,9 @@ class BatchesParser(BatchedParser):
         return self.give_batch(MatrixBatch(label, ends, columns, data, n_columns, weights, places=places))
 
     def _take_names(self, names: list[str]) -> None:
-        """Match the names of a batch's columns.
+        """Match the names of a batch's columns with the names in `input`; the first names become `input`.
 
-        InputError duplicate_column, column_missing, column_count, input_mismatch.
+        Raises InputError duplicate_column, column_missing, column_count, input_mismatch.
         """
         if len(set(names)) < len(names):
             raise InputError("duplicate_column", "a column name stands twice")
@@ -86,12 +86,12 @@ class BatchesParser(BatchedParser):
 
     @property
     def feature_places(self) -> Array | None:  # type: ignore[override]
-        """The places of features in rows, see `MatrixParser`."""
+        """The sort keys of features within rows, see `MatrixParser`."""
         base = self.index_base
         return None if self._places is None else np.concatenate((np.arange(base), self._places + base)).astype(INDEX)
 
     def _in_order(self, indices: Array) -> Array:
-        """The indices in the order of the first batch's columns; indices out of range stay as they are."""
+        """Return the column indices of a batch as column numbers of `input`; indices out of range are unchanged."""
         assert self._column is not None
         places = indices.astype(np.int64)
         is_column = (places >= 0) & (places < len(self._column))
@@ -115,25 +115,25 @@ class BatchesParser(BatchedParser):
 
 
 class ArrayReader:
-    """Reads numpy arrays from chunks of any size."""
+    """Reads bytes, and arrays written by `numpy.save`, from chunks of any size."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks = iter(chunks)
         self._held = bytearray()
 
     def is_at_end(self) -> bool:
-        """Whether nothing is left."""
+        """Return whether all bytes have been read."""
         return not self._fill(1)
 
     def read(self, size: int) -> bytes:
-        """The next `size` bytes, fewer at the end."""
+        """Read the next `size` bytes; return fewer only at the end of the input."""
         self._fill(size)
         taken = bytes(self._held[:size])
         del self._held[:size]
         return taken
 
     def array(self, kinds: str) -> Array:
-        """The next array, a vector whose dtype.kind is in `kinds`. InputError bad_batch."""
+        """Read the next array. Raises InputError bad_batch unless it is a vector, empty or of a dtype.kind in kinds."""
         try:
             shape, _, dtype = read_header(self)
         except ValueError as error:
@@ -149,7 +149,7 @@ class ArrayReader:
         return np.frombuffer(data, dtype)
 
     def _fill(self, size: int) -> bool:
-        """Buffer `size` bytes; return whether the input has as many."""
+        """Buffer at least `size` bytes; return whether the input still has as many."""
         while len(self._held) < size and (chunk := next(self._chunks, None)) is not None:
             self._held += chunk
         return len(self._held) >= size

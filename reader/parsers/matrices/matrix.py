@@ -1,4 +1,4 @@
-"""The bases of the parsers whose features are columns, and of those that read CSR matrices of unknown origin."""
+"""Base classes: `MatrixParser` of all parsers but that of LIBSVM text, `BatchedParser` of parsers of CSR matrices."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -15,18 +15,17 @@ from streamsvm.storage.rows.csr import INDEX, INDPTR, LABEL, VALUE, WEIGHT, Arra
 
 
 class MatrixParser:
-    """Reads one input. The attributes are final when all rows have been given out.
+    """Reads one input. The attributes are final when `parse_chunks` has yielded all rows.
 
-    base  number of the first feature, unless options.index_base has one
+    base  number of the first feature if options.index_base is "auto"
 
     index_base  0 or 1: the number of the first feature
-    rows, nnz   numbers of rows and values given out
+    rows, nnz   numbers of rows and of stored values yielded so far
     max_index   the largest feature number, None if there is no feature
-    counters    of oddities that were accepted: blank lines, explicit zeros ...
-    rejected    rows that were left out
-    input       `Manifest.input`: what further rows need to be read alike; None if features are plain numbers
-    feature_places  (d,) int32: values of feature f come at place feature_places[f] among the values of a row; None: in
-                    the order of their numbers
+    counters    name -> count of oddities that are no faults: blank_lines, explicit_zeros ...
+    rejected    counts the rows that were left out for a fault, and has their first errors
+    input       `Manifest.input`: describes the features, so that further rows get them too; None: they have numbers only
+    feature_places  (d,) int32: the values of a row are sorted by feature_places[feature]; None: by feature number
     """
 
     input: dict[str, Any] | None = None
@@ -42,7 +41,7 @@ class MatrixParser:
         self._empty_rows = self._blank_lines = self._explicit_zeros = 0
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """Yield the rows of the decoded input, which comes in pieces of any size. InputError for its first fault."""
+        """Yield the rows of an input, whose decompressed bytes come in chunks of any size. Raises InputError."""
         raise NotImplementedError
 
     @property
@@ -55,7 +54,7 @@ class MatrixParser:
         }
 
     def set_features(self, count: int) -> None:
-        """Set the number of features. InputError too_many_features."""
+        """Set `max_index` for `count` features. Raises InputError too_many_features above the limit."""
         if count > self._limits.max_features:
             raise InputError(
                 "too_many_features", f"{count} columns are more than the limit of {self._limits.max_features}"
@@ -63,25 +62,25 @@ class MatrixParser:
         self.max_index = self.index_base + count - 1 if count else None
 
     def give(self, rows: Rows) -> Rows:
-        """Count these rows, and return them."""
+        """Add `rows` to the numbers of rows, values and empty rows; return `rows`."""
         self.rows += len(rows)
         self.nnz += rows.nnz
         self._empty_rows += int(np.count_nonzero(np.diff(rows.indptr) == 0))
         return rows
 
     def check_end(self) -> None:
-        """InputError no_rows if there was none."""
+        """Raise InputError no_rows if no row of the input could be read."""
         if self.rows == 0:
             raise InputError("no_rows", "the input has no row" + " that can be read" * bool(self.rejected.rows))
 
 
 def fits(values: Array) -> Array:
-    """(n,) bool: which values are finite as float32."""
+    """Return (n,) bool: whether each value is finite when it is rounded to float32."""
     return np.abs(values) < FLOAT32_OVERFLOW
 
 
 def are_exact(numbers: Array) -> Array:
-    """(n,) bool: which numbers, of any type, float64 holds; floats are what they are."""
+    """Return (n,) bool: whether float64 holds each number exactly; only integers from 2^53 on may be inexact."""
     exact = np.ones(len(numbers), bool)
     if numbers.dtype.kind in "iu":
         for row in np.flatnonzero(np.abs(numbers.astype(np.float64)) >= 2**53).tolist():
@@ -90,28 +89,28 @@ def are_exact(numbers: Array) -> Array:
 
 
 def misfit(value: float) -> tuple[str, str]:
-    """Code and message of the fault of a value that does not fit float32."""
+    """Return code and message of the fault of a value that is too large for float32, infinite or NaN."""
     if np.isfinite(value):
         return "row_overflow", f"value {value:g} does not fit float32"
     return "value_not_finite", f"value {value:g} is not finite"
 
 
 def weight_misfit(value: float) -> tuple[str, str]:
-    """Code and message of the fault of a weight that is negative or does not fit float32."""
+    """Return code and message of the fault of a weight that is negative, too large for float32, infinite or NaN."""
     if np.isfinite(value) and value < 0:
         return "negative_weight", f"weight {value:g} is below 0"
     return misfit(value)
 
 
 class BatchedParser(MatrixParser):
-    """A parser that reads a CSR matrix batch by batch; features are numbered from 0."""
+    """A parser that reads a CSR matrix batch by batch; features are numbered from 0 by default."""
 
     def __init__(self, options: InputOptions, limits: InputLimits) -> None:
         super().__init__(options, limits, base=0)
         self._rows_before = 0
 
     def give_batch(self, batch: "MatrixBatch") -> Rows:
-        """Count the rows of a batch that can be read, and return them; reject the others."""
+        """Reject the rows of a batch that have a fault; count and return the other rows."""
         for row in batch.bad_rows():
             self.rejected.add(partial(batch.fault, row, self._rows_before + row + 1))
         self._rows_before += batch.n_rows
@@ -121,14 +120,15 @@ class BatchedParser(MatrixParser):
 
 
 class MatrixBatch:
-    """A batch of n rows.
+    """A batch of n rows of a CSR matrix; it finds the rows that have a fault.
 
-    label (n,), ends (n + 1,) from 0, columns and values (ends[n],): numbers of any type; columns are below n_columns
-    weight (n,) numbers and group (n,) numbers or strings, or None
-    places (n_columns,): the place of each column's values within a row, or None: columns come in their order
+    label (n,) numbers; weight (n,) numbers or None; group (n,) numbers or strings, or None; all of any dtype
+    ends (n + 1,): row i has the entries from ends[i] to ends[i + 1] - 1 of columns (ends[n],) and values (ends[n],);
+    ends[0] is 0. A row with a column outside 0 to n_columns - 1 has a fault
+    places (n_columns,): the values of a row are sorted by places[column]; None: they are sorted by column
 
     n_rows       n
-    good_values  number of values in rows that can be read, zeros included
+    good_values  number of values in rows without a fault, zeros included
     """
 
     def __init__(
@@ -161,11 +161,11 @@ class MatrixBatch:
         self.good_values = int(np.count_nonzero(self._good[self._row]))
 
     def bad_rows(self) -> list[int]:
-        """Numbers of the rows that cannot be read."""
+        """Return the indices, from 0, of the rows that have a fault."""
         return np.flatnonzero(~self._good).tolist()
 
     def fault(self, row: int, number: int) -> InputError:
-        """The error for a bad row, which has this number in the input."""
+        """Return the error for the faulty row at index `row`; `number` is its number in the input, from 1."""
         here = slice(int(self._ends[row]), int(self._ends[row + 1]))
         if not np.isfinite(self._label[row]):
             code, message = "value_not_finite", f"label {self._label[row]:g} is not finite"
@@ -182,7 +182,7 @@ class MatrixBatch:
         return InputError(code, f"row {number}: {message}", line=number)
 
     def rows(self, base: int) -> Rows:
-        """The rows that can be read, without zeros; features are numbered from `base`."""
+        """Return the rows without a fault, without their zeros; column 0 becomes feature `base`."""
         values = np.where(self._fits, self._values, 0).astype(VALUE)
         is_stored = self._good[self._row] & (values != 0)
         lengths = np.bincount(self._row[is_stored], minlength=len(self._label))[self._good]
@@ -199,7 +199,7 @@ def _is_outside(columns: Array, n_columns: int) -> Array:
 
 
 def _placed(columns: Array, n_columns: int, places: Array | None) -> Array:
-    """The places of columns; those out of range keep their numbers."""
+    """Return the sort key of each column: places[column], or the column itself if it is out of range."""
     if places is None:
         return columns
     is_outside = _is_outside(columns, n_columns)

@@ -1,11 +1,11 @@
 """Reads a scipy CSR matrix and its labels from an npz file: `data`, `indices`, `indptr`, `shape` and `y` (or `label`).
 
-Two arrays are optional: `weight` (n,) of the rows, and `group` (n,), numbers or strings that say which belong together.
+Two arrays are optional: `weight` (n,) of the rows, and `group` (n,), equal numbers or strings for rows of one group.
 
     numpy.savez("train.npz", data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, y=y)
 
-`scipy.sparse.save_npz` writes the first four and `format`, which must be csr if it is there. The arrays are read side
-by side, so that memory does not grow with them.
+`scipy.sparse.save_npz` writes the first four and `format`; if the file has `format`, it must be csr. A part of each
+array is read at a time, so that memory does not grow with the arrays.
 """
 
 import math
@@ -31,9 +31,9 @@ _FAULTS = (ValueError, zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImp
 
 
 class StoredArray:
-    """One array of the file. InputError bad_npz if it is missing or not plain.
+    """One array of an npz file. Raises InputError bad_npz if it is missing, not a vector, or not of its stated size.
 
-    shape, dtype  that the array's header states
+    shape, dtype  shape and dtype that the array's header states
     """
 
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
@@ -53,11 +53,11 @@ class StoredArray:
         return int(self.shape[0]) if self.shape else 1
 
     def is_of(self, kinds: str) -> bool:
-        """Whether dtype.kind is in `kinds`, such as "biuf"."""
+        """Return whether the array's dtype.kind is in `kinds`, such as "biuf" for numbers."""
         return self.dtype.kind in kinds
 
     def read(self, count: int) -> Array:
-        """The next (count,) entries. InputError bad_npz."""
+        """Read the next `count` entries, as an array (count,). Raises InputError bad_npz if the array is damaged."""
         size = count * self.dtype.itemsize
         try:
             data = self._file.read(size)
@@ -68,7 +68,7 @@ class StoredArray:
         return np.frombuffer(data, self.dtype)
 
     def check_end(self) -> None:
-        """Read to the end, where the zip library compares the checksum. InputError bad_npz."""
+        """Read to the end, where the zip library compares the checksum. Raises InputError bad_npz if it differs."""
         try:
             self._file.read(1)
         except _FAULTS as error:
@@ -76,9 +76,9 @@ class StoredArray:
 
 
 class NpzParser(BatchedParser):
-    """A `Parser`. The input is stored in the directory `scratch`. A fault's `line` is the row's number.
+    """A `Parser`. It stores the input in `scratch` before it reads rows. An error's `line` is the number of its row.
 
-    labelled  False: labels may be missing; they are NaN then
+    labelled  False: the file may lack labels; all labels are NaN then
     """
 
     def __init__(self, options: InputOptions, limits: InputLimits, scratch: Scratch, *, labelled: bool = True) -> None:
@@ -88,7 +88,7 @@ class NpzParser(BatchedParser):
         self._n_columns = 0
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """Yield the rows. InputError at the first fault, unless rows are skipped."""
+        """Yield the rows in batches. Raises InputError at the first fault, unless faulty rows are skipped."""
         with spooled(chunks, self._scratch) as file, _open_archive(file) as archive:
             self._limits.check_size(sum(info.file_size for info in archive.infolist()), size_of(file))
             n_rows = self._read_shape(archive)
@@ -150,7 +150,7 @@ def _optional(archive: zipfile.ZipFile, name: str) -> StoredArray | None:
 
 
 def _row_ends(n_rows: int, y: StoredArray | None, indptr: StoredArray) -> Iterator[tuple[Array, Array]]:
-    """Yield labels (n,), zeros without `y`, and ends of values (n + 1,) of batches whose values fit in memory."""
+    """Yield labels (n,), 0 without `y`, and indptr (n + 1,) of batches: _VALUES_AT_ONCE values at most, or one row."""
     before = indptr.read(1).astype(np.int64)
     if before[0] != 0:
         raise _bad_npz("indptr does not begin with 0")
@@ -170,7 +170,7 @@ def _row_ends(n_rows: int, y: StoredArray | None, indptr: StoredArray) -> Iterat
 
 
 def _open_archive(file: IO[bytes]) -> zipfile.ZipFile:
-    """Open the npz file. InputError bad_npz."""
+    """Open an npz file. Raises InputError bad_npz if it is no whole zip archive."""
     try:
         return zipfile.ZipFile(file)
     except _FAULTS as error:
@@ -178,5 +178,5 @@ def _open_archive(file: IO[bytes]) -> zipfile.ZipFile:
 
 
 def _bad_npz(message: str) -> InputError:
-    """The error of a damaged file, or of one with other arrays."""
+    """Return the error for an npz file that is damaged, or whose arrays are not those of a CSR matrix."""
     return InputError("bad_npz", message)
