@@ -105,7 +105,7 @@ def _of_lines(head: bytes, options: InputOptions, input_: Input, kind: str) -> s
 
 
 def _first_fields(lines: Sequence[bytes], options: InputOptions, input_: Input) -> tuple[list[bytes], bytes]:
-    """Return the fields of the first line, [] if none, and the delimiter: by option, else as in training, else a guess."""
+    """Return the first line's fields, [] if none, and the delimiter: by option, else as in training, else a guess."""
     first = next(iter(lines), b"")
     given = "tab" if options.format == "tsv" else options.delimiter
     for wanted in (given, input_.get("form", {}).get("delimiter"), None):

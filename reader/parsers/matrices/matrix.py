@@ -24,7 +24,7 @@ class MatrixParser:
     max_index   the largest feature number, None if there is no feature
     counters    name -> count of oddities that are no faults: blank_lines, explicit_zeros ...
     rejected    counts the rows that were left out for a fault, and has their first errors
-    input       `Manifest.input`: describes the features, so that further rows get them too; None: they have numbers only
+    input       `Manifest.input`: describes the features, so that later rows get them too; None: they have numbers only
     feature_places  (d,) int32: the values of a row are sorted by feature_places[feature]; None: by feature number
     """
 

@@ -1,4 +1,4 @@
-"""The columns of a table: their names, which hold labels, weights or groups, and what to do about a wrong one."""
+"""Finds columns of a table by name or number, among them labels, weights and groups; writes hints for wrong columns."""
 
 import csv
 import re
@@ -9,9 +9,9 @@ from difflib import get_close_matches
 from streamsvm.reader.errors import HINTS, InputError
 from streamsvm.reader.options import InputOptions
 
-UNNAMED = "Unnamed: "  # pandas calls a column without a name, among others with one, so and by its place
+UNNAMED = "Unnamed: "  # and its position: pandas' name of a column that has none, while others have names
 MOST_COLUMNS = 1 << 20
-_MANY_COLUMNS = 10_000  # to look for a similar name among more takes seconds
+_MANY_COLUMNS = 10_000  # looking for a similar name among more columns takes seconds
 LABEL_NAMES = ("label", "y", "target", "class")
 _DECIMAL_COMMA = re.compile(rb"[+-]?\d*,\d+")
 _DATE = re.compile(rb"\d{4}-\d\d?-\d\d?(?!\d)|\d\d?([./-])\d\d?\1\d{2,4}(?!\d)")
@@ -23,15 +23,15 @@ _AS_BEFORE = "write plain decimal numbers: this column had numbers before"
 
 
 def too_many_columns() -> InputError:
-    """The error for a table of more than MOST_COLUMNS."""
+    """Return the error for a table of more than MOST_COLUMNS columns."""
     return InputError("too_many_columns", f"there are more than {MOST_COLUMNS} columns", line=1)
 
 
 class Heading:
-    """Finds columns of a table by name or number. InputError too_many_columns.
+    """Finds the positions, from 0, of columns of a table by their names or numbers. Raises InputError too_many_columns.
 
-    names      of the columns; None: they have none
-    n_columns  their number
+    names      names of the columns; None: they have no names
+    n_columns  number of columns
     """
 
     def __init__(self, names: Sequence[str] | None, n_columns: int) -> None:
@@ -42,13 +42,13 @@ class Heading:
         self._places = {} if names is None else dict(zip(names, range(n_columns), strict=True))
 
     def place_of(self, name: str) -> int | None:
-        """The place, from 0, of the column with this name; None if there is none."""
+        """Return the position of the column with this name; None if no column has it."""
         return self._places.get(name)
 
     def place(self, wanted: str, option: str) -> int:
-        """The place, from 0, of the column whose name or number an option has.
+        """Return the position of the column whose name or number is `wanted`, the value of `option`.
 
-        InputError column_ambiguous, and OPTION_missing (label_column_missing ...).
+        Raises InputError column_ambiguous, or one with the option's name, such as label_column_missing.
         """
         named, numbered = self.place_of(wanted), self._numbered(wanted)
         if named is not None and numbered is not None and named != numbered:
@@ -63,30 +63,30 @@ class Heading:
         raise InputError(f"{option}_missing", message, hint=hint, line=1)
 
     def places(self, wanted: str, option: str) -> list[int]:
-        """The places of the columns that an option lists, between commas, quoted as in CSV. Errors as `place`."""
+        """Return the positions of the columns listed in `wanted`, a line of CSV with commas. Raises as `place`."""
         return self.places_of(listed(wanted), option)
 
     def places_of(self, wanted: Sequence[str], option: str) -> list[int]:
-        """The places of these columns, each a name or number. Errors as `place`."""
+        """Return the positions of the columns `wanted`, each a name or a number. Raises as `place`."""
         return [self.place(each, option) for each in wanted]
 
     def name(self, place: int) -> str:
-        """The name of a column, or its number from 1 if columns have no names."""
+        """Return the name of the column at a position, or its number from 1 if the columns have no names."""
         return self.names[place] if self.names else str(place + 1)
 
     def option(self, place: int) -> str:
-        """The name of a column as an option in a hint has it, or its number if the name is not one plain word."""
+        """Return how an option in a hint names a column: by its name if that is a plain word, else by its number."""
         name = self.name(place)
         return name if name.isascii() and name.isidentifier() else str(place + 1)
 
     def shown(self, place: int) -> str:
-        """The number and name of a column, for a message."""
+        """Return the number and name of a column, for a message."""
         return f"column {place + 1} ({self.names[place][:40]})" if self.names else f"column {place + 1}"
 
     def label(self) -> int:
-        """The place of the labels: the one column with a name in LABEL_NAMES; if all names are numbers, the first.
+        """Return the position of the labels: the one column named as in LABEL_NAMES; if names are numbers, the first.
 
-        InputError label_column_missing.
+        Raises InputError label_column_missing.
         """
         numbers = [place for place, name in enumerate(self.names or ()) if name.isdecimal()]
         if numbers and len(numbers) >= self.n_columns - (self.place_of(f"{UNNAMED}0") == 0):
@@ -114,13 +114,13 @@ class Heading:
 
 
 def listed(wanted: str) -> list[str]:
-    """The names in a list between commas; a name with a comma is in quotes."""
+    """Return the names in a list between commas; a name with a comma is in quotes."""
     return [name.strip() for line in csv.reader([wanted], skipinitialspace=True) for name in line]
 
 
 @dataclass(frozen=True)
 class ColumnPlaces:
-    """Places, from 0, of the labels, the weights and the groups of rows; None if there are none."""
+    """Positions, from 0, of the columns of labels, weights and groups; None: the table has no such column."""
 
     label: int | None
     weight: int | None
@@ -128,14 +128,14 @@ class ColumnPlaces:
 
     @property
     def aside(self) -> list[int]:
-        """The places that are not None: columns that are no features."""
+        """The positions that are not None: these columns make no features."""
         return [place for place in (self.label, self.weight, self.group) if place is not None]
 
 
 def find_label(options: InputOptions, heading: Heading) -> int:
-    """The place of the labels: by the option, by the dataset's label column, by `Heading.label`; without names 0.
+    """Return the position of the labels: by option, else as in the dataset, else `Heading.label`, or 0 without names.
 
-    InputError label_column_missing, column_ambiguous.
+    Raises InputError label_column_missing, column_ambiguous.
     """
     if options.label_column is not None:
         return heading.place(options.label_column, "label_column")
@@ -146,9 +146,9 @@ def find_label(options: InputOptions, heading: Heading) -> int:
 
 
 def find_columns(label: int | None, options: InputOptions, heading: Heading) -> ColumnPlaces:
-    """The places of labels, weights and groups: of the latter two by the options, or as in the dataset if it has them.
+    """Return the positions of labels, which is `label`, and of weights and groups: by option, else as in the dataset.
 
-    InputError weight_column_missing, group_column_missing, column_ambiguous, same_column.
+    Raises InputError weight_column_missing, group_column_missing, column_ambiguous, same_column.
     """
     weight, group = (_aside(option, options, heading) for option in ("weight_column", "group_column"))
     columns = ColumnPlaces(label, weight, group)
@@ -168,13 +168,13 @@ def _aside(option: str, options: InputOptions, heading: Heading) -> int | None:
 
 
 def _before(column: str, option: str, heading: Heading) -> int:
-    """The place of a column of the dataset: by its name, or by its number if the dataset has no names."""
+    """Return the position of a column of the dataset: by its name, else by its number."""
     named = heading.place_of(column)
     return heading.place(column, option) if named is None else named
 
 
 def string_place(options: InputOptions, heading: Heading, aside: list[int]) -> int | None:
-    """The place of the column with strings, None if there is none. InputError string_column_missing, same_column."""
+    """Return the position of the strings of bases, or None. Raises InputError string_column_missing, same_column."""
     wanted = options.string_column
     if wanted is None:
         if options.like and options.like.get("format") == "fasta":
@@ -187,11 +187,11 @@ def string_place(options: InputOptions, heading: Heading, aside: list[int]) -> i
 
 
 def number_hint(field: bytes, kind: str, column: str, is_new: bool) -> str:
-    """Say what to do about a field that is no number.
+    """Return the hint for a field that should be a number.
 
     kind    "field", "label" or "weight"
-    column  its name or number, as an option names it
-    is_new  whether options may still say what the column holds: rows make a dataset, and are no further ones
+    column  name or number of the field's column, see `Heading.option`
+    is_new  whether the rows make a new dataset, so that options may still choose what the column holds
     """
     if _DECIMAL_COMMA.fullmatch(field):
         return "set decimal=comma if numbers are written as 1,5"
@@ -207,7 +207,7 @@ def number_hint(field: bytes, kind: str, column: str, is_new: bool) -> str:
 
 
 def type_hint(column: str, is_new: bool, is_date: bool, is_words: bool) -> str:
-    """Say what to do about a column whose type has no numbers; for column and is_new see `number_hint`."""
+    """Return the hint for a column whose type has no numbers; for `column` and `is_new` see `number_hint`."""
     if not is_new:
         return _AS_BEFORE
     if is_date:

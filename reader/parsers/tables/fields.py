@@ -1,4 +1,4 @@
-"""Fields of a table as text: splits a line into them, finds their faults, and reads a batch of them."""
+"""Splits lines of a table into fields of text, finds faults of fields, and reads batches of fields."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -16,29 +16,29 @@ from streamsvm.reader.parsers.tables.categories import TextFields
 from streamsvm.storage.rows.csr import Array
 
 DELIMITERS = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
-_GUESSED = (b"\t", b";", b"|", b",")  # of equal counts the first wins: a comma may be a decimal one
+_GUESSED = (b"\t", b";", b"|", b",")  # of equally frequent ones the first wins: a comma may be decimal
 _MISSING = {b"", b"na", b"n/a", b"nan", b"-nan", b"null", b"none", b"nil", b"?", b"#n/a"}
 _MOST_FIELDS = 1 << 18  # in a batch
 _QUOTED = re.compile(rb'"[^"]*"')
 
-Field = tuple[int, bytes]  # place in its line, content without the quotes and blanks around it
+Field = tuple[int, bytes]  # offset in its line, content without the quotes and blanks around it
 
 
 class BadQuote(Exception):
-    """A quote is not closed, or stands inside a field; `args[0]` is its place in the line."""
+    """Raised for a quote that is not closed, or stands inside a field; `args[0]` is the fault's offset in the line."""
 
 
 class FieldReader:
-    """Splits lines at a delimiter (one byte). A field in quotes ends on its line; a quote in it is written twice."""
+    """Splits lines at `delimiter`, one byte. A field in quotes ends on its line; a quote inside it is written twice."""
 
     def __init__(self, delimiter: bytes) -> None:
         self.delimiter = delimiter
         d = re.escape(delimiter)
-        # Possessive quantifiers: else the match would remember each byte of the field, to go back to it.
+        # Possessive quantifiers: others would make the match store a state for each byte of the field, to backtrack.
         self._field = re.compile(rb'"((?:[^"]++|"")*+)"|([^"%s]*)' % d)
 
     def split(self, line: bytes, most: int) -> list[Field]:
-        """The fields of a line without its end, the first `most` + 1 if there are more. Raises BadQuote."""
+        """Return the fields of `line`, which has no line end, or the first `most` + 1 of them. Raises BadQuote."""
         if b'"' not in line:
             fields = line.split(self.delimiter, most + 1)[: most + 1]
             places = map(add, accumulate(map(len, fields), initial=0), count())
@@ -58,9 +58,9 @@ class FieldReader:
 
 
 def find_delimiter(line: bytes, option: str | None, may_be_one: bool) -> bytes:
-    """The delimiter of a file with this first line. InputError bad_delimiter, delimiter_mismatch.
+    """Return the delimiter of a file whose first line is `line`. Raises InputError bad_delimiter, delimiter_mismatch.
 
-    option      options.delimiter
+    option      options.delimiter; None: the most frequent of the usual delimiters
     may_be_one  whether the table may have a single column
     """
     bare = _QUOTED.sub(b"", line)
@@ -75,35 +75,35 @@ def find_delimiter(line: bytes, option: str | None, may_be_one: bool) -> bytes:
 
 
 def decoded(fields: Sequence[bytes]) -> list[str]:
-    """The texts of fields, with U+FFFD for what is not UTF-8; at once, for there may be hundreds of thousands."""
+    """Return fields as texts, with U+FFFD for bytes that are not UTF-8. One call decodes all fields, which is fast."""
     texts = b"\n".join(fields).decode(errors="replace").split("\n")
     if len(texts) == len(fields):
         return texts
-    return [field.decode(errors="replace") for field in fields]  # some have several lines, or there are none
+    return [field.decode(errors="replace") for field in fields]  # a field has a line feed, or there is no field
 
 
 def is_missing(field: bytes) -> bool:
-    """Whether a field stands for a missing value."""
+    """Return whether a field stands for a missing number: it is empty, NA, NaN, null or the like."""
     return field.lower() in _MISSING
 
 
 def is_truth(field: bytes) -> bool:
-    """Whether a field is true or false, which are the numbers 1 and 0 of a feature, and words of a label."""
+    """Return whether a field is true or false, which are the numbers 1 and 0 of a feature, but words of a label."""
     return field.lower() in (b"true", b"false")
 
 
 def is_text(field: bytes) -> bool:
-    """Whether a field is neither a number, a truth value nor missing."""
+    """Return whether a field is neither a number, nor true or false, nor missing."""
     return not (NUMBER.fullmatch(field) or NOT_FINITE.fullmatch(field) or is_missing(field) or is_truth(field))
 
 
 def label_type(first: bytes) -> LabelType:
-    """The type of labels of which this is the first; true and false are strings."""
+    """Return the type of labels, "string" or "number", by the first label; true and false are strings."""
     return "string" if is_text(first) or is_truth(first) else "number"
 
 
 def field_fault(field: bytes, kind: str = "field") -> tuple[str, str] | None:
-    """Code and message of the fault of a field that should be a number, or None; kind: "field", "label" or "weight"."""
+    """Return code and message if a field is no number for a `kind` of "field", "label" or "weight", else None."""
     if is_missing(field):
         return "missing_value", "a value is missing"
     fault = value_fault(field)
@@ -111,14 +111,14 @@ def field_fault(field: bytes, kind: str = "field") -> tuple[str, str] | None:
         negative = kind == "weight" and float(field) < 0
         return ("negative_weight", f"weight {excerpt(field)} is below 0") if negative else None
     code, message = fault
-    # A label may be as large as any double.
+    # A label may be any finite float64.
     if kind == "label" and code == "row_overflow":
         return None
     return ("not_numeric", f"{kind} {excerpt(field)} is not a number") if code == "bad_number" else (code, message)
 
 
 def text_fault(field: bytes) -> tuple[str, str] | None:
-    """Code and message of the fault of a field that is a string, or None."""
+    """Return code and message if a string of a label or group is missing, not UTF-8 or too long, else None."""
     if not field:
         return "missing_value", "a value is missing"
     try:
@@ -129,12 +129,12 @@ def text_fault(field: bytes) -> tuple[str, str] | None:
 
 
 def batch_rows(n_columns: int) -> int:
-    """The most rows of a batch: categories are numbered batch by batch, so that all formats have the same."""
+    """Return the most rows in a batch. All formats use this limit, since categories are numbered batch by batch."""
     return max(1, _MOST_FIELDS // n_columns)
 
 
 class TextBatch:
-    """A `FieldBatch` of text[start:stop]; text (k,) uint8, a byte behind each field; start, stop (n, columns)."""
+    """A `FieldBatch` of fields text[start:stop]; text (k,) uint8 has a byte behind each; start, stop (n, columns)."""
 
     is_text = False
 
@@ -165,7 +165,7 @@ class TextBatch:
         return TextFields(self.text, self.start[: self.rows, place], self.stop[: self.rows, place])
 
     def field(self, row: int, column: int) -> bytes:
-        """A field."""
+        """Return the bytes of a field, by its row in the batch and the position of its column."""
         return self.text[self.start[row, column] : self.stop[row, column]].tobytes()
 
     def fault(self, row: int, column: int, kind: str) -> tuple[str, str]:
@@ -179,7 +179,7 @@ class TextBatch:
         return int(self.start[row, column])
 
     def word_columns(self, skipped: set[int]) -> set[int]:
-        """Columns, but the skipped ones, that have a word: a field that is no number, and not missing."""
+        """Return the positions of columns, but `skipped`, with a word: a field for which `is_text` is true."""
         columns = np.array([column for column in range(self.start.shape[1]) if column not in skipped], np.int64)
         values = np.empty((self.rows, len(columns)))
         kernel.read_table(self.text, self.start, self.stop, columns, values)

@@ -1,8 +1,8 @@
 """Makes rows of the columns of a table: of numbers and categories, or of strings of bases.
 
-Features are numbered in this order: columns of numbers as they stand; with missing `indicator`, a feature for each of
-these columns that is 1 where it is missing; categories as they come. Values within a row come by the names of their
-columns (`MixedColumns.by_name`), whatever their numbers: sums over a row do not depend on how columns stand.
+Features are numbered in this order: columns of numbers, as in `MixedColumns.names`; with missing=indicator, a feature
+for each of them that is 1 where the number is missing; categories as they first occur. Values within a row are sorted
+by the names of their columns (`MixedColumns.by_name`), so that sums over a row do not depend on the order of columns.
 """
 
 import re
@@ -33,14 +33,14 @@ _FIRST_DAY, _LAST_DAY = 1900_01_01, 2100_12_31
 class MixedFeatures:
     """Makes rows of numbers and categories.
 
-    columns        that make features
+    columns        the columns that make features
     grows          False: categories that options.like does not have make no features
 
-    number_places  (k,) places of the columns that are read as numbers
-    word_places    places of the columns that are read as strings
+    number_places  (k,) positions of the columns that are read as numbers
+    word_places    positions of the columns that are read as strings
     n_features     number of features so far
-    unknown        number of fields so far whose category has no feature, by column
-    warnings       of columns that look like ids or dates, each a code and a message
+    unknown        name of a column -> number of its fields so far whose category has no feature
+    warnings       see `OddColumns.warnings`
     """
 
     def __init__(self, columns: MixedColumns, options: InputOptions, *, grows: bool = True) -> None:
@@ -49,7 +49,7 @@ class MixedFeatures:
         self._missing = options.missing
         self._n_numbers = len(columns.number_places)
         self._n_indicators = self._n_numbers * (options.missing == "indicator")
-        # Of columns of numbers, then of their indicators, if there are any.
+        # The features, from 0, of columns of numbers and then of their indicators, in the order of values in rows.
         self._features = columns.number_features
         if self._features is not None and self._n_indicators:
             self._features = np.concatenate((self._features, self._features + self._n_indicators))
@@ -83,11 +83,11 @@ class MixedFeatures:
         return [] if self._odd is None else self._odd.warnings()
 
     def last_values(self, n_columns: int) -> tuple[int, bool]:
-        """See `OddColumns.last_values`; (0, False) if the rows are not those of a new dataset."""
+        """Return `OddColumns.last_values`; (0, False) if the rows do not make a new dataset."""
         return (0, False) if self._odd is None else self._odd.last_values(n_columns)
 
     def word_fault(self, word: bytes) -> tuple[str, str, int] | None:
-        """The fault of a word: its code, message and place in the word; None if it can be read."""
+        """Return the code, the message and the offset in the word of a word's fault; None if the word has no fault."""
         if not word and self._missing == "error":
             return "missing_value", "a category is missing", 0
         try:
@@ -97,13 +97,13 @@ class MixedFeatures:
         return None
 
     def words_fit(self, fields: TextFields, is_text: bool) -> Array:
-        """(n,) bool: which fields can be read; is_text: the caller knows that all are UTF-8."""
+        """Return (n,) bool: whether each field is without a fault. is_text: the caller knows that all are UTF-8."""
         if is_text:
             return (fields.stop > fields.start) | (self._missing != "error")
         return np.array([self.word_fault(fields[row]) is None for row in range(len(fields))], bool)
 
     def make(self, numbers: Array, words: list[TextFields], base: int) -> Made:
-        """Make rows of numbers (n, k) that fit float32, NaN where missing, and of the words of each word column."""
+        """Return rows of numbers (n, k), NaN where missing, and n words of each word column; base: first feature."""
         n_rows = len(numbers)
         if self._odd is not None:
             self._odd.look(numbers, words)
@@ -120,7 +120,7 @@ class MixedFeatures:
         return indptr, self._numbered(indices[: indptr[-1]], base), data[: indptr[-1]].copy()
 
     def _numbered(self, indices: Array, base: int) -> Array:
-        """The features' numbers, from `base`, for those in the order in which rows are made."""
+        """Return the feature numbers for `indices` that count features from `base` in the order of values in rows."""
         if self._features is None:
             return indices.copy()
         features = self._features + base
@@ -128,13 +128,13 @@ class MixedFeatures:
         return np.where(is_number, features[np.where(is_number, indices - base, 0)], indices).astype(INDEX)
 
     def places(self, base: int) -> Array | None:
-        """The places in rows, (d,) int32, of the features below d, numbered from `base`; None: in their order."""
+        """Return `MatrixParser.feature_places` for features that are numbered from `base`."""
         if self._features is None:
             return None
         return np.concatenate((np.arange(base), self._features.argsort() + base)).astype(INDEX)
 
     def input_entries(self) -> dict[str, Any]:
-        """The entries of `Manifest.input` that say how features are made."""
+        """Return the entries of `Manifest.input` that say how features are made."""
         columns = zip(self.columns.names, self.columns.is_word, strict=True)
         return {
             "columns": self.columns.names,
@@ -145,10 +145,10 @@ class MixedFeatures:
 
 
 class StringColumn:
-    """Makes rows of strings of bases, all of the length of the first, or of the dataset's strings. See `MixedFeatures`.
+    """Makes rows of strings of bases of one length: the dataset's, or the first string's. Methods: see `MixedFeatures`.
 
-    place   of the column with the strings
-    length  of the strings; None before the first
+    place   position of the column with the strings
+    length  number of letters of a string; None before the first string
     """
 
     number_places = np.empty(0, np.int64)
@@ -165,7 +165,7 @@ class StringColumn:
         return 0 if self.length is None else fasta_kernel.words_of(self.length)
 
     def word_fault(self, string: bytes) -> tuple[str, str, int] | None:
-        """See `MixedFeatures`. The first good string sets the length."""
+        """See `MixedFeatures`. The first string of bases alone sets the length."""
         if not string:
             return "empty_sequence", "there is no string", 0
         bad = np.flatnonzero(fasta_kernel.CODES[np.frombuffer(string, np.uint8)] > fasta_kernel.UNKNOWN_BASE)
@@ -203,7 +203,7 @@ Maker = MixedFeatures | StringColumn
 
 
 def feature_names(input: dict[str, Any] | None, wanted: set[int], base: int) -> dict[int, str]:
-    """Names of the `wanted` features in a dataset with this `input`, as far as they have one; `base` is the first."""
+    """Return the names of those `wanted` features that have one; input: the dataset's, base: its first feature."""
     if input is None or "columns" not in input:
         return {}
     words = set(input["categorical"])
@@ -217,7 +217,7 @@ def feature_names(input: dict[str, Any] | None, wanted: set[int], base: int) -> 
 
 
 class OddColumns:
-    """Call `look` with rows as they come, then `warnings`. Only the first rows are stored."""
+    """Finds columns that look like ids or dates in the first rows. Call `look` with rows in order, then `warnings`."""
 
     def __init__(self, columns: MixedColumns) -> None:
         self._columns = columns
@@ -228,7 +228,7 @@ class OddColumns:
         self._rows = self._bytes = 0
 
     def look(self, numbers: Array, words: Sequence[TextFields]) -> None:
-        """Store rows: numbers (n, k), NaN where missing, and the words of each word column."""
+        """Store the first rows of an input: numbers (n, k), NaN where missing, and n words of each word column."""
         count = min(len(numbers), self._most - self._rows)
         if words and count > 0:
             size = self._bytes + np.cumsum(sum(fields.stop[:count] - fields.start[:count] for fields in words))
@@ -242,7 +242,7 @@ class OddColumns:
         self._rows += count
 
     def warnings(self) -> list[dict[str, str]]:
-        """The warnings, each a code and a message that says what helps."""
+        """Return the warnings, each a dict of "code" and "message"; the message says what helps."""
         dates = [*self._as_they_stand(self._dates_of_numbers()), *self._as_they_stand(self._dates_of_words())]
         ids = [*self._as_they_stand(self._ids_of_numbers()), *self._as_they_stand(self._ids_of_words())]
         ids = [name for name in ids if name not in dates]
@@ -253,9 +253,9 @@ class OddColumns:
         return [name for name in self._columns.names if name in names]
 
     def last_values(self, n_columns: int) -> tuple[int, bool]:
-        """Number of values of the last of `n_columns` columns without names, and whether they are words.
+        """Return the number of different values of the last of `n_columns` unnamed columns, and whether they are words.
 
-        0 if it is no feature of whole numbers or words.
+        The number is 0 if the column makes no features, or has fractions.
         """
         name, words = str(n_columns), self._columns.word_names
         if name in words:
@@ -270,7 +270,7 @@ class OddColumns:
         return [self._names[k] for k in range(values.shape[1]) if _is_id(values[:, k], self._names[k])]
 
     def _dates_of_numbers(self) -> list[str]:
-        """Names of columns of days written as 20240131."""
+        """Return the names of columns whose numbers are days written as 20240131."""
         values = self._whole()
         are_days = (values >= _FIRST_DAY) & (values <= _LAST_DAY) & (values % 1 == 0)
         month, day = values // 100 % 100, values % 100
@@ -297,7 +297,7 @@ class OddColumns:
 
 
 def _is_id(values: Array, name: str) -> bool:
-    """Whether all values are integers, each once, in a column named as an id; or count up by one, or fill a range."""
+    """Return whether integers are ids: different or large ones in a column named as an id, or all those of a range."""
     if len(values) < 3 or not (values % 1 == 0).all():
         return False
     if _ID.fullmatch(name) or _CAMEL_ID.fullmatch(name):

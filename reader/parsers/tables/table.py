@@ -1,6 +1,6 @@
-"""Turns the columns of tables into rows, once for all formats: labels, weights, groups, and what makes features.
+"""Turns the columns of tables of all formats into rows: labels, weights, groups and features.
 
-A parser of a format finds the columns (`settle`), then gives `rows_of` batches of rows whose fields it can read.
+The parser of a format calls `settle_heading` and `settle_features` for a table, then `rows_of` for each batch of rows.
 """
 
 from collections.abc import Callable, Collection
@@ -32,16 +32,16 @@ from streamsvm.reader.parsers.tables.mixed_columns import (
 from streamsvm.reader.parsers.tables.to_predict import ToPredict
 from streamsvm.storage.rows.csr import LABEL, Array, Rows
 
-Fault = tuple[str, str, int]  # code, message, place in the field
-Faults = dict[int, dict[int, Fault]]  # row -> place of its column -> fault
+Fault = tuple[str, str, int]  # code, message, offset in the field
+Faults = dict[int, dict[int, Fault]]  # index of a row in its batch -> position of a column -> fault
 
 
 class FieldBatch(Protocol):
-    """Rows of a table, whose fields are read column by column.
+    """A batch of rows of a table, whose fields are read column by column. Positions of columns count from 0.
 
-    rows        their number
+    rows        number of rows
     is_text     whether all words are known to be UTF-8
-    bad_lines   of lines that are no rows: place in the input, and a function that makes the fault
+    bad_lines   for each line that is no row: its place in the input (see `place`), and a function that makes its error
     """
 
     rows: int
@@ -49,30 +49,30 @@ class FieldBatch(Protocol):
     bad_lines: list[tuple[int, Callable[[], InputError]]]
 
     def numbers(self, places: Array, exact: bool) -> tuple[Array, Array | None]:
-        """Numbers (n, k) float64 of the columns at these places (k,), NaN where there is none; (n, k) bool: the gaps.
+        """Return numbers (n, k) float64, NaN for fields that are no numbers, and (n, k) bool: which fields are missing.
 
-        None: there are no gaps, and all numbers fit float32.
-        exact  as doubles; else they may be rounded to float32
+        places  (k,) positions of columns. None in place of the (n, k) bool: none is missing, and all fit float32
+        exact   True: numbers are read as float64; False: they may be rounded to float32
         """
 
     def words(self, place: int) -> TextFields:
-        """The words of a column, empty where there is a gap."""
+        """Return the words of the column at position `place`, an empty word for each missing field."""
 
     def fault(self, row: int, column: int, kind: str) -> tuple[str, str]:
-        """Code and message of the fault of what should be a number; kind: "field", "label" or "weight"."""
+        """Return code and message of the fault of a field that is no number; kind: "field", "label" or "weight"."""
 
     def place(self, row: int, column: int) -> int:
-        """A field's place in the input: faults are told in the order of their places."""
+        """Return a field's place in the input, an offset or a count of fields: faults are reported in this order."""
 
 
 class TableParser(MatrixParser):
-    """A parser whose features are made of columns and numbered from 1.
+    """The base of parsers of tables: features are made of columns, and numbered from 1 by default.
 
-    names       of labels that are strings
-    to_predict  the rows are to be predicted; None: they are trained on
+    names       assigns numbers to labels that are strings
+    to_predict  finds labels and columns of rows to predict; None: the rows make a dataset
     """
 
-    format = "csv"  # in Manifest.input
+    format = "csv"  # the entry "format" of Manifest.input
 
     def __init__(
         self,
@@ -91,53 +91,53 @@ class TableParser(MatrixParser):
 
     @property
     def input(self) -> dict[str, Any] | None:  # type: ignore[override]
-        """`Manifest.input`: what further tables need to make the same features; None before the first row."""
+        """`Manifest.input`: describes the features, so that later tables get them too; None before the first row."""
         return None if self._maker is None else {**self._column_entries, **self._maker.input_entries()}
 
     @property
     def has_names(self) -> bool:
-        """Whether columns have names; False before the first have been read."""
+        """Whether the columns have names; False before the heading is known."""
         return self._heading.names is not None
 
     @property
     def feature_places(self) -> Array | None:  # type: ignore[override]
-        """The places of features in rows, see `MatrixParser`."""
+        """The sort keys of features within rows, see `MatrixParser`."""
         return None if self._maker is None else self._maker.places(self.index_base)
 
     @property
     def unknown(self) -> int:
-        """Number of fields whose category has no feature."""
+        """Number of fields so far whose category has no feature."""
         return sum(self.unknown_words.values())
 
     @property
     def unknown_words(self) -> dict[str, int]:
-        """`unknown` of each column that has some."""
+        """Name of a column -> number of its fields so far whose category has no feature, if there are any."""
         return self._maker.unknown if self._maker else {}
 
     @property
     def warnings(self) -> list[dict[str, str]]:
-        """Warnings of columns that look like ids or dates, each a code and a message."""
+        """Warnings ("code" and "message") of columns that look like ids or dates, or were left out as an index."""
         return self._maker.warnings if self._maker else []
 
     @property
     def last_values(self) -> tuple[int, bool]:
-        """Number of values of the last column if it could have labels, see `OddColumns.last_values`."""
+        """Number of different values of the last column, and whether they are words, see `OddColumns.last_values`."""
         maker = self._maker
         return maker.last_values(self._column_entries["n_columns"]) if isinstance(maker, MixedFeatures) else (0, False)
 
     @property
     def text_columns(self) -> list[int]:
-        """Places of the columns that are read as strings: groups, and labels if they are strings."""
+        """Positions of the columns that are read as strings: groups, and labels if they are strings."""
         label = self._columns.label if self._labels.type == "string" else None
         return [place for place in (label, self._columns.group) if place is not None]
 
     @property
     def is_new(self) -> bool:
-        """Whether options may still say what a column holds: rows make a dataset, and are no further ones."""
+        """Whether the rows make a new dataset, so that options may still choose what a column holds."""
         return self.to_predict is None and self._options.like is None
 
     def settle_heading(self, heading: Heading) -> None:
-        """Find the columns of labels, weights and groups of a table, or of the next one."""
+        """Find the columns of labels, weights and groups. Call it for each table of an input."""
         self._heading = heading
         if self.to_predict is not None:
             self._columns = self.to_predict.aside(self._options, heading)
@@ -146,10 +146,10 @@ class TableParser(MatrixParser):
         self._columns = find_columns(find_label(self._options, heading), self._options, heading)
 
     def settle_features(self, words: Callable[[], set[int]], index: Collection[str] = ()) -> Maker:
-        """Settle which of the other columns make features.
+        """Decide which of the other columns make features; return the object that makes them.
 
-        words  gives the places of columns that hold words, in a new dataset
-        index  names of columns that the file's metadata call pandas' index
+        words  returns the positions of the columns that hold words; called for a new dataset if categorical is "all"
+        index  names of the columns that are an index of pandas by the file's metadata
         """
         place = string_place(self._options, self._heading, self._columns.aside)
         if place is not None:
@@ -177,7 +177,7 @@ class TableParser(MatrixParser):
         return new_columns(options, heading, aside.aside, of_words, index)
 
     def rows_of(self, batch: FieldBatch) -> Rows:
-        """Make rows of a batch, and reject those that cannot be read."""
+        """Return the rows of a batch that have no fault; reject the other rows."""
         maker, weight, group = self._maker, self._columns.weight, self._columns.group
         assert maker is not None
         faults: Faults = {}
@@ -203,11 +203,11 @@ class TableParser(MatrixParser):
         return self.give(Rows(labels, *made, weights, groups))
 
     def error_at(self, batch: FieldBatch, row: int, column: int, fault: Fault) -> InputError:
-        """The error for a field with this fault."""
+        """Return the error for the fault of a field, by its row in the batch and the position of its column."""
         raise NotImplementedError
 
     def put_beside(self, batch: TextBatch) -> None:
-        """Put the columns of a batch that the caller wants beside its predictions."""
+        """Give the batch's columns that the user wants beside the predictions to `Beside`."""
         if self.to_predict is not None and (beside := self.to_predict.beside).names:
             columns = map(batch.words, self._heading.places_of(beside.names, "keep"))
             beside.put([decoded([each[row] for row in range(len(each))]) for each in columns])
@@ -217,7 +217,7 @@ class TableParser(MatrixParser):
         return {self._columns.label: "label", self._columns.weight: "weight"}.get(column, "field")
 
     def _reject(self, batch: FieldBatch, faults: Faults) -> None:
-        """Reject lines, and rows with the fault of their first bad column, in the order of the input."""
+        """Reject bad lines and faulty rows in input order; the error of a row is that of its first faulty column."""
         placed = list(batch.bad_lines)
         for row, of_columns in faults.items():
             column = min(of_columns)
@@ -228,7 +228,7 @@ class TableParser(MatrixParser):
             self.rejected.add(make_error)
 
     def _features(self, batch: FieldBatch, places: Array, faults: Faults) -> Array:
-        """(n, k) float64: the features in columns of numbers, NaN where one is missing."""
+        """Return (n, k) float64: the columns of numbers at `places`, NaN where a number is missing; add to `faults`."""
         values, missing = batch.numbers(places, exact=False)
         if missing is None:
             return values
@@ -241,9 +241,9 @@ class TableParser(MatrixParser):
         return values
 
     def _aside(self, batch: FieldBatch, column: int, faults: Faults) -> Array:
-        """(n,) float64: the numbers in a column of labels or weights."""
+        """Return (n,) float64: the numbers in a column of labels or weights; add to `faults`."""
         values = batch.numbers(np.array([column]), exact=True)[0][:, 0]
-        # A label may be as large as any double.
+        # A label may be any finite float64.
         is_label = column == self._columns.label
         fit = np.isfinite(values) if is_label else fits(values) & (values >= 0)
         if is_label and self.to_predict is not None:
@@ -258,7 +258,7 @@ class TableParser(MatrixParser):
         return values
 
     def _texts(self, batch: FieldBatch, column: int, faults: Faults) -> list[str]:
-        """The strings in a column of labels or groups, "" for gaps and faults."""
+        """Return the strings in a column of labels or groups, "" for missing and faulty fields; add to `faults`."""
         fields, of_row = batch.words(column).distinct()
         found = [text_fault(field) for field in map(fields.__getitem__, range(len(fields)))]
         texts = ["" if fault else fields[number].decode() for number, fault in enumerate(found)]
@@ -270,7 +270,7 @@ class TableParser(MatrixParser):
         return np.array(texts, object)[of_row].tolist()
 
     def _labels_of(self, numbers: dict[int, Array], texts: dict[int, list[str]], keep: Array) -> Array:
-        """Labels of the rows that can be read; NaN where there is none."""
+        """Return the labels of the rows for which `keep` is true, NaN for a row without a label."""
         label = self._columns.label
         if label is None:
             return np.full(int(keep.sum()), np.nan)
