@@ -1,6 +1,6 @@
 """Turns tables of Arrow into rows, batch by batch: columns of numbers, and of words where CSV may have them.
 
-Nulls are missing values. Other formats of tables read and write columns and streams with these functions, too.
+Nulls are missing values. Modules of other formats use the functions for columns and streams, too.
 """
 
 import io
@@ -24,12 +24,12 @@ from streamsvm.storage.rows.csr import Array, Rows
 
 
 def plain_type(kind: Any) -> Any:
-    """The type of the values, also of those that stand in a dictionary."""
+    """Return the type of a column's values: `kind`, or the type of the values in a dictionary."""
     return kind.value_type if types.is_dictionary(kind) else kind
 
 
 def plain_values(column: Any) -> Any:
-    """The column with its values in place of references to a dictionary."""
+    """Return a column with references to a dictionary replaced by their values."""
     if not types.is_dictionary(column.type):
         return column
     if types.is_string_view(column.type.value_type):  # which pyarrow has no cast for
@@ -38,35 +38,35 @@ def plain_values(column: Any) -> Any:
 
 
 def is_number(kind: Any) -> bool:
-    """Whether a column of this type has numbers; one without any value has."""
+    """Return whether a column of this type is read as numbers: booleans are, and so is a column of nulls alone."""
     tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
     return any(test(plain_type(kind)) for test in tests)
 
 
 def is_string(kind: Any) -> bool:
-    """Whether a column of this type has strings."""
+    """Return whether a column of this type has strings."""
     kind = plain_type(kind)
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def is_label_text(kind: Any) -> bool:
-    """Whether a column of labels has texts: strings, or booleans, which are True and False as in CSV."""
+    """Return whether labels of this type are strings; booleans are, True and False, as in CSV."""
     return is_string(kind) or types.is_boolean(plain_type(kind))
 
 
 def is_words(kind: Any) -> bool:
-    """Whether a column of this type has words, and no numbers: strings, dates or times."""
+    """Return whether a column of this type has words, and no numbers: strings, dates or times."""
     return is_string(kind) or is_date(kind)
 
 
 def is_date(kind: Any) -> bool:
-    """Whether a column of this type has dates or times."""
+    """Return whether a column of this type has dates or times."""
     kind = plain_type(kind)
     return bool(types.is_date(kind) or types.is_timestamp(kind) or types.is_time(kind))
 
 
 def numbers_of(column: Any) -> Array:
-    """(n,) float64, NaN for null."""
+    """Return the values of a column of numbers: (n,) float64, NaN for null."""
     column = plain_values(column)
     if types.is_boolean(column.type):
         column = column.cast(pyarrow.uint8())
@@ -74,27 +74,27 @@ def numbers_of(column: Any) -> Array:
 
 
 def words_of(column: Any) -> TextFields:
-    """The words of a column; null becomes an empty word."""
+    """Return the words of a column; null becomes an empty word."""
     values, rows = _distinct(column)
     return _fields(_texts(values).fill_null(""), rows)
 
 
 def documents_of(column: Any) -> tuple[TextFields, Array]:
-    """The texts of a column of strings, and (n,) bool: which are null."""
+    """Return the texts of a column of strings, and (n,) bool: which of them are null."""
     values, rows = _distinct(column)
     is_null = np.append(np.asarray(values.is_null()), True)[rows]
     return _fields(values.cast(pyarrow.large_string()).fill_null(""), rows), is_null
 
 
 def texts_of(column: Any) -> list[bytes | None]:
-    """The values in UTF-8, each distinct one once, None for null; numbers as Python writes them."""
+    """Return the n values of a column in UTF-8, numbers as Python writes them, None for null."""
     values, rows = _distinct(column)
     texts = [None if value is None else str(value).encode() for value in values.to_pylist()]
     return np.array([*texts, None], object)[rows].tolist()
 
 
 def _distinct(column: Any) -> tuple[Any, Any]:
-    """Values, and for each row the place of its value, -1 for null. A dictionary is not written out."""
+    """Return values, and what indexes them to give those of all rows; -1 is null. A dictionary is not expanded."""
     if not types.is_dictionary(column.type):
         return column, slice(0, len(column))
     values, places = column.dictionary, np.asarray(column.indices.cast(pyarrow.int64()).fill_null(-1))
@@ -107,18 +107,18 @@ def _distinct(column: Any) -> tuple[Any, Any]:
 
 
 def _fields(texts: Any, rows: Any) -> TextFields:
-    """The fields of rows, of which each has one of the texts, a column of large strings; the last is empty."""
+    """Return the field of each row: the text, of a column of large strings, that `rows` indexes; -1: an empty field."""
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     text = np.zeros(1, np.uint8)
-    if data is not None and len(ends) and ends[-1] > ends[0]:  # the text of a slice is a part of the whole one's
+    if data is not None and len(ends) and ends[-1] > ends[0]:  # a slice shares the text of the whole column
         text = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]
     ends = ends - ends[:1]
     return TextFields(text, np.append(ends[:-1], 0)[rows], np.append(ends[1:], 0)[rows])
 
 
 def _texts(column: Any) -> Any:
-    """A column of large strings: the words of the values, as `values` writes them; NaN is null."""
+    """Return a column of large strings: the words of the values, see `values.word_of`; NaN becomes null."""
     kind = column.type
     if types.is_boolean(kind):
         return compute.if_else(column, "True", "False").cast(pyarrow.large_string())
@@ -132,7 +132,7 @@ def _texts(column: Any) -> Any:
 
 
 def written(batches: Iterator[Any]) -> Iterator[bytes]:
-    """Write batches as a stream of Arrow, a batch at a time."""
+    """Yield the bytes of a stream of Arrow with these batches, a batch at a time."""
     sink, writer = io.BytesIO(), None
     for batch in batches:
         writer = writer or ipc.new_stream(sink, batch.schema)
@@ -151,7 +151,7 @@ def _taken(sink: io.BytesIO) -> bytes:
 
 
 def index_of(schema: Any) -> set[str]:
-    """Names of the columns that pandas, which wrote the file, calls its index in the metadata."""
+    """Return the names of the columns that are an index of pandas by the metadata that pandas wrote into the file."""
     try:
         columns = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
     except (KeyError, ValueError, TypeError):
@@ -160,10 +160,10 @@ def index_of(schema: Any) -> set[str]:
 
 
 class _ArrowBatch:
-    """A `FieldBatch`. A place is the number of a field, counted row by row; words are UTF-8, as Arrow says they are.
+    """A `FieldBatch`. The place of a field is its number, counted row by row. Arrow guarantees that words are UTF-8.
 
-    columns  place -> column
-    first    number of its first row
+    columns  position -> column
+    first    number, from 1, of the batch's first row in the input
     """
 
     is_text = True
@@ -200,11 +200,11 @@ class _ArrowBatch:
 
 
 class ArrowTableParser(TableParser):
-    """A `Parser` of inputs that have several tables, whose columns have any order. For the arguments see `TableParser`.
+    """A `Parser` of inputs of one or more tables, whose columns have any order. For other arguments see `TableParser`.
 
-    read       makes the tables, see `stored.Table`, of the bytes of an input
-    first_row  the number of the input's first row, for faults
-    has_lines  whether faults say in which row they are as their `line`
+    read       yields the tables (`stored.StoredTable`) of an input from its bytes
+    first_row  number of the input's first row, for errors
+    has_lines  whether an error has the number of its row as `line`
     """
 
     first_row = 1
@@ -217,7 +217,7 @@ class ArrowTableParser(TableParser):
         self._read = read
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """Yield the rows. InputError at the first fault, unless rows are skipped."""
+        """Yield the rows in batches. Raises InputError at the first fault, unless faulty rows are skipped."""
         first = self.first_row
         for table in self._read(chunks):
             places = self._settle(table.schema)
@@ -237,7 +237,7 @@ class ArrowTableParser(TableParser):
         return InputError(code, f"row {number}, {self._heading.shown(column)}: {message}", line=line)
 
     def _settle(self, schema: Any) -> Sequence[int]:
-        """Settle what the columns of a table are; return the places of those that are read."""
+        """Settle what each column of a table holds; return the ascending positions of the columns that are read."""
         self._schema, names = schema, schema.names
         if not names:
             raise InputError("no_rows", "the table has no column")
@@ -259,7 +259,7 @@ class ArrowTableParser(TableParser):
         return {place for place, field in enumerate(self._schema) if is_words(field.type)}
 
     def _check_types(self, maker: Maker) -> None:
-        """InputError column_type for a column whose type does not fit its use."""
+        """Raise InputError column_type for a column whose type does not fit its use."""
         label = self._columns.label if self.to_predict is None else None
         numbers = {label, self._columns.weight, *maker.number_places.tolist()} - {None, *self.text_columns}
         for place in sorted(numbers):

@@ -1,4 +1,4 @@
-"""Numbers the features `column=word` of categorical columns, in a dictionary that grows or by a hash."""
+"""Assigns numbers to the features `column=word` of categorical columns, by a dictionary that grows or by a hash."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ HASHED_FEATURES = 1 << 20
 
 @dataclass(frozen=True)
 class TextFields:
-    """Fields of a column: the bytes text[start[i]:stop[i]]; text (k,) uint8, start and stop (n,) integers."""
+    """Fields of a column: field i is text[start[i]:stop[i]]; text (k,) uint8 bytes, start and stop (n,) integers."""
 
     text: Array
     start: Array
@@ -30,13 +30,13 @@ class TextFields:
         return self.text[self.start[row] : self.stop[row]].tobytes()
 
     def select(self, rows: Array) -> "TextFields":
-        """The fields of some rows: a mask (n,) or row numbers (m,)."""
+        """Return the fields of `rows`: a mask (n,) bool, or indices (m,) of rows."""
         return TextFields(self.text, self.start[rows], self.stop[rows])
 
     def distinct(self) -> tuple["TextFields", Any]:
-        """Each field once, in the order in which they come, and for every field its number among these.
+        """Return the different fields, in the order in which they first occur, and for each field its index among them.
 
-        They are looked for only where fields share bytes, as words of a dictionary do.
+        Fields are different if they are not the same bytes of `text`, which words of a dictionary are when they recur.
         """
         if int((self.stop - self.start).sum()) <= len(self.text):
             return self, slice(None)
@@ -48,18 +48,18 @@ class TextFields:
 
     @classmethod
     def of(cls, texts: list[str]) -> "TextFields":
-        """Fields with these strings in UTF-8."""
+        """Return fields that hold `texts` in UTF-8."""
         fields = [text.encode(errors="surrogatepass") for text in texts]
         ends = np.cumsum([0, *map(len, fields)])
         return cls(np.frombuffer(b"".join(fields) + b"\n", np.uint8), ends[:-1], ends[1:])
 
 
 class Dictionary:
-    """Numbers words from 0 as they come; words of one value have one. InputError too_many_categories.
+    """Numbers the words of columns from 0, as they first occur; words of one value have one number.
 
-    names    of the columns
-    earlier  {column: {word: number}} of the dataset or model
-    grows    False: new words have no number
+    names    names of the columns
+    earlier  {column: {word: number}}: the numbers of the dataset or model
+    grows    False: new words get no number
     unknown  attribute (columns,): how many words of each column so far had no number
     """
 
@@ -70,8 +70,8 @@ class Dictionary:
         self._names = names
         self._grows = grows
         self._words: list[tuple[int, str]] = []  # the column and the word of each number
-        self._values: dict[tuple[int, str], int] = {}  # a column and a value -> its number
-        # A key is a spelling of a word: where it stands in `pool`, and the number of the word.
+        self._values: dict[tuple[int, str], int] = {}  # a column and a value -> the number of its word
+        # Key k is a spelling of a word: _keys[k] is (column, begin, end in _pool), _of_key[k] the number of the word.
         self._slots = np.full(1 << 10, kernel.EMPTY_SLOT, INDEX)
         self._keys = np.empty((1 << 9, 3), np.int64)
         self._of_key = np.empty(1 << 9, INDEX)
@@ -87,7 +87,10 @@ class Dictionary:
         return len(self._words)
 
     def numbers(self, place: int, fields: TextFields) -> tuple[Array, Array]:
-        """Numbers (n,) int32 of the words of column names[place], -1 for none, and values (n,) float32."""
+        """Return numbers (n,) int32 of words of column names[place], -1 for none, and values (n,), all 1.
+
+        Raises InputError too_many_categories.
+        """
         fields, of_row = fields.distinct()
         keys = np.empty(len(fields), INDEX)
         row, go_on = 0, not self._grows
@@ -107,14 +110,14 @@ class Dictionary:
         return numbers, np.ones(len(numbers), VALUE)
 
     def input_entries(self) -> dict[str, Any]:
-        """The entries of `Manifest.input` that describe the categories."""
+        """Return the entries of `Manifest.input` that describe the categories."""
         words: dict[str, dict[str, int]] = {name: {} for name in self._names}
         for number, (place, word) in enumerate(self._words):
             words[self._names[place]][word] = number
         return {"categories": "dictionary", "dictionary": words}
 
     def _meet(self, place: int, spelling: str) -> None:
-        """Give a new spelling the number of its value, or a new one."""
+        """Store a new spelling under the number of its value, or under a new number if the value is new, too."""
         number = self._values.get((place, value_of(spelling)))
         if number is None:
             number = self._number(place, settled(spelling))
@@ -122,7 +125,7 @@ class Dictionary:
             self._spell(place, spelling, number)
 
     def _known(self, place: int, spelling: str) -> int:
-        """The number of the value of a new spelling; UNKNOWN if it has none."""
+        """Return the number of the value of a new spelling; UNKNOWN if the value has no number."""
         number = self._values.get((place, value_of(spelling)))
         if number is None:
             number = self._values.get((place, value_of(of_32_bits(spelling))), kernel.UNKNOWN)
@@ -180,9 +183,9 @@ class HashedWords:
 
 
 def _with_times(fields: TextFields) -> TextFields:
-    """The fields, with times as `settled` writes them."""
+    """Return the fields, with times in the standard form of `values.settled`."""
     may_be = np.zeros(len(fields), bool)
-    for place, least in ((2, 10), (13, 16)):  # of the first colon, and how short the whole can be
+    for place, least in ((2, 10), (13, 16)):  # offset of a time's first colon, and its least length
         rows = np.flatnonzero(fields.stop - fields.start >= least)
         may_be[rows] |= fields.text[fields.start[rows] + place] == ord(":")
     rows = np.flatnonzero(may_be)
@@ -195,7 +198,7 @@ def _with_times(fields: TextFields) -> TextFields:
 
 
 def _with_room(array: Array, count: int) -> Array:
-    """The array, or a longer copy if it has fewer than `count` rows."""
+    """Return the array, or a longer copy if it has fewer than `count` rows."""
     if count <= len(array):
         return array
     larger = np.empty((2 * count, *array.shape[1:]), array.dtype)
@@ -204,7 +207,7 @@ def _with_room(array: Array, count: int) -> Array:
 
 
 def is_utf8(text: Array) -> bool:
-    """Whether the bytes (n,) uint8 are UTF-8."""
+    """Return whether the bytes (n,) uint8 are UTF-8."""
     try:
         text.tobytes().decode()
     except UnicodeDecodeError:

@@ -2,9 +2,9 @@
 
     line = field (delimiter field)* [CR] LF      field = content | '"' content '"', with blanks around
 
-A content is a number; in columns of labels, groups and categories it may be a string. All lines have as many fields as
-the first. A kernel finds fields and reads numbers. Python looks at each field that the kernel cannot read, and finds
-the faults.
+The content is a number; in columns of labels, groups and categories it may be a string. All lines have as many fields
+as the first line. A kernel finds fields and reads numbers. Python code reads each field that the kernel cannot read,
+and finds the faults.
 """
 
 import re
@@ -36,8 +36,8 @@ from streamsvm.reader.parsers.tables.table import Fault, FieldBatch, TableParser
 from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
 from streamsvm.storage.rows.csr import Rows
 
-_LOOK_FIELDS = 1 << 16  # of the lines that are looked at to tell names from rows
-_MOST_COUNTED = 1 << 10  # columns of a line that has too many
+_LOOK_FIELDS = 1 << 16  # most fields below the first line that are read to tell names of columns from a row
+_MOST_COUNTED = 1 << 10  # most columns that are counted in a line with too many
 _NO_DELIMITER = -1
 _SEPARATOR = re.compile(rb'"?sep=([,;|\t])"?', re.IGNORECASE)
 _DELIMITERS = re.compile(rb"[,;|\t]")
@@ -45,7 +45,7 @@ _BAD_QUOTE = "a quote that is not closed, or stands in a field"
 
 
 class _LineBatch(TextBatch):
-    """A batch of lines of a window. Fields of lines that the kernel cannot split are copied behind its text."""
+    """A batch of lines of a `TextWindow`. If the kernel cannot split a line, its fields are copied behind the text."""
 
     def __init__(self, n_columns: int) -> None:
         shape = batch_rows(n_columns), n_columns
@@ -56,7 +56,7 @@ class _LineBatch(TextBatch):
         """Begin a new batch."""
         self.rows = 0
         self.bad_lines = []
-        self._begins: dict[int, list[int]] = {}  # row -> places in the window of the fields that were copied
+        self._begins: dict[int, list[int]] = {}  # row -> offsets in the window of fields that were copied
         self._further = bytearray()
 
     @property
@@ -65,7 +65,7 @@ class _LineBatch(TextBatch):
         return self.rows == len(self.start)
 
     def add_odd(self, fields: list[Field], line: int, filled: int) -> None:
-        """Copy the fields of a line that begins at `line` in the window, whose text ends at `filled`."""
+        """Add a row of copies of `fields`. Its line is at offset `line` of the window, whose text ends at `filled`."""
         self._begins[self.rows] = [line + place for place, _ in fields]
         for column, (_, content) in enumerate(fields):
             self.start[self.rows, column] = filled + len(self._further)
@@ -74,7 +74,7 @@ class _LineBatch(TextBatch):
         self.rows += 1
 
     def of(self, window: TextWindow) -> "_LineBatch":
-        """The batch, whose fields are in this window from now on."""
+        """Set `text` to the window's text and the copied fields; return the batch."""
         self.text = window.text
         if self._further:
             self.text = np.concatenate((window.text[: window.filled], np.frombuffer(bytes(self._further), np.uint8)))
@@ -85,7 +85,7 @@ class _LineBatch(TextBatch):
 
 
 class CsvParser(TableParser):
-    """A `Parser` of tables whose columns are numbers, categories or strings. For the arguments see `TableParser`."""
+    """A `Parser` of CSV and TSV. For the arguments see `TableParser`."""
 
     window_bytes = WINDOW_BYTES
     _window: TextWindow  # `parse_chunks` makes it
@@ -98,11 +98,11 @@ class CsvParser(TableParser):
 
     @property
     def delimiter(self) -> str | None:
-        """The delimiter of the lines, as an option names it; None before the first line has been read."""
+        """The delimiter of the lines, as options.delimiter may name it; None before the first line has been read."""
         return None if self._reader is None else self._options.delimiter or self._reader.delimiter.decode()
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """Yield the rows, about 4 MiB of text at a time. InputError at the first fault, unless rows are skipped."""
+        """Yield the rows in batches. Raises InputError at the first fault, unless faulty rows are skipped."""
         self._window = TextWindow(self._limits.max_line_bytes, self.window_bytes)
         head, chunks = with_head(chunks)
         first = next((line for line in lines_of(head) if not line.startswith(b"#")), b"")
@@ -127,7 +127,7 @@ class CsvParser(TableParser):
         window.check_tail()
 
     def _settle_type(self, begin: int, end: int) -> None:
-        """Settle the type of labels by the first label that is not missing."""
+        """Set the type of labels by the first label, in the lines from `begin` to `end`, that is not missing."""
         assert self._reader is not None
         while self._columns.label is not None:
             _, begin = kernel.skip_blank(self._window.text, begin, end, self._reader.delimiter[0])
@@ -144,7 +144,7 @@ class CsvParser(TableParser):
                 return
 
     def _read_head(self, begin: int, end: int) -> int:
-        """Settle the columns by the first line that is not blank; return where the first row begins."""
+        """Settle the columns by the first line of the table; return the offset of the first row."""
         line, following = b"", begin
         while not line or self._is_remark(line, following, end):
             skipped, begin = kernel.skip_blank(self._window.text, following, end, _NO_DELIMITER)
@@ -166,7 +166,7 @@ class CsvParser(TableParser):
             raise
 
     def _is_remark(self, line: bytes, following: int, end: int) -> bool:
-        """Whether a line before the table is none of its lines: a comment, or the delimiter as Excel writes it."""
+        """Return whether a line before the table is a comment, or Excel's `sep=;`, whose delimiter is then used."""
         if known := _SEPARATOR.fullmatch(line.strip(b"\xef\xbb\xbf \t")):
             if self._options.delimiter is None and self._options.format != "tsv":
                 self._options = replace(self._options, delimiter=known[1].decode())
@@ -178,7 +178,7 @@ class CsvParser(TableParser):
         return line[1:2] in (b" ", b"\t", b"#", b"") or _DELIMITERS.findall(line) != _DELIMITERS.findall(below)
 
     def _settle_head(self, fields: list[Field], begin: int, following: int, end: int) -> int:
-        """Settle the columns by the fields of the line at `begin`; return where the first row begins."""
+        """Settle the columns by the fields of the line at `begin`; return the offset of the first row."""
         if len(fields) > MOST_COLUMNS:
             raise too_many_columns()
         look_below = partial(self._below, len(fields), following, end)
@@ -190,7 +190,7 @@ class CsvParser(TableParser):
         return first_row
 
     def _names(self, fields: list[Field], begin: int) -> list[str]:
-        """The names of the columns; a column without one is named as pandas does. InputError duplicate_column."""
+        """Return the columns' names, pandas' name for an empty one. Raises InputError duplicate_column, not_utf8."""
         contents = [field for _, field in fields]
         names = decoded(contents)
         if not is_utf8(np.frombuffer(b"\n".join(contents), np.uint8)):
@@ -204,7 +204,7 @@ class CsvParser(TableParser):
         return names
 
     def _below(self, n_columns: int, begin: int, end: int) -> list[list[bytes]]:
-        """Fields of the lines from `begin` on that have `n_columns` fields; looks at up to LOOK_LINES lines."""
+        """Return the fields of lines with `n_columns` fields, among at most LOOK_LINES lines from `begin` on."""
         assert self._reader is not None
         below: list[list[bytes]] = []
         lines = max(1, min(LOOK_LINES, _LOOK_FIELDS // n_columns))
@@ -221,19 +221,19 @@ class CsvParser(TableParser):
         return below
 
     def _line(self, begin: int) -> tuple[bytes, int]:
-        """The line at `begin` without its end, and where the next one begins."""
+        """Return the line at offset `begin`, without its line end, and the offset of the next line."""
         end = self._window.buffer.index(b"\n", begin)
         return bytes(self._window.buffer[begin:end]).removesuffix(b"\r"), end + 1
 
     def _settle_columns(self, begin: int, end: int) -> None:
-        # Which columns hold words is seen in the first rows.
+        # With categorical=all, the first rows show which columns hold words.
         if begin == end and self._options.categorical == ALL:
             return
         self._lines = _LineBatch(self._heading.n_columns)
         self.settle_features(partial(self._word_columns, begin, end))
 
     def _word_columns(self, begin: int, end: int) -> set[int]:
-        """Places of columns that have a word in these lines: a field that is no number, and not missing."""
+        """Return the positions of columns with a word (`TextBatch.word_columns`) in the lines from `begin` to `end`."""
         places, lines = set[int](), _LineBatch(self._heading.n_columns)
         while begin < end:
             lines.rows, _, begin = kernel.split_lines(
@@ -272,7 +272,7 @@ class CsvParser(TableParser):
                     yield rows
 
     def _read_odd(self, lines: _LineBatch, begin: int) -> int:
-        """Read a line that the kernel cannot split; return where the next one begins."""
+        """Add the line at `begin`, which the kernel cannot split, to `lines`; return the offset of the next line."""
         assert self._reader is not None
         line, following = self._line(begin)
         n_columns = self._heading.n_columns

@@ -1,7 +1,7 @@
-"""The beginning of a table of text: how its lines are written, and whether the first one names the columns.
+"""Rewrites CSV as its parser reads it, and decides whether the first line names the columns.
 
-Text is rewritten as the parser of CSV reads it: UTF-8, one character between fields, decimal points. Where the first
-line may be names or a row, the input is refused instead of guessing.
+The parser reads UTF-8 with one character between fields, and decimal points. If the first line may be names or a row,
+the input is refused instead of guessing.
 """
 
 import codecs
@@ -19,10 +19,10 @@ _NO_ENCODING = "leave encoding out if the text is in UTF-8, else write it in UTF
 _BLANKS = re.compile(rb'("[^"\n]*")|[ \t]+')
 _ENDS = re.compile(rb"^ | (?=\r?$)", re.MULTILINE)
 _DELIMITER = re.compile(rb"[,;|\t:]")
-# A number with a comma, which fills a field.
+# A number with a decimal comma; it is the whole field.
 _DECIMAL = re.compile(rb'((?:^|[;|\t"])[ ]*[+-]?\d*),(?=\d+(?:[eE][+-]?\d+)?[ ]*(?:[;|\t"\r]|$))', re.MULTILINE)
-LOOK_LINES = 100  # looked at below the first
-_LINES_TO_BE_SURE = 10  # without any word of the first line: then these are names
+LOOK_LINES = 100  # most lines below the first that are read to decide
+_LINES_TO_BE_SURE = 10  # if as many lines have no word of the first line, its words are names
 _FIELDS_TO_BE_SURE = 3  # fewer fields that count up may be a row
 _WORDS_FOR_LABELS = frozenset(LABEL_NAMES) - {"y"}  # "y" is a value, too
 
@@ -31,13 +31,13 @@ LookBelow = Callable[[], Sequence[Line]]
 
 
 def has_header(first: Line, look_below: LookBelow, options: InputOptions, labelled: bool) -> bool:
-    """Whether `first` names the columns. InputError header_unclear if words, or numbers, may be names or values.
+    """Return whether the line `first` names the columns. Raises InputError header_unclear if it may be names or a row.
 
-    The line names the columns if an option or the rows before know one of its names, or if text stands in a column
-    that can have none, or above a number. Numbers are names if they count up, as pandas writes them, and the numbers
-    below do not.
+    The line names the columns if an option or the dataset has one of its names, or if text stands in a column that can
+    have no text, or above a number. Numbers are names if they count up, as pandas writes them, and fractions stand
+    below them, or an index of pandas beside them.
 
-    look_below  gives up to LOOK_LINES lines below the first that have as many fields; called only if they decide
+    look_below  returns up to LOOK_LINES lines below `first` that have as many fields; called only if they decide
     """
     if options.header != "auto":
         return options.header == "yes"
@@ -62,10 +62,10 @@ def has_header(first: Line, look_below: LookBelow, options: InputOptions, labell
 
 
 def documents_have_header(first: Line, below: Sequence[Line], options: InputOptions, labelled: bool) -> bool:
-    """Whether the first line of a table of documents names its columns. (Words of documents seldom occur again.)
+    """Return whether the first line of a table of documents names its columns.
 
-    If an option names a column, or labels are found by name, the line has to have such a name. If options have numbers
-    alone, it names the columns if text stands above a number.
+    If an option names a column, or labels are found by name, the line has to have such a name. If options have only
+    numbers of columns, it names the columns if text stands above a number. Documents are not searched for its words.
     """
     if options.header != "auto":
         return options.header == "yes"
@@ -78,7 +78,7 @@ def documents_have_header(first: Line, below: Sequence[Line], options: InputOpti
 
 
 def is_place(wanted: str) -> bool:
-    """Whether an option has the number of a column, not its name."""
+    """Return whether `wanted`, the value of an option, is the number of a column, not a name."""
     return wanted.lstrip("-").isdecimal()
 
 
@@ -91,9 +91,9 @@ def _but(line: Line, places: set[int]) -> list[bytes]:
 
 
 def _has_known_name(first: Line, options: InputOptions) -> bool:
-    """Whether an option or the dataset knows a name in `first`. Names that are numbers count only all together.
+    """Return whether `first` has a name of an option or the dataset; if names are numbers, all those of the dataset.
 
-    InputError header_unclear if the dataset's columns are few numbers.
+    Raises InputError header_unclear if it has all names of a dataset, but these are few, and numbers.
     """
     names = set(decoded(first))
     like = options.like or {}
@@ -108,7 +108,7 @@ def _has_known_name(first: Line, options: InputOptions) -> bool:
 
 
 def _names_in(options: InputOptions) -> set[str]:
-    """Names of columns in options."""
+    """Return the names of columns in options, without numbers of columns."""
     single = [options.label_column, options.weight_column, options.group_column, options.string_column]
     several = [each for each in (options.categorical, options.columns, options.drop_columns) if each]
     names = (*single, options.text_column, *(name for each in several for name in listed(each)))
@@ -116,7 +116,7 @@ def _names_in(options: InputOptions) -> set[str]:
 
 
 def _places_of_text(options: InputOptions, labelled: bool, n_columns: int) -> set[int]:
-    """Places of columns that may hold text in a table without names."""
+    """Return the positions of the columns that may hold text in a table without names."""
     like = options.like or {}
     label = options.label_column or like.get("label_column") or ("1" if labelled else None)
     if options.categorical == ALL or (like.get("categorical") and n_columns != like["n_columns"]):
@@ -132,7 +132,7 @@ def _stand_above_numbers(places: set[int], below: Sequence[Line]) -> bool:
 
 
 def _are_counted(first: Line, look_below: LookBelow) -> bool:
-    """Whether numbers are names that count up, perhaps beside pandas' index. InputError header_unclear."""
+    """Return whether numbers are names that count up, perhaps beside an index of pandas. Raises InputError."""
     has_index = len(first) > 1 and not first[0]
     fields = first[1:] if has_index else first
     if not all(field.isdigit() and field.isascii() for field in fields) or len(fields) < 1 + (not has_index):
@@ -154,9 +154,9 @@ def _is_fraction(field: bytes) -> bool:
 
 
 def _are_words_names(first: Line, below: Sequence[Line], is_further: bool) -> bool:
-    """Whether words above words are names: values occur again, in their column or in another.
+    """Return whether words above words are names of columns: unlike names, values occur again in the lines below.
 
-    InputError header_unclear. is_further: the dataset's rows had no names.
+    is_further: the rows must fit a dataset or model without names. Raises InputError header_unclear.
     """
     words = [_text(field).lower() for field in first if not is_missing(field)]
     if len(set(words)) < len(words):
@@ -179,10 +179,7 @@ def _unclear(what: str) -> InputError:
 
 
 def rewritten(chunks: Iterable[bytes], options: InputOptions, has_blanks: bool) -> Iterable[bytes]:
-    """Rewrite a text; a line stays a line.
-
-    has_blanks  fields stand between blanks, however many
-    """
+    """Rewrite a text by the options; each line stays one line. has_blanks: any number of blanks separates two fields."""
     if options.encoding == "windows-1252":
         chunks = _decoded(chunks)
     if has_blanks:
@@ -193,7 +190,7 @@ def rewritten(chunks: Iterable[bytes], options: InputOptions, has_blanks: bool) 
 
 
 def stands_between_blanks(first: bytes, option: str | None) -> bool:
-    """Whether fields stand between blanks: the option says so, or the first line has several and no delimiter."""
+    """Return whether blanks separate fields: by the option, or as the first line has several words and no delimiter."""
     if option is not None:
         return option in ("space", " ")
     return len(first.split()) > 1 and _DELIMITER.search(first) is None and b'"' not in first
@@ -213,7 +210,7 @@ def _squeezed(lines: bytes) -> bytes:
 
 
 def _by_lines(chunks: Iterable[bytes], change: Callable[[bytes], bytes]) -> Iterator[bytes]:
-    """Change whole lines."""
+    """Apply `change` to the whole lines in each chunk; a line that a chunk cuts goes with the next chunk."""
     rest = b""
     for chunk in chunks:
         lines, end, rest = (rest + chunk).rpartition(b"\n")

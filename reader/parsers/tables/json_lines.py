@@ -1,8 +1,8 @@
 """Reads JSON lines, an object a line, as a table.
 
-Columns are the keys in the first HEAD_BYTES, in the order in which they come; a key that an object lacks is a gap. A
-first line that is an array of strings names the columns in their place. A value is written as a field of CSV, so that
-it means what it means there; but strings make words of a new column, even if all are digits.
+Columns are the keys in the first HEAD_BYTES, in the order in which they first occur; a key that an object lacks is a
+missing value. If the first line is an array of strings, these name the columns instead. A value is read as the field of
+CSV with its text; but a new column that has a string holds words, even if all its strings are digits.
 """
 
 from array import array
@@ -22,8 +22,8 @@ from streamsvm.reader.parsers.tables.fields import TextBatch, batch_rows, is_mis
 from streamsvm.reader.parsers.tables.table import Fault, FieldBatch, TableParser
 from streamsvm.storage.rows.csr import Rows
 
-HEAD_BYTES = 1 << 20  # looked at for names, and read at a time
-_MOST_CELLS = 64  # for each byte: 5 short keys of 1,000 in each object are 17 to 28
+HEAD_BYTES = 1 << 20  # of text in which names are looked for, and that is read at a time
+_MOST_CELLS = 64  # most fields for each byte of text: objects with 5 short keys of 1,000 have 17 to 28
 _MARK = b"\xef\xbb\xbf"
 _BLANKS = " \t"  # around a string, as around a field of CSV
 _NESTED = frozenset({dict, list})
@@ -32,10 +32,10 @@ Row = list[Any]  # a value, or None, for each column
 
 
 class JsonLinesReader:
-    """Call `pieces` once.
+    """Reads objects, one on each line, as rows of values. Call `pieces` once.
 
-    known  names of columns that matter: other keys that come late are passed over; None: all matter
-    names  of the columns, known when the first piece has been given
+    known  names of columns that matter: other keys that are new behind HEAD_BYTES are ignored; None: all keys matter
+    names  attribute: names of the columns, known when `pieces` has yielded
     """
 
     def __init__(self, most_line_bytes: int, rejected: Rejected, known: Collection[str] | None = None) -> None:
@@ -49,9 +49,9 @@ class JsonLinesReader:
         self.blank_lines = 0
 
     def pieces(self, chunks: Iterable[bytes]) -> Iterator[tuple[list[int], list[Row]]]:
-        """Yield the rows of some lines, and the numbers, from 0, of their lines.
+        """Yield, for some lines at a time, the numbers, from 0, of the lines that have objects, and the rows of these.
 
-        InputError not_json, line_too_long, no_rows, too_many_columns.
+        Raises InputError line_too_long, no_rows, too_many_columns; also not_json and others unless rows are skipped.
         """
         for piece in self._whole_lines(chunks):
             lines = piece.split(b"\n")[:-1]
@@ -67,13 +67,13 @@ class JsonLinesReader:
             self._lines, self._bytes = self._lines + len(lines), self._starts[-1]
 
     def fault(self, number: int, code: str, message: str, hint: str = "") -> InputError:
-        """The error for a line of the last piece, or for the first behind it."""
+        """Return the error for line `number`, from 0, among the lines read last, or for the line behind them."""
         place = number - self._lines
         byte = self._starts[place] if place < len(self._starts) else self._bytes
         return InputError(code, message, hint=hint or None, line=number + 1, byte=byte)
 
     def _whole_lines(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield pieces of whole lines. The first is the lines in HEAD_BYTES, or one longer line."""
+        """Yield the whole lines in HEAD_BYTES, or one longer line, at a time. Raises InputError line_too_long."""
         held, is_first = bytearray(), True
         for chunk in chain(chunks, [None]):
             held += chunk or b""
@@ -94,7 +94,7 @@ class JsonLinesReader:
                 raise self._too_long(self._lines)
 
     def _check_lengths(self, lines: list[bytes]) -> None:
-        """InputError line_too_long."""
+        """Raise InputError line_too_long for the first line that is too long."""
         if max(map(len, lines)) > self._most_line_bytes:
             place = next(place for place, line in enumerate(lines) if len(line) > self._most_line_bytes)
             raise self._too_long(self._lines + place)
@@ -106,7 +106,7 @@ class JsonLinesReader:
         self._rejected.add(partial(self.fault, number, code, message))
 
     def _object(self, line: bytes, number: int) -> Any:
-        """The object of a line, or the names in the first line; None for blank lines and faults, which are rejected."""
+        """Return the object of a line, or the names in the first line; None if the line is blank, or was rejected."""
         text = line.removeprefix(_MARK) if number == 0 else line
         if not text.strip():
             self.blank_lines += 1
@@ -141,7 +141,7 @@ class JsonLinesReader:
         self._keys = frozenset(self.names)
 
     def _row(self, of: dict[str, Any], number: int) -> Row | None:
-        """The values of a row; None for one that is rejected."""
+        """Return the values of an object, in the order of `names`; None if the row is rejected."""
         if not of.keys() <= self._keys:
             late = of.keys() - self._keys
             if matters := late if self._known is None else late & self._known:
@@ -156,10 +156,7 @@ class JsonLinesReader:
 
 
 class _Cells(TextBatch):
-    """A batch of rows of JSON, as fields.
-
-    lines  numbers of their lines
-    """
+    """A batch of rows of JSON values, which become fields of CSV; lines: the numbers, from 0, of their lines."""
 
     is_text = True
 
@@ -181,11 +178,11 @@ class _Cells(TextBatch):
 class JsonlParser(TableParser):
     """A `Parser` of JSON lines. For the arguments see `TableParser`."""
 
-    format = "csv"  # values are its fields
+    format = "csv"  # values are read as fields of CSV
     _json: JsonLinesReader
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """Yield the rows. InputError at the first fault, unless rows are skipped."""
+        """Yield the rows in batches. Raises InputError at the first fault, unless faulty rows are skipped."""
         known = None
         if self.to_predict is not None:
             known = {*(self._options.like or {}).get("columns", ()), *self.to_predict.beside.names}
@@ -225,21 +222,21 @@ class JsonlParser(TableParser):
 
 
 def cell_text(value: Any) -> str:
-    """A value of JSON as a field of CSV."""
+    """Return a value of JSON as a field of CSV; null becomes an empty field."""
     return "" if value is None else value if type(value) is str else repr(value)
 
 
 def check_cells(n_columns: int, objects: Collection[Any], n_bytes: int) -> None:
-    """InputError too_many_columns if objects of so many bytes lack nearly all of the columns: work would know no bound.
+    """Raise InputError too_many_columns if objects in `n_bytes` of text lack nearly all columns, to bound the work.
 
-    objects  None stands for a line without one
+    objects  the objects of lines; None for a line without an object
     """
     if sum(each is not None for each in objects) * n_columns > _MOST_CELLS * n_bytes:
         raise InputError("too_many_columns", f"most values of {n_columns} columns in {len(objects)} rows are missing")
 
 
 def names_line(text: bytes) -> bytes:
-    """The line that names the columns of an input which begins with `text`, whole lines. InputError as `pieces`."""
+    """Return a line that names the columns of an input; text: its first whole lines. Raises InputError as `pieces`."""
     lines = JsonLinesReader(len(text), Rejected(skip=True))
     next(lines.pieces([text]), None)
     return orjson.dumps(lines.names) + b"\n"

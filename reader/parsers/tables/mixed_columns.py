@@ -17,19 +17,19 @@ ALL = "all"
 _SHOWN = 5  # names in a message
 _ASIDE = ("label_column", "weight_column", "group_column")
 _SAME = ("missing", "categories")
-_INDEX = re.compile(r"__index_level_\d+__")  # pandas' name in Parquet for an index without one
+_INDEX = re.compile(r"__index_level_\d+__")  # pandas' name in Parquet for an index without a name
 
 
 @dataclass(frozen=True)
 class MixedColumns:
     """The columns that make features.
 
-    names    of the columns, or their numbers from 1
-    places   of the columns, from 0
-    is_word  whether each holds categories
+    names    names of the columns, or their numbers from 1 as text
+    places   positions of the columns in the table, from 0
+    is_word  whether each column holds categories
     dropped  names of columns that are neither features nor labels, weights or groups
     index    names of dropped columns that hold pandas' index
-    by_name  whether rows are made of columns in the order of their names, however columns stand
+    by_name  whether the values of a row are in the order of their columns' names, not in that of `names`
     """
 
     names: list[str]
@@ -41,27 +41,27 @@ class MixedColumns:
 
     @cached_property
     def word_names(self) -> list[str]:
-        """Names of the columns with categories, in the order in which rows are made of them."""
+        """Names of the columns with categories, in the order of their values in rows."""
         return [self.names[k] for k in self._order if self.is_word[k]]
 
     @cached_property
     def number_names(self) -> list[str]:
-        """Names of the columns with numbers, in the order in which rows are made of them."""
+        """Names of the columns with numbers, in the order of their values in rows."""
         return [self.names[k] for k in self._order if not self.is_word[k]]
 
     @cached_property
     def number_places(self) -> Array:
-        """(k,) places of the columns with numbers, in the order in which rows are made of them."""
+        """Positions (k,) of the columns with numbers, in the order of their values in rows."""
         return np.array([self.places[k] for k in self._order if not self.is_word[k]], np.int64)
 
     @cached_property
     def words(self) -> list[int]:
-        """Places of the columns with categories, in the order in which rows are made of them."""
+        """Positions of the columns with categories, in the order of their values in rows."""
         return [self.places[k] for k in self._order if self.is_word[k]]
 
     @cached_property
     def number_features(self) -> Array | None:
-        """(k,) feature, from 0, of each of `number_places`: they are numbered as `names` stand. None: 0 to k - 1."""
+        """Features (k,), from 0, of the columns `number_places`, numbered in the order of `names`; None: 0 to k - 1."""
         features = np.array([k for k in self._order if not self.is_word[k]], np.int64).argsort().argsort()
         return features if (np.diff(features) < 0).any() else None
 
@@ -72,19 +72,19 @@ class MixedColumns:
 
 
 def is_numbers(input_: dict[str, Any] | None) -> bool:
-    """Whether a dataset with this `input` is a table of numbers in which each column is one feature."""
+    """Return whether a dataset with this `input` is a table of numbers in which each column is one feature."""
     return input_ is not None and "columns" in input_ and not input_["categorical"] and input_["missing"] != "indicator"
 
 
 def is_by_name(like: dict[str, Any]) -> bool:
-    """Whether rows with this `input` are made of columns in the order of their names; earlier versions did not."""
+    """Return whether rows of a dataset with this `input` have values in the order of column names; old ones do not."""
     return like.get("order") == "names"
 
 
 def like_before(options: InputOptions) -> InputOptions:
-    """The options for rows added to the dataset options.like, or for a model.
+    """Return the options, completed by options.like: the `input` of the dataset or model that the rows must fit.
 
-    InputError option_unused if an option contradicts it, input_mismatch if the rows are of another kind.
+    Raises InputError option_unused if an option contradicts options.like, input_mismatch for rows of another kind.
     """
     like = options.like
     if not like or "format" not in like:
@@ -107,7 +107,7 @@ def like_before(options: InputOptions) -> InputOptions:
 
 
 def check_header(options: InputOptions, heading: Heading) -> None:
-    """InputError header_differs if only these rows, or only the dataset's, have names of columns."""
+    """Raise InputError header_differs if columns have names only in this table, or only in the dataset."""
     before = (options.like or {}).get("has_names")
     if before is not None and before != (heading.names is not None):
         ours, theirs = ("have no", "have") if before else ("have", "have no")
@@ -118,12 +118,12 @@ def check_header(options: InputOptions, heading: Heading) -> None:
 def new_columns(
     options: InputOptions, heading: Heading, aside: list[int], with_words: set[int], index: Collection[str] = ()
 ) -> MixedColumns:
-    """The columns of a new dataset.
+    """Choose the columns that make the features of a new dataset.
 
-    with_words  places of columns that hold words
-    index       names of columns that the file's metadata call pandas' index
+    with_words  positions of the columns that hold words
+    index       names of the columns that are an index of pandas by the file's metadata
 
-    InputError categorical_missing, columns_missing, drop_columns_missing, column_ambiguous, same_column.
+    Raises InputError categorical_missing, columns_missing, drop_columns_missing, column_ambiguous, same_column.
     """
     chosen, left_out = _chosen(options, heading), _left_out(options, heading, aside)
     if chosen is None:
@@ -169,9 +169,9 @@ def _is_index(place: int, heading: Heading, index: Collection[str]) -> bool:
 
 
 def columns_before(like: dict[str, Any], options: InputOptions, heading: Heading, aside: list[int]) -> MixedColumns:
-    """Find the columns of `like` in a further table: by name, or by place if neither has names.
+    """Find the columns of `like`, the dataset's `input`, in a later table: by name, or by position without names.
 
-    InputError column_missing, columns_differ, header_differs, column_count.
+    Raises InputError column_missing, columns_differ, same_column, column_count.
     """
     names, dropped = like["columns"], tuple(like.get("dropped", ()))
     words = set(like["categorical"])
@@ -192,7 +192,7 @@ def columns_before(like: dict[str, Any], options: InputOptions, heading: Heading
 
 
 def _named(like: dict[str, Any], options: InputOptions, heading: Heading, aside: list[int]) -> list[int]:
-    """The places of all columns of `like`."""
+    """Return the positions of all columns of `like`. Raises InputError column_missing, columns_differ, same_column."""
     names = like["columns"]
     places = [heading.place_of(name) for name in names]
     features = set(places)
@@ -209,7 +209,7 @@ def _named(like: dict[str, Any], options: InputOptions, heading: Heading, aside:
 
 
 def _others(like: dict[str, Any], options: InputOptions, heading: Heading, used: set[int | None]) -> list[str]:
-    """Names of further columns that the dataset did not have and the options do not leave out."""
+    """Return the names of columns that the dataset does not have and the options do not leave out."""
     before = {*like.get("dropped", ()), *(like.get(option) for option in _ASIDE)}
     left_out = {heading.place_of(name) for name in listed(options.drop_columns or "")}
     chosen = _chosen(options, heading)
@@ -225,7 +225,7 @@ def _others(like: dict[str, Any], options: InputOptions, heading: Heading, used:
 
 
 def first_names(names: Collection[str]) -> str:
-    """The first few names, for a message."""
+    """Return the first few names in quotes, and the number of the others, for a message."""
     shown = ", ".join(repr(name[:40]) for name in list(names)[:_SHOWN])
     return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
 
@@ -233,7 +233,7 @@ def first_names(names: Collection[str]) -> str:
 def column_entries(
     format_: str, columns: MixedColumns, aside: ColumnPlaces, heading: Heading, like: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """The entries of `Manifest.input` that say where columns are; for rows added to a dataset, its own: `like`."""
+    """Return the entries of `Manifest.input` that say where columns are: `like`, if rows are added to a dataset."""
     if like:
         return like
     places = zip(_ASIDE, (aside.label, aside.weight, aside.group), strict=True)

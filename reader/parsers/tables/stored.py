@@ -1,7 +1,7 @@
-"""Reads tables with pyarrow, from files that are stored first, Parquet, Arrow and ORC, and from streams of Arrow.
+"""Reads tables with pyarrow: from stored files of Parquet, Arrow and ORC, and from streams of Arrow as they come.
 
-What a file of some bytes decodes to is bounded: strings stand in dictionaries where the file has them in some, rows are
-read by as many as their columns fill some MiB, and all that is decoded counts towards the limits.
+Memory is bounded: strings stay in dictionaries where the file has dictionaries, the rows read at a time have some MiB,
+and all decoded bytes count towards the limits.
 """
 
 import mmap
@@ -28,7 +28,7 @@ _BATCH_BYTES = 16 << 20
 _ORC_ROWS = 1 << 7  # ORC does not say how long its strings are
 # Reading a column of Parquet as a dictionary makes one of all of its texts, and a copy for each batch.
 _DICTIONARY_BYTES, _DICTIONARIES_BYTES = 16 << 20, 256 << 20
-# Of an Arrow file that is cut into groups: each thread holds a batch, and the dictionaries.
+# Most bytes of a batch of an Arrow file that several threads read: each thread holds a batch, and the dictionaries.
 _MOST_GROUP_BYTES = 32 << 20
 
 
@@ -36,24 +36,24 @@ class StoredTable(NamedTuple):
     """A table of an input.
 
     schema   names and types of its columns
-    batches  (ascending places of columns, most rows of a batch) -> iterator of batches of these columns, whose strings
-             may stand in dictionaries where the schema has none
+    batches  function (ascending positions of columns, most rows of a batch) -> iterator of batches of these columns;
+             their strings may be in dictionaries though the schema says strings
     """
 
     schema: Any
     batches: Callable[[Sequence[int], int], Iterator[Any]]
 
 
-# Yields the tables of an input.
+# Yields the tables of an input from its bytes.
 Read = Callable[[Iterable[bytes]], Iterator[StoredTable]]
 # Numbers of row groups of Parquet, or of batches of a file of Arrow; None: all.
 Groups = Sequence[int] | None
-_Batches = Callable[[Sequence[int]], Iterable[Any]]  # of columns at ascending places, as the file has them
-_Opened = tuple[Any, _Batches]  # with the schema
+_Batches = Callable[[Sequence[int]], Iterable[Any]]  # ascending positions of columns -> their batches in the file
+_Opened = tuple[Any, _Batches]  # the schema, and the function that reads batches
 
 
 def reads(format_: str, scratch: Scratch, limits: InputLimits) -> Read:
-    """The function that reads an input of one of STORED_TABLES, which it stores in `scratch`. Errors as `tables`."""
+    """Return a function that stores an input of a format of STORED_TABLES in `scratch` and yields `tables` of it."""
 
     def read(chunks: Iterable[bytes]) -> Iterator[StoredTable]:
         with spooled(chunks, scratch) as file:
@@ -65,9 +65,9 @@ def reads(format_: str, scratch: Scratch, limits: InputLimits) -> Read:
 def tables(
     format_: str, file: IO[bytes], size: int, limits: InputLimits, groups: Groups = None
 ) -> Iterator[StoredTable]:
-    """Yield the tables of an open file of `size` bytes.
+    """Yield the tables of an open file of `size` bytes, or of some `groups` of it.
 
-    InputError bad_parquet, bad_arrow, bad_orc, no_rows, batch_too_large, decompressed_too_large.
+    Raises InputError bad_parquet, bad_arrow, bad_orc, no_rows, batch_too_large, decompressed_too_large.
     """
     decoded = 0
 
@@ -78,9 +78,9 @@ def tables(
         nonlocal decoded
         with _told(format_):
             for batch in batches(places):
-                if format_ == "arrow":  # pyarrow trusts its own formats
+                if format_ == "arrow":  # pyarrow does not check files of its own format
                     batch.validate(full=True)
-                # Parquet and ORC have said their rows; equal numbers take almost no bytes there, however many they are.
+                # `_check_array` bounds the rows of Parquet and ORC, where any count of equal numbers takes few bytes.
                 decoded += _bytes_of(batch) if format_ == "arrow" else _text_bytes(batch)
                 limits.check_size(decoded, size)
                 yield batch
@@ -91,8 +91,9 @@ def tables(
 
 
 def groups_of(format_: str, file: IO[bytes], size: int) -> tuple[Any, list[tuple[int, int]]] | None:
-    """The schema of a file, and rows and bytes of each of its groups; None: it has none, or some too large for each
-    thread to hold one. Raises InputError as `tables`.
+    """Return the schema of a file, and rows and bytes of each of its groups. Raises InputError as `tables`.
+
+    None if the file has no groups, or groups too large for each thread to hold one.
     """
     with _told(format_):
         if format_ == "parquet":
@@ -104,7 +105,7 @@ def groups_of(format_: str, file: IO[bytes], size: int) -> tuple[Any, list[tuple
 
 
 def streamed(chunks: Iterable[bytes]) -> Iterator[StoredTable]:
-    """Yield the tables of streams of Arrow, one after the other, that a program on this machine gives."""
+    """Yield the tables of streams of Arrow, one after the other, that a program on this machine writes."""
     source = ArrayReader(chunks)
     while not source.is_at_end():
         with ipc.open_stream(pyarrow.PythonFile(_File(source), "r")) as stream:
@@ -113,12 +114,12 @@ def streamed(chunks: Iterable[bytes]) -> Iterator[StoredTable]:
                 return of_size((batch.select(list(places)) for batch in stream), most)
 
             yield StoredTable(stream.schema, batches)
-            for _ in stream:  # what follows is the next stream
+            for _ in stream:  # read to its end, where the next stream begins
                 pass
 
 
 class _File:
-    """The part of a file's interface that Arrow reads by."""
+    """The part of the interface of a file that pyarrow uses to read from an `ArrayReader`."""
 
     closed = False
 
@@ -130,9 +131,9 @@ class _File:
 
 
 def of_size(batches: Iterable[Any], rows: int) -> Iterator[Any]:
-    """Cut and join batches so that each but the last has `rows` rows, or fewer if they have more bytes than is good.
+    """Cut and join batches so that each but the last has `rows` rows, or fewer if they have more than _BATCH_BYTES.
 
-    Categories are numbered batch by batch.
+    Categories are numbered batch by batch, so that all formats need batches of equal rows.
     """
     held, n_rows, n_bytes = list[Any](), 0, 0
     for batch in batches:
@@ -161,7 +162,7 @@ def _joined(batches: list[Any]) -> list[Any]:
 
 
 def _bytes_of(batch: Any) -> int:
-    """Bytes of a batch but its dictionaries; a column of nulls, which has none, counts like numbers."""
+    """Return the bytes of a batch without dictionaries: 8 for each field, nulls too, and those of texts in addition."""
     return batch.num_rows * batch.num_columns * _VALUE_BYTES + _text_bytes(batch)
 
 
@@ -187,7 +188,7 @@ def _parquet(file: IO[bytes], size: int, limits: InputLimits, groups: Groups) ->
         rows = max(1, int(_BATCH_BYTES / (_VALUE_BYTES * len(places) + text_bytes + 1)))
         read = _parquet_file(file, metadata=metadata, read_dictionary=dictionaries)
         for batch in read.iter_batches(rows, row_groups=numbers, columns=chosen, use_threads=False):
-            # The name of a column may be the way to another one, in a column of structures.
+            # The name of a column may also be the path of a field in a column of structures, which is read, too.
             yield batch if batch.num_columns == len(places) else batch.select(chosen)
 
     yield schema, batches
@@ -198,7 +199,7 @@ def _parquet_file(file: IO[bytes], **more: Any) -> Any:
 
 
 def _by_size(metadata: Any, groups: list[Any], strings: list[str]) -> tuple[list[str], float]:
-    """The columns of strings that are read as dictionaries, and the bytes a row has on average in the others."""
+    """Return which columns of `strings` are read as dictionaries, and the mean bytes a row has in the other columns."""
     paths = (metadata.schema.column(k).path for k in range(metadata.num_columns if strings else 0))
     place = {path: k for k, path in enumerate(paths)}
     dictionaries, left, row_bytes = list[str](), _DICTIONARIES_BYTES, 0.0
@@ -235,7 +236,7 @@ def _arrow(file: IO[bytes], size: int, _limits: InputLimits, groups: Groups) -> 
     if not _is_file(file):
         yield from _streams(source, 0, size)
         return
-    schema = ipc.open_file(source).schema  # by the footer, which a file that was cut has not
+    schema = ipc.open_file(source).schema  # from the footer, which a file that was cut lacks
     source.seek(_HEAD_BYTES)
     # A stream is read without a copy. Some programs, such as polars, begin a file with no message for the schema.
     if groups is None and source.read(len(_CONTINUATION)) == _CONTINUATION:
@@ -250,7 +251,7 @@ def _arrow(file: IO[bytes], size: int, _limits: InputLimits, groups: Groups) -> 
 
 
 def _streams(source: Any, begin: int, size: int) -> Iterator[_Opened]:
-    """The streams in a file from a place on, one behind the other."""
+    """Yield each of the streams in a file of `size` bytes, which stand one behind the other from offset `begin` on."""
 
     def batches(places: Sequence[int]) -> Iterator[Any]:
         source.seek(begin)
@@ -272,7 +273,7 @@ def _arrow_groups(file: IO[bytes], size: int) -> tuple[Any, list[tuple[int, int]
     reader = ipc.open_file(_source(file))
     if reader.num_record_batches == 0:
         return None
-    # The rows of a batch are those of any column: of one that is read without the others.
+    # Each column of a batch has all its rows: to count them, a narrow column is read without the others.
     schema, first = reader.schema, reader.get_batch(0)
     first.validate(full=True)
     narrow = next((k for k, kind in enumerate(schema.types) if types.is_primitive(kind)), 0)
@@ -284,7 +285,7 @@ def _arrow_groups(file: IO[bytes], size: int) -> tuple[Any, list[tuple[int, int]
 
 
 def _is_file(file: IO[bytes]) -> bool:
-    """Whether a file is one of Arrow's file format; else it has streams."""
+    """Return whether a file has Arrow's file format; otherwise it contains streams of Arrow."""
     file.seek(0)
     return file.read(len(_MAGIC)) == _MAGIC
 
@@ -294,7 +295,7 @@ def _options(places: Sequence[int]) -> Any:
 
 
 def _source(file: IO[bytes]) -> Any:
-    """The file for pyarrow: one of this machine is mapped, and batches without compression are parts of it."""
+    """Return a file as pyarrow reads it. A local file is mapped into memory: uncompressed batches need no copy."""
     try:
         number = file.fileno()
     except OSError:
@@ -303,7 +304,7 @@ def _source(file: IO[bytes]) -> Any:
 
 
 def _check_array(n_rows: int, n_columns: int, limits: InputLimits) -> None:
-    """Refuse a table that is too large as an array: a column of equal values takes almost no bytes in a file."""
+    """Raise InputError for a table that is too large as an array: equal values in a column take few bytes in a file."""
     if n_rows * n_columns * _VALUE_BYTES > limits.max_bytes:
         raise InputError("decompressed_too_large", f"the table has more than {limits.max_bytes} bytes")
 

@@ -14,14 +14,14 @@ LOWER = 32  # the bit of lower case
 TRUE, FALSE = np.frombuffer(b"true", np.uint8), np.frombuffer(b"false", np.uint8)
 
 # skip_blank(text, begin, end, delimiter) -> (lines, place)
-# Skips blank lines of text[begin:end], which ends with a line feed, up to the first line with a byte that is not blank
-# or is the delimiter (-1: none): a line of tabs may be a row without any value. place: where that line begins.
+# Skips blank lines of text[begin:end], which ends with a line feed. A line is not blank if it has the delimiter (-1:
+# none), even if that is a tab: it may be a row of missing values. place: offset of the first line that is not blank.
 #
 # split_lines(text, begin, end, delimiter, start (r, c) int32, stop (r, c) int32) -> (rows, blank lines, place)
 # Splits lines of text[begin:end], which ends with a line feed: field (delimiter field)* [CR] LF, c fields a line. A
 # field is text[start:stop], without the blanks around it and without the quotes around all of it. Skips blank lines.
-# place: where it stopped: at `end`, behind r rows, or at a line with another number of fields, with quotes inside a
-# field, or with a CR inside the line.
+# place: the offset at which it stopped: `end`, behind r rows, or the beginning of a line with another number of fields,
+# with quotes inside a field, or with a CR inside the line.
 #
 # read_table(text, start (r, c), stop (r, c), places (k,) int64, out (n, k) float64), n <= r -> number of NaN
 # read_doubles(text, start (n,), stop (n,), out (n,) float64) -> number of NaN
@@ -99,7 +99,7 @@ def split_lines(text: Array, begin: int, end: int, delimiter: int, start: Array,
 
 @njit(cache=True, nogil=True)
 def truth(text: Array, begin: int, end: int) -> int:
-    """1 for "true" and 0 for "false" at text[begin:end], in any case; else -1."""
+    """Return 1 for "true" and 0 for "false" at text[begin:end], in letters of either case; else -1."""
     is_true = end - begin == len(TRUE)
     if not (is_true or end - begin == len(FALSE)):
         return -1

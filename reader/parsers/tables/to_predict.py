@@ -1,7 +1,7 @@
-"""Tables to predict: matches their columns with those of training, and finds labels, which judge the predictions.
+"""Matches columns of tables to predict with columns of training, and finds labels, which judge the predictions.
 
-If both have names, columns are matched by name, in any order. If neither has, they are matched by place, and their
-number must be the same. If only one side has names, the table is refused, unless the user says that it has no names.
+If columns have names in both, they are matched by name, in any order. If they have names in neither, they are matched
+by position, and their number must be equal. Otherwise the table is refused, unless the user says that it has no names.
 """
 
 from collections import deque
@@ -29,10 +29,11 @@ Column = Any  # (n,): a list of str, or an array of Arrow
 
 @dataclass(frozen=True)
 class Match:
-    """
-    columns       of the model, with their places in the table
-    unknown       names of columns of the table that the model does not have; they are left out
-    passed_names  whether the table's names were not used, since the model knows none: columns were matched by place
+    """The columns of a table matched with those of a model.
+
+    columns       columns of the model, with their positions in the table
+    unknown       names of columns of the table that the model does not have; they are ignored
+    passed_names  whether columns were matched by position though the table has names, since the model has none
     """
 
     columns: MixedColumns
@@ -41,7 +42,7 @@ class Match:
 
 
 def label_place(like: dict[str, Any], names: Sequence[str] | None) -> int | None:
-    """The place of the labels in a table to predict: the column with their name in training, else with a usual name.
+    """Return the position of the labels in a table to predict: the column of their name in training, or a usual name.
 
     Columns that are features of the model are not considered. None if no column, or several, could have the labels.
     """
@@ -59,13 +60,13 @@ def label_place(like: dict[str, Any], names: Sequence[str] | None) -> int | None
 def match_columns(
     like: dict[str, Any], names: Sequence[str] | None, n_columns: int, aside: Sequence[int], said_unnamed: bool = False
 ) -> Match:
-    """Match a table's columns with a model's `input`, or with {"n_features": n} of a model without columns.
+    """Match a table's columns with `like`: a model's `input`, or {"n_features": n} for a model without columns.
 
-    names         of the table's columns; None: they have none
-    aside         places of columns that are no features, such as labels
-    said_unnamed  the user says that columns have no names, and stand as in training
+    names         names of the table's columns; None: they have no names
+    aside         positions of columns that are no features, such as labels
+    said_unnamed  whether the user says that the table has no names, and its columns are in the order of training
 
-    InputError column_missing, column_count, header_differs, same_column.
+    Raises InputError column_missing, column_count, header_differs, same_column.
     """
     if "columns" not in like:
         return Match(_numbered(like["n_features"], n_columns, aside), [], passed_names=names is not None)
@@ -87,7 +88,7 @@ def match_columns(
 
 
 def named_numbers(names: Sequence[str]) -> dict[str, Any]:
-    """The `input` of a model whose features are columns of numbers with these names."""
+    """Return the `input` of a model whose features are columns of numbers with these names."""
     words = {"categorical": [], "categories": "dictionary", "dictionary": {}}
     return {
         "columns": list(names),
@@ -101,7 +102,7 @@ def named_numbers(names: Sequence[str]) -> dict[str, Any]:
 
 
 def shown(names: Sequence[str]) -> str:
-    """The first few names, for a message."""
+    """Return the first few names, for a message."""
     some = ", ".join(name[:40] or "''" for name in names[:_SHOWN])
     return f"{some}, ..." if len(names) > _SHOWN else some
 
@@ -137,7 +138,7 @@ def _numbered(n_features: int, n_columns: int, aside: Sequence[int]) -> MixedCol
 
 
 def _places(like: dict[str, Any], n_columns: int, aside: Sequence[int]) -> list[int]:
-    """Places of the model's columns without names: all but `aside`, or those of training in a table of equal width."""
+    """Return positions of a model's unnamed columns: all but `aside`, or as in training if the table is as wide."""
     wanted = like["columns"]
     rest = [place for place in range(n_columns) if place not in aside]
     if len(rest) == len(wanted):
@@ -165,9 +166,9 @@ def _misfit(n_features: int, n_columns: int, aside: Sequence[int], may_be_labell
 
 
 class Beside:
-    """Parsers `put` the columns of each batch of rows, the caller takes as many rows of them as it was given.
+    """A queue of columns to write beside the predictions: parsers `put` them, and the caller takes them row by row.
 
-    names  of the columns, or their numbers, as InputOptions.label_column has them
+    names  names or numbers of the columns, written as in InputOptions.label_column
     """
 
     def __init__(self, names: Sequence[str] = ()) -> None:
@@ -175,12 +176,12 @@ class Beside:
         self._batches: deque[list[Column]] = deque()
 
     def put(self, columns: list[Column]) -> None:
-        """Add the columns, in the order of `names`, of the next rows."""
+        """Append the columns, in the order of `names`, of the next batch of rows."""
         if columns and len(columns[0]):
             self._batches.append(columns)
 
     def take(self, n_rows: int) -> list[Column]:
-        """The columns of the next `n_rows` rows, which have been put."""
+        """Remove and return the columns of the next `n_rows` rows."""
         parts: list[list[Column]] = []
         while n_rows and self.names:
             batch = self._batches.popleft()
@@ -203,13 +204,13 @@ def _joined(parts: list[Column]) -> Column:
 
 
 class ToPredict:
-    """Answers parsers of documents and tables whose options.like is a model's `input`, or {"n_features": n}.
+    """Finds columns and reads labels of rows to predict. options.like is the model's `input`, or {"n_features": n}.
 
-    No label is a fault: one that is a string becomes its place in `classes`, or their number if it is none of them.
+    No label is a fault: a string becomes its index in `classes`, the number of classes if it is none of them.
 
     classes  labels of the model
-    beside   takes further columns, which are no features unless the model has features of their names
-    match    of the table's columns with the model's, set when the names of the columns are known
+    beside   collects columns to write beside predictions; they make features only if the model has features so named
+    match    attribute: the table's columns matched with the model's; None before `columns` was called
     """
 
     match: Match | None = None
@@ -222,11 +223,11 @@ class ToPredict:
 
     @property
     def label_type(self) -> LabelType:
-        """The type of the labels."""
+        """The type of the model's labels, and so of labels to compare with: "string" or "number"."""
         return "string" if self._codes else "number"
 
     def aside(self, options: InputOptions, heading: Heading) -> ColumnPlaces:
-        """Find the labels alone: weights and groups are not read. A table without names has them as in training."""
+        """Find only the labels, no weights and groups. In a table without names, they are where training had them."""
         wanted, like = options.label_column, options.like or {}
         is_unnamed = heading.names is None and like.get("has_names") is False
         if wanted is None and is_unnamed and heading.n_columns == like["n_columns"] + len(self.beside.names):
@@ -235,7 +236,7 @@ class ToPredict:
         return ColumnPlaces(label, None, None)
 
     def columns(self, options: InputOptions, heading: Heading, columns: ColumnPlaces) -> MixedColumns:
-        """Match the columns of a table with those of the model, options.like. InputError as `match_columns`."""
+        """Match the columns of a table with those of the model, options.like. Raises InputError as `match_columns`."""
         if self.match is not None and self._matched is heading:
             return self.match.columns
         like = options.like
@@ -256,7 +257,7 @@ class ToPredict:
         return match.columns
 
     def codes(self, texts: Iterable[str]) -> Array:
-        """(n,): the numbers of labels; NaN for one that is missing."""
+        """Return (n,): the class codes of labels that are strings; NaN for a missing label."""
         return np.array([self._code(text) if text else np.nan for text in texts], LABEL)
 
     def _code(self, text: str) -> float:
@@ -264,13 +265,13 @@ class ToPredict:
         return self._values.get(value_of(text), float(len(self._codes))) if code is None else code
 
     def read(self, labels: Sequence[bytes]) -> Array:
-        """(n,): the numbers of labels beside documents; NaN for one that is missing, or no number beside numbers."""
+        """Return (n,): class codes or numbers of documents' labels; NaN for a label that is missing or no number."""
         if self._codes:
             return self.codes(label.decode(errors="replace") for label in labels)
         return np.array([np.nan if field_fault(label, "label") else float(label) for label in labels], LABEL)
 
     def expected(self, label: Array) -> Array:
-        """(n,): the labels that the numbers `label` (n,) of rows stand for, NaN or "" where a row has none."""
+        """Return (n,): the labels for the codes or numbers `label` (n,) of rows; NaN or "" where a label is missing."""
         if not self._codes:
             return label
         places = np.where(np.isnan(label), len(self._codes) + 1, label).astype(np.int64)
