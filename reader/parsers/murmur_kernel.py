@@ -23,7 +23,7 @@ _LAST = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], np.uint64)  # masks for the last 0
 
 @njit(cache=True, nogil=True)
 def _mixed_in(h: Any, k: Any) -> Any:
-    """Mix up to four bytes, the number k, into h; k = 0 leaves h as it is."""
+    """Return the hash h with up to four bytes mixed in, which are the number k; k = 0 leaves h unchanged."""
     k = (k * _C1) & _MASK
     k = ((k << _15) | (k >> _17)) & _MASK
     return h ^ ((k * _C2) & _MASK)
@@ -49,7 +49,7 @@ def _signed(h: Any, length: Any) -> Any:
 
 @njit(cache=True, nogil=True)
 def murmur(data: Array, begin: int, end: int, seed: int) -> Any:
-    """MurmurHash3 of data[begin:end], signed."""
+    """Return MurmurHash3 of data[begin:end] as a signed 32-bit integer."""
     h = np.uint64(seed)
     p = begin
     while p + 4 <= end:
@@ -65,7 +65,7 @@ def murmur(data: Array, begin: int, end: int, seed: int) -> Any:
 
 @njit(cache=True, nogil=True)
 def murmur_within(data: Array, begin: int, end: int) -> Any:
-    """`murmur` with seed 0. data has at least three bytes behind `end`, so that the last bytes need no branch."""
+    """Return `murmur` with seed 0. data must have three bytes or more behind `end`: the last bytes need no branch."""
     h = np.uint64(0)
     p = begin
     while p + 4 <= end:

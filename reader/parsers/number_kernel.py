@@ -32,7 +32,7 @@ _10, _100, _10000, _8, _16, _32, _64 = map(np.uint64, (10, 100, 10000, 8, 16, 32
 
 @njit(cache=True, nogil=True)
 def leading_digits(text: Array, begin: int) -> tuple[Any, Any]:
-    """(number, count) of the first digits at `begin`, at most 8, without a loop whose end the processor guesses."""
+    """Return the number in the digits at `begin`, 8 at most, and their count: no loop whose end is mispredicted."""
     word = (four_bytes(text, begin) | four_bytes(text, begin + 4) << _32) ^ _ZEROS  # digits become 0 to 9
     others = (((word & _LOW) + _TO_HIGH) | word) & _HIGH  # the highest bit of each byte above 9
     count = (lowest_bit(others | _TOP) + (others == 0)) >> 3
@@ -46,7 +46,7 @@ def leading_digits(text: Array, begin: int) -> tuple[Any, Any]:
 
 @njit(cache=True, nogil=True)
 def scan_number(text: Array, begin: int) -> tuple[int, int, int, bool]:
-    """(end or -1, mantissa, exponent, exact) of the number at `begin`, without its sign.
+    """Return (end, mantissa, exponent, exact) of the number at `begin`, without its sign; end is -1 for no number.
 
     exact: mantissa * 10^exponent is the number; otherwise digits other than 0 were cut off.
     """
@@ -95,7 +95,7 @@ def scan_number(text: Array, begin: int) -> tuple[int, int, int, bool]:
 
 @njit(cache=True, nogil=True)
 def scale(mantissa: int, exponent: int) -> float:
-    """mantissa * 10^exponent, |exponent| <= LARGEST_POWER: exact for small numbers, otherwise within 2^-51 relative."""
+    """Return mantissa * 10^exponent, |exponent| <= LARGEST_POWER: exact if both are small, else to 2^-51 relative."""
     if exponent < 0:
         return np.float64(mantissa) / POWERS[-exponent]
     return np.float64(mantissa) * POWERS[exponent]
@@ -103,7 +103,7 @@ def scale(mantissa: int, exponent: int) -> float:
 
 @njit(cache=True, nogil=True)
 def round_value(mantissa: int, exponent: int, exact: bool) -> tuple[Any, bool]:
-    """(float32 magnitude, whether it is the float32 nearest to the number)."""
+    """Return a float32 magnitude, and whether it is certainly the float32 nearest to the number without its sign."""
     if mantissa == 0 or exponent < -LARGEST_POWER:
         return np.float32(0.0), True  # below 10^18 * 10^-65, nearer to 0 than to the least float32
     if exponent > LARGEST_POWER:
@@ -119,7 +119,7 @@ def round_value(mantissa: int, exponent: int, exact: bool) -> tuple[Any, bool]:
 
 @njit(cache=True, nogil=True)
 def exact_double(mantissa: int, exponent: int, exact: bool) -> tuple[Any, bool]:
-    """(float64 magnitude, whether it is the double nearest to the number)."""
+    """Return a float64 magnitude, and whether it is certainly the float64 nearest to the number without its sign."""
     if mantissa == 0:
         return 0.0, True
     if exact and mantissa < EXACT_MANTISSA and -EXACT_POWER <= exponent <= EXACT_POWER:

@@ -17,7 +17,7 @@ Fault = tuple[str, str]  # code, message
 
 
 def label_fault(token: bytes) -> Fault:
-    """The fault of a label, in rows without weights."""
+    """Return the fault of a token that stands where the label of a row should be, and is no finite number."""
     parts = token.split(b",")
     if len(parts) > 1 and all(NUMBER.fullmatch(part) for part in parts):
         return "multilabel", f"several labels in one row: {excerpt(token)}"
@@ -29,12 +29,12 @@ def label_fault(token: bytes) -> Fault:
 
 
 def exact_fault(token: bytes) -> Fault | None:
-    """The fault of a label that float64 does not hold, or None."""
+    """Return the fault of a label if it is a whole number that float64 does not hold, else None."""
     return None if is_exact(token) else ("label_not_exact", f"float64 does not hold {excerpt(token)}")
 
 
 def weight_fault(token: bytes) -> Fault | None:
-    """The fault of a weight, or None."""
+    """Return the fault of the weight of a row, the token behind `label:`, or None."""
     if not token or b":" in token:
         return "bad_weight", f"{excerpt(token)} is not a weight: rows begin with label:weight"
     fault = value_fault(token)
@@ -44,7 +44,7 @@ def weight_fault(token: bytes) -> Fault | None:
 
 
 def pair_fault(token: bytes, previous: int, lowest: int, features: int) -> Fault:
-    """Why a token is no index:value pair with an index above `previous`, from `lowest`, below `features`."""
+    """Return the fault of a token that is no index:value pair with index > previous, >= lowest and < features."""
     if token.startswith(b"qid:"):
         return "qid_unsupported", "a query id stands where a feature belongs"
     index, _, value = token.partition(b":")
@@ -57,7 +57,7 @@ def pair_fault(token: bytes, previous: int, lowest: int, features: int) -> Fault
 
 
 def value_fault(value: bytes) -> Fault | None:
-    """The fault of a pair's value, or None."""
+    """Return the fault of the value of a pair, or None if it is a number that float32 holds."""
     if NOT_FINITE.fullmatch(value):
         return "value_not_finite", f"value {excerpt(value)} is not finite"
     if not NUMBER.fullmatch(value):

@@ -24,10 +24,10 @@ from streamsvm.storage.rows.csr import Array
 
 # Return values of parse_lines.
 DONE, FULL, FAULT = 0, 1, 2
-# Places in its `state`.
+# Indices of the entries of its array `state`.
 POSITION, ROWS, PAIRS, HARD, LINES, BLANK, COMMENT, ZEROS, EMPTY, MAX_INDEX, MIN_INDEX, TOKEN, PREVIOUS = range(13)
 STATE_SIZE = 13
-# Kinds of hard tokens.
+# Kinds of hard tokens: numbers that the kernel cannot round, so that the caller does.
 HARD_LABEL, HARD_VALUE, HARD_WEIGHT = 0, 1, 2
 
 SPACE, TAB, NEWLINE, RETURN, SHARP = 32, 9, 10, 13, 35
@@ -56,18 +56,18 @@ INDEX_LIMIT = 2**31
 # weight; the caller finds out the fault. HARD then counts the tokens of the bad line, too.
 #
 # Numbers are correctly rounded: label, weight = float(token), value = float32(float(token)). The caller rounds those
-# that number_kernel cannot: hard[k] = (kind, place in label, weight or values, start, end of the token).
+# that number_kernel cannot: hard[k] = (kind, index in label, weight or values, start, end of the token).
 
 
 @njit(cache=True, nogil=True)
 def ends_token(c: Any) -> bool:
-    """Whether the byte `c` may follow a token."""
+    """Return whether the byte `c` may follow a token."""
     return c in (SPACE, NEWLINE, TAB, RETURN, SHARP)
 
 
 @njit(cache=True, nogil=True)
 def skip_comment(text: Array, begin: int) -> int:
-    """The first line feed, NUL, byte >= 0x80 or carriage return without line feed from `begin` on."""
+    """Return the offset, from `begin` on, of a line feed, NUL, byte >= 0x80 or carriage return without line feed."""
     p = begin
     while True:
         c = text[p]
@@ -142,7 +142,7 @@ def parse_lines(
                         weight[rows], certain = exact_double(mantissa, exponent, exact)
                         if not certain:
                             n_hard = put_hard(hard, n_hard, HARD_WEIGHT, rows, first, p)
-        # One turn a pair.
+        # Each iteration reads a pair.
         while not fault:
             while text[p] == SPACE or text[p] == TAB:
                 p += 1

@@ -33,15 +33,15 @@ TOKEN = re.compile(rb"[^ \t\r\n#]*")
 
 
 class LineReader:
-    """Reads ranges of one window, one after the other, on any thread.
+    """Reads ranges of the text in one `TextWindow`, one range after the other, on any thread.
 
     lowest    smallest index allowed, 0 or 1
-    features  every index is below it
-    skip      True: rows that cannot be read are left out
+    features  indices must be below this number
+    skip      True: rows with a fault are left out
 
-    state     of `parse_lines`; its counts are over all ranges
-    rows, nnz numbers of rows and values given out
-    rejected  rows that were left out
+    state     the array `state` of `parse_lines`; its counts are over all ranges
+    rows, nnz numbers of rows and values returned so far
+    rejected  counts the rows that were left out, and has their first errors
     """
 
     def __init__(self, window: TextWindow, lowest: int, features: int, skip: bool = False) -> None:
@@ -66,11 +66,11 @@ class LineReader:
         return self._begin == self._end
 
     def expect_weights(self) -> None:
-        """Read rows as label:weight from now on; a label alone has weight 1."""
+        """Read rows as label:weight from now on; a row with a label alone has weight 1."""
         self._weight = np.empty(ROWS_A_BATCH, WEIGHT)
 
     def start(self, begin: int, end: int) -> Rows | None:
-        """Begin the range [begin, end) of the window, which ends behind a line feed, and `read` its first rows."""
+        """Begin the range of the window from offset `begin` to `end`, behind a line feed; `read` its first rows."""
         self._begin, self._end = begin, end
         pairs = (end - begin) // 4 + 1  # a pair takes four bytes with its blank
         if len(self._indices) < pairs:
@@ -78,9 +78,9 @@ class LineReader:
         return self.read()
 
     def read(self) -> Rows | None:
-        """Read on, and return rows in new arrays; None if the lines read have no rows. Call it until `at_end`.
+        """Read further lines; return their rows in new arrays, None if they have no rows. Call it until `at_end`.
 
-        InputError, unless rows are skipped, if the line behind these rows has a fault.
+        Raises InputError for a line with a fault, unless faulty rows are skipped.
         """
         window, state = self._window, self.state
         state[[kernel.ROWS, kernel.PAIRS, kernel.HARD]] = 0
@@ -130,9 +130,9 @@ class LineReader:
         return Rows(self._label[:rows].copy(), indptr, indices, values, weight)
 
     def _patch_hard(self, hard: Array) -> tuple[bool, set[int]]:
-        """Round the numbers in `hard`; return whether a value became zero, and which rows cannot be read.
+        """Round the numbers in `hard`; return whether a value became zero, and the indices of rows with a fault.
 
-        Tokens of the line in which the kernel stopped belong to one more row.
+        Tokens of the line at which the kernel stopped belong to the row behind the last complete one.
         """
         has_zeros = False
         bad_rows: set[int] = set()
@@ -160,13 +160,13 @@ class LineReader:
         return has_zeros, bad_rows
 
     def _pair_start(self, value: int) -> int:
-        place = value - 1  # the colon's
+        place = value - 1  # of the colon
         while chr(self._window.buffer[place - 1]).isdigit():
             place -= 1
         return place
 
     def _fault(self) -> InputError:
-        """The error where the kernel stopped."""
+        """Return the error for the token at which the kernel stopped."""
         place, previous = int(self.state[kernel.TOKEN]), int(self.state[kernel.PREVIOUS])
         match = TOKEN.match(self._window.buffer, place)
         token = match.group() if match else b""
@@ -184,7 +184,7 @@ class LineReader:
 
 
 def bad_byte(window: TextWindow, place: int) -> InputError:
-    """The error for a byte that must not be in a text."""
+    """Return the error for the byte at offset `place`, which must not be in a text."""
     byte = window.buffer[place]
     name = "a carriage return without line feed" if byte == kernel.RETURN else f"a byte 0x{byte:02x}"
     return window.error(place, "bad_byte", f"{name} in ASCII text")
@@ -221,19 +221,19 @@ class LibsvmParser:
     """A `Parser` of LIBSVM text. Rows have weights if the first row begins with label:weight.
 
     Arguments:
-    index_base    "auto", or the smallest index allowed, 0 or 1. Indices are passed on as they stand in the text
-    threads       each reads a range of the text in memory; the rows do not depend on their number
-    skip          True: rows that cannot be read are left out and counted
+    index_base    "auto", or the smallest index allowed, 0 or 1. Rows have the indices that stand in the text
+    threads       number of threads, each of which reads a range of the text in memory; rows do not depend on it
+    skip          True: rows with a fault are left out and counted
     weighted      False: rows have no weights, so that index:value without a label before it is a fault
-    window_bytes  text in memory at first; the window grows for a longer line
-    range_bytes   least text for a thread
+    window_bytes  bytes of text in memory at first; the window grows for a longer line
+    range_bytes   least bytes of text for a thread
 
     Attributes:
     index_base    0 or 1: the argument; with "auto" 0 if an index 0 occurred, else 1
     counters      explicit_zeros: pairs left out because their value is zero as float32; empty_rows: rows of a label
                   only; blank_lines: lines of blanks only; comment_lines: lines of a comment only
     is_weighted   whether the rows read so far have weights
-    max_index, min_index  over every pair, explicit zeros too; None before the first
+    max_index, min_index  largest and smallest index of all pairs, explicit zeros too; None before the first pair
     """
 
     input: dict[str, Any] | None = None
@@ -292,7 +292,7 @@ class LibsvmParser:
         return index if self.max_index is not None else None
 
     def expect_weights(self) -> None:
-        """Read rows as label:weight, whatever the first one says."""
+        """Read rows as label:weight, even if the first row has no weight."""
         self._weights_settled = self.is_weighted = True
         for reader in self._readers:
             reader.expect_weights()
@@ -300,7 +300,7 @@ class LibsvmParser:
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
         """Yield the rows in batches of up to about 4 MiB of text, each in arrays of its own.
 
-        InputError at the first fault of the text; the rows shortly before it may be missing.
+        Raises InputError at the first fault, unless faulty rows are skipped; some rows before it may not be yielded.
         """
         window = self._window
         with pool_of(len(self._readers)) as pool:
@@ -342,7 +342,7 @@ class LibsvmParser:
                 self.expect_weights()
 
     def _borders(self, begin: int, end: int) -> list[int]:
-        """Offsets between the ranges that the threads read, `begin` and `end` included."""
+        """Return the offsets at which the ranges that the threads read begin and end, `begin` and `end` included."""
         count = min(len(self._readers), max((end - begin) // self._range_bytes, 1))
         middle = [begin + (end - begin) * k // count for k in range(1, count)]
         inner = {self._window.buffer.index(b"\n", place, end) + 1 for place in middle}

@@ -38,9 +38,9 @@ _FAULTS = {
 class FastaParser(MatrixParser):
     """A `Parser` of FASTA.
 
-    names     of labels that are strings
-    labelled  False: headers need no labels, and a row without a number for a label has NaN. If the text does not begin
-              with a header, each line is a string
+    names     assigns numbers to labels that are strings
+    labelled  False: headers need no labels; a row gets NaN if its label is missing or no number. If the text does not
+              begin with a header, each line is a string
     """
 
     window_bytes = WINDOW_BYTES
@@ -62,7 +62,7 @@ class FastaParser(MatrixParser):
 
     @property
     def input(self) -> dict[str, Any] | None:  # type: ignore[override]
-        """`Manifest.input`: further strings must have this length and alphabet."""
+        """`Manifest.input`: the length and alphabet that all later strings must have."""
         return string_input(int(self._state[kernel.LENGTH]))
 
     @property
@@ -72,7 +72,7 @@ class FastaParser(MatrixParser):
         return {**super().counters, "blank_lines": blank_lines, "unknown_letters": unknown_letters}
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """Yield the rows, about 4 MiB of text at a time. InputError at the first fault, unless rows are skipped."""
+        """Yield the rows in batches. Raises InputError at the first fault, unless faulty rows are skipped."""
         self._window = TextWindow(self._limits.max_line_bytes, self.window_bytes)
         for _ in self._window.fill(chunks):
             yield from self._read_lines()
@@ -99,7 +99,7 @@ class FastaParser(MatrixParser):
         window.check_tail()
 
     def _settle(self, begin: int, end: int) -> None:
-        """Settle the type of labels, and whether there are headers, by the first lines."""
+        """Set the type of labels, and whether strings have headers, by the lines between the offsets begin and end."""
         state, buffer = self._state, self._window.buffer
         if not self._labelled:
             state[kernel.LABELS] = kernel.WANTED
@@ -123,7 +123,7 @@ class FastaParser(MatrixParser):
             )
 
     def _taken(self) -> Iterator[Rows]:
-        """Yield the complete rows, and move the begun one to the front of the arrays."""
+        """Yield the complete rows, and move the unfinished row to the front of the arrays."""
         state = self._state
         n_rows, place = int(state[kernel.ROWS]), int(state[kernel.PLACE])
         if n_rows == 0:
@@ -147,7 +147,7 @@ class FastaParser(MatrixParser):
         yield self.give(rows)
 
     def _take_texts(self) -> None:
-        """Copy labels that are strings out of their headers, while these are in the window."""
+        """Copy labels that are strings out of their headers, while the window still has the headers."""
         state = self._state
         if state[kernel.LABELS] != kernel.TEXTS:
             return
@@ -161,7 +161,7 @@ class FastaParser(MatrixParser):
         return bytes(self._window.buffer[begin:end])
 
     def _check(self, outcome: int) -> None:
-        """Read a label, or reject a record, that the kernel stopped at; then move the state behind it."""
+        """Read the label, or reject the record, at which the kernel stopped with `outcome`; move `state` behind it."""
         state = self._state
         if outcome == kernel.HARD_LABEL:
             fault = self._hard_label()
@@ -200,7 +200,7 @@ class FastaParser(MatrixParser):
         return exact_fault(token)
 
     def _fault(self, outcome: int) -> InputError:
-        """The error where the kernel stopped."""
+        """Return the error for the fault at which the kernel stopped with `outcome`."""
         state, window = self._state, self._window
         place = int(state[kernel.TOKEN])
         code, message = _FAULTS[outcome]

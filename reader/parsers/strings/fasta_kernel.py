@@ -11,13 +11,13 @@ from streamsvm.storage.rows.csr import BASES_A_WORD, Array
 # Return values of pack_lines. Those from SHORT on are faults.
 DONE, FULL, HARD_LABEL = 0, 1, 2
 SHORT, EMPTY, LONG, NO_HEADER, NOT_A_BASE, BAD_BYTE, LABEL_MISSING, BAD_LABEL, LINE_TOO_LONG = range(3, 12)
-# Places in its `state`.
+# Indices of the entries of its array `state`.
 (
     POSITION, LINES, BLANK, UNKNOWN, ROWS, RECORD, HEADER_LINE, LETTERS, LENGTH, WORD, MASK, PLACE, TOKEN, LABELS,
     MAX_LETTERS, MAX_LINE,
 ) = range(16)  # fmt: skip
 STATE_SIZE = 16
-# RECORD: what the next line belongs to.
+# RECORD, what the next line belongs to: no record, the begun record, a rejected record. PLAIN: each line is a record.
 BEFORE, OPEN, LEFT_OUT, PLAIN = 0, 1, 2, 3
 # Values of LABELS. WANTED: a label that is missing, or no number, becomes NaN. NUMBERS: every header needs a number.
 # TEXTS: every header needs a label, which is kept as text.
@@ -91,7 +91,7 @@ def put_word(words: Array, values: Array, place: int, word: int, mask: int) -> i
 
 @njit(cache=True, nogil=True)
 def close_record(words: Array, values: Array, state: Array) -> int:
-    """End the open record, if there is one: DONE if it is a row now, else SHORT or EMPTY."""
+    """End the open record; return DONE if it is a row now, or if no record was open, else SHORT or EMPTY."""
     was, state[RECORD] = state[RECORD], BEFORE
     if was != OPEN:
         return DONE
@@ -120,7 +120,7 @@ def is_of_name(c: Any) -> bool:
 
 @njit(cache=True, nogil=True)
 def read_header(text: Array, begin: int, label: Array, token: Array, state: Array) -> tuple[int, int]:
-    """Read the header at `begin`, and write its label to its row: (outcome, place of the line feed)."""
+    """Read the header at `begin`, and write its label to its row; return (outcome, offset of the line feed)."""
     row = state[ROWS]
     label[row] = np.nan
     p = begin

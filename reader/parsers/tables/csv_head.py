@@ -179,7 +179,7 @@ def _unclear(what: str) -> InputError:
 
 
 def rewritten(chunks: Iterable[bytes], options: InputOptions, has_blanks: bool) -> Iterable[bytes]:
-    """Rewrite a text by the options; each line stays one line. has_blanks: any number of blanks separates two fields."""
+    """Rewrite a text by the options, line for line. has_blanks: any number of blanks separates two fields."""
     if options.encoding == "windows-1252":
         chunks = _decoded(chunks)
     if has_blanks:

@@ -22,8 +22,8 @@ class Characters(NamedTuple):
     """Properties of the code points below n.
 
     kind   (n,) uint8: WORD if `\\w` of str matches, BLANK if `\\s` does, else 0
-    lower  (n,) int32: the code point in lower case; HARD if that is several, or depends on the characters around it
-    plain  (2, 256) uint8, by byte: an ASCII word character itself, and in lower case; 0 for other bytes
+    lower  (n,) int32: the lower case of each code point; HARD if that is several, or depends on the characters around
+    plain  (2, 256) uint8: for each byte that is an ASCII word character, itself and its lower case; 0 for others
     """
 
     kind: Array
@@ -33,7 +33,7 @@ class Characters(NamedTuple):
 
 @cache
 def characters(count: int = _COUNT) -> Characters:
-    """The tables of the first `count` code points; making them takes a second for all code points."""
+    """Return the tables of the first `count` code points; making them takes a second for all code points."""
     # A full stop, which is neither word nor blank and has no case, stands for surrogates: they are no characters.
     every = "".join("." if code in _SURROGATES else chr(code) for code in range(count))
     kind = np.zeros(count, np.uint8)
@@ -55,5 +55,5 @@ def characters(count: int = _COUNT) -> Characters:
 
 
 def hard_characters() -> str:
-    """The characters whose lower case is several characters, or depends on the characters around them."""
+    """Return the characters whose lower case is several characters, or depends on the characters around them."""
     return "".join(map(chr, np.flatnonzero(characters().lower == HARD).tolist()))

@@ -13,7 +13,7 @@ from streamsvm.storage.rows.csr import Array
 
 @njit(cache=True, nogil=True)
 def _code_at(text: Array, p: int) -> tuple[Any, int]:
-    """The code point at p, and where the next one begins."""
+    """Return the code point at offset p of text in UTF-8, and the offset of the next code point."""
     c = np.int64(text[p])
     if c < 0x80:
         return c, p + 1
@@ -27,7 +27,7 @@ def _code_at(text: Array, p: int) -> tuple[Any, int]:
 
 @njit(cache=True, nogil=True)
 def _put(low: Array, q: int, code: Any) -> int:
-    """Write a code point at q; return where the next one goes."""
+    """Write a code point in UTF-8 at offset q; return the offset behind it."""
     if code < 0x80:
         low[q] = code
         return q + 1
@@ -89,13 +89,13 @@ class Table(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def scale_of(mask: int, grams: Grams) -> Any:
-    """Slots for each feature, times 2**32: a feature's first slot is proportional to it, so slots are nearly sorted."""
+    """Return slots per feature, times 2**32. A feature's first slot is proportional to it: slots are nearly sorted."""
     return (np.int64(mask + 1) << 32) // grams.n_features
 
 
 @njit(cache=True, nogil=True)
 def count_noted(n_noted: int, used: int, grams: Grams, table: Table, mask: int) -> int:
-    """Count the first `n_noted` noted n-grams; return how many slots are in use then, -1 if they are not enough."""
+    """Count the first `n_noted` n-grams in `noted`; return the number of slots in use then, -1 if slots are too few."""
     slots, taken, low, noted = table.slots, table.taken, table.low, table.noted
     scale, n = scale_of(mask, grams), grams.n_features
     is_power, alternates = n & (n - 1) == 0, np.int64(grams.alternate_sign)
@@ -125,7 +125,7 @@ def count_noted(n_noted: int, used: int, grams: Grams, table: Table, mask: int) 
 
 @njit(cache=True, nogil=True)
 def collect(table: Table, mask: int) -> int:
-    """Write the table's features to `touched`, ascending, and clear `taken`; return how many there are."""
+    """Write the table's features to `touched`, ascending, and clear `taken`; return the number of features."""
     slots, taken, touched = table.slots, table.taken, table.touched
     used = 0
     for word in range(mask + 1 >> 6):
@@ -154,7 +154,7 @@ def add_words(text: Array, p: Any, end: int, grams: Grams, chars: Characters, ta
     words = 0
     last = 0  # words modulo grams.most
     q: Any = 0
-    begin = length = 0  # of the word: its place in `low`, and its number of characters; q is its end
+    begin = length = 0  # of the word: its offset in `low`, and its number of characters; q is its end
     while True:
         # Unsigned indices, since numba checks the sign of signed ones.
         at, to = np.uint64(p), np.uint64(q)
@@ -251,7 +251,7 @@ def add_chars_of_words(text: Array, p: int, end: int, grams: Grams, chars: Chara
             p = following
             continue
         if count == 0:
-            # The space before the word is a character, too; the next turn reads the word's first one.
+            # The space before the word is a character, too; the next iteration reads the word's first character.
             begin, code, following = q, SPACE, p
         starts[count % grams.most] = q
         count += 1

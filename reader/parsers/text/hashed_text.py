@@ -1,4 +1,4 @@
-"""The base of the parsers of documents, which are lines or a column of a table."""
+"""The base class of the parsers of documents, which are lines or a column of a table."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,16 +26,16 @@ from streamsvm.storage.machine.abandoned_work import pool_of
 from streamsvm.storage.rows.csr import Array, Rows
 
 Fault = tuple[str, str]  # code, message
-PlacedFault = tuple[int, str, str]  # place, code, message
+PlacedFault = tuple[int, str, str]  # place (an offset, line or cell of the input), code, message
 PIECE_BYTES = 256 << 10  # of documents that a thread hashes at a time
 
 
 class Documents(NamedTuple):
-    """A batch of documents, with their labels, weights and groups; a column is () if there is none.
+    """A batch of documents, with their labels, weights and groups; these are () if the input has none.
 
     text    bytes or a buffer, up to 2**31 bytes, with one more byte behind the last document
     spans   (n, 2) int64: begin and end of each document in `text`
-    places  (n, 4) int64: places of each document, label, weight and group, for errors
+    places  (n, 4) int64: where each document, label, weight and group stands in the input, see `PlacedFault`
     """
 
     text: Any
@@ -47,27 +47,27 @@ class Documents(NamedTuple):
 
     @property
     def extent(self) -> tuple[int, int]:
-        """Where in `text` the first document begins, and the last one ends."""
+        """The offsets in `text` at which the first document begins and the last one ends."""
         return int(self.spans[:, 0].min(initial=len(self.text))), int(self.spans[:, 1].max(initial=0))
 
     def select(self, rows: Array) -> "Documents":
-        """The documents with these numbers (m,)."""
+        """Return the documents at the indices `rows` (m,)."""
         numbers = rows.tolist()
         beside = ([column[k] for k in numbers] if column else () for column in (self.labels, self.weights, self.groups))
         return Documents(self.text, self.spans[rows], self.places[rows], *beside)
 
 
 def one_text(documents: Sequence[bytes]) -> tuple[bytes, Array]:
-    """The documents as `text` and `spans` of Documents."""
+    """Return documents as `text` and `spans` of `Documents`."""
     ends = np.cumsum([len(document) for document in documents])
     return b"".join(documents) + b"\n", np.column_stack([ends - [len(document) for document in documents], ends])
 
 
 class HashedText(MatrixParser):
-    """Hashes documents to rows, which it counts. Documents without labels have NaN.
+    """The base of parsers of documents: hashes each document to a row. The label of a document without one is NaN.
 
-    words  the first n-gram that was hashed to each feature; None of those to predict
-    to_predict  finds and reads the labels of documents to predict; None: they make a dataset
+    words       attribute: the first n-gram that was hashed to each feature; None for documents to predict
+    to_predict  finds and reads the labels of documents to predict; None: the documents make a dataset
     """
 
     unknown_words: Mapping[str, int] = {}
@@ -96,7 +96,7 @@ class HashedText(MatrixParser):
             self._hashers.put(TextHasher(grams, notes=to_predict is None))
 
     def know(self, words: FeatureWords) -> None:
-        """Take over the first n-grams of documents that were read before."""
+        """Store the first n-grams of features from documents that were read before."""
         if self.words is not None:
             self.words.put(words.features, words.signs, list(words.words))
 
@@ -105,8 +105,8 @@ class HashedText(MatrixParser):
     ) -> Iterator[Rows]:
         """Yield the rows of the documents without a fault; reject the others.
 
-        faults    row -> fault that the caller has found
-        fault_at  makes the error of a fault: of place, code and message
+        faults    index of a document -> the fault that the caller has found in it
+        fault_at  function (place, code, message) of a fault -> its error
         """
         is_ascii = _is_ascii(documents)
         faults = {**self._faults(documents, faults, is_ascii), **faults}
@@ -131,7 +131,7 @@ class HashedText(MatrixParser):
             yield self.give(rows)
 
     def _faults(self, documents: Documents, earlier: dict[int, PlacedFault], is_ascii: bool) -> dict[int, PlacedFault]:
-        """Faults of documents, labels, weights and groups. Rows in `earlier` do not settle the type of labels."""
+        """Return the faults of documents, labels, weights, groups. Rows in `earlier` do not set the type of labels."""
         faults: dict[int, PlacedFault] = {}
         if self._options.on_bad_text == "error" and not is_ascii:
             for row, byte in _undecodable(documents):
@@ -152,7 +152,7 @@ class HashedText(MatrixParser):
         return faults
 
     def _settle_type(self, labels: Iterator[bytes]) -> None:
-        """Settle the type of labels by the first label that is not missing."""
+        """Set the type of labels by the first label that is not missing."""
         if self._names.type == "auto" and (first := next((each for each in labels if not is_missing(each)), None)):
             self._names.type = label_type(first)
 
@@ -162,7 +162,7 @@ class HashedText(MatrixParser):
         return _numbers(labels)
 
     def _hashed(self, documents: Documents, is_ascii: bool) -> Iterator[tuple[int, HashedDocuments]]:
-        """Yield hashed rows in the order of the documents, with the number of the first document of their piece."""
+        """Yield hashed documents in order, each time with the index at which their part of the batch begins."""
         text, spans = (documents.text, documents.spans) if is_ascii else self._readable(documents)
         begin, end = np.ascontiguousarray(spans[:, 0]), np.ascontiguousarray(spans[:, 1])
         data = np.frombuffer(text, np.uint8)
@@ -182,7 +182,7 @@ class HashedText(MatrixParser):
     def _hash(
         self, first: int, text: Array, begin: Array, end: Array, is_ascii: bool
     ) -> list[tuple[int, HashedDocuments]]:
-        """Hash a piece on any thread. Pieces begin in order, so that each hasher sees its documents in order."""
+        """Hash a part of a batch on any thread. Parts begin in order: each hasher gets its documents in order."""
         hasher = self._hashers.get()
         try:
             return [(first, hashed) for hashed in hasher.documents(text, begin, end, is_ascii)]
@@ -190,7 +190,7 @@ class HashedText(MatrixParser):
             self._hashers.put(hasher)
 
     def _readable(self, documents: Documents) -> tuple[Any, Array]:
-        """`text` and `spans` of the documents for the kernel, see `_simple`."""
+        """Return `text` and `spans` of the documents as the kernel can read them, see `_simple`."""
         undecodable = _undecodable(documents) if self._options.on_bad_text == "replace" else []
         is_hard = self._lowercase and any(documents.text.find(hard, *documents.extent) >= 0 for hard in _hard())
         if not undecodable and not is_hard:
@@ -200,7 +200,7 @@ class HashedText(MatrixParser):
         return text, simple[of_row.ravel()]
 
     def _simple(self, document: bytes) -> bytes:
-        """The document for the kernel: in valid UTF-8, and in lower case if it has hard characters that matter."""
+        """Return a document in valid UTF-8, and in lower case if the kernel cannot convert its characters itself."""
         if document.isascii():
             return document
         text = document.decode(errors="replace")
@@ -209,7 +209,7 @@ class HashedText(MatrixParser):
 
 
 def _numbers(texts: Sequence[bytes]) -> Array:
-    """(n,) float64: labels or weights without a fault; each different text is read once."""
+    """Return (n,) float64: the numbers of labels or weights without a fault; each different text is read once."""
     numbers = {text: float(text) for text in set(texts)}
     return np.fromiter(map(numbers.__getitem__, texts), np.float64, len(texts))
 
@@ -228,13 +228,13 @@ def _hard() -> tuple[bytes, ...]:
 
 
 def _is_ascii(documents: Documents) -> bool:
-    """Whether the text of the documents is ASCII: then it is UTF-8, and no character is hard."""
+    """Return whether the text of the documents is ASCII: then it is UTF-8, and no character is hard."""
     begin, end = documents.extent
     return bytes(memoryview(documents.text)[begin:end]).isascii()
 
 
 def _undecodable(documents: Documents) -> list[tuple[int, int]]:
-    """Numbers of the documents that are not UTF-8, each with the place of its first bad byte."""
+    """Return the indices of the documents that are not UTF-8, each with the offset of its first bad byte."""
     text = documents.text
     if _bad_byte(text, *documents.extent) is None:
         return []
@@ -251,7 +251,7 @@ def _bad_byte(text: Any, begin: int, end: int) -> int | None:
 
 
 def _borders(begin: Array, end: Array) -> list[int]:
-    """Numbers of the documents at which pieces begin, and their total number."""
+    """Return the indices of documents at which parts of about PIECE_BYTES begin, and the number of documents."""
     sizes = np.cumsum(end - begin + 1)
     inner = np.searchsorted(sizes, np.arange(PIECE_BYTES, int(sizes[-1]), PIECE_BYTES), "right")
     return sorted({0, len(begin), *inner.tolist()})

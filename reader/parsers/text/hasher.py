@@ -18,7 +18,7 @@ MOST_BYTES = 64 << 20
 
 
 class FirstGrams(NamedTuple):
-    """First n-grams of features, see `kernel.Output`: noted (k,), end (k,), text (b,)."""
+    """The first n-grams of k features: noted (k,), end (k,), text (b,) are noted, note_end, note_text of `Output`."""
 
     noted: Array
     end: Array
@@ -26,7 +26,7 @@ class FirstGrams(NamedTuple):
 
 
 class HashedDocuments(NamedTuple):
-    """Rows of the documents from number `first` on: indptr (n + 1,), indices and values (nnz,); and their notes."""
+    """Rows of documents from index `first` on: indptr (n + 1,), indices, values (nnz,); and new features' n-grams."""
 
     first: int
     indptr: Array
@@ -36,9 +36,9 @@ class HashedDocuments(NamedTuple):
 
 
 class TextHasher:
-    """Reads batches of documents, on any thread. Memory grows with the longest document.
+    """Hashes batches of documents to rows, on any thread. Memory grows with the longest document.
 
-    notes  whether the first n-gram of each feature is given out, once
+    notes  whether `documents` yields the first n-gram of each feature, once
     """
 
     def __init__(self, grams: Grams, notes: bool) -> None:
@@ -86,7 +86,7 @@ class TextHasher:
 
 
 def _new_output(pairs: int, seen: Array) -> kernel.Output:
-    """An output with room for `pairs` values; a larger one than the first also has room for all their notes."""
+    """Return arrays with room for `pairs` values; if these are more than the fewest, also for a note of each value."""
     notes, note_bytes = (_NOTES, _NOTE_BYTES) if pairs == _FEWEST_PAIRS else (pairs, kernel.NOTED_BYTES * pairs)
     if not len(seen):
         notes = note_bytes = 0
@@ -97,7 +97,7 @@ def _new_output(pairs: int, seen: Array) -> kernel.Output:
 
 
 class FirstWords:
-    """Call `add` with notes in the order of the documents: the first n-gram of a feature stays."""
+    """Stores the first n-gram that was hashed to each feature. Call `add` in the order of the documents."""
 
     def __init__(self, n_features: int) -> None:
         self._has_word = np.zeros(n_features, bool)
@@ -120,7 +120,7 @@ class FirstWords:
         self.put(features[new], np.where(notes.noted[new] < 0, -1, 1), words)
 
     def in_order(self) -> FeatureWords:
-        """All stored n-grams, sorted by feature."""
+        """Return all stored n-grams, sorted by feature."""
         if not self._features:
             return FeatureWords(np.zeros(0, np.int32), np.zeros(0, np.int32), [])
         features = np.concatenate(self._features).astype(np.int32)
@@ -139,7 +139,7 @@ class FirstWords:
 
 
 def _shown(word: bytes) -> bytes:
-    """The n-gram; if the kernel cut it, it ends between characters, with an ellipsis."""
+    """Return an n-gram; if the kernel cut it off, it ends between two characters, with an ellipsis."""
     if len(word) < NOTED_BYTES:
         return word
     return word[: NOTED_BYTES - 1].decode(errors="ignore").encode() + "\u2026".encode()

@@ -15,7 +15,7 @@ OF_TEXT = frozenset({"analyzer", "ngram_range", "alternate_sign", "lowercase", "
 
 
 def input_of(options: InputOptions) -> dict[str, Any]:
-    """Manifest.input of a dataset of documents. InputError bad_ngram_range, too_many_features."""
+    """Return Manifest.input of a dataset of documents. Raises InputError bad_ngram_range, too_many_features."""
     n_features = options.n_features or N_FEATURES
     if n_features >= 1 << 31:
         raise InputError("too_many_features", "documents are hashed to fewer than 2147483648 features")
@@ -32,14 +32,14 @@ def input_of(options: InputOptions) -> dict[str, Any]:
 
 
 def grams_of(input_: dict[str, Any]) -> Grams:
-    """The kernel's parameters of a dataset with this `input`."""
+    """Return the kernel's parameters for a dataset with this `input`."""
     least, most = input_["ngram_range"]
     analyzer = ANALYZERS[input_["analyzer"]]
     return Grams(analyzer, least, most, input_["n_features"], input_["alternate_sign"], input_["lowercase"])
 
 
 def as_input(options: InputOptions, input_: dict[str, Any]) -> InputOptions:
-    """The options for further documents of a dataset with this `input`. InputError option_unused."""
+    """Return the options for documents that must fit a dataset with this `input`. Raises InputError option_unused."""
     settled: dict[str, Any] = {
         "n_features": input_["n_features"],
         "analyzer": input_["analyzer"],

@@ -29,7 +29,7 @@ _BATCH_BYTES = 4 << 20
 
 
 class TextParser(HashedText):
-    """A `Parser`. Lines to predict have labels only if options.label_column is given."""
+    """A `Parser` of lines. Lines to predict have labels only if options.label_column is given."""
 
     window_bytes = WINDOW_BYTES
 
@@ -38,7 +38,7 @@ class TextParser(HashedText):
         return self.to_predict is None or self._options.label_column is not None
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """Yield the rows in batches. InputError at the first fault, unless rows are skipped."""
+        """Yield the rows in batches. Raises InputError at the first fault, unless faulty rows are skipped."""
         window = TextWindow(self._limits.max_line_bytes, self.window_bytes)
         for _ in window.fill(chunks, refuse=self._has_labels):
             yield from self._read_lines(window)
@@ -58,7 +58,7 @@ class TextParser(HashedText):
         window.check_tail()
 
     def _labels(self, window: TextWindow, spans: Array) -> tuple[Documents, dict[int, PlacedFault]]:
-        """The documents and labels of lines, and faults of the lines without a label; blank lines are counted."""
+        """Return the documents and labels of lines, and the faults of lines without a label; count blank lines."""
         first = np.empty(len(spans), np.int64)
         first_of(_TAB, window.text, spans, first)
         has_tab = first < spans[:, 1]
@@ -80,7 +80,7 @@ class TextParser(HashedText):
 
 
 def _texts(window: TextWindow, spans: Array) -> list[bytes]:
-    """The labels at these spans (n, 2), without spaces around them. Equal short labels are made only once."""
+    """Return the labels at these spans (n, 2), without spaces around them. Equal short labels are made only once."""
     keys = np.empty(len(spans), np.uint64)
     if not short_keys(window.text, spans, keys):
         return [bytes(window.buffer[begin:end]).strip(b" ") for begin, end in spans.tolist()]
@@ -94,12 +94,12 @@ def _unlabelled(window: TextWindow, spans: Array) -> Documents:
 
 
 def _places(begins: Array) -> Array:
-    """`Documents.places`: a fault of a label or document is placed at the beginning of its line."""
+    """Return `Documents.places`, (n, 4): a fault of a label or document is placed at the beginning of its line."""
     return np.repeat(begins[:, np.newaxis], 4, axis=1)
 
 
 def _lines(text: Array, begin: int, end: int) -> Array:
-    """(n, 2) int64: begin and end of each line of text[begin:end], without LF or CRLF."""
+    """Return (n, 2) int64: begin and end of each line of text[begin:end], without LF or CRLF."""
     ends = np.flatnonzero(text[begin:end] == _NEWLINE) + begin
     begins = np.append(begin, ends[:-1] + 1)[: len(ends)]
     has_return = (ends > begins) & (text[np.maximum(ends - 1, 0)] == _RETURN)
@@ -107,14 +107,14 @@ def _lines(text: Array, begin: int, end: int) -> Array:
 
 
 class DocumentRows(HashedText):
-    """Makes rows without labels of texts, which may have line feeds, as `input_` (Manifest.input) says."""
+    """Makes rows without labels of texts in memory, which may have line feeds; input_: a dataset's Manifest.input."""
 
     def __init__(self, input_: Mapping[str, Any]) -> None:
         options = as_input(InputOptions("text"), dict(input_))
         super().__init__(options, InputLimits(max_features=1 << 31), to_predict=ToPredict())
 
     def rows_of(self, texts: Sequence[str]) -> Iterator[Rows]:
-        """Yield the rows of texts in batches. InputError not_text, whose line is the number of the text."""
+        """Yield the rows of texts in batches. Raises InputError not_text, whose `line` is the text's number, from 1."""
         rest, first = iter(texts), 1
         while batch := self._batch(rest, first):
             places = np.repeat(np.arange(first, first + len(batch))[:, np.newaxis], 4, axis=1)
@@ -122,7 +122,7 @@ class DocumentRows(HashedText):
             first += len(batch)
 
     def _batch(self, texts: Iterator[str], first: int) -> list[bytes]:
-        """The next texts in UTF-8, at least _BATCH_BYTES if there are as many; `first` is the first one's number."""
+        """Return the next texts in UTF-8, about _BATCH_BYTES or fewer at the end; `first` numbers the first of them."""
         batch: list[bytes] = []
         size = 0
         while size < _BATCH_BYTES and (text := next(texts, None)) is not None:

@@ -11,7 +11,7 @@ from streamsvm.storage.rows.csr import Array
 PLACE, COLUMNS, FAULT = range(3)
 
 QUOTE, NEWLINE, RETURN, SPACE, TAB = 34, 10, 13, 32, 9
-_MOST = 7  # most bytes of a short span: its key of 8 bytes has these, and the length in the last
+_MOST = 7  # most bytes of a short span: its key of 8 bytes has these bytes and their number
 
 # find_records reads the whole records of text[begin:end]:
 #
@@ -24,9 +24,9 @@ _MOST = 7  # most bytes of a short span: its key of 8 bytes has these, and the l
 # quote is closed before the end of its field, else -1; spans (r, w, 3) int64: begin and end of each wanted field
 # without its quotes, and whether it has quotes written twice. The span of a column that does not exist is empty.
 #
-# Returns the number of records, and where the next one begins: the arrays are full, or that record is not whole.
+# Returns the number of records, and the offset of the next one: the arrays are full, or that record is not whole.
 #
-# first_of(byte, text (n,) uint8, spans (k, 2), out (k,)): writes where the byte is first in text[begin:end], or end.
+# first_of(byte, text (n,) uint8, spans (k, 2), out (k,)): writes the first offset of `byte` in each span, or its end.
 #
 # short_keys(text, spans (k, 2), keys (k,) uint64) -> whether all spans are short; then spans have equal keys only if
 # they are equal.
@@ -34,7 +34,7 @@ _MOST = 7  # most bytes of a short span: its key of 8 bytes has these, and the l
 
 @njit(cache=True, nogil=True)
 def field_end(text: Array, p: int, end: int, delimiter: int) -> int:
-    """Place of the first delimiter or line feed from p on, or `end`."""
+    """Return the offset of the first delimiter or line feed from p on, or `end`."""
     while p < end and text[p] != delimiter and text[p] != NEWLINE:
         p += 1
     return p
@@ -42,7 +42,7 @@ def field_end(text: Array, p: int, end: int, delimiter: int) -> int:
 
 @njit(cache=True, nogil=True)
 def quote_end(text: Array, p: int, end: int) -> tuple[int, bool]:
-    """Place of the quote that closes the field beginning at p, or `end`; whether quotes before it are written twice."""
+    """Return the offset of the quote that closes the field at p, or `end`, and whether the field has doubled quotes."""
     doubled = False
     while p < end:
         if text[p] == QUOTE:

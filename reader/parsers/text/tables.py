@@ -1,7 +1,7 @@
 """Turns a column of documents in a table of any format into rows of hashed n-grams, in bounded memory.
 
-`records_kernel` has the grammar of CSV. All records have as many fields as the first. Of the other columns only labels,
-weights and groups are read.
+`records_kernel` has the grammar of CSV. All records have as many fields as the first record. Of the other columns, only
+labels, weights, groups and those to write beside predictions are read.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,8 +21,8 @@ from streamsvm.reader.parsers.text.records_kernel import COLUMNS, FAULT, PLACE, 
 from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
 from streamsvm.storage.rows.csr import Array, Rows
 
-_RECORDS = 1 << 13  # of CSV in a batch
-_BATCH_ROWS = 1 << 12  # of other tables
+_RECORDS = 1 << 13  # most records of CSV in a batch
+_BATCH_ROWS = 1 << 12  # most rows of other tables in a batch
 _BLANKS = b" \t"
 _BAD_QUOTE = "a quote that is not closed, or is closed in the middle of a field"
 
@@ -30,7 +30,7 @@ _BAD_QUOTE = "a quote that is not closed, or is closed in the middle of a field"
 def columns_of_documents(
     options: InputOptions, heading: Heading, to_predict: ToPredict | None
 ) -> tuple[int | None, ...]:
-    """The places of documents, labels, weights and groups, None if there are none."""
+    """Return the positions of the columns of documents, labels, weights and groups, None if there are none."""
     assert options.text_column is not None
     text = 0 if heading.n_columns == 1 else heading.place(options.text_column, "text_column")
     label = to_predict.aside(options, heading).label if to_predict else find_label(options, heading)
@@ -43,7 +43,7 @@ def columns_of_documents(
 
 
 class TextTableParser(HashedText):
-    """A `Parser` of documents in a column.
+    """A `Parser` of documents in a column of CSV or TSV.
 
     has_names  whether the first record names the columns; False before it has been read
     """
@@ -54,7 +54,7 @@ class TextTableParser(HashedText):
     _n_columns = _delimiter = 0
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """Yield the rows in batches. InputError at the first fault, unless rows are skipped."""
+        """Yield the rows in batches. Raises InputError at the first fault, unless faulty rows are skipped."""
         window = TextWindow(self._limits.max_line_bytes, self.window_bytes)
         for _ in window.fill(chunks):
             yield from self._read(window)
@@ -94,7 +94,7 @@ class TextTableParser(HashedText):
             yield from self.rows_of_documents(Documents(text, documents, spans[:, :, 0], *beside), faults, window.error)
 
     def _read_head(self, window: TextWindow) -> int:
-        """Settle the columns by the first record that is not blank; return where the first row begins."""
+        """Settle the columns by the first record that is not blank; return the offset of the first row."""
         begin, end = window.begin, window.lines_end()
         while begin < end:
             following = window.buffer.index(b"\n", begin) + 1
@@ -106,7 +106,7 @@ class TextTableParser(HashedText):
         return begin
 
     def _settle(self, window: TextWindow, begin: int, line: bytes) -> int:
-        """Settle the columns by the record that begins with this line; return where the first row begins."""
+        """Settle the columns by the record that begins with this line; return the offset of the first row."""
         option = "tab" if self._options.format == "tsv" else self._options.delimiter
         delimiter = find_delimiter(line, option, may_be_one=self.to_predict is not None)[0]
         heads, none = np.empty((2, 3), np.int64), np.zeros(0, np.int64)
@@ -134,7 +134,7 @@ class TextTableParser(HashedText):
 
 
 def _texts(window: TextWindow, spans: Array) -> list[bytes]:
-    """The fields at these spans (n, 3), each quote that is written twice once."""
+    """Return the fields at these spans (n, 3), with each doubled quote as a single one."""
     fields = ((bytes(window.buffer[begin:end]), doubled) for begin, end, doubled in spans.tolist())
     return [field.replace(b'""', b'"') if doubled else field for field, doubled in fields]
 
@@ -144,17 +144,17 @@ def _shown(fields: list[bytes]) -> list[str]:
 
 
 def _joined(window: TextWindow, spans: Array) -> tuple[bytes | bytearray, Array]:
-    """The documents in the window; copies if a quote is written twice in one."""
+    """Return `text` and `spans` of the documents in the window; these are copied if one has doubled quotes."""
     return one_text(_texts(window, spans)) if spans[:, 2].any() else (window.buffer, spans[:, :2])
 
 
 class ColumnsOfDocuments(HashedText):
-    """A `Parser` of tables whose cells have no places but their row and column."""
+    """The base of parsers of tables whose cells have no offset in a text, only a row and a column."""
 
     _heading = Heading(None, 0)
 
     def find_columns(self, names: list[str]) -> Sequence[int | None]:
-        """The places of documents, labels, weights and groups in a table with these columns, None if there are none."""
+        """Return the positions of documents, labels, weights, groups among these columns, None if there are none."""
         if len(set(names)) < len(names):
             raise InputError("duplicate_column", "a column name stands twice")
         self._heading = Heading(names, len(names))
@@ -170,13 +170,14 @@ class ColumnsOfDocuments(HashedText):
     ) -> Iterator[Rows]:
         """Yield the rows of documents.
 
-        documents  `text` and `spans` of Documents
-        missing    rows whose document is missing
-        beside     labels, weights and groups, None for a gap
-        numbers    of the rows
+        documents  `text` and `spans` of `Documents`
+        missing    indices of the documents that are missing
+        beside     labels, weights and groups; None for a column that the table lacks, and for a missing value
+        places     positions of the columns of documents, labels, weights and groups
+        numbers    numbers of the rows in the input, for errors
         """
         width = self._heading.n_columns
-        # A place is the number of a cell, counted row by row.
+        # A fault's place is the number of its cell, counted row by row.
         at = np.array(numbers)[:, np.newaxis] * width + np.array([place or 0 for place in places])
         faults: dict[int, PlacedFault] = {
             row: (int(at[row, 0]), "missing_value", "a value is missing") for row in missing
@@ -188,15 +189,15 @@ class ColumnsOfDocuments(HashedText):
         )
 
     def error_at(self, row: int, column: int, code: str, message: str) -> InputError:
-        """The error for a cell."""
+        """Return the error for a cell, by the number of its row and the position of its column."""
         return InputError(code, f"row {row}, {self._heading.shown(column)}: {message}", line=row)
 
 
 class ArrowDocuments(ColumnsOfDocuments):
-    """Reads tables of Arrow; a fault's `line` is the row's number.
+    """Reads documents in a column of tables of Arrow. An error's `line` is the number of its row.
 
-    read       makes the tables of the bytes of an input
-    first_row  the number of the input's first row, for faults
+    read       yields the tables (`stored.StoredTable`) of an input from its bytes
+    first_row  number of the input's first row, for errors
     """
 
     first_row = 1
@@ -206,7 +207,7 @@ class ArrowDocuments(ColumnsOfDocuments):
         self._read = read
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """Yield the rows. InputError at the first fault, unless rows are skipped."""
+        """Yield the rows in batches. Raises InputError at the first fault, unless faulty rows are skipped."""
         from streamsvm.reader.parsers.tables.arrow import documents_of, texts_of  # noqa: PLC0415 - slow to import
 
         first = self.first_row
@@ -237,12 +238,12 @@ class ArrowDocuments(ColumnsOfDocuments):
 
 
 class JsonDocuments(ColumnsOfDocuments):
-    """Reads JSON lines."""
+    """Reads documents in a column of JSON lines."""
 
     _json: JsonLinesReader
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """Yield the rows. InputError at the first fault, unless rows are skipped."""
+        """Yield the rows in batches. Raises InputError at the first fault, unless faulty rows are skipped."""
         known = None if self.to_predict is None else {self._options.text_column or "", *self.beside.names}
         self._json = JsonLinesReader(self._limits.max_line_bytes, self.rejected, known)
         places: Sequence[int | None] = ()

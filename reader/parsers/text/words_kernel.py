@@ -23,7 +23,7 @@ from streamsvm.storage.rows.csr import Array
 
 # Return values of hash_documents.
 DONE, FULL, SMALL_TABLE = 0, 1, 2
-# Places in `state`.
+# Indices of the entries of the array `state`.
 DOCUMENT, ROWS, PAIRS, NOTES, NOTE_BYTES = range(5)
 STATE_SIZE = 5
 
@@ -32,9 +32,9 @@ _FEWEST_SLOTS = 64
 
 
 class Output(NamedTuple):
-    """Rows, and notes: the first NOTED_BYTES of the first n-gram of each feature.
+    """Rows, and notes: a note is the first n-gram that was hashed to a feature, at most NOTED_BYTES of it.
 
-    row_end (r,) int64, indices (p,) int32, values (p,) float32
+    row_end (r,) int64: the number of values up to the end of each row; indices (p,) int32, values (p,) float32
     seen (n_features + 7 >> 3,) uint8: a bit for each feature that has a note; (0,): no notes are made
     noted (k,) int32: the feature, or ~feature if its n-gram counts -1; note_end (k,) int64 and note_text (b,) uint8
     """
@@ -72,7 +72,7 @@ class Output(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def slots_for(length: int, grams: Grams) -> int:
-    """Slots that mostly suffice for a document of `length` bytes: a new English word comes every eight bytes."""
+    """Return slots that mostly suffice for a document of `length` bytes: a new English word comes every eight bytes."""
     units = length // 8 if grams.analyzer == WORDS else length
     wanted = 2 * min(units * (grams.most - grams.least + 1), grams.n_features)
     slots = _FEWEST_SLOTS
@@ -85,7 +85,7 @@ def slots_for(length: int, grams: Grams) -> int:
 def add_document(
     text: Array, begin: int, end: int, grams: Grams, chars: Characters, table: Table, slots: int
 ) -> tuple[int, bool]:
-    """Count all n-grams; return how many features are in `touched` then, and whether `slots` slots sufficed."""
+    """Count a document's n-grams; return the number of features in `touched`, and whether `slots` slots sufficed."""
     if grams.analyzer == WORDS:
         enough = add_words(text, begin, end, grams, chars, table, slots - 1)
     elif grams.analyzer == CHARS:
@@ -104,7 +104,7 @@ def clear(table: Table, used: int) -> None:
 
 @njit(cache=True, nogil=True)
 def has_room(table: Table, used: int, out: Output, state: Array) -> bool:
-    """Whether `out` has room for the table's features and for the notes they need."""
+    """Return whether `out` has room for the table's features, and for notes of those that have none yet."""
     if state[PAIRS] + used > len(out.indices) or state[ROWS] == len(out.row_end):
         return False
     notes, size = state[NOTES], state[NOTE_BYTES]
@@ -121,7 +121,7 @@ def has_room(table: Table, used: int, out: Output, state: Array) -> bool:
 
 @njit(cache=True, nogil=True)
 def note(feature: int, slot: int, table: Table, out: Output, state: Array) -> None:
-    """Write the first n-gram of a feature to the notes."""
+    """Write the first n-gram of a feature, which is in `slot`, to the notes in `out`."""
     begin, end = table.slots[slot + FIRST_BEGIN], table.slots[slot + FIRST_END]
     k, q = state[NOTES], state[NOTE_BYTES]
     out.noted[k] = ~feature if murmur_within(table.low, begin, end) < 0 else feature
