@@ -1,7 +1,7 @@
 """Decides how a file is read: by the options, else by its content, else as the training file was read.
 
 File name extensions are ignored. The entry `form` of `Manifest.input` has the options, by name, that the content of the
-training file did not show. A file to predict is read as the training file was; labels in it judge the predictions.
+training file did not show. A file to predict is read as that file was; predictions are compared with its labels.
 """
 
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ Classes = Sequence[float | str]
 
 
 def form_of(options: InputOptions, input_: Input) -> Input:
-    """Return {"form": form} to add to `input_`: form is the dataset's if rows are added. {} if there is no form."""
+    """Return {"form": ...}, an entry of `Manifest.input`: the dataset's, or by the options; {} if no option is in it."""
     names = _WRITTEN if "columns" in input_ else (*_WRITTEN, "header")  # a table's `input` has "has_names"
     written = replace(options, delimiter="tab") if options.format == "tsv" else options
     here = {name: getattr(written, name) for name in names if name in written.given}
@@ -43,7 +43,7 @@ def form_of(options: InputOptions, input_: Input) -> Input:
 def settled(
     options: InputOptions, head: bytes, input_: Input | None = None, classes: Classes | None = None
 ) -> InputOptions:
-    """Return the options with the format, and how the text is written, of an input whose first PEEK_BYTES are `head`.
+    """Complete the options by the format, delimiter and the like of an input whose first PEEK_BYTES are `head`.
 
     input_   `Manifest.input` of the dataset or model that the rows must fit; None: the rows make a new dataset
     classes  labels of the model that predicts the rows; () in regression; None: the rows are not predicted
@@ -89,7 +89,7 @@ def _of_further(head: bytes, options: InputOptions, input_: Input) -> str:
 
 
 def _of_lines(head: bytes, options: InputOptions, input_: Input, kind: str) -> str:
-    """Return the format of documents or strings: `kind` if each line is one, csv or jsonl if a column has them."""
+    """Return `kind` ("text" or "fasta") if each line is a document or string; "csv" or "jsonl" if a column has them."""
     option, usual = {"text": ("text_column", "text"), "fasta": ("string_column", "")}[kind]
     given, trained = getattr(options, option), input_.get(option)
     if not (column := given or trained or usual):
@@ -105,7 +105,7 @@ def _of_lines(head: bytes, options: InputOptions, input_: Input, kind: str) -> s
 
 
 def _first_fields(lines: Sequence[bytes], options: InputOptions, input_: Input) -> tuple[list[bytes], bytes]:
-    """Return the first line's fields, [] if none, and the delimiter: by option, else as in training, else a guess."""
+    """Return the first line's fields, [] if it has none, and the delimiter: option, else training's, else a guess."""
     first = next(iter(lines), b"")
     given = "tab" if options.format == "tsv" else options.delimiter
     for wanted in (given, input_.get("form", {}).get("delimiter"), None):

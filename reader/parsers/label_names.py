@@ -54,7 +54,7 @@ class LabelNames:
 
 @lru_cache(1 << 16)
 def group_of(value: str) -> int:
-    """Return the first 8 bytes of the BLAKE2b hash of a text in UTF-8, as a little-endian integer."""
+    """Return the first 8 bytes of the BLAKE2b hash of a text in UTF-8, little-endian: equal on all machines."""
     return int.from_bytes(blake2b(value.encode(), digest_size=8).digest(), "little")
 
 

@@ -32,7 +32,7 @@ _10, _100, _10000, _8, _16, _32, _64 = map(np.uint64, (10, 100, 10000, 8, 16, 32
 
 @njit(cache=True, nogil=True)
 def leading_digits(text: Array, begin: int) -> tuple[Any, Any]:
-    """Return the number in the digits at `begin`, 8 at most, and their count: no loop whose end is mispredicted."""
+    """Return (number, count) of the digits at `begin`, at most 8. There is no loop whose end could be mispredicted."""
     word = (four_bytes(text, begin) | four_bytes(text, begin + 4) << _32) ^ _ZEROS  # digits become 0 to 9
     others = (((word & _LOW) + _TO_HIGH) | word) & _HIGH  # the highest bit of each byte above 9
     count = (lowest_bit(others | _TOP) + (others == 0)) >> 3
@@ -46,9 +46,9 @@ def leading_digits(text: Array, begin: int) -> tuple[Any, Any]:
 
 @njit(cache=True, nogil=True)
 def scan_number(text: Array, begin: int) -> tuple[int, int, int, bool]:
-    """Return (end, mantissa, exponent, exact) of the number at `begin`, without its sign; end is -1 for no number.
+    """Return (end, mantissa, exponent, exact) of the number at `begin`, without its sign.
 
-    exact: mantissa * 10^exponent is the number; otherwise digits other than 0 were cut off.
+    end: offset behind the number, or -1. exact: it is mantissa * 10^exponent; else digits other than 0 were cut off.
     """
     p = begin
     mantissa: Any = np.int64(0)

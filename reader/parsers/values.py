@@ -65,7 +65,7 @@ def of_32_bits(word: str) -> str:
 
 
 def is_exact(number: bytes) -> bool:
-    """Return whether float64 holds a whole number written in digits; True for all others, which may be rounded."""
+    """Return whether float64 holds a whole number written in digits; True for other numbers, which may be rounded."""
     digits = number.lstrip(b"+-")
     if not digits.isdigit() or math.isinf(float(digits)):
         return True

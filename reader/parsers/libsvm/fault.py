@@ -34,7 +34,7 @@ def exact_fault(token: bytes) -> Fault | None:
 
 
 def weight_fault(token: bytes) -> Fault | None:
-    """Return the fault of the weight of a row, the token behind `label:`, or None."""
+    """Return the fault of the weight of a row, the token behind `label:`; None if the weight is valid."""
     if not token or b":" in token:
         return "bad_weight", f"{excerpt(token)} is not a weight: rows begin with label:weight"
     fault = value_fault(token)

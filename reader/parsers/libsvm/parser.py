@@ -70,7 +70,7 @@ class LineReader:
         self._weight = np.empty(ROWS_A_BATCH, WEIGHT)
 
     def start(self, begin: int, end: int) -> Rows | None:
-        """Begin the range of the window from offset `begin` to `end`, behind a line feed; `read` its first rows."""
+        """Begin to read the whole lines between the offsets `begin` and `end` of the window; return `read`."""
         self._begin, self._end = begin, end
         pairs = (end - begin) // 4 + 1  # a pair takes four bytes with its blank
         if len(self._indices) < pairs:

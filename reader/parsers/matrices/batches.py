@@ -27,7 +27,7 @@ MOST_BYTES = 32 << 20  # of an array
 
 
 class BatchesParser(BatchedParser):
-    """A `Parser`. An error's `line` is the number of its row. Columns have names in all batches, or in none."""
+    """A `Parser` of batches, which all have names of columns, or none has. An error's `line` is the number of its row."""
 
     def __init__(self, options: InputOptions, limits: InputLimits) -> None:
         super().__init__(options, limits)

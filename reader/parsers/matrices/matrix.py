@@ -41,7 +41,7 @@ class MatrixParser:
         self._empty_rows = self._blank_lines = self._explicit_zeros = 0
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """Yield the rows of an input, whose decompressed bytes come in chunks of any size. Raises InputError."""
+        """Yield the rows of an input whose decompressed bytes are `chunks`. Raises InputError at the first fault."""
         raise NotImplementedError
 
     @property

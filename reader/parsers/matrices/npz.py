@@ -31,7 +31,7 @@ _FAULTS = (ValueError, zipfile.BadZipFile, zlib.error, OSError, EOFError, NotImp
 
 
 class StoredArray:
-    """One array of an npz file. Raises InputError bad_npz if it is missing, not a vector, or not of its stated size.
+    """One array of an npz file. Raises InputError bad_npz if it is missing, has two dimensions, or not its stated size.
 
     shape, dtype  shape and dtype that the array's header states
     """
@@ -76,7 +76,7 @@ class StoredArray:
 
 
 class NpzParser(BatchedParser):
-    """A `Parser`. It stores the input in `scratch` before it reads rows. An error's `line` is the number of its row.
+    """A `Parser` of npz files, which it first stores in `scratch`. An error's `line` is the number of its row.
 
     labelled  False: the file may lack labels; all labels are NaN then
     """

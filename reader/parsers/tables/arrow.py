@@ -24,7 +24,7 @@ from streamsvm.storage.rows.csr import Array, Rows
 
 
 def plain_type(kind: Any) -> Any:
-    """Return the type of a column's values: `kind`, or the type of the values in a dictionary."""
+    """Return the type of the values in a column of type `kind`; for a dictionary, the type of the values in it."""
     return kind.value_type if types.is_dictionary(kind) else kind
 
 
@@ -50,7 +50,7 @@ def is_string(kind: Any) -> bool:
 
 
 def is_label_text(kind: Any) -> bool:
-    """Return whether labels of this type are strings; booleans are, True and False, as in CSV."""
+    """Return whether labels of this type are read as strings: strings, and booleans, which become True and False."""
     return is_string(kind) or types.is_boolean(plain_type(kind))
 
 
@@ -94,7 +94,7 @@ def texts_of(column: Any) -> list[bytes | None]:
 
 
 def _distinct(column: Any) -> tuple[Any, Any]:
-    """Return values, and what indexes them to give those of all rows; -1 is null. A dictionary is not expanded."""
+    """Return a dictionary column's different values, and each row's index, -1 for null; else the column and a slice."""
     if not types.is_dictionary(column.type):
         return column, slice(0, len(column))
     values, places = column.dictionary, np.asarray(column.indices.cast(pyarrow.int64()).fill_null(-1))
@@ -107,7 +107,7 @@ def _distinct(column: Any) -> tuple[Any, Any]:
 
 
 def _fields(texts: Any, rows: Any) -> TextFields:
-    """Return the field of each row: the text, of a column of large strings, that `rows` indexes; -1: an empty field."""
+    """Return fields: field i is texts[rows[i]], or empty if rows[i] is -1. texts is a column of large strings."""
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
     text = np.zeros(1, np.uint8)

@@ -36,7 +36,7 @@ class TextFields:
     def distinct(self) -> tuple["TextFields", Any]:
         """Return the different fields, in the order in which they first occur, and for each field its index among them.
 
-        Fields are different if they are not the same bytes of `text`, which words of a dictionary are when they recur.
+        Fields with the same offsets in `text`, as repeated words of a dictionary have, are one; others are different.
         """
         if int((self.stop - self.start).sum()) <= len(self.text):
             return self, slice(None)

@@ -48,7 +48,7 @@ class Heading:
     def place(self, wanted: str, option: str) -> int:
         """Return the position of the column whose name or number is `wanted`, the value of `option`.
 
-        Raises InputError column_ambiguous, or one with the option's name, such as label_column_missing.
+        Raises InputError column_ambiguous, or the option's name and "_missing", such as label_column_missing.
         """
         named, numbered = self.place_of(wanted), self._numbered(wanted)
         if named is not None and numbered is not None and named != numbered:
@@ -133,7 +133,7 @@ class ColumnPlaces:
 
 
 def find_label(options: InputOptions, heading: Heading) -> int:
-    """Return the position of the labels: by option, else as in the dataset, else `Heading.label`, or 0 without names.
+    """Return the labels' position: by option, else as in the dataset, else `Heading.label`, or 0 if there are no names.
 
     Raises InputError label_column_missing, column_ambiguous.
     """
@@ -146,7 +146,7 @@ def find_label(options: InputOptions, heading: Heading) -> int:
 
 
 def find_columns(label: int | None, options: InputOptions, heading: Heading) -> ColumnPlaces:
-    """Return the positions of labels, which is `label`, and of weights and groups: by option, else as in the dataset.
+    """Return `label` and the positions of weights and groups, which the options name, or else the dataset's `input`.
 
     Raises InputError weight_column_missing, group_column_missing, column_ambiguous, same_column.
     """
@@ -187,7 +187,7 @@ def string_place(options: InputOptions, heading: Heading, aside: list[int]) -> i
 
 
 def number_hint(field: bytes, kind: str, column: str, is_new: bool) -> str:
-    """Return the hint for a field that should be a number.
+    """Return the hint for a field that should be a number and is none.
 
     kind    "field", "label" or "weight"
     column  name or number of the field's column, see `Heading.option`

@@ -98,7 +98,7 @@ class CsvParser(TableParser):
 
     @property
     def delimiter(self) -> str | None:
-        """The delimiter of the lines, as options.delimiter may name it; None before the first line has been read."""
+        """The delimiter: options.delimiter, else the character; None before the first line has been read."""
         return None if self._reader is None else self._options.delimiter or self._reader.delimiter.decode()
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:

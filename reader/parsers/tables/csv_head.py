@@ -65,7 +65,7 @@ def documents_have_header(first: Line, below: Sequence[Line], options: InputOpti
     """Return whether the first line of a table of documents names its columns.
 
     If an option names a column, or labels are found by name, the line has to have such a name. If options have only
-    numbers of columns, it names the columns if text stands above a number. Documents are not searched for its words.
+    numbers of columns, it names the columns if text stands above a number. Recurring words prove nothing in documents.
     """
     if options.header != "auto":
         return options.header == "yes"
@@ -91,9 +91,9 @@ def _but(line: Line, places: set[int]) -> list[bytes]:
 
 
 def _has_known_name(first: Line, options: InputOptions) -> bool:
-    """Return whether `first` has a name of an option or the dataset; if names are numbers, all those of the dataset.
+    """Return whether `first` has a column name of an option or the dataset. Names that are numbers must all be in it.
 
-    Raises InputError header_unclear if it has all names of a dataset, but these are few, and numbers.
+    Raises InputError header_unclear if it has all names of the dataset, but these are few numbers.
     """
     names = set(decoded(first))
     like = options.like or {}
@@ -132,7 +132,10 @@ def _stand_above_numbers(places: set[int], below: Sequence[Line]) -> bool:
 
 
 def _are_counted(first: Line, look_below: LookBelow) -> bool:
-    """Return whether numbers are names that count up, perhaps beside an index of pandas. Raises InputError."""
+    """Return whether the numbers `first` are names: they count up, above fractions or beside an index of pandas.
+
+    Raises InputError header_unclear.
+    """
     has_index = len(first) > 1 and not first[0]
     fields = first[1:] if has_index else first
     if not all(field.isdigit() and field.isascii() for field in fields) or len(fields) < 1 + (not has_index):
@@ -179,7 +182,7 @@ def _unclear(what: str) -> InputError:
 
 
 def rewritten(chunks: Iterable[bytes], options: InputOptions, has_blanks: bool) -> Iterable[bytes]:
-    """Rewrite a text by the options, line for line. has_blanks: any number of blanks separates two fields."""
+    """Rewrite a text in UTF-8 with decimal points; has_blanks: replace the blanks between two fields by a single one."""
     if options.encoding == "windows-1252":
         chunks = _decoded(chunks)
     if has_blanks:
@@ -190,7 +193,7 @@ def rewritten(chunks: Iterable[bytes], options: InputOptions, has_blanks: bool) 
 
 
 def stands_between_blanks(first: bytes, option: str | None) -> bool:
-    """Return whether blanks separate fields: by the option, or as the first line has several words and no delimiter."""
+    """Return whether blanks separate fields: by the option, or if the first line has several words and no delimiter."""
     if option is not None:
         return option in ("space", " ")
     return len(first.split()) > 1 and _DELIMITER.search(first) is None and b'"' not in first

@@ -129,7 +129,7 @@ def text_fault(field: bytes) -> tuple[str, str] | None:
 
 
 def batch_rows(n_columns: int) -> int:
-    """Return the most rows in a batch. All formats use this limit, since categories are numbered batch by batch."""
+    """Return the most rows in a batch. All formats use this number, since categories are numbered batch by batch."""
     return max(1, _MOST_FIELDS // n_columns)
 
 
@@ -179,7 +179,7 @@ class TextBatch:
         return int(self.start[row, column])
 
     def word_columns(self, skipped: set[int]) -> set[int]:
-        """Return the positions of columns, but `skipped`, with a word: a field for which `is_text` is true."""
+        """Return the positions of columns, except `skipped`, with a word: a field for which `is_text` is true."""
         columns = np.array([column for column in range(self.start.shape[1]) if column not in skipped], np.int64)
         values = np.empty((self.rows, len(columns)))
         kernel.read_table(self.text, self.start, self.stop, columns, values)

@@ -1,7 +1,7 @@
 """Reads JSON lines, an object a line, as a table.
 
 Columns are the keys in the first HEAD_BYTES, in the order in which they first occur; a key that an object lacks is a
-missing value. If the first line is an array of strings, these name the columns instead. A value is read as the field of
+missing value. If the first line is an array of strings, these name the columns instead. A value is read like a field of
 CSV with its text; but a new column that has a string holds words, even if all its strings are digits.
 """
 
@@ -34,7 +34,7 @@ Row = list[Any]  # a value, or None, for each column
 class JsonLinesReader:
     """Reads objects, one on each line, as rows of values. Call `pieces` once.
 
-    known  names of columns that matter: other keys that are new behind HEAD_BYTES are ignored; None: all keys matter
+    known  names of columns that matter: other keys, if they occur after HEAD_BYTES only, are ignored; None: all matter
     names  attribute: names of the columns, known when `pieces` has yielded
     """
 
@@ -49,7 +49,7 @@ class JsonLinesReader:
         self.blank_lines = 0
 
     def pieces(self, chunks: Iterable[bytes]) -> Iterator[tuple[list[int], list[Row]]]:
-        """Yield, for some lines at a time, the numbers, from 0, of the lines that have objects, and the rows of these.
+        """Yield (numbers of lines, from 0; their rows) for some lines at a time, without lines that have no object.
 
         Raises InputError line_too_long, no_rows, too_many_columns; also not_json and others unless rows are skipped.
         """
@@ -67,13 +67,13 @@ class JsonLinesReader:
             self._lines, self._bytes = self._lines + len(lines), self._starts[-1]
 
     def fault(self, number: int, code: str, message: str, hint: str = "") -> InputError:
-        """Return the error for line `number`, from 0, among the lines read last, or for the line behind them."""
+        """Return the error for line `number`, from 0: one of the lines that `pieces` read last, or the next line."""
         place = number - self._lines
         byte = self._starts[place] if place < len(self._starts) else self._bytes
         return InputError(code, message, hint=hint or None, line=number + 1, byte=byte)
 
     def _whole_lines(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the whole lines in HEAD_BYTES, or one longer line, at a time. Raises InputError line_too_long."""
+        """Yield whole lines of text: those in HEAD_BYTES, or one longer line, at a time. Raises InputError."""
         held, is_first = bytearray(), True
         for chunk in chain(chunks, [None]):
             held += chunk or b""
@@ -227,10 +227,7 @@ def cell_text(value: Any) -> str:
 
 
 def check_cells(n_columns: int, objects: Collection[Any], n_bytes: int) -> None:
-    """Raise InputError too_many_columns if objects in `n_bytes` of text lack nearly all columns, to bound the work.
-
-    objects  the objects of lines; None for a line without an object
-    """
+    """Raise InputError too_many_columns if `objects` (or None) in `n_bytes` of text lack nearly all of the columns."""
     if sum(each is not None for each in objects) * n_columns > _MOST_CELLS * n_bytes:
         raise InputError("too_many_columns", f"most values of {n_columns} columns in {len(objects)} rows are missing")
 

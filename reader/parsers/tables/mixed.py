@@ -103,7 +103,7 @@ class MixedFeatures:
         return np.array([self.word_fault(fields[row]) is None for row in range(len(fields))], bool)
 
     def make(self, numbers: Array, words: list[TextFields], base: int) -> Made:
-        """Return rows of numbers (n, k), NaN where missing, and n words of each word column; base: first feature."""
+        """Return CSR rows of numbers (n, k), NaN if missing, and n words of each word column; base: first feature."""
         n_rows = len(numbers)
         if self._odd is not None:
             self._odd.look(numbers, words)
@@ -120,7 +120,7 @@ class MixedFeatures:
         return indptr, self._numbered(indices[: indptr[-1]], base), data[: indptr[-1]].copy()
 
     def _numbered(self, indices: Array, base: int) -> Array:
-        """Return the feature numbers for `indices` that count features from `base` in the order of values in rows."""
+        """Return the numbers of features; `indices` count the features from `base` in the order of values in rows."""
         if self._features is None:
             return indices.copy()
         features = self._features + base
@@ -165,7 +165,7 @@ class StringColumn:
         return 0 if self.length is None else fasta_kernel.words_of(self.length)
 
     def word_fault(self, string: bytes) -> tuple[str, str, int] | None:
-        """See `MixedFeatures`. The first string of bases alone sets the length."""
+        """See `MixedFeatures`. The first string without a fault sets the length."""
         if not string:
             return "empty_sequence", "there is no string", 0
         bad = np.flatnonzero(fasta_kernel.CODES[np.frombuffer(string, np.uint8)] > fasta_kernel.UNKNOWN_BASE)
@@ -203,7 +203,7 @@ Maker = MixedFeatures | StringColumn
 
 
 def feature_names(input: dict[str, Any] | None, wanted: set[int], base: int) -> dict[int, str]:
-    """Return the names of those `wanted` features that have one; input: the dataset's, base: its first feature."""
+    """Return feature -> name for `wanted` features that have a name; input: the dataset's, base: its first feature."""
     if input is None or "columns" not in input:
         return {}
     words = set(input["categorical"])
@@ -297,7 +297,7 @@ class OddColumns:
 
 
 def _is_id(values: Array, name: str) -> bool:
-    """Return whether integers are ids: different or large ones in a column named as an id, or all those of a range."""
+    """Return whether values are ids: integers, different or large in a column named as an id, or all of a range."""
     if len(values) < 3 or not (values % 1 == 0).all():
         return False
     if _ID.fullmatch(name) or _CAMEL_ID.fullmatch(name):

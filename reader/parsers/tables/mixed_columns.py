@@ -169,7 +169,7 @@ def _is_index(place: int, heading: Heading, index: Collection[str]) -> bool:
 
 
 def columns_before(like: dict[str, Any], options: InputOptions, heading: Heading, aside: list[int]) -> MixedColumns:
-    """Find the columns of `like`, the dataset's `input`, in a later table: by name, or by position without names.
+    """Find the columns of `like`, the dataset's `input`, in a later table: by name, or by position if they have none.
 
     Raises InputError column_missing, columns_differ, same_column, column_count.
     """
@@ -233,7 +233,7 @@ def first_names(names: Collection[str]) -> str:
 def column_entries(
     format_: str, columns: MixedColumns, aside: ColumnPlaces, heading: Heading, like: dict[str, Any] | None
 ) -> dict[str, Any]:
-    """Return the entries of `Manifest.input` that say where columns are: `like`, if rows are added to a dataset."""
+    """Return the entries of `Manifest.input` that say where columns are; `like`, if rows are added to a dataset."""
     if like:
         return like
     places = zip(_ASIDE, (aside.label, aside.weight, aside.group), strict=True)

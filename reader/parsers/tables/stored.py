@@ -91,7 +91,7 @@ def tables(
 
 
 def groups_of(format_: str, file: IO[bytes], size: int) -> tuple[Any, list[tuple[int, int]]] | None:
-    """Return the schema of a file, and rows and bytes of each of its groups. Raises InputError as `tables`.
+    """Return the schema of a file, and (rows, bytes) of each group, see `Groups`. Raises InputError as `tables`.
 
     None if the file has no groups, or groups too large for each thread to hold one.
     """
@@ -133,7 +133,7 @@ class _File:
 def of_size(batches: Iterable[Any], rows: int) -> Iterator[Any]:
     """Cut and join batches so that each but the last has `rows` rows, or fewer if they have more than _BATCH_BYTES.
 
-    Categories are numbered batch by batch, so that all formats need batches of equal rows.
+    Categories are numbered batch by batch: all formats must make equal batches.
     """
     held, n_rows, n_bytes = list[Any](), 0, 0
     for batch in batches:
@@ -251,7 +251,7 @@ def _arrow(file: IO[bytes], size: int, _limits: InputLimits, groups: Groups) -> 
 
 
 def _streams(source: Any, begin: int, size: int) -> Iterator[_Opened]:
-    """Yield each of the streams in a file of `size` bytes, which stand one behind the other from offset `begin` on."""
+    """Yield the schema and the batches of each stream in a file of `size` bytes; the first is at offset `begin`."""
 
     def batches(places: Sequence[int]) -> Iterator[Any]:
         source.seek(begin)

@@ -51,8 +51,8 @@ class FieldBatch(Protocol):
     def numbers(self, places: Array, exact: bool) -> tuple[Array, Array | None]:
         """Return numbers (n, k) float64, NaN for fields that are no numbers, and (n, k) bool: which fields are missing.
 
-        places  (k,) positions of columns. None in place of the (n, k) bool: none is missing, and all fit float32
-        exact   True: numbers are read as float64; False: they may be rounded to float32
+        places  (k,) positions of columns
+        exact   False: numbers may be rounded to float32; if no field is missing and all fit, None replaces the bool
         """
 
     def words(self, place: int) -> TextFields:
@@ -207,7 +207,7 @@ class TableParser(MatrixParser):
         raise NotImplementedError
 
     def put_beside(self, batch: TextBatch) -> None:
-        """Give the batch's columns that the user wants beside the predictions to `Beside`."""
+        """Put the columns of a batch that the user wants beside the predictions into `to_predict.beside`."""
         if self.to_predict is not None and (beside := self.to_predict.beside).names:
             columns = map(batch.words, self._heading.places_of(beside.names, "keep"))
             beside.put([decoded([each[row] for row in range(len(each))]) for each in columns])
@@ -228,7 +228,7 @@ class TableParser(MatrixParser):
             self.rejected.add(make_error)
 
     def _features(self, batch: FieldBatch, places: Array, faults: Faults) -> Array:
-        """Return (n, k) float64: the columns of numbers at `places`, NaN where a number is missing; add to `faults`."""
+        """Return (n, k) float64: the numbers in the columns `places`, NaN if missing; add their faults to `faults`."""
         values, missing = batch.numbers(places, exact=False)
         if missing is None:
             return values
@@ -241,7 +241,7 @@ class TableParser(MatrixParser):
         return values
 
     def _aside(self, batch: FieldBatch, column: int, faults: Faults) -> Array:
-        """Return (n,) float64: the numbers in a column of labels or weights; add to `faults`."""
+        """Return (n,) float64: the numbers in a column of labels or weights; add their faults to `faults`."""
         values = batch.numbers(np.array([column]), exact=True)[0][:, 0]
         # A label may be any finite float64.
         is_label = column == self._columns.label
@@ -258,7 +258,7 @@ class TableParser(MatrixParser):
         return values
 
     def _texts(self, batch: FieldBatch, column: int, faults: Faults) -> list[str]:
-        """Return the strings in a column of labels or groups, "" for missing and faulty fields; add to `faults`."""
+        """Return the strings in a column of labels or groups, "" if missing or faulty; add their faults to `faults`."""
         fields, of_row = batch.words(column).distinct()
         found = [text_fault(field) for field in map(fields.__getitem__, range(len(fields)))]
         texts = ["" if fault else fields[number].decode() for number, fault in enumerate(found)]

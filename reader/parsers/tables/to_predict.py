@@ -1,4 +1,4 @@
-"""Matches columns of tables to predict with columns of training, and finds labels, which judge the predictions.
+"""Matches columns of tables to predict with columns of training, and finds labels to compare the predictions with.
 
 If columns have names in both, they are matched by name, in any order. If they have names in neither, they are matched
 by position, and their number must be equal. Otherwise the table is refused, unless the user says that it has no names.
@@ -42,7 +42,7 @@ class Match:
 
 
 def label_place(like: dict[str, Any], names: Sequence[str] | None) -> int | None:
-    """Return the position of the labels in a table to predict: the column of their name in training, or a usual name.
+    """Return the position of the labels in a table to predict: by their name in training, else one of LABEL_NAMES.
 
     Columns that are features of the model are not considered. None if no column, or several, could have the labels.
     """
@@ -166,7 +166,7 @@ def _misfit(n_features: int, n_columns: int, aside: Sequence[int], may_be_labell
 
 
 class Beside:
-    """A queue of columns to write beside the predictions: parsers `put` them, and the caller takes them row by row.
+    """A queue of columns to write beside the predictions: parsers `put` columns of batches, the caller takes rows.
 
     names  names or numbers of the columns, written as in InputOptions.label_column
     """

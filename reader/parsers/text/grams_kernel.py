@@ -145,7 +145,7 @@ def collect(table: Table, mask: int) -> int:
 
 @njit(cache=True, nogil=True)
 def add_words(text: Array, p: Any, end: int, grams: Grams, chars: Characters, table: Table, mask: int) -> bool:
-    """Count n-grams of words; return whether the slots were enough."""
+    """Count the n-grams of words in text[p:end]; return whether the slots were enough."""
     low, starts, noted = table.low, table.starts, table.noted
     k = 0
     kind, lower = chars.kind, chars.lower
@@ -198,7 +198,7 @@ def add_words(text: Array, p: Any, end: int, grams: Grams, chars: Characters, ta
 
 @njit(cache=True, nogil=True)
 def add_chars(text: Array, p: int, end: int, grams: Grams, chars: Characters, table: Table, mask: int) -> bool:
-    """Count n-grams of characters; return whether the slots were enough."""
+    """Count the n-grams of characters in text[p:end]; return whether the slots were enough."""
     low, starts, noted = table.low, table.starts, table.noted
     k = 0
     kind, lower = chars.kind, chars.lower
@@ -231,7 +231,7 @@ def add_chars(text: Array, p: int, end: int, grams: Grams, chars: Characters, ta
 
 @njit(cache=True, nogil=True)
 def add_chars_of_words(text: Array, p: int, end: int, grams: Grams, chars: Characters, table: Table, mask: int) -> bool:
-    """Count n-grams of the characters of each word; return whether the slots were enough."""
+    """Count the n-grams of characters of each word in text[p:end]; return whether the slots were enough."""
     low, starts, noted = table.low, table.starts, table.noted
     k = 0
     kind, lower = chars.kind, chars.lower

@@ -162,7 +162,7 @@ class HashedText(MatrixParser):
         return _numbers(labels)
 
     def _hashed(self, documents: Documents, is_ascii: bool) -> Iterator[tuple[int, HashedDocuments]]:
-        """Yield hashed documents in order, each time with the index at which their part of the batch begins."""
+        """Yield (index at which a part of the batch begins, hashed documents of this part) in order."""
         text, spans = (documents.text, documents.spans) if is_ascii else self._readable(documents)
         begin, end = np.ascontiguousarray(spans[:, 0]), np.ascontiguousarray(spans[:, 1])
         data = np.frombuffer(text, np.uint8)
@@ -182,7 +182,7 @@ class HashedText(MatrixParser):
     def _hash(
         self, first: int, text: Array, begin: Array, end: Array, is_ascii: bool
     ) -> list[tuple[int, HashedDocuments]]:
-        """Hash a part of a batch on any thread. Parts begin in order: each hasher gets its documents in order."""
+        """Hash the part of a batch that begins at document `first`, on any thread. A hasher gets documents in order."""
         hasher = self._hashers.get()
         try:
             return [(first, hashed) for hashed in hasher.documents(text, begin, end, is_ascii)]

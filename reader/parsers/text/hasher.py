@@ -26,7 +26,7 @@ class FirstGrams(NamedTuple):
 
 
 class HashedDocuments(NamedTuple):
-    """Rows of documents from index `first` on: indptr (n + 1,), indices, values (nnz,); and new features' n-grams."""
+    """Rows of documents from index `first` on: indptr (n + 1,), indices, values (nnz,), and n-grams of new features."""
 
     first: int
     indptr: Array

@@ -122,7 +122,7 @@ class DocumentRows(HashedText):
             first += len(batch)
 
     def _batch(self, texts: Iterator[str], first: int) -> list[bytes]:
-        """Return the next texts in UTF-8, about _BATCH_BYTES or fewer at the end; `first` numbers the first of them."""
+        """Return the next texts in UTF-8, about _BATCH_BYTES or fewer at the end; first: number of the first text."""
         batch: list[bytes] = []
         size = 0
         while size < _BATCH_BYTES and (text := next(texts, None)) is not None:

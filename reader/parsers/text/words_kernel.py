@@ -135,7 +135,7 @@ def note(feature: int, slot: int, table: Table, out: Output, state: Array) -> No
 
 @njit(cache=True, nogil=True)
 def give_row(table: Table, used: int, out: Output, state: Array) -> None:
-    """Write the features in the table, which are sorted, as a row."""
+    """Write the features of a document, which `collect` has sorted, to `out` as a row."""
     pairs = state[PAIRS]
     for place in table.touched[:used]:
         feature, slot = place >> 32, 4 * (place & 0xFFFFFFFF)
