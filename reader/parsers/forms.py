@@ -32,7 +32,7 @@ Classes = Sequence[float | str]
 
 
 def form_of(options: InputOptions, input_: Input) -> Input:
-    """Return {"form": ...}, an entry of `Manifest.input`: the dataset's, or by the options; {} if no option is in it."""
+    """Return {"form": ...}, an entry of `Manifest.input`: the dataset's, or by the options; {} if it has no option."""
     names = _WRITTEN if "columns" in input_ else (*_WRITTEN, "header")  # a table's `input` has "has_names"
     written = replace(options, delimiter="tab") if options.format == "tsv" else options
     here = {name: getattr(written, name) for name in names if name in written.given}

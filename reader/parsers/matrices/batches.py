@@ -27,7 +27,7 @@ MOST_BYTES = 32 << 20  # of an array
 
 
 class BatchesParser(BatchedParser):
-    """A `Parser` of batches, which all have names of columns, or none has. An error's `line` is the number of its row."""
+    """A `Parser` of batches. Columns have names in all of them or in none. An error's `line` is its row's number."""
 
     def __init__(self, options: InputOptions, limits: InputLimits) -> None:
         super().__init__(options, limits)

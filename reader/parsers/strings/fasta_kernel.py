@@ -57,8 +57,8 @@ LABEL = np.frombuffer(b"label=", np.uint8)
 # A row becomes ceil(letters / 16) words: base k of a word has bits 2k and 2k + 1 of `words`, A C G T = 0 1 2 3, and 0
 # for an unknown base; the word's value is 1 + m, where bit k of m says that base k is unknown.
 #
-# text (n,) uint8; code (256,): CODES. Changed in place: label (r,) float64; token (r, 2) int64, begin and end of labels
-# that are strings; words (w,) int32; values (w,) float32; state (STATE_SIZE,) int64. w must be at least PLACE + r and a
+# text (n,) uint8; code (256,): CODES. Changed in place: label (r,) float64; token (r, 2) int64, begin and end of each
+# label in `text`; words (w,) int32; values (w,) float32; state (STATE_SIZE,) int64. w must be at least PLACE + r and a
 # sixteenth of the bytes to read.
 # In `state`, POSITION moves to the end of the last line read; LINES, BLANK (lines) and UNKNOWN (letters) are added to.
 # The arrays hold ROWS complete records, and LETTERS letters of the next one, the last of them in WORD and MASK; PLACE

@@ -40,7 +40,7 @@ class TextFields:
         """
         if int((self.stop - self.start).sum()) <= len(self.text):
             return self, slice(None)
-        # An empty field may begin where another one does.
+        # An empty field may begin at the offset of another field.
         key = 2 * self.start.astype(np.int64) + (self.stop > self.start)
         _, first, fields = np.unique(key, return_index=True, return_inverse=True)
         order = np.argsort(first)

@@ -182,7 +182,7 @@ def _unclear(what: str) -> InputError:
 
 
 def rewritten(chunks: Iterable[bytes], options: InputOptions, has_blanks: bool) -> Iterable[bytes]:
-    """Rewrite a text in UTF-8 with decimal points; has_blanks: replace the blanks between two fields by a single one."""
+    """Rewrite a text in UTF-8 with decimal points; has_blanks: replace the blanks between two fields by one space."""
     if options.encoding == "windows-1252":
         chunks = _decoded(chunks)
     if has_blanks:

@@ -16,7 +16,7 @@ from streamsvm.reader.parsers.tables.categories import TextFields
 from streamsvm.storage.rows.csr import Array
 
 DELIMITERS = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
-_GUESSED = (b"\t", b";", b"|", b",")  # of equally frequent ones the first wins: a comma may be decimal
+_GUESSED = (b"\t", b";", b"|", b",")  # the first of equally frequent ones wins: a comma may be decimal
 _MISSING = {b"", b"na", b"n/a", b"nan", b"-nan", b"null", b"none", b"nil", b"?", b"#n/a"}
 _MOST_FIELDS = 1 << 18  # in a batch
 _QUOTED = re.compile(rb'"[^"]*"')

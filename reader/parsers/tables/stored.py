@@ -26,7 +26,7 @@ _BUFFER_BYTES = 1 << 20
 _VALUE_BYTES = 8
 _BATCH_BYTES = 16 << 20
 _ORC_ROWS = 1 << 7  # ORC does not say how long its strings are
-# Reading a column of Parquet as a dictionary makes one of all of its texts, and a copy for each batch.
+# Reading a column of Parquet as a dictionary makes a dictionary of all its texts, and a copy of that for each batch.
 _DICTIONARY_BYTES, _DICTIONARIES_BYTES = 16 << 20, 256 << 20
 # Most bytes of a batch of an Arrow file that several threads read: each thread holds a batch, and the dictionaries.
 _MOST_GROUP_BYTES = 32 << 20

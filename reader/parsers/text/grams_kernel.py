@@ -48,7 +48,7 @@ WORDS, CHARS, CHARS_OF_WORDS = 0, 1, 2
 KEY, COUNT, FIRST_BEGIN, FIRST_END = range(4)
 _ONE, _FOUR, _SIX, _63 = (np.uint64(number) for number in (1, 4, 6, 63))
 SPACE = 32
-NOTED_AT_ONCE = 256  # n-grams are cut in one loop and counted in another: numba makes these two fast
+NOTED_AT_ONCE = 256  # n-grams are cut in one loop and counted in another: numba makes two such loops fast
 
 
 class Grams(NamedTuple):

@@ -19,7 +19,7 @@ _MOST = 7  # most bytes of a short span: its key of 8 bytes has these bytes and 
 #
 # A field in quotes may have delimiters and line feeds. In a field that does not begin with one, a quote is a character.
 #
-# text (n,) uint8; wanted (w,) int64: numbers of columns.
+# text (n,) uint8; wanted (w,) int64: positions of columns from 0, -1 for no column.
 # Changed in place: heads (r, 3) int64: where the record begins, its number of columns, 0 if it is blank, and where a
 # quote is closed before the end of its field, else -1; spans (r, w, 3) int64: begin and end of each wanted field
 # without its quotes, and whether it has quotes written twice. The span of a column that does not exist is empty.

@@ -27,7 +27,7 @@ DONE, FULL, SMALL_TABLE = 0, 1, 2
 DOCUMENT, ROWS, PAIRS, NOTES, NOTE_BYTES = range(5)
 STATE_SIZE = 5
 
-NOTED_BYTES = 97  # most bytes of an n-gram that is noted
+NOTED_BYTES = 97  # most bytes of an n-gram in a note
 _FEWEST_SLOTS = 64
 
 
