@@ -43,9 +43,8 @@ INDEX_LIMIT = 2**31
 #
 # text (n,) uint8; max_line: most bytes in a line without its LF; lowest: smallest index allowed (0 or 1); features:
 # every index is below it (<= 2^31). Changed in place: label (r,) float64; weight (r,) float64, or (0,) if rows have no
-# weights; row_end (r,) int64, the number of pairs up to the end of each row; indices (p,) int32 and values (p,)
-# float32; hard (h, 4) int64; state (STATE_SIZE,) int64. p must be at least a quarter of the bytes to read:
-# a pair takes four with its blank.
+# weights; row_end (r,) int64, the pairs up to the end of each row; indices (p,) int32 and values (p,) float32; hard
+# (h, 4) int64; state (STATE_SIZE,) int64. p must be a quarter of the bytes to read or more: a pair takes four bytes.
 # In `state`, POSITION moves to the end of the last line read, and ROWS, PAIRS and HARD count what the arrays hold.
 # LINES, BLANK, COMMENT, ZEROS (pairs left out because their value is zero as float32) and EMPTY (rows without any pair)
 # are added to; MAX_INDEX and MIN_INDEX are over every index read, that of a zero too.

@@ -70,7 +70,7 @@ class LineReader:
         self._weight = np.empty(ROWS_A_BATCH, WEIGHT)
 
     def start(self, begin: int, end: int) -> Rows | None:
-        """Begin to read the whole lines between the offsets `begin` and `end` of the window; return `read`."""
+        """Begin to read the whole lines between the offsets `begin` and `end` of the window; return as `read`."""
         self._begin, self._end = begin, end
         pairs = (end - begin) // 4 + 1  # a pair takes four bytes with its blank
         if len(self._indices) < pairs:

@@ -103,7 +103,7 @@ def label_type(first: bytes) -> LabelType:
 
 
 def field_fault(field: bytes, kind: str = "field") -> tuple[str, str] | None:
-    """Return code and message if a field is no number for a `kind` of "field", "label" or "weight", else None."""
+    """Return code and message of the fault of a number; None if there is none. kind: "field", "label" or "weight"."""
     if is_missing(field):
         return "missing_value", "a value is missing"
     fault = value_fault(field)
@@ -118,7 +118,7 @@ def field_fault(field: bytes, kind: str = "field") -> tuple[str, str] | None:
 
 
 def text_fault(field: bytes) -> tuple[str, str] | None:
-    """Return code and message if a string of a label or group is missing, not UTF-8 or too long, else None."""
+    """Return code and message of the fault of a string (a label or group): missing, not UTF-8, too long; else None."""
     if not field:
         return "missing_value", "a value is missing"
     try:

@@ -22,7 +22,7 @@ _INDEX = re.compile(r"__index_level_\d+__")  # pandas' name in Parquet for an in
 
 @dataclass(frozen=True)
 class MixedColumns:
-    """The columns that make features.
+    """The columns of a table that make features.
 
     names    names of the columns, or their numbers from 1 as text
     places   positions of the columns in the table, from 0
