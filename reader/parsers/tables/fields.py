@@ -103,7 +103,7 @@ def label_type(first: bytes) -> LabelType:
 
 
 def field_fault(field: bytes, kind: str = "field") -> tuple[str, str] | None:
-    """Return code and message of the fault of a number; None if there is none. kind: "field", "label" or "weight"."""
+    """Return code and message if a field is no valid number, else None; kind: "field", "label" or "weight"."""
     if is_missing(field):
         return "missing_value", "a value is missing"
     fault = value_fault(field)
