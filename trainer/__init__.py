@@ -1,1 +1,1 @@
-"""Turns rows into alpha and w: kernels, solvers, stop rules. Knows nothing of files or HTTP."""
+"""Trains dual variables alpha and weights w on rows: kernels, solvers, and rules for when to stop."""

@@ -1,4 +1,4 @@
-"""Checkpoints as a trainer makes them: when, and of which arrays, so that the job can go on after a crash."""
+"""Makes a trainer's checkpoints: when one is due, and with which arrays, so that the job can go on after a crash."""
 
 import re
 import time
@@ -17,9 +17,9 @@ from streamsvm.storage.rows.segment import Segment
 from streamsvm.storage.run.checkpoint import UNSURE_SLOT, older_slot, write_checkpoint
 from streamsvm.storage.run.state import KEPT, KEPT_ARRAYS, State
 
-# Writing may take this share of the time: a pass may be over in milliseconds.
+# Share of the time that checkpoints at the end of passes may take: a pass may be over in milliseconds.
 _SHARE = 0.05
-# Names under which a checkpoint keeps the rows of each segment, their ids, their numbers of values.
+# Names of a checkpoint's arrays: number of rows of each cached segment; ids of the rows; number of values of each row.
 RESIDENTS = ("segment_rows", "resident_row_id", "resident_nnz")
 _OF_FEATURES = re.compile("w|(newton|model)_w_[0-9]+")  # names of arrays that have a line for each feature
 _NO_IDS = np.empty(0, np.int32)
@@ -27,7 +27,7 @@ _ROUNDING = 1e-12  # share of the largest alpha: by rounding, the alpha of a row
 
 
 class OutOfBox(Exception):
-    """alpha is not in its box, so that neither D nor a checkpoint made from it would be valid."""
+    """Some alpha is outside its box, so that neither the dual objective D nor a checkpoint of alpha would be valid."""
 
 
 class CheckpointSlots:
@@ -35,7 +35,7 @@ class CheckpointSlots:
 
     run        directory of the attempt: after the worker has removed it, this process writes no more checkpoints
     directory  where checkpoints go; None: the run makes none
-    seconds    a checkpoint is due at the first end of a section after so much time
+    seconds    time between two checkpoints, at least; the next is due at the first end of a section after it
     number     number of the newest checkpoint
     """
 
@@ -57,14 +57,14 @@ class CheckpointSlots:
         self.failures = 0
 
     def is_due(self, ends_pass: bool) -> bool:
-        """Whether to write a checkpoint at the end of a section, which may also end a pass."""
+        """Whether a checkpoint is due at the end of a section; `ends_pass`: the section also ends a pass."""
         if not self._directory:
             return False
         passed = self._clock() - self._last
         return passed >= self._seconds or (ends_pass and passed * _SHARE >= self._cost)
 
     def write(self, about: Mapping[str, Any], arrays: Mapping[str, Array], is_sure: bool) -> None:
-        """Write a checkpoint. If that fails, the last one stands and training goes on: there may be room the next time.
+        """Write a checkpoint. If writing fails, the last checkpoint remains, and training goes on.
 
         is_sure   False if the run goes on from a checkpoint whose w has not been compared with its alpha yet
         """
@@ -86,8 +86,8 @@ class CheckpointSlots:
 class Checkpoints:
     """Makes the checkpoints of one attempt at a job.
 
-    largest   alpha is from 0 to this, or from minus this in regression and for several classes (is_signed)
-    is_exact  a checkpoint has the cache, too, and training goes on at its section; else from the start of the pass
+    largest   upper bound of all alpha; the lower bound is 0 or, if is_signed (regression, joint classes), -largest
+    is_exact  a checkpoint also lists the cached rows, and a job goes on at its section; else at the start of its pass
     follows   the first pass is over a dataset that is being read in: within it no checkpoint is made
     bias_first  the constant feature comes first in the run's arrays of features; in checkpoints it is the last
     kept      the solver's arrays in the checkpoint that the run goes on from; empty once the solver has called `keep`
@@ -115,7 +115,7 @@ class Checkpoints:
         self.kept = kept
 
     def keep(self, resumable: Callable[[], Mapping[str, Array]], sections: bool = True) -> None:
-        """Put the arrays that `resumable` returns into each checkpoint, from which a solver gets them back as `kept`.
+        """Put the arrays that `resumable` returns into each checkpoint. A solver that goes on finds them in `kept`.
 
         sections  False: make checkpoints at the end of passes only, for a solver that cannot go on from within one
         """
@@ -123,16 +123,16 @@ class Checkpoints:
         self.kept = EMPTY
 
     def is_due(self, ends_pass: bool) -> bool:
-        """Whether it is time for a checkpoint."""
+        """Whether a checkpoint is due, see CheckpointSlots.is_due."""
         return self._slots.is_due(ends_pass)
 
     def make(
         self, step: Step, w: Array, residents: Callable[[], dict[str, Array]], ended: Mapping[str, Any] | None = None
     ) -> None:
-        """Make a checkpoint at the end of a section.
+        """Make a checkpoint at the end of a section, if the solver can go on from there.
 
-        residents  returns the rows of the cache, see `resident_rows`
-        ended      why and by which rules training has ended; None: it goes on
+        residents  returns the arrays that list the cached rows, see `resident_rows`
+        ended      why and by which rules training has ended; None: training goes on
         """
         if self._resumable is None:
             return
@@ -149,12 +149,12 @@ class Checkpoints:
         self._state.control["checkpoint_failures"] = self._slots.failures
 
     def make_within(self, step: Step, w: Array) -> None:
-        """Make a checkpoint within a section if it is time: training goes on from it at the start of the pass."""
+        """Make a checkpoint within a section if one is due. A job goes on from it at the start of the pass."""
         if not self._is_exact and self._slots.is_due(ends_pass=False):
             self.make(replace(step, ends_pass=False), w, dict)
 
     def _contents(self, step: Step, w: Array) -> tuple[dict[str, Any], dict[str, Array]]:
-        """`about` and arrays of a checkpoint at the end of the section that `step` ends; the reader waits."""
+        """Return `about` and arrays of a checkpoint at the end of the section that `step` ends. The reader waits."""
         self._check(self._state.alpha[: step.n_rows])
         place = (step.pass_ + 1, 0) if step.ends_pass else (step.pass_, step.pieces if self._is_exact else 0)
         about = {
@@ -182,7 +182,7 @@ class Checkpoints:
 
 
 def resident_rows(segments: list[Segment]) -> dict[str, Array]:
-    """Which rows the segments hold, in their order, as a checkpoint keeps them."""
+    """Return the arrays, named by RESIDENTS, that list the rows of these segments in a checkpoint."""
     lengths = [np.diff(rows.indptr) for rows in segments]
     columns = (
         np.array([len(rows) for rows in segments], np.int64),

@@ -1,8 +1,8 @@
-"""The trainer process: coordinate updates on what the cache holds. Never writes to the cache.
+"""The trainer process: makes coordinate updates on the rows in the cache. It never writes to the cache.
 
     python -m streamsvm.trainer.process RUN_DIRECTORY
 
-Prints a JSON object a line: one for each pass, then one with the key `result`, that of each lane.
+Prints JSON objects, one a line: the report of each pass, then {"result": [the result of each lane]}.
 """
 
 import re
@@ -36,7 +36,7 @@ _SWITCH_SECONDS = 1e-4
 
 
 class Trainer:
-    """`step` is one pass. The cache must hold its first step already."""
+    """Call `step`, one pass each, until `stop_reason` is set, then `shutdown`. The cache must already hold a step."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Trainer:
         self._convergence = Convergence(self._state, settings, self._solver.is_dual)
         self.stop_reason: str | None = None
         self._is_certified = False
-        self._told = 0  # of the control page's slowdowns
+        self._told = 0  # bits of the control page's slowdowns that a report has named
         kept, number = self._resume(settings.resume)
         slots = CheckpointSlots(run, settings.checkpoints, settings.checkpoint_seconds, number)
         self._cursor = make_cursor(cache, self._state, settings, make_shared, slots, kept)
@@ -65,13 +65,13 @@ class Trainer:
         self._passes = self._solver.train(settings, make_source(self._cursor, settings), self._state.alpha, self._w)
 
     def _make_round(self, _run: Path) -> Round | None:
-        """The rounds that tie the trainer of a shard to other machines; None here, where the trainer has all rows."""
+        """Return the rounds of a trainer that has one shard of the rows; None, because this trainer has all rows."""
         return None
 
     def _resume(self, path: str | None) -> tuple[Mapping[str, Array], int]:
-        """Take w from the checkpoint; returns the checkpoint's arrays for the solver, and its number.
+        """Set w, from the checkpoint if `path` is not None; return the solver's arrays in it, and its number.
 
-        Sets `stop_reason` if training had ended, and a crash came before the model was made.
+        Sets `stop_reason` if training with these targets had already ended, and a crash came before the model was made.
         """
         if path is None and self._settings.follows:
             # The number of features is not known yet, so the state's w is as long as it may ever be. It is zero,
@@ -101,7 +101,7 @@ class Trainer:
         return JobLimits(self._state.control, lambda: shared.elapsed_seconds, settings.max_seconds, spares_first)
 
     def step(self) -> dict | None:
-        """Train for one pass and report it; sets `stop_reason` if it was the last. None: the job ended within it."""
+        """Train for one pass and return its report; None if the job ended within it. Sets `stop_reason` at the end."""
         before = self._convergence.figures()
         self._state.control["sweeps"] = 0
         try:
@@ -122,7 +122,7 @@ class Trainer:
         return report(progress, self._settings, self._state, elapsed, self._new_slowdowns())
 
     def _end_within(self) -> None:
-        """Note why the job ended where it is; the reader brings no more of the pass."""
+        """Set `stop_reason` for a job that ended within a pass, and tell the reader to bring no more of the pass."""
         control = self._state.control
         assert self._shared.limits is not None
         self.stop_reason = self._shared.limits.reason
@@ -134,12 +134,12 @@ class Trainer:
             control["dual_objective"] = nan
 
     def _new_slowdowns(self) -> list[dict[str, str]]:
-        """The slowdowns that no pass before has told."""
+        """Return the slowdowns that no earlier report has named."""
         before, self._told = self._told, int(self._state.control["slowdowns"])
         return told(self._told & ~before)
 
     def shutdown(self) -> None:
-        """Make a checkpoint, from which the job can be continued, and have the final w certified."""
+        """End training: make a checkpoint, from which the job can be continued, and have the final w certified."""
         self._cursor.make_checkpoint(self._w, self._ended(self.stop_reason))
         self._passes.close()
         if not self._is_certified:
@@ -149,27 +149,27 @@ class Trainer:
         self._state.control["training_done"] = 1
 
     def _ended(self, reason: str | None) -> dict[str, Any]:
-        """Why a job ended, by which rules, and its name: a job with other rules or another name goes on training."""
+        """Return why and by which rules the job ended, and its name: a job that differs in these trains further."""
         settings = self._settings
         rules = settings.tolerance, settings.relative_gap, settings.max_passes, settings.max_seconds
         return {"reason": reason, "rules": list(rules), "job": _job_of(settings.checkpoints)}
 
     def results(self) -> list[dict]:
-        """The result of each lane, once the reader has certified it."""
+        """Return the result of each lane. Call it after `shutdown`, when the reader has certified the lanes."""
         return self._convergence.results(self.stop_reason)
 
     def _certify(self) -> None:
-        """Have the reader certify the present w, or those that stand in for it."""
+        """Have the reader certify the present w or, where models get another w for some tasks, w with those columns."""
         self._is_certified = True
         columns = self._cursor.model.columns()
         if not columns or self._state.control["w_unverified"]:
-            self._shared.certify(self._w)  # a checkpoint's w is compared with that of its alpha
+            self._shared.certify(self._w)  # the reader compares a checkpoint's w with the w of its alpha
         if columns:
             self._shared.certify(self._w, columns)
 
 
 def _job_of(checkpoints: str | None) -> str | None:
-    """The name of a job's directory. Earlier versions kept its path, which changes when a data directory moves."""
+    """Return the name of a job's directory from its checkpoints' path, or from a name: paths change when data move."""
     return checkpoints and re.sub(r"/lanes/\d+$", "", checkpoints).rpartition("/")[2]
 
 
@@ -178,7 +178,7 @@ def _open_state(run: Path, settings: TrainerSettings) -> State:
 
 
 def main(directory: str, make: type[Trainer] = Trainer) -> None:
-    """Body of the process."""
+    """Run the process: train in the run directory `directory` with a trainer of the class `make`."""
     die_with_parent()
     keep_freed_memory()
     # A thread that comes back from a kernel would else wait five milliseconds for its turn.

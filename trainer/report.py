@@ -16,7 +16,7 @@ NOT_IN_HISTORY = {"is_worth_a_look", "lanes", "sweeps", "newton"}  # fields left
 def report(
     progress: PassProgress, settings: TrainerSettings, state: State, elapsed: float, slowdowns: list[dict[str, str]]
 ) -> dict:
-    """The line of a pass in a job's history."""
+    """Return the line of a job's history for a pass, as a dict for JSON. `elapsed`: seconds that the job has taken."""
     own = asdict(replace(progress, lanes=(), sweeps=(), newton=()))
     fields = {name.rstrip("_").lower(): value for name, value in own.items() if name not in NOT_IN_HISTORY}
     reader = ("rows_streamed", "rows_screened", "resident_rows", "resident_bytes", "evicted_rows")
@@ -50,7 +50,7 @@ def _of_sweep(sweep: Sweep, first: int) -> dict:
 
 
 def told_step(step: NewtonStep, first: int) -> dict:
-    """A Newton step; rows and sigma are those of the largest system, and of each lane that takes part."""
+    """Return a Newton step as the history lists it. `first` is the number of the run's first lane within the job."""
     lanes = [
         {"lane": first + number, **_system(step.tasks.get(number)), **_gaps(lane)}
         for number, lane in enumerate(step.found.lanes)
@@ -66,7 +66,7 @@ def told_step(step: NewtonStep, first: int) -> dict:
 
 
 def _system(taking_part: TaskStep | None) -> dict[str, float | None]:
-    """Rows and sigma; null for a lane that does not take part; sigma null for smooth losses, which need none."""
+    """Return rows and sigma of a lane's system: None if the lane takes no part, sigma also None for smooth losses."""
     rows, sigma = taking_part or (None, None)
     return {"system_rows": rows, "sigma": sigma if sigma is not None and isfinite(sigma) else None}
 
@@ -80,9 +80,9 @@ def _gaps(found: PassProgress) -> dict[str, float]:
 
 
 def write_line(told: dict[str, Any], output: int = 1) -> None:
-    """Write a line of JSON to a file descriptor as a whole: OSError if the disk does not take all of it.
+    """Write a dict as one line of JSON to a file descriptor. Raises OSError unless the whole line is written.
 
-    `print` loses the rest without a word where standard output has no buffer, as in a container.
+    `print` would lose the rest silently where standard output has no buffer, as in a container.
     """
     rest = memoryview(json.dumps(told).encode() + b"\n")
     while rest:

@@ -11,19 +11,20 @@ from streamsvm.trainer.problem.tasks import Tasks
 
 @dataclass(frozen=True)
 class TrainerSettings:
-    """
+    """Settings of a run's trainer.
+
     n_rows, width     lengths of alpha and w; upper bounds while the dataset is being read in
     cache             sizes of the cache and of its segments
-    cache_rows        rows that the cache holds when it is full, on average: Omega in the paper
+    cache_rows        mean number of rows that a full cache holds: Omega in the paper
     lane              number of the first task among the lanes of the job
     tasks             the tasks that are trained side by side
-    passes_before     passes of the lanes that were trained before
+    passes_before     passes made for the job's lanes that were trained before these
     follows           the first pass is over a dataset that is being read in
-    share_of_gap      of a shard trainer (trainer.distributed.cocoa_round): a pass ends when the gap falls to this share
-                      of the gap of the pass's first sweep; else None
-    shards            number of machines that have a shard of the rows each: C and alpha are so many times those of the
-                      problem; 1: this machine has all rows
-    whole_steps       a round's step is 1, for D is no parabola along it that two numbers tell
+    share_of_gap      for a shard (trainer.distributed.cocoa_round): a pass ends when the gap has fallen to this share
+                      of the gap of the pass's first sweep; None: this trainer has all rows
+    shards            number of machines with a shard of the rows each: the trainer's C and alpha are the problem's
+                      times this number; 1: this trainer has all rows
+    whole_steps       each round keeps the whole change of alpha, since D is no parabola along it (step = 1)
     maps              the feature maps of the job
     solver            a key of `trainer.solvers.SOLVERS`
     options           the solver's options, an instance of its class of options
@@ -37,7 +38,7 @@ class TrainerSettings:
     spill_directory   directory for the file of active rows; None: no file, and no sweeps over rows on disk
     stored_rows       `dataset`: directory of the blocks; `part_rows`: as the reader's (reader.stream.settings)
     checkpoints       directory for checkpoints, or None; checkpoint_seconds: longest time between two
-    resume            the checkpoint to go on from, whose arrays the state has already; or None
+    resume            path of the checkpoint to go on from, whose arrays of rows the state has already; or None
     newton_equations  most equations that a system of Newton steps may have (trainer.newton); 0: no room for the steps
     shares_time       the job has other groups of lanes, each of which gets one pass at least
     """
@@ -75,5 +76,5 @@ class TrainerSettings:
 
     @property
     def visited(self) -> Visited:
-        """Makes the features of rows at each visit."""
+        """Applies, at each visit, the feature maps that are not applied when rows are read."""
         return Visited(self.maps.late)

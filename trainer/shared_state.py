@@ -1,4 +1,4 @@
-"""The state that a trainer shares with reader and service: notes on rows, the published w, figures, heartbeats."""
+"""The state that a trainer shares with reader and service: scores of rows, the published w, figures, heartbeats."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -24,19 +24,19 @@ _SHOWN = ("updates", "rows_unvisited", "free_rows", *SHOWN_OF_LANE)
 
 
 class HandedBack(Exception):
-    """The worker has to end. A checkpoint has been made, from which another worker goes on with the job."""
+    """Ends the trainer because its worker has to end. Another worker goes on from the checkpoint that has been made."""
 
-    exit_code = 7  # of a process that ends with it
+    exit_code = 7  # of a process that ends by this exception
 
 
 class SharedState:
-    """The trainer's side of a job's state files.
+    """Reads and writes a job's state files on behalf of the trainer.
 
-    deferred   the notes of a step reach the reader when the next step begins. The reader then works on the step after
-               that, and sees the same scores however fast either process is: this makes a run reproducible
-    is_blank   w is zero, and its length a bound beyond what memory has room for: the dataset is being read in
-    n_figures  length of arrays of figures, see trainer.problem.tasks
-    wait       sleeps a moment; takes the time.perf_counter at which the waiting began
+    deferred   scores and visits of a step reach the reader when the next step begins, whatever the speed of the two
+               processes: this makes a run reproducible
+    is_blank   the dataset is being read in: w is zero, and too long to be read through, since its length is a bound
+    n_figures  length of arrays of figures (P, D, M+, M-), see trainer.problem.tasks
+    wait       sleeps a moment; its argument is the time.perf_counter at which the waiting began
     """
 
     def __init__(
@@ -55,9 +55,9 @@ class SharedState:
         self._wait = wait
         self._elapsed = Elapsed(self.control, clock)
         self._notes: list[tuple[Array, Array, bool]] = []  # ids, scores, whether they were visited
-        self._marked = 0  # notes already entered in `visited`
+        self._marked = 0  # number of `_notes` already entered in the state's `visited`
         self._stamp = self._width = 0
-        self.limits: JobLimits | None = None  # None: the caller says when it ends
+        self.limits: JobLimits | None = None  # None: only the caller decides when the job ends
         # |w|^2 / 2 of the published w.
         self._half_norm = np.zeros(n_figures) if is_blank else half_squares(self._w, n_figures)
 
@@ -67,28 +67,28 @@ class SharedState:
 
     @property
     def elapsed_seconds(self) -> float:
-        """Seconds that the job has taken, including those before the checkpoint that it goes on from."""
+        """Seconds that the job has taken in all attempts, without those in which this process compiled kernels."""
         return self._elapsed.seconds
 
     def beat(self, silence: float = 0.0) -> None:
-        """Show the worker that the trainer is alive, though it may be silent for so many seconds from now on."""
+        """Set the trainer's heartbeat: it tells the worker that the trainer lives and may be silent for `silence` s."""
         self.control["trainer_heartbeat"] = time.monotonic() + silence
 
     def slow_down(self, codes: Collection[str]) -> None:
-        """Note that faster ways have been given up, see storage.run.slowdowns."""
+        """Record slowdowns in the control page: faster ways that the job has given up, by their codes."""
         if codes:
             self.control["slowdowns"] = int(self.control["slowdowns"]) | bits_of(codes)
 
     def enter(self, phase: str) -> None:
-        """Show that the solver enters a phase of SOLVER_PHASES."""
+        """Record in the control page that the solver enters `phase`, one of SOLVER_PHASES."""
         self.control["solver_phase"] = 1 + SOLVER_PHASES.index(phase)
 
     def has_committed(self, number: int) -> bool:
-        """Whether the reader has brought this step."""
+        """Whether the reader has committed the step of this number to the cache."""
         return bool(self.control["committed_step"] >= number)
 
     def wait_until(self, is_done: Callable[[], bool]) -> float:
-        """Wait until `is_done`, with a heartbeat now and then; returns the seconds waited."""
+        """Wait until `is_done` returns True, and set the heartbeat meanwhile; return the seconds waited."""
         began = time.perf_counter()
         with self._elapsed.waiting():
             while not is_done():
@@ -98,26 +98,26 @@ class SharedState:
 
     @property
     def hands_back(self) -> bool:
-        """Whether the job is to go on with another worker."""
+        """Whether this worker has to end, and another worker is to go on with the job."""
         return bool(self.control["hand_back"])
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether the job is to stop, or to be handed back, as soon as it can be."""
+        """Whether training is to stop soon: a person asked for it, the worker has to end, or a limit has passed."""
         return bool(self.control["stop"]) or self.hands_back or self.has_to_end
 
     @property
     def has_to_end(self) -> bool:
-        """Whether the job has to end though its pass is not over."""
+        """Whether the job has to end now, within its pass, because of `limits`."""
         return self.limits is not None and self.limits.has_passed
 
     def end_if_due(self) -> None:
-        """Raises Ended if the job has to end. Callers have w = sum_i alpha_i y_i x_i at that moment."""
+        """Raise Ended if the job has to end within its pass. Callers make sure that w = sum_i alpha_i y_i x_i then."""
         if self.has_to_end:
             raise Ended
 
     def going(self, items: Iterable[T]) -> Iterator[T]:
-        """Yield the items, until the job has to end."""
+        """Yield the items one by one, and stop early once the job has to end within its pass."""
         for item in items:
             if self.has_to_end:
                 return
@@ -126,14 +126,14 @@ class SharedState:
     # Rows
 
     def begin_step(self, step: Step, pass_: int) -> None:
-        """Begin a step: notes belong to it from here on. `pass_` is the number of its pass as the reader counts."""
+        """Begin a step, to which later calls of `note` belong. `pass_` stamps rows visited: the number of the pass."""
         self.hand_over()
         self._stamp = pass_stamp(pass_)
         self._width = step.width
         self.control["elapsed_seconds"] = self.elapsed_seconds
 
     def note(self, row_id: Array, score: Array, is_visit: bool = True) -> None:
-        """Note the new scores (k,) of rows (k,), which were visited in this pass or, if not `is_visit`, were not."""
+        """Record the scores (k,) of the rows with ids (k,) and, if `is_visit`, that this pass has visited the rows."""
         self.beat()
         if self._deferred:
             self._notes.append((row_id.copy(), score.copy(), is_visit))
@@ -143,7 +143,7 @@ class SharedState:
             self._state.visited[row_id] = self._stamp
 
     def hand_over(self) -> None:
-        """Pass all notes on to the reader."""
+        """Write all deferred scores and visits into the state, where the reader sees them."""
         self._mark_visited()
         for rows, scores, _ in self._notes:
             self._state.score[rows] = scores
@@ -152,26 +152,26 @@ class SharedState:
 
     @property
     def score(self) -> Array:
-        """The scores (n_rows,) that have been handed over."""
+        """The scores (n_rows,) by row id, as the reader sees them: without deferred ones."""
         return self._state.score
 
     def unvisited(self, row_id: Array) -> Array:
-        """Positions (k,) int32 of the rows not visited in this pass so far. At the end of a pass only."""
+        """Return the positions in `row_id` of rows not visited in this pass, int32. Call it at the pass's end only."""
         self._mark_visited()
         return np.flatnonzero(self._state.visited[row_id] != self._stamp).astype(np.int32)
 
     def count_unvisited(self, step: Step) -> int:
-        """Number of rows that neither trainer nor reader has visited in the pass that `step` ends."""
+        """Return how many rows the trainer has not visited, nor the reader screened, in the pass that `step` ends."""
         self._mark_visited()
         visited = self._state.visited[: step.n_rows]
         return int(np.count_nonzero(visited != self._stamp)) - step.screened_unvisited
 
     def forget_visits(self) -> None:
-        """Mark all rows as never visited: passes of the reader follow, which it counts by itself."""
+        """Mark all rows as never visited, since the reader's count of passes is behind that of the trainer."""
         self._state.visited[:] = 0
 
     def _mark_visited(self) -> None:
-        # The reader asks `visited` about the coming pass already: marking this one's rows early changes no answer.
+        # The reader compares `visited` with the coming pass already: marks of this pass change no result.
         for rows in (rows for rows, _, is_visit in self._notes[self._marked :] if is_visit):
             self._state.visited[rows] = self._stamp
         self._marked = len(self._notes)
@@ -179,7 +179,7 @@ class SharedState:
     # w and the objective
 
     def publish(self, w: Array, columns: Mapping[int, Array] = _NO_COLUMNS) -> None:
-        """Publish w, some columns (features,) replaced, for the next pass of the reader. Raises ValuesOverflow."""
+        """Publish w for the reader. `columns`: number -> column (features,) in place of w's. Raises ValuesOverflow."""
         with np.errstate(over="ignore", invalid="ignore"):
             half_norm = half_squares(w[: self._width], self._n_figures)
             half_norm[[*columns]] = [column @ column / 2 for column in columns.values()]
@@ -197,16 +197,16 @@ class SharedState:
 
     @property
     def scratch_w(self) -> Array:
-        """The array of the published w, to be written over while nobody reads it: until the next `publish`."""
+        """The array of the published w, as scratch memory: the trainer may overwrite it while the reader rests."""
         return self._w
 
     def primal(self, step: Step) -> Array:
-        """P at the w published before the pass that `step` ends, (n_figures,)."""
+        """Return the primal objective P at the w published before the pass that `step` ends, (n_figures,)."""
         return self._half_norm + np.array(step.pass_losses)
 
     @property
     def certified_primal(self) -> Array:
-        """P at the w certified last, (n_figures,); inf if none has been."""
+        """The primal objective P at the w certified last, (n_figures,); inf before the first certificate."""
         figures = self._state.lanes["final_primal_objective"][: self._n_figures]
         return np.array(figures) if self.control["certificates_made"] else np.full(self._n_figures, np.inf)
 
@@ -216,7 +216,7 @@ class SharedState:
         return self._state.lanes["converged_by"] != 0
 
     def certify(self, w: Array, columns: Mapping[int, Array] = _NO_COLUMNS) -> None:
-        """`publish`, and have the reader compute the certificate there; its figures are in the state afterwards."""
+        """Publish w, see `publish`, and wait until the reader has written the certificate at w into the state."""
         self.publish(w, columns)
         self.control["certificates_wanted"] += 1
         self.wait_until(lambda: self.control["certificates_made"] >= self.control["certificates_wanted"])
@@ -227,13 +227,13 @@ class SharedState:
         show_figures(self._state, progress)
 
     def show_step(self, step: NewtonStep) -> None:
-        """Write a Newton step into the state, and the figures after it."""
+        """Write a Newton step, and the figures at its end, into the state."""
         note_step(self._state, step)
         self.show(step.found)
 
 
 def show_figures(state: State, progress: PassProgress) -> None:
-    """Write the figures of a pass, a sweep or a step into a job's state."""
+    """Write the figures of a pass, a sweep or a Newton step into a job's state."""
     for name in _SHOWN:
         state.control[name] = getattr(progress, name)
     for lane, each in enumerate(progress.lanes or (progress,)):
@@ -242,7 +242,7 @@ def show_figures(state: State, progress: PassProgress) -> None:
 
 
 def note_step(state: State, step: NewtonStep) -> None:
-    """Write a Newton step, without figures, into a job's state."""
+    """Write number, scans, rows and sigma of a Newton step into a job's state, but none of the objective's figures."""
     rows, sigma = step.largest
     of_step = {"newton_steps": step.number, "scans": step.scans, "system_rows": rows, "sigma": sigma}
     for name, value in of_step.items():

@@ -1,1 +1,1 @@
-"""The mathematics: objectives, losses, classes and lanes. Imports storage only; the reader's certificate uses it."""
+"""The mathematics: objectives, losses, tasks. The reader's certificate uses this package. It imports only storage."""

@@ -1,5 +1,5 @@
-"""Dot products and sums of rows of sparse data in several lanes at once: w (d * width,) with the lanes of a feature
-side by side, `width` being 1, 4 or a multiple of 8.
+"""Dot products and sums of rows in several lanes at once. w (d * width,) has the lanes of a feature side by side;
+`width`, the length of the axis of lanes, is 1, 4 or a multiple of 8.
 """
 
 import numpy as np
@@ -8,9 +8,9 @@ from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.machine.intrinsics_kernel import prefetch
 from streamsvm.storage.rows.csr import LARGE_W, Array, add_row, dot_fetching, feature
 
-# Eight lanes at a time, or four: each lane has a sum of its own, so that a compiler makes vectors of them. A row ahead,
-# at coming:coming_end, has its weights asked for meanwhile, where w is large: memory then works while sums are made (8
-# lanes take 0.5 of the time that they take without).
+# Eight lanes at a time, or four, have separate sums, which the compiler puts into vector registers. Where w is large,
+# the weights of the next row, whose values are at coming:coming_end, are prefetched meanwhile: 8 lanes then take half
+# of the time.
 
 
 @njit(cache=True, nogil=True, inline="always")

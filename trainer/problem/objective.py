@@ -1,4 +1,4 @@
-"""The objectives of all tasks at a fixed w, summed over rows: what certificates and screening need of a problem."""
+"""Computes the objectives of all tasks at a fixed w, summed over rows, for certificates and screening."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -14,12 +14,12 @@ from streamsvm.trainer.problem.tasks import Tasks
 
 
 class Objective(Protocol):
-    """The primal and dual terms of n rows. m, alpha and `dots` are (n, width), sums over the rows (n_figures,).
+    """The primal and dual terms of n rows. m, alpha and `dots` are (n, width); sums over the rows are (n_figures,).
 
     tasks    the tasks whose objective this is
-    resting  (n_kinds, width): the bound of alpha, beside 0, at which the sign of its gradient can keep a row; in
-             regression its negative is another
-    has_rest whether rows may rest at bounds; with logistic loss all are between them at the optimum
+    resting  (n_kinds, width): the upper bound of alpha, at which a row may rest as it may at 0; in regression a row
+             may also rest at minus this bound
+    has_rest whether rows may rest at bounds; with logistic loss alpha is between its bounds at the optimum
     """
 
     tasks: Tasks
@@ -27,26 +27,26 @@ class Objective(Protocol):
     has_rest: bool
 
     def m(self, terms: RowTerms, dots: Array) -> Array:
-        """The argument of each loss (margin or residual), at the rows' <w, x_i>."""
+        """Return the argument of each loss (margin or residual) of rows whose <w, x_i> are `dots`."""
 
     def coefficients(self, terms: RowTerms, alpha: Array) -> Array:
-        """The factors of x_i in w: alpha_i y_i, or alpha_i in regression."""
+        """Return the coefficients (n, width) of x_i in w: alpha_i y_i, or alpha_i in regression."""
 
     def projected(self, terms: RowTerms, alpha: Array) -> Array:
-        """The alpha inside its bounds that is nearest to this one."""
+        """Return alpha moved inside its bounds, see `projected` of the losses."""
 
     def losses(self, terms: RowTerms, m: Array) -> Array:
-        """The sum over the rows of C_i loss_i(m_i), for each task."""
+        """Return the sum over the rows of C_i loss_i(m_i), for each problem."""
 
     def dual(self, terms: RowTerms, alpha: Array) -> Array:
-        """The sum over the rows of the dual terms d_i(alpha_i), for each task."""
+        """Return the sum over the rows of the dual terms d_i(alpha_i), for each problem."""
 
     def extremes(self, terms: RowTerms, m: Array, alpha: Array) -> tuple[Array, Array]:
-        """M+ and M-: largest and smallest projected gradient; -inf and inf without rows."""
+        """Return M+ and M-, the largest and smallest projected gradient; -inf and inf if there are no rows."""
 
 
 class _Separate:
-    """Tasks that share nothing but their rows."""
+    """The objective of tasks that share nothing but their rows."""
 
     def __init__(self, tasks: Tasks) -> None:
         self.tasks = tasks
@@ -84,11 +84,11 @@ class _Separate:
 
 
 class _Joint:
-    """One problem of all classes. m is a row's margin over each class, z_own - z_m, infinite over its own."""
+    """The objective of all classes in one problem. m: a row's margin z_own - z_m over each class; inf for its own."""
 
     def __init__(self, tasks: Tasks) -> None:
         self.tasks = tasks
-        # No alpha is at an upper bound: a row rests where it has none, and is far enough from all other classes.
+        # No row rests at an upper bound of alpha: a row rests at alpha = 0, if it is far enough from other classes.
         self.resting = np.where(tasks.table.U > 0.0, np.inf, 0.0)
         self.has_rest = True
         self._n = len(tasks.each)
@@ -114,7 +114,7 @@ class _Joint:
         return np.array([crammer_singer.dual(terms.class_code, alpha[:, : self._n])])
 
     def extremes(self, terms: RowTerms, m: Array, alpha: Array) -> tuple[Array, Array]:
-        """The largest violation of a row, and 0: their difference is what LIBLINEAR's -e bounds."""
+        """Return the largest violation of a row, and 0: LIBLINEAR's -e bounds their difference."""
         found = crammer_singer.violations(terms.class_code, self._C(terms), self._z(m), alpha[:, : self._n])
         if not len(found):
             return np.array([-np.inf]), np.array([np.inf])
@@ -124,18 +124,18 @@ class _Joint:
         return np.ascontiguousarray(terms.C[:, 0])
 
     def _z(self, m: Array) -> Array:
-        """Decision values, up to a constant for each row, which leaves losses and violations as they are."""
+        """Return decision values z less a constant for each row, which changes neither losses nor violations."""
         own = m[:, : self._n]
         return np.where(np.isinf(own), 0.0, -own)
 
 
 def make_objective(tasks: Tasks) -> Objective:
-    """The objective of these tasks."""
+    """Return the objective of these tasks."""
     return _Joint(tasks) if tasks.is_joint else _Separate(tasks)
 
 
 def dots_of(rows: Segment, w: Array) -> Array:
-    """<w, x_i> in each task, (n_rows, width), at w (features, width)."""
+    """Return <w, x_i> of each row in each task, (n_rows, width). w is (features, width)."""
     dots = np.empty((len(rows), w.shape[1]))
     if w.shape[1] == 1:
         row_dots(*rows.csr, w.reshape(-1), dots.reshape(-1))
@@ -145,7 +145,7 @@ def dots_of(rows: Segment, w: Array) -> Array:
 
 
 def add_to_w(rows: Segment, coefficients: Array, w: Array) -> None:
-    """w += sum_i coefficients[i] x_i in each task, in place; coefficients (n_rows, width)."""
+    """Add sum_i coefficients[i] x_i to w (features, width) in each task, in place; coefficients is (n_rows, width)."""
     if w.shape[1] == 1:
         add_rows(coefficients.reshape(-1), *rows.csr, w.reshape(-1))
     else:
@@ -153,12 +153,12 @@ def add_to_w(rows: Segment, coefficients: Array, w: Array) -> None:
 
 
 def sizes_of(rows: Segment, coefficients: Array) -> Array:
-    """sum_i |coefficients_i| |x_i| of each task, (width,); coefficients (n_rows, width)."""
+    """Return sum_i |coefficients_i| |x_i| of each task, (width,); coefficients is (n_rows, width)."""
     return np.sqrt(rows.Qii) @ np.abs(coefficients)
 
 
 def half_squares(w: Array, n_figures: int) -> Array:
-    """|w|^2 / 2 of each problem, (n_figures,). If n_figures is 1, all columns of w belong to one problem."""
+    """Return |w|^2 / 2 of each problem, (n_figures,). If n_figures is 1, all columns of w belong to one problem."""
     if n_figures == 1:
         flat = w.reshape(-1)
         return np.array([float(flat @ flat) / 2])
@@ -168,15 +168,15 @@ def half_squares(w: Array, n_figures: int) -> Array:
 
 
 def relative_gap(primal: float, dual: float) -> float:
-    """(P - D) / P: a bound on how far P is from the optimum, relative to P. 0 where P is 0: no row costs anything.
+    """Return (P - D) / P: an upper bound of the distance of P from the optimum, relative to P.
 
-    0, too, where D is above P by rounding; nan if one of them is.
+    Returns 0 if P is 0 (no row has a loss), or D is above P by rounding; nan if P or D is nan.
     """
     return max((primal - dual) / primal, 0.0) if primal else 0.0
 
 
 def certificate_of(primal: float, dual: float, M_plus: float, M_minus: float, w_error: float) -> dict[str, float]:
-    """A certificate of all rows at one w, as a task's result has it."""
+    """Return the certificate in a task's result, from figures of all rows at one w."""
     return {
         "m_plus": M_plus,
         "m_minus": M_minus,

@@ -1,4 +1,4 @@
-"""Makes the rows of a dataset's pieces ready for training: class codes of labels, folds, early feature maps."""
+"""Makes the rows of a dataset's pieces ready for training: with class codes for labels, folds, early feature maps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,10 +18,9 @@ _WORD = (1 << 64) - 1
 
 
 def fold_of(keys: Array, of: int, seed: int) -> Array:
-    """The fold (n,) int64, 0 to `of` - 1, of rows with these keys (n,): ids, or hashes of groups.
+    """Return the folds (n,) int64, 0 to `of` - 1, of rows by their keys (n,): row ids, or hashes of groups.
 
-    It is a hash (splitmix64: Steele, Lea, Flood, OOPSLA 2014) of seed and key, so other rows and their order do not
-    matter.
+    A fold is a hash (splitmix64: Steele, Lea, Flood, OOPSLA 2014) of seed and key: it does not depend on other rows.
     """
     z = keys.astype(np.uint64) + np.uint64((seed + 1) * 0x9E3779B97F4A7C15 & _WORD)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -35,10 +34,10 @@ class RowEncoder:
 
     labels         labels of the classes, by code; if only one is listed, rows with any other label get code 1
     is_regression  rows have numbers to predict, and no classes
-    n_folds, seed  a hash with this seed deals rows to so many folds
-    has_weights    whether segments have weights; rows without one get 1
+    n_folds, seed  a hash with this seed deals rows to n_folds folds
+    has_weights    whether segments have weights; rows without a weight get 1
     maps           feature maps that are applied once, when rows are read; None: there are none
-    makes_dense    whether rows come in their shortest form, as kernels of linear machines read them; else with indices
+    makes_dense    whether rows become dense where that is shorter, as kernels of linear machines can read; else sparse
     part_rows      for a shard: the ids that its rows have in the whole dataset, which decide the folds, as runs (see
                    storage.rows.row_runs); None: the dataset is whole
     """
@@ -61,12 +60,12 @@ class RowEncoder:
         part_rows: Array | None = None,
         makes_dense: bool = False,
     ) -> "RowEncoder":
-        """The encoder of a run's rows."""
+        """Return the encoder of rows for a run with these tasks."""
         known = tasks.labels, tasks.is_regression, tasks.n_folds, tasks.seed
         return cls(*known, has_weights, maps, part_rows, makes_dense)
 
     def encode(self, piece: Piece) -> Segment:
-        """The rows of a piece."""
+        """Return the rows of a piece as a segment."""
         rows, n_rows = piece.rows, len(piece)
         weight = np.ones(n_rows) if rows.weight is None and self.has_weights else rows.weight
         encoded = Segment(
@@ -84,7 +83,7 @@ class RowEncoder:
         return mapped.in_shortest_form if self.makes_dense else mapped
 
     def _class_codes(self, label: Array) -> Array:
-        """Translate labels (n,) into class codes. DatasetCorrupt if `labels` has several, but not one of these."""
+        """Return the class codes of these labels (n,). Raises DatasetCorrupt if two or more are listed, but not all."""
         labels = np.asarray(self.labels, float)
         by_value = np.argsort(labels)
         places = np.minimum(np.searchsorted(labels[by_value], label), len(labels) - 1)
@@ -96,7 +95,7 @@ class RowEncoder:
         return np.where(is_known, codes, len(labels)).astype(CODE)
 
     def _folds(self, piece: Piece) -> Array:
-        """The fold (n,) of each row, from its group if rows have groups, else from its id."""
+        """Return the fold of each row, (n,), by its group if rows have groups, else by its id."""
         if self.n_folds == 1:
             return np.zeros(len(piece), CODE)
         keys = piece.rows.group

@@ -33,9 +33,9 @@ _LEAST_JOINT, _JOINT_STEP = 4, 8  # widths of the axis of classes are 4 and the 
 
 
 class KindTable(NamedTuple):
-    """Sign y, bound U and curvature D of each kind of row in each task: (n_kinds, width) float64 each.
+    """Sign y, upper bound U and curvature D of each kind of row in each task: (n_kinds, width) float64 each.
 
-    A kind's line is its class code times n_folds, plus its fold.
+    The line of a kind is its class code times n_folds, plus its fold.
     """
 
     n_folds: int
@@ -45,7 +45,7 @@ class KindTable(NamedTuple):
 
 
 class TermColumns(Protocol):
-    """The columns that terms depend on: a Segment has them, see storage.rows.segment."""
+    """The columns of rows that `Tasks.terms` reads; a Segment has these columns, see storage.rows.segment."""
 
     @property
     def class_code(self) -> Array: ...
@@ -65,7 +65,7 @@ class Task:
     """One problem: rows of one class against all others.
 
     positive                code of the class with y = +1; all others have -1
-    fold                    its rows are left out; None: no rows are
+    fold                    number of the fold whose rows are left out; None: no row is left out
     C_positive, C_negative  C of the rows with y = +1 and of those with y = -1
     """
 
@@ -82,10 +82,10 @@ class Task:
 
 @dataclass(frozen=True)
 class Tasks:
-    """The problems of a run.
+    """The problems that a run trains side by side.
 
-    loss      a name of `trainer.problem.losses`
-    each      the tasks; of one joint problem, a task for each class, whose C_positive is the C of the class's rows
+    loss      name of the loss, in `trainer.problem.losses`
+    each      the tasks; if is_joint, one for each class, whose C_positive is the C of the rows of that class
     labels    the dataset's label of each class code. Empty in regression, and while a dataset is being read in:
               then the largest label is class 0 and all others are class 1
     n_folds   rows are dealt out to so many folds, by a hash of `seed`
@@ -107,13 +107,13 @@ class Tasks:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "Tasks":
-        """The tasks that `asdict` turned into this document, which may have been JSON in between."""
+        """Return the tasks that `asdict` has made this document of, which may have been JSON in between."""
         each = tuple(Task(**task) for task in document["each"])
         return cls(**{**document, "each": each, "labels": tuple(document["labels"])})
 
     @classmethod
     def single(cls, loss: str, C_positive: float, C_negative: float | None = None, epsilon: float = 0.0) -> "Tasks":
-        """One task on two classes, whose codes are 0 and 1, or in regression."""
+        """Return a single task: on two classes, whose codes are 0 and 1, or in regression."""
         return cls(loss, (Task(0, None, C_positive, C_negative or C_positive),), epsilon=epsilon)
 
     @property
@@ -122,22 +122,22 @@ class Tasks:
 
     @property
     def width(self) -> int:
-        """Length of the axis of tasks."""
+        """Number of columns of alpha and w: one for each task, then columns that only fill the axis."""
         return joint_width(len(self.each)) if self.is_joint else width_for(len(self.each))
 
     @property
     def count(self) -> int:
-        """Number of problems; each has its own P, D, M+ and M-, which are called its figures."""
+        """Number of problems. Each problem has a P, D, M+ and M-, which are called its figures."""
         return 1 if self.is_joint else len(self.each)
 
     @property
     def n_figures(self) -> int:
-        """Length of arrays of figures (P, D, M+, M-): 1 for a joint problem, else one place for each column of w."""
+        """Length of arrays of figures (P, D, M+, M-): 1 for a joint problem, else the number of columns of w."""
         return 1 if self.is_joint else self.width
 
     @property
     def leaving_rows_out(self) -> tuple[int, ...]:
-        """Places of the tasks that leave a fold out."""
+        """Numbers of the tasks that leave a fold out, from 0."""
         return tuple(place for place, task in enumerate(self.each) if task.fold is not None)
 
     @property
@@ -150,16 +150,16 @@ class Tasks:
         return KindTable(self.n_folds, self._signs, U, D)
 
     def terms(self, rows: TermColumns) -> RowTerms:
-        """The terms of these rows: a row's weight multiplies its C."""
+        """Return the terms of these rows. A row's weight multiplies its C."""
         kinds = self._kinds(rows)
         C = self._C[kinds]
         if len(rows.weight):
-            # Training has weights as segments do, in float32.
+            # Training uses weights in float32, as segments store them.
             C = C * rows.weight.astype(np.float32, copy=False)[:, np.newaxis]
         return RowTerms(self._signs[kinds], C, rows.target, rows.class_code)
 
     def left_out(self, rows: TermColumns) -> Array:
-        """Which rows are left out for their fold, (n, width) bool."""
+        """Return which rows each task leaves out because of their fold, (n, width) bool."""
         return self._C[self._kinds(rows)] == 0.0
 
     def _kinds(self, rows: TermColumns) -> Array:
@@ -179,7 +179,7 @@ class Tasks:
 
     @cached_property
     def _C(self) -> Array:
-        """C of the rows of each kind, (n_kinds, width); 0 where they are left out."""
+        """C of the rows of each kind in each task, (n_kinds, width); 0 where the task leaves the rows out."""
         C = np.zeros((len(self._signs), self.width))
         folds = np.tile(np.arange(self.n_folds), self._n_classes)
         for number, task in enumerate(self.each):
@@ -191,5 +191,5 @@ class Tasks:
 
 
 def joint_width(n_classes: int) -> int:
-    """Length of the axis of so many classes in one problem."""
+    """Return the number of columns of alpha and w for one problem of `n_classes` classes."""
     return _LEAST_JOINT if n_classes <= _LEAST_JOINT else -(-n_classes // _JOINT_STEP) * _JOINT_STEP

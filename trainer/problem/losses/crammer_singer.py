@@ -23,10 +23,10 @@ _ROUNDING = 1e-12  # times C_i: an alpha_i that is so near its bounds counts as 
 
 
 def projected(own: Array, C: Array, alpha: Array) -> Array:
-    """An alpha inside the bounds, each row of sum 0: one that is inside, but for rounding, stays as it is.
+    """Return alpha moved inside its bounds, each row of sum 0. A row that only rounding has moved out stays as it is.
 
-    Room beyond a bound is given up, and what is left is scaled to the sum C_i. A class at its bound stays there; the
-    nearest alpha would have all classes leave their bounds after rounding alone.
+    Negative rooms r_im are set to 0, and a row's rooms are scaled to the sum C_i. So a class at its bound stays there;
+    in the nearest alpha, all classes would leave their bounds after rounding alone.
     """
     nearest = scaled_into_bounds(own, C, alpha)
     is_inside = np.abs(nearest - alpha).max(axis=1, initial=0.0) <= _ROUNDING * C
@@ -34,7 +34,7 @@ def projected(own: Array, C: Array, alpha: Array) -> Array:
 
 
 def scaled_into_bounds(own: Array, C: Array, alpha: Array) -> Array:
-    """`projected` without regard to rounding."""
+    """Return alpha moved inside its bounds, see `projected`, also in rows that only rounding has moved out."""
     bounds = _bounds(own, C, alpha.shape[1])
     room = np.maximum(bounds - alpha, 0.0)
     total, wanted = room.sum(axis=1), bounds.sum(axis=1)
@@ -45,42 +45,42 @@ def scaled_into_bounds(own: Array, C: Array, alpha: Array) -> Array:
 
 
 def losses(own: Array, C: Array, z: Array) -> float:
-    """Sum of C_i loss_i."""
+    """Return the sum of C_i loss_i over the rows."""
     return float(np.dot(C, _gradients(own, z).max(axis=1) - _own_column(own, z)))
 
 
 def dual(own: Array, alpha: Array) -> float:
-    """Sum of alpha_i,own."""
+    """Return the sum of alpha_i,own over the rows."""
     return float(_own_column(own, alpha).sum())
 
 
 def violations(own: Array, C: Array, z: Array, alpha: Array) -> Array:
-    """max_m G_im - min over {m: r_m > 0} of G_im, (n,); 0 for a row that is left out."""
+    """Return each row's violation (n,): max_m G_im - min over {m: r_im > 0} of G_im; 0 for a row that is left out."""
     G, has_room = _gradients(own, z), alpha < _bounds(own, C, alpha.shape[1])
     largest = G.max(axis=1)
     return largest - np.where(has_room.any(axis=1), np.where(has_room, G, np.inf).min(axis=1), largest)
 
 
 def gap_terms(own: Array, C: Array, z: Array, alpha: Array) -> Array:
-    """Each row's term of P - D, (n,), if z are the decision values of the w of alpha."""
+    """Return each row's term of P - D, (n,). z must be the decision values at the w that belongs to alpha."""
     G = _gradients(own, z)
     return np.sum((_bounds(own, C, alpha.shape[1]) - alpha) * (G.max(axis=1, keepdims=True) - G), axis=1)
 
 
 def n_free(own: Array, C: Array, alpha: Array) -> int:
-    """How many rows have more than one class with room."""
+    """Return the number of free rows: those in which more than one class has room."""
     return int(np.count_nonzero((alpha < _bounds(own, C, alpha.shape[1])).sum(axis=1) > 1))
 
 
 def _bounds(own: Array, C: Array, n_classes: int) -> Array:
-    """C_im, (n, n_classes)."""
+    """Return the bounds C_im, (n, n_classes)."""
     bounds = np.zeros((len(own), n_classes))
     np.put_along_axis(bounds, _places(own), C[:, None], axis=1)
     return bounds
 
 
 def _gradients(own: Array, z: Array) -> Array:
-    """G_im, (n, n_classes)."""
+    """Return the gradients G_im, (n, n_classes)."""
     G = z + 1.0
     np.put_along_axis(G, _places(own), np.take_along_axis(z, _places(own), axis=1), axis=1)
     return G
@@ -91,5 +91,5 @@ def _own_column(own: Array, values: Array) -> Array:
 
 
 def _places(own: Array) -> Array:
-    """Places of the rows' own classes as (n, 1), the form that numpy's take_along_axis asks for."""
+    """Return the columns of the rows' own classes as (n, 1), the shape that numpy's take_along_axis takes."""
     return np.asarray(own).astype(np.intp)[:, None]

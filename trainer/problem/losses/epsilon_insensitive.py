@@ -1,6 +1,6 @@
 """Losses of the residual r = <w, x> - y for any target y. Their step is in trainer.kernels.regression.
 
-Support vector regression (Ho and Lin, JMLR 2012): alpha is beta there, of both signs.
+Support vector regression (Ho and Lin, JMLR 2012). The paper calls alpha beta; it may have either sign.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from streamsvm.trainer.problem.losses.terms import RowTerms, proximal_curvature,
 
 @dataclass(frozen=True)
 class EpsilonInsensitive:
-    """max(0, |r| - epsilon);  d(b) = y b - epsilon |b|,  |b| <= C."""
+    """The loss max(0, |r| - epsilon), with the dual term d(b) = y b - epsilon |b| of the dual variable b, |b| <= C."""
 
     epsilon: float
 
@@ -35,7 +35,7 @@ class EpsilonInsensitive:
         return float(np.sum(rows.C * self._excess(m)))
 
     def projected_gradient(self, rows: RowTerms, m: Array, alpha: Array) -> Array:
-        """At alpha = 0, where -D has a kink, the nearer end of its subdifferential, or 0 if that is inside."""
+        """Return the projected gradient. At alpha = 0, where -D has a kink, it is the subgradient nearest to 0."""
         upper, G = self._upper(rows.C), m + self._curvature(rows.C) * alpha
         above, below = G + self.epsilon, G - self.epsilon
         # For alpha > 0, alpha < 0, and alpha = 0; then without what would leave the box.
@@ -63,7 +63,7 @@ class EpsilonInsensitive:
 
 
 class SquaredEpsilonInsensitive(EpsilonInsensitive):
-    """max(0, |r| - epsilon)^2;  d(b) = y b - epsilon |b| - b^2 / (4 C)."""
+    """The loss max(0, |r| - epsilon)^2, with the dual term d(b) = y b - epsilon |b| - b^2 / (4 C), b not bounded."""
 
     is_smooth, has_centre, has_curvature = True, True, True
 
@@ -83,5 +83,5 @@ class SquaredEpsilonInsensitive(EpsilonInsensitive):
 
 
 def _towards_zero(values: Array, by: Array | float) -> Array:
-    """Each value nearer to 0 by so much, 0 if it is no further away."""
+    """Return each value moved towards 0 by `by`, but 0 where its distance from 0 is not larger than `by`."""
     return np.sign(values) * np.maximum(0.0, np.abs(values) - by)

@@ -7,7 +7,7 @@ from streamsvm.trainer.problem.losses.terms import MarginLoss, RowTerms, project
 
 
 class Hinge(MarginLoss):
-    """max(0, 1 - m);  d(a) = a,  0 <= a <= C."""
+    """The loss max(0, 1 - m) of the margin m, with the dual term d(a) = a, where 0 <= alpha = a <= C."""
 
     is_smooth, has_centre = False, True
     is_quadratic, has_curvature, has_joint = True, False, True

@@ -6,12 +6,12 @@ from scipy.special import expit
 from streamsvm.storage.rows.csr import Array
 from streamsvm.trainer.problem.losses.terms import MarginLoss, RowTerms, projected_gradient, without_zeros
 
-# Where alpha / C is taken for 0 and 1, as trainer.kernels.logistic has it.
+# alpha / C counts as 0 up to the first share, and as 1 from the second on: see trainer.kernels.logistic.
 LEAST_SHARE, MOST_SHARE = 2.0**-100, 1.0 - 2.0**-33
 
 
 class Logistic(MarginLoss):
-    """log(1 + exp(-m));  d(a) = C log C - a log a - (C - a) log(C - a),  0 <= a <= C, the optimum inside."""
+    """The loss log(1 + exp(-m)). Dual term: C log C - a log a - (C - a) log(C - a); 0 < a < C at the optimum."""
 
     is_smooth, has_centre = True, False
     is_quadratic, has_curvature, has_rest, has_probabilities = False, False, False, True
@@ -34,5 +34,5 @@ class Logistic(MarginLoss):
 
 
 def _entropy(share: Array) -> Array:
-    """-s log s, 0 for 0."""
+    """Return -s log s for each share s; 0 where s is 0."""
     return -share * np.log(np.where(share > 0.0, share, 1.0))

@@ -13,7 +13,7 @@ from streamsvm.trainer.problem.losses.terms import (
 
 
 class SquaredHinge(MarginLoss):
-    """max(0, 1 - m)^2;  d(a) = a - a^2 / (4 C),  0 <= a."""
+    """The loss max(0, 1 - m)^2 of the margin m, with the dual term d(a) = a - a^2 / (4 C), where alpha = a >= 0."""
 
     is_smooth, has_centre = True, True
     is_quadratic, has_curvature = True, True

@@ -1,4 +1,4 @@
-"""The terms of rows that losses take, and what losses share, those of the margin m = y <w, x> above all."""
+"""The terms of rows that losses take, and code that losses share, mostly losses of the margin m = y <w, x>."""
 
 from typing import NamedTuple
 
@@ -10,8 +10,8 @@ from streamsvm.storage.rows.csr import Array
 class RowTerms(NamedTuple):
     """Signs, C, targets and class codes of some rows.
 
-    sign, C   (n, width): y, and C_i, 0 where the row is left out
-    target    (n,) number to predict in regression; class_code (n,)
+    sign, C   (n, width) of each row in each task: y, which is +1 or -1; and C_i, 0 where the task leaves the row out
+    target    (n,) number to predict in regression; class_code (n,) of the rows' labels
     """
 
     sign: Array
@@ -20,13 +20,13 @@ class RowTerms(NamedTuple):
     class_code: Array
 
     def of_task(self, number: int) -> "RowTerms":
-        """These terms in one task, as vectors (n,)."""
+        """Return these terms in the task of this number, with sign and C as vectors (n,)."""
         sign, C = (np.ascontiguousarray(each[:, number]) for each in (self.sign, self.C))
         return self._replace(sign=sign, C=C)
 
 
 class MarginLoss:
-    """alpha is at least 0, and at most C_i if not said otherwise."""
+    """Base of the losses of the margin m = y <w, x>: 0 <= alpha_i <= C_i, unless a loss has other bounds."""
 
     is_regression, has_probabilities, has_joint, has_rest = False, False, False, True
 
@@ -41,15 +41,15 @@ class MarginLoss:
 
 
 def projected_gradient(G: Array, is_lowest: Array, is_highest: Array) -> Array:
-    """The gradient, 0 where it points out of the box."""
+    """Return G (n,), but 0 where alpha is at its lowest or highest value and a step along -G would leave the box."""
     return np.where((is_lowest & (G >= 0.0)) | (is_highest & (G <= 0.0)), 0.0, G)
 
 
 def without_zeros(C: Array) -> Array:
-    """C to divide by: 1 for rows that are left out, whose alpha is 0."""
+    """Return C (n,) as a divisor: 1 instead of 0 for rows that are left out, whose alpha is 0."""
     return np.where(C == 0.0, 1.0, C)
 
 
 def proximal_curvature(C: Array, sigma: float) -> Array:
-    """1 / (1 / (sigma C) + D) with the D = 1 / (2 C) of a squared loss; 0 where C is."""
+    """Return h = 1 / (1 / (sigma C) + D) of a squared loss, where D = 1 / (2 C); h is 0 where C is 0."""
     return 2.0 * C / (1.0 + 2.0 / sigma)
