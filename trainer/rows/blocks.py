@@ -17,19 +17,18 @@ _VISITS_A_SCAN = 4  # for each row
 
 
 def is_scan_due(before: int, now: int, n_rows: int) -> bool:
-    """Whether a scan of all rows costs little beside the visits since the last one: the pass went from so many to so
-    many."""
+    """Whether a scan of all rows is due after a pass from `before` to `now` visits: one per _VISITS_A_SCAN a row."""
     every = _VISITS_A_SCAN * n_rows
     return now // every > before // every
 
 
 @dataclass(frozen=True)
 class Block:
-    """The rows in the cache: `fresh`, the rows of a block, and `kept`, rows of earlier blocks that stayed.
+    """The rows in the cache: `fresh` segments with the rows of a block, and `kept` ones with rows of earlier blocks.
 
     step       the last step of the block, which has n_rows and width
     pass_      number of the pass, from 1; ends_pass: the block is the last of its pass
-    is_whole   there is no other block: the cache holds all rows
+    is_whole   this block is the only one: the cache holds all rows
     """
 
     fresh: list[Segment]
@@ -47,9 +46,9 @@ class Block:
 
 
 class Blocks:
-    """Gives a solver block after block. Segments are views, valid until the next call of `next`.
+    """Gives a solver one block after another. Segments of a block are valid until `next` is called.
 
-    If one block holds all rows, the reader brings it once: its views stay valid, and later passes need no reader.
+    If one block holds all rows, the reader brings it once: its segments stay valid, and later passes need no reader.
 
     kept, keep                                see trainer.checkpoints.Checkpoints
     note, going, end_if_due, publish_machine  see trainer.shared_state.SharedState
@@ -58,7 +57,7 @@ class Blocks:
     def __init__(self, cursor: Cursor, settings: TrainerSettings) -> None:
         self._cursor = cursor
         self._objective, self._visited = make_objective(settings.tasks), settings.visited
-        # Without the reader P(w) costs a scan of its own: after every pass if the job stops by it, else after few.
+        # Without the reader, P(w) costs an extra scan: made after every pass if the job stops by it, else after few.
         self._certifies_always = settings.relative_gap is not None
         self._block: Block | None = None
         self.keep, shared = cursor.checkpoints.keep, cursor.shared
@@ -70,7 +69,7 @@ class Blocks:
         return self._cursor.checkpoints.kept
 
     def next(self, w: Array) -> Block:
-        """Finish the last block and wait for the next one. Raises Ended."""
+        """Finish the last block, wait for the next one and return it. Raises Ended if the job has to end."""
         if self._block is not None and self._block.is_whole:
             block = Block(self._block.fresh, self._block.kept, self._cursor.repeat(w), is_whole=True)
         else:
@@ -81,19 +80,19 @@ class Blocks:
     def is_over(self, max_seconds: float | None) -> bool:
         """Whether a solver has to leave a block early: the job's time is over, or the job has to end within its pass.
 
-        A stop that a person asks for waits for the end of the pass, if that comes soon: a job that continues from there
-        gives the results of an undisturbed job.
+        A stop that a person asks for waits for the end of the pass, if that is near: a job that continues from the end
+        of a pass gives the results of an undisturbed job.
         """
         return self._cursor.shared.has_to_end or is_late(self._cursor.shared.elapsed_seconds, max_seconds)
 
     def count_unvisited(self, block: Block) -> int:
-        """Number of rows not visited in the pass that `block` ends."""
+        """Return the number of rows not visited in the pass that `block` ends."""
         return self._cursor.shared.count_unvisited(block.step)
 
     def primal(self, block: Block, w: Array, is_due: bool = True) -> Array:
-        """P (1,) at the w published before the pass that `block` ends; of a whole block at `w`, or inf to save time.
+        """Return P (1,) at the w published before the pass that `block` ends. For a whole block: P at `w`, or inf.
 
-        is_due  a solver whose passes cost less than a scan says which of them are worth one, see `is_scan_due`
+        is_due  whether a scan for P of a whole block costs little now, see `is_scan_due`; without a scan, P is inf
         """
         if not block.is_whole:
             return self._cursor.shared.primal(block.step)

@@ -1,4 +1,4 @@
-"""The trainer's way through the cache: step after step of the reader's, and sweeps over the rows that it holds."""
+"""Leads a solver through the cache: from step to step that the reader commits, and in sweeps over the cached rows."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class Cursor:
-    """Moves on from step to step. Between two sections it makes checkpoints, and ends if the worker has to end.
+    """Moves from step to step of the cache. Between sections it makes checkpoints, or raises HandedBack.
 
-    round   the rounds of a shard trainer; None if this machine has all rows
-    model   the w of models, where it is not the w of alpha
+    round   the rounds of a shard's trainer; None if this machine has all rows
+    model   the w that models get where this is not the w of alpha
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Cursor:
         return self.shared.has_committed(1 + (self._step.number if self._step else 0))
 
     def next(self) -> Step:
-        """Move on to the next step, waiting for it if need be. Raises Ended."""
+        """Wait for the next step and return it. Raises Ended if the job has to end first."""
         assert self._cache is not None
         self.shared.control["trainer_wait_seconds"] += self.shared.wait_until(
             lambda: self.is_next_ready or self.shared.has_to_end
@@ -58,9 +58,9 @@ class Cursor:
         return self._take()
 
     def next_section(self, w: Array) -> Step:
-        """End the section, if there is one, and wait for the last step of the next. Raises Ended.
+        """End the section, if one has begun; wait for the next section's last step and return it. Raises Ended.
 
-        Meanwhile there is no snapshot: the reader commits step after step, and waits for nobody.
+        Meanwhile the trainer holds no snapshot of the cache: the reader commits steps without waiting for it.
         """
         assert self._cache is not None
         before = 0 if self._step is None else self._step.number
@@ -73,7 +73,7 @@ class Cursor:
             lambda: control["committed_section"] > before or self.shared.has_to_end
         )
         if self.shared.has_to_end:
-            # A last checkpoint is of the rows in the cache: the reader has to stop where it is.
+            # The last checkpoint lists the rows in the cache, so the reader must not change them any more.
             control["ending"] = 1
             if control["committed_step"]:
                 self._take()
@@ -81,7 +81,7 @@ class Cursor:
         return self._take()
 
     def _take(self) -> Step:
-        """Take the snapshot of the newest step."""
+        """Take a snapshot of the cache at its newest step, and return the step."""
         assert self._cache is not None
         step = self._cache.renew()
         self._step = replace(step, pass_=step.pass_ + self._repeated)
@@ -90,12 +90,12 @@ class Cursor:
         return self._step
 
     def skip_pass(self) -> Step:
-        """Let the present step end a pass: the trainer has all rows without the reader."""
+        """Make the present step the last of its pass, and return it: the trainer has all rows without the reader."""
         self._step = replace(self.step, ends_pass=True, ends_section=True)
         return self._step
 
     def repeat(self, w: Array) -> Step:
-        """Begin the next pass with the present step: the trainer has all its rows, and the reader rests."""
+        """Begin the next pass at the present step, and return it: the trainer has all rows, and the reader rests."""
         self._pause(w)
         self._step = replace(self.step, pass_=self.step.pass_ + 1)
         self._repeated += 1
@@ -103,18 +103,18 @@ class Cursor:
         return self._step
 
     def stand(self, step: Step) -> None:
-        """Set the step of a trainer that has no cache, and its rows elsewhere."""
+        """Set the step directly, for a trainer that has no cache because its rows are elsewhere."""
         self._step = step
 
     def read(self, segment_id: int) -> Segment:
-        """A segment of the step, valid until `next`."""
+        """Return a segment of the step by its id. It is valid until `next` is called."""
         assert self._cache is not None
         return self._cache.read(segment_id)
 
     def end_section(self, w: Array) -> None:
-        """End the section, so that the reader begins the next.
+        """End the section, so that the reader begins the next section.
 
-        At the end of a pass publish `w`: the coming pass is certified at it.
+        At the end of a pass also publish `w`, at which the reader adds up the losses of the next pass.
         """
         self._finish_section(w)
         self.shared.control["finished_section"] = self.step.number
@@ -137,15 +137,15 @@ class Cursor:
             self.checkpoints.make(self._step, w, self._residents, ended)
 
     def _residents(self) -> dict[str, Array]:
-        # Those who go on from a checkpoint get a whole block from the reader: of rows that are in the cache already it
-        # would bring a part anew, behind the others, and a run of fixed pace would not end in the same bytes.
+        # A job that goes on from the checkpoint gets the whole block from the reader. If the checkpoint listed cached
+        # rows, the reader would bring the others behind them: a run of fixed pace would not end in the same bytes.
         if self.is_whole:
             return resident_rows([])
         # A checkpoint has segments in the order of their ids.
         return resident_rows([self.read(number) for number in sorted((*self.step.fresh, *self.step.resident))])
 
     def _pause(self, w: Array) -> None:
-        """Between two sections: make a checkpoint if it is time, and end if asked to."""
+        """Between two sections: make a checkpoint if one is due, and raise HandedBack if the worker has to end."""
         if self.shared.hands_back or self.checkpoints.is_due(self.step.ends_pass):
             self.make_checkpoint(w)
         if self.shared.hands_back:
@@ -155,7 +155,7 @@ class Cursor:
 class CachedRows:
     """The rows in the cache, as a store of rows to sweep over: `take_in` each step first.
 
-    lent      windows that may be in use at a time
+    lent      number of windows that may be in use at a time
     segments  ids of all segments in the cache
     """
 
@@ -170,7 +170,7 @@ class CachedRows:
         self.segments: tuple[int, ...] = ()
 
     def take_in(self, step: Step) -> None:
-        """Sweep from now on over the rows of a new step that can be visited."""
+        """Let sweeps visit the rows of a new step from now on."""
         self.segments = (*step.fresh, *step.resident)
         # Rows just visited wait for the next step, unless there are no others.
         self._sweepable = set(step.resident or step.fresh)
@@ -186,21 +186,21 @@ class CachedRows:
         return sum(int(self._cursor.read(known).row_bytes.sum()) for known in self.segments)
 
     def take_in_all(self) -> bool:
-        """Sweep over all segments from now on; returns whether they hold all rows of the problem."""
+        """Let sweeps visit all segments from now on; return whether these hold all rows of the problem."""
         self._sweepable = set(self.segments)
         return self.has_all
 
     def windows(self, is_active: IsActive | None, rng: np.random.Generator) -> Iterator[Segment]:
-        """All rows once; with `is_active`, only rows that it says are active.
+        """Yield all rows once, in windows; with `is_active`, only the rows for which it returns True.
 
-        A window is valid until `lent` more have been taken, and no longer than the step.
+        A window is valid until `lent` more windows have been taken, and no longer than the step.
         """
         left = rng.permutation(np.array(sorted(self._sweepable), np.int64)).tolist()
         for _, rows in mixed(left, partial(self._pick, is_active), self._mixtures):
             yield rows
 
     def in_order(self) -> Iterator[Segment]:
-        """All rows once, segment by segment, in the order in which they came. They are valid as long as the step is."""
+        """Yield all rows once, segment by segment, in the order in which they came. They are valid during the step."""
         return map(self._cursor.read, sorted(self._sweepable))
 
     def _pick(self, is_active: IsActive | None, segment_id: int) -> tuple[Segment, Array | None] | None:
@@ -210,10 +210,10 @@ class CachedRows:
         return rows, None if is_active is None else np.flatnonzero(is_active(rows.row_id)).astype(np.int32)
 
     def forget_active(self) -> None:
-        """Nothing to do: active rows stay in the cache, where sweeps find them."""
+        """Do nothing: sweeps find active rows in the cache."""
 
     def set_aside(self, rows: Segment, picked: Array) -> None:
-        """Nothing to do."""
+        """Do nothing: active rows need no copy, since they stay in the cache."""
 
     def narrow(self) -> None:
-        """Nothing to do."""
+        """Do nothing: sweeps over active rows always read the cache."""

@@ -1,7 +1,7 @@
-"""All rows of the problem on disk, for sweep after sweep without the reader, and those of them that are active.
+"""Stores of rows on disk, for sweeps without the reader: all rows of the problem, and a copy of the active rows.
 
-All rows are in the blocks of the dataset, or, on a machine to which other machines send theirs, in a file of decoded
-rows. The active ones are copied to a file of their own. A disk that fails, is slow or full, or has no such files costs
+All rows are in the blocks of the dataset or, on a machine to which other machines send rows, in a file of decoded
+rows. Active rows are copied to another file. A disk that fails, is slow or full, or cannot have unnamed files costs
 time only: the store is closed, and rows come from the cache, pass after pass.
 """
 
@@ -28,10 +28,10 @@ from streamsvm.trainer.settings import TrainerSettings
 
 
 class StoredRows:
-    """The rows of a complete dataset, a piece a segment. Any thread may read.
+    """The rows of a complete dataset: each piece of its blocks is one segment. Threads may read at the same time.
 
-    As many of its first pieces as `budget` allows stay in the page cache, compressed as they are; the others are read
-    past it.
+    The first pieces stay in the page cache, compressed, as far as a PageBudget allows; the others are read past the
+    page cache.
 
     health  limits how long the disk may take
     sizes   (n,) decoded bytes of each segment
@@ -50,7 +50,7 @@ class StoredRows:
 
     @classmethod
     def of(cls, settings: TrainerSettings, health: DiskHealth) -> "StoredRows":
-        """The rows of the run with these settings, whose dataset is complete. Raises StorageError."""
+        """Open the rows of the complete dataset that these settings name. Raises StorageError."""
         dataset, tasks = Dataset(Path(settings.stored_rows["dataset"])), settings.tasks
         part = settings.stored_rows["part_rows"]
         encoder = RowEncoder.of_tasks(
@@ -64,17 +64,17 @@ class StoredRows:
 
     @property
     def lacked_memory(self) -> bool:
-        """See `PageBudget`."""
+        """Whether some pieces were read past the page cache because memory was short."""
         return self._budget.lacked_memory
 
     def __len__(self) -> int:
         return len(self.sizes)
 
     def segment(self, number: int, at_once: int, _memory: Callable[[int], mmap.mmap]) -> Segment:
-        """The rows of a piece; `at_once` threads do such reads. Raises DatasetCorrupt, and DiskSlow, an OSError."""
+        """Return the rows of piece `number`, read while `at_once` threads read. Raises DatasetCorrupt, OSError."""
         location = self._pieces[number]
         pages = Pages.KEPT if self._budget.holds(self._ends[number]) else Pages.PASSED
-        # By decoded bytes, as of a file of decoded rows: what is slow is a row that comes late.
+        # Speed counts decoded bytes, as for a file of decoded rows: a disk is slow if rows come late.
         fetched = self._health.timed(self.sizes[number], at_once, lambda: self._dataset.fetch(location, pages))
         self._health.check()
         return self._encoder.encode(self._dataset.decode(location, fetched))
@@ -84,11 +84,11 @@ OpenStored = Callable[[DiskHealth], StoredRows]
 
 
 class DiskRows:
-    """`seal` it when a pass has ended, then sweep: over all rows, or those `set_aside` in the sweep before.
+    """Rows on disk. `seal` them when a pass has ended, then sweep: over all rows, or those `set_aside` before.
 
-    directory    for files on the disk to use; None: there is none
-    lent         windows that may be in use at a time
-    open_stored  opens the rows of the dataset, once it is complete; None: a file takes the rows that are `collect`ed
+    directory    for files on the disk to use; None: there is no disk to use
+    lent         number of windows that may be in use at a time
+    open_stored  opens the rows of the dataset, once it is complete; None: rows come by `collect`, into a file
     n_rows       number of all rows, or of those collected so far
     is_open      False after the disk has failed, or was full or slow
     slowdowns    codes of storage.run.slowdowns: why the store is closed, or slower than it could be
@@ -106,7 +106,7 @@ class DiskRows:
     ) -> None:
         self._writer, self._read_ahead = ThreadPoolExecutor(1), ReadAhead(lent)
         self._open_stored = open_stored
-        self._all: StoredRows | RowFile | None = None  # when it is sealed
+        self._all: StoredRows | RowFile | None = None  # None until `seal`
         self._collected: RowFile | None = None
         self._active: RowFile | None = None
         self.n_rows = self.n_aside = 0
@@ -150,7 +150,7 @@ class DiskRows:
                     self._give_up("disk_full")
 
     def seal(self, n_rows: int) -> None:
-        """Have all `n_rows` rows of the problem to sweep over; if they are not all there, close."""
+        """Make all `n_rows` rows of the problem ready for sweeps. Close the store if some of the rows are missing."""
         with self._closing_on_failure():
             if not self.is_open or self.is_sealed:
                 return
@@ -165,14 +165,14 @@ class DiskRows:
                 self.close()
 
     def windows(self, is_active: IsActive | None, rng: np.random.Generator) -> Iterator[Segment]:
-        """All rows once; with `is_active`, the rows set aside, if there are any. Ends early, closed, if the disk fails.
+        """Yield all rows once, in windows; with `is_active`, the rows set aside, if there is a complete file of them.
 
-        A window is valid until `lent` more have been taken.
+        A window is valid until `lent` more have been taken. If the disk fails, the store closes and windows end early.
         """
         return self._read(self._active if self.has_active and is_active is not None else self._all, rng)
 
     def in_order(self) -> Iterator[Segment]:
-        """All rows once, in the order in which they lie. Ends early, closed, if the disk fails; see `windows`."""
+        """Yield all rows once, in the order in which they are stored, as `windows` does if the disk fails."""
         return self._read(self._all, None)
 
     def _read(self, rows: StoredRows | RowFile | None, rng: np.random.Generator | None) -> Iterator[Segment]:
@@ -192,7 +192,7 @@ class DiskRows:
                 self._active.clear()
 
     def set_aside(self, rows: Segment, picked: Array) -> None:
-        """Write active rows, at the positions `picked` (k,), to the file of active rows, unless they are there."""
+        """Write the rows at the positions `picked` (k,) to the file of active rows, except those that it has."""
         with self._closing_on_failure():
             if self._active is not None:
                 picked = picked[~self._is_aside[rows.row_id[picked]]]
@@ -201,7 +201,7 @@ class DiskRows:
                 self._active.add(rows, picked, others=0 if self._collected is None else self._collected.taken)
 
     def narrow(self) -> None:
-        """Sweep over the rows set aside from now on. If the disk has not taken them, sweep over all rows."""
+        """Let sweeps over active rows read only the rows set aside from now on, if the disk has them all."""
         with self._closing_on_failure():
             if self._active is not None:
                 self.has_active = self._active.finish()
@@ -209,7 +209,7 @@ class DiskRows:
                     self._slowdowns.add("disk_full")
 
     def close(self) -> None:
-        """Close the files: rows come from the cache from now on."""
+        """Close the files. The solver gets its rows from the cache from now on."""
         files = [file for file in (self._collected, self._active) if file is not None]
         self._all = self._collected = self._active = None
         self._read_ahead.drain()

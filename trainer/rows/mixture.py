@@ -1,4 +1,4 @@
-"""Rows of several segments copied side by side, to be permuted and visited as one.
+"""Copies rows of several segments side by side, so that they are permuted and visited together.
 
 Which rows share a segment does not change. If the rows of a segment were visited one right after the other, w would
 meanwhile be fitted to them alone. Where all rows have something in common, frequent words or a bias, each segment then
@@ -19,18 +19,18 @@ from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment, SegmentBuilder, packed_bytes
 from streamsvm.storage.rows.spill_file import make_buffer
 
-IsActive = Callable[[Array], Array]  # which of the rows with these ids (k,) are to be visited, (k,) bool
+IsActive = Callable[[Array], Array]  # ids of rows (k,) -> which of the rows are to be visited, (k,) bool
 
 SEGMENTS = 4
-_LEAST_READS = 2  # at once: a fifth faster than one after the other
+_LEAST_READS = 2  # reads at the same time: a fifth faster than one read after the other
 _MOST_MIXED = 4 * SEGMENTS  # segments' worth of bytes in a window read from a file: fewer long segments are mixed
-_BYTES = 1 << 17  # a kernel call on fewer bytes takes less time than the Python around it
+_BYTES = 1 << 17  # least bytes of a mixture: a kernel call on fewer takes less time than the Python around it
 
 
 class Mixture:
-    """`clear` it, `add` segments until it is rich, and take its `rows`. Memory grows with the largest segment so far.
+    """A buffer that mixes segments: `clear` it, `add` segments until it `is_rich`, and take its `rows`.
 
-    It is rich once it has `segments` segments with `least_bytes` together.
+    It is rich when it has `segments` segments, and `least_bytes` bytes. Its memory grows with the largest segment.
     """
 
     def __init__(self, segments: int = SEGMENTS, least_bytes: int = _BYTES) -> None:
@@ -41,7 +41,7 @@ class Mixture:
 
     @property
     def is_rich(self) -> bool:
-        """Whether it has enough segments."""
+        """Whether the mixture has enough segments and bytes."""
         return self._count >= self._segments and _bytes(self.rows) >= self._least_bytes
 
     @property
@@ -54,7 +54,7 @@ class Mixture:
         self._count = 0
 
     def add(self, rows: Segment, picked: Array | None = None) -> None:
-        """Copy the rows at the positions `picked` (k,) int32 of a segment, or all. The mixture must not be rich."""
+        """Copy a segment's rows at the positions `picked` (k,) int32, or all rows. The mixture must not be rich."""
         if _bytes(rows) > self._largest:
             self._make_room(_bytes(rows))
         _add(self._builder, rows, np.arange(len(rows), dtype=np.int32) if picked is None else picked)
@@ -63,7 +63,7 @@ class Mixture:
     def sweep(
         self, segments: Sequence[Segment], rng: np.random.Generator, picked: Sequence[Array] | None = None
     ) -> Iterator[tuple[list[int], Segment]]:
-        """All segments once, in random order, some at a time: yields their numbers, and their (`picked`) rows."""
+        """Mix all segments once, in random order, some at a time: yield their numbers, and their `picked` rows."""
         order = rng.permutation(len(segments)).tolist()
         return mixed(order, lambda number: (segments[number], picked[number] if picked else None), deque([self]))
 
@@ -79,7 +79,7 @@ class Mixture:
 def mixed(
     left: list[int], pick: Callable[[int], tuple[Segment, Array | None] | None], mixtures: deque[Mixture]
 ) -> Iterator[tuple[list[int], Segment]]:
-    """Segments mixed, some at a time: yields their numbers, and their rows. Takes numbers from the end of `left`.
+    """Mix segments, some at a time: yield their numbers, and their rows. Takes numbers from the end of `left`.
 
     pick      number -> (segment, positions to take or None for all), or None if the segment is gone
     mixtures  used in turn: rows are valid until the turn of their mixture comes again
@@ -116,17 +116,20 @@ class Stored(Protocol):
 
     @property
     def segment_bytes(self) -> int:
-        """Of most segments, or more."""
+        """Decoded bytes of most segments, or an upper bound of them."""
 
     def __len__(self) -> int:
         """Number of segments."""
 
     def segment(self, number: int, at_once: int, memory: Callable[[int], mmap.mmap]) -> Segment:
-        """A segment, valid until the `memory` of so many bytes is used again; `at_once` threads read. OSError."""
+        """Return segment `number`, read while `at_once` threads read. Raises OSError.
+
+        memory  size in bytes -> buffer that may hold the segment, which is valid until the buffer is used again
+        """
 
 
 class ReadAhead:
-    """Reads windows of a few segments. `lent` windows may be in use while `at_once` more are being read."""
+    """Reads windows of a few segments, by threads. `lent` windows may be in use while `at_once` more are being read."""
 
     def __init__(self, lent: int) -> None:
         self.at_once = max(_LEAST_READS, lent // 2)  # to decode rows takes about half as long as to visit them
@@ -135,9 +138,9 @@ class ReadAhead:
         self._windows = deque(_Window(self.at_once) for _ in range(lent + self.at_once))
 
     def windows(self, rows: Stored, rng: np.random.Generator | None) -> Iterator[Segment]:
-        """All rows once, some segments mixed, or in order, without `rng`. Raises OSError.
+        """Yield all rows once: windows of some segments mixed in random order or, if `rng` is None, segments in order.
 
-        Each window is valid until `lent` more have been taken.
+        Each window is valid until `lent` more have been taken. Raises OSError.
         """
         groups: Iterator[list[int]] = ([number] for number in range(len(rows)))
         if rng is not None:
@@ -155,13 +158,13 @@ class ReadAhead:
             self.drain()
 
     def drain(self) -> None:
-        """Wait until no window is being read; ignores errors, since nobody uses these windows."""
+        """Wait until no window is being read. Errors are ignored, since nobody uses these windows."""
         while self._coming:
             self._coming.popleft().exception()
 
 
 def _some_at_a_time(order: list[int], sizes: Sequence[int], most_bytes: int) -> Iterator[list[int]]:
-    """Group these segments into windows: SEGMENTS at a time, fewer where long rows make segments large."""
+    """Yield the numbers of the segments of each window: SEGMENTS in each, fewer where long rows make segments large."""
     some: list[int] = []
     n_bytes = 0
     for number in order:
@@ -175,7 +178,7 @@ def _some_at_a_time(order: list[int], sizes: Sequence[int], most_bytes: int) -> 
 
 
 class _Window:
-    """Memory for the segments of a window. `at_once` windows are read at a time."""
+    """Memory for the segments of a window. `at_once` windows are read at the same time."""
 
     def __init__(self, at_once: int) -> None:
         self._at_once, self._mixture = at_once, Mixture()
@@ -190,7 +193,7 @@ class _Window:
         return self._mixture.rows
 
     def _memory(self, size: int) -> mmap.mmap:
-        """At least so many bytes, the same ones at each call."""
+        """Return a buffer of at least `size` bytes: the same buffer at each call, unless it was too small."""
         if len(self._buffer) < size:
             self._buffer = make_buffer(size)
         return self._buffer

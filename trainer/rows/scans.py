@@ -1,7 +1,7 @@
-"""Passes that compute margins of all rows at some w, and cuts of the losses there, without changing w.
+"""Passes that compute margins of all rows at some w, and cuts (cutting planes) of the losses there; w stays as it is.
 
-Each thread gets every n-th segment, in the order of the pass, and has sums of its own. The result depends on the number
-of threads, not on their speed.
+Each of n threads gets every n-th segment, in the order of the pass, and has separate sums. The result depends on the
+number of threads, not on their speed.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from streamsvm.trainer.settings import TrainerSettings
 
 
 class Cut:
-    """One thread's part of a cut b - <A, w> of the losses sum_i C_i max(0, 1 - y_i <w, x_i>).
+    """One thread's part of a cut b - <A, w>, a lower bound of the losses sum_i C_i max(0, 1 - y_i <w, x_i>).
 
     A, b            sum C_i y_i x_i and sum C_i over the rows inside the margin
     losses          the losses of all rows at a point, if a pass computes them
@@ -29,7 +29,7 @@ class Cut:
         self.b = self.losses = self.losses_at_zero = 0.0
 
     def add(self, rows: Segment, terms: RowTerms, inside: Array) -> None:
-        """Add the rows `inside` (n,) bool of a segment with these terms."""
+        """Add a segment's rows with these terms; `inside` (n,) bool tells which are inside the margin."""
         add_rows(np.where(inside, terms.C * terms.sign, 0.0), *rows.csr, self.A)
         self.b += float(terms.C[inside].sum())
         self.losses_at_zero += float(terms.C.sum())
@@ -46,7 +46,7 @@ class BlockScans:
         self._pool = pool
 
     def outputs(self, w: Array, point: Array, slack: Array | None = None) -> tuple[Cut, Block]:
-        """The losses at `point` (width,) and the cut there; `slack` (n_rows,) becomes C_i (1 - y_i <point, x_i>)."""
+        """Return the cut at `point` (width,) with the losses. Fill `slack` (n_rows,): C_i (1 - y_i <point, x_i>)."""
 
         def look(cut: Cut, rows: Segment) -> None:
             terms = self._terms(rows)
@@ -59,7 +59,7 @@ class BlockScans:
         return self._sum(w, look)
 
     def changes(self, w: Array, direction: Array, change: Array) -> Block:
-        """`change` (n_rows,) becomes what a step along `direction` (width,) adds to C_i (1 - y_i <w, x_i>)."""
+        """Fill `change` (n_rows,) with what a step along `direction` (width,) adds to C_i (1 - y_i <w, x_i>)."""
 
         def look(_lane: int, rows: Segment) -> None:
             terms = self._terms(rows)
@@ -68,7 +68,7 @@ class BlockScans:
         return self._each(w, look)
 
     def cut(self, w: Array, slack: Array, change: Array, share: float) -> tuple[Cut, Block]:
-        """The cut where C_i (1 - y_i <w, x_i>) is slack + share * change, both (n_rows,)."""
+        """Return the cut at the point where C_i (1 - y_i <w, x_i>) is slack + share * change, each (n_rows,)."""
 
         def look(cut: Cut, rows: Segment) -> None:
             inside = slack[rows.row_id] + share * change[rows.row_id] >= 0.0
