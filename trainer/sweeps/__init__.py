@@ -1,1 +1,1 @@
-"""The order and number of visits: which rows a sweep visits, how often, and when sweeps end."""
+"""Decides on visits: which rows a sweep visits, in which order and how often, and when sweeps end."""

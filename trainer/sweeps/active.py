@@ -1,4 +1,4 @@
-"""Dual coordinate descent with shrinking, in rounds over some segments: LIBLINEAR's loop. A caller brings the rows."""
+"""Dual coordinate descent with shrinking, in rounds over the segments that a caller brings: LIBLINEAR's loop."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -12,13 +12,13 @@ from streamsvm.trainer.sweeps.sweep import shuffled, sweep
 from streamsvm.trainer.updates.statistics import Visits
 from streamsvm.trainer.updates.updater import CoordinateUpdater
 
-_BEHIND = np.float32(1e6)  # times its distance: the score of a row that is shrunk, larger than that of any that is not
+_BEHIND = np.float32(1e6)  # factor of a shrunk row's distance that makes its score larger than any other row's
 
 
 class ActiveRows:
-    """The rows that are not shrunk. Mixtures of segments are visited in random order, their active rows permuted.
+    """The active rows of some segments: those not shrunk. Segments are mixed in random order, their rows permuted.
 
-    going   gives the windows of a round until the job has to end
+    going   passes the windows of a round on, until the job has to end
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class ActiveRows:
         self.reactivate()
 
     def resume(self, kept: Mapping[str, Array]) -> None:
-        """Go on from the arrays of `resumable`, if they are of the same segments."""
+        """Go on from the arrays of `resumable`, if these are of segments of the same sizes."""
         if np.array_equal(kept.get("segment_sizes", ()), self._sizes()):
             self._active = np.split(kept["active"], np.cumsum(kept["active_sizes"])[:-1])
             self._above, self._below = kept["shrunk_beyond"].tolist()
@@ -61,7 +61,7 @@ class ActiveRows:
         self._above, self._below = np.inf, -np.inf
 
     def round(self, rng: np.random.Generator) -> float:
-        """Visit the active rows once; returns the largest less the smallest projected gradient, -inf without rows."""
+        """Visit the active rows once; return M+ - M-, the largest less the smallest projected gradient, or -inf."""
         taken: list[list[int]] = []  # numbers of the segments in each window
 
         def windows() -> Iterator[Segment]:
@@ -81,7 +81,7 @@ class ActiveRows:
         return M_plus - M_minus
 
     def _shrink(self, numbers: list[int], rows: Segment, order: Array, visits: Visits) -> None:
-        """Shrink rows among those just visited, which were the active rows of the segments of these numbers."""
+        """Shrink resting rows among those just visited, the active rows of the segments of these numbers."""
         is_shrunk = self._updater.rests_beyond(rows.row_id[order], visits, self._above, self._below)
         if not is_shrunk.any():
             return
@@ -101,9 +101,9 @@ class ActiveRows:
 def descend_rounds(
     rows: ActiveRows, rounds: int, tolerance: float, rng: np.random.Generator, is_over: Callable[[], bool]
 ) -> None:
-    """Make at most `rounds` rounds. The last is one over all rows that finds M+ - M- at most `tolerance`.
+    """Make at most `rounds` rounds; end after a round over all rows that finds M+ - M- at most `tolerance`.
 
-    is_over  tells after each round whether the time of the job is over
+    is_over  returns, after each round, whether the job has to end
     """
     for _ in range(rounds):
         shrunk = rows.shrunk

@@ -1,4 +1,4 @@
-"""Sweep after sweep over a store that holds all rows, with momentum, until the schedule says stop.
+"""Sweeps over a store of all rows, one after the other, with momentum, until targets are likely reached.
 
 This is LIBLINEAR's loop (Hsieh et al. 2008, section 3.2): most sweeps leave out the rows that rest. The rows may be in
 the cache or on disk. Several threads share w (trainer.kernels.hinge).
@@ -36,19 +36,19 @@ from streamsvm.trainer.updates.updater import SolverParts
 
 Random = np.random.Generator
 HandsOn = Callable[[int, Outlook], bool]
-Shares = Callable[[int, int], bool]  # (bytes, rows): whether threads share sweeps over them
+Shares = Callable[[int, int], bool]  # (bytes, number of rows) -> whether threads share sweeps over these rows
 
-# Active rows are copied to a place of their own if they are less than this share of all rows: else it does not pay.
+# Active rows are copied to another file if they are less than this share of all rows: else copying takes too long.
 _WORTH_NARROWING = 0.75
 _VALUE_BYTES = INDEX.itemsize + VALUE.itemsize
 _FEW = 10_000  # rows that have to be read before the share is trusted
-# After a certificate in vain, sweeps go on until the figures are this much smaller than the last time, down to a bound:
-# thousands of runs of a few sweeps may follow each other.
+# After a certificate that misses the targets, sweeps go on until their figures are smaller by this factor than before
+# it. The product of these factors has a lower bound: thousands of runs of a few sweeps may follow each other.
 _LATER, _LEAST_CAUTION = 0.7, 1e-3
 
 
 class RowStore(Protocol):
-    """All rows of the problem."""
+    """A store of all rows of the problem."""
 
     @property
     def is_open(self) -> bool:
@@ -59,35 +59,35 @@ class RowStore(Protocol):
         """Bytes of all its rows."""
 
     def windows(self, is_active: Callable[[Array], Array] | None, rng: np.random.Generator) -> Iterator[Segment]:
-        """All rows once; with `is_active`, the active ones, and perhaps others. Ends early if the store fails."""
+        """Yield all rows once; with `is_active`, the active rows, maybe others, too. Ends early if the store fails."""
 
     def in_order(self) -> Iterator[Segment]:
-        """All rows once, in the order in which they lie. Ends early if the store fails."""
+        """Yield all rows once, in the order in which they are stored. Ends early if the store fails."""
 
     @property
     def has_active(self) -> bool:
-        """Whether sweeps over active rows read them from a place of their own, or need none."""
+        """Whether sweeps over active rows need not read all rows: a file has the active rows, or no file is needed."""
 
     @property
     def n_aside(self) -> int:
-        """Number of rows in that place; 0 where none is needed."""
+        """Number of rows in the file of active rows; 0 for a store that needs no such file."""
 
     def forget_active(self) -> None:
-        """Empty the place of active rows."""
+        """Empty the file of active rows."""
 
     def set_aside(self, rows: Segment, picked: Array) -> None:
-        """Add the rows at the positions `picked` (k,) to the place of active rows."""
+        """Add the rows at the positions `picked` (k,) to the file of active rows."""
 
     def narrow(self) -> None:
-        """Read active rows from their place from now on: all have been set aside."""
+        """Let sweeps over active rows read their file from now on: all active rows have been set aside."""
 
 
 class Sweeps:
-    """Sweeps over all rows: `run` them at the end of a pass.
+    """Sweeps over all rows: call `run` at the end of a pass.
 
-    shares  tells whether threads share sweeps over so many bytes and rows
-    round_  the rounds of a shard trainer, else None
-    hands_on  tells after each sweep, by their number and the outlook, whether something quicker is to end the training
+    shares    (bytes of the rows, number of rows) -> whether threads share the sweeps
+    round_    the rounds of a shard's trainer; None if this machine has all rows
+    hands_on  (number of sweeps, outlook) -> whether Newton steps are to take over; called after each sweep
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Sweeps:
         self._round = round_
         self._hands_on = hands_on
         self.has_handed_on = False
-        # Gaps and distances of a sweep are divided by it before they are compared with targets.
+        # Gaps and distances of a sweep are divided by this factor before they are compared with targets.
         self._caution = kept.get("caution", np.full(self._variables.count, 1.0 / _LATER))
         self._slack = inf
         self._pays = True  # whether a copy of the active rows saves time
@@ -121,7 +121,7 @@ class Sweeps:
         return {"caution": self._caution}
 
     def run(self, store: RowStore, is_late: Callable[[int], bool], rng: Random) -> None:
-        """Sweep until the targets are likely reached, `is_late` says that it is enough, or the job is interrupted."""
+        """Sweep until targets are likely reached, `is_late` (number of sweeps) is True, or the job is interrupted."""
         step, has_to_end = self._cursor.step, is_late(0)
         variables, gaps = self._variables, list[Array]()
         each_D = [np.full(variables.count, -inf)]
@@ -163,7 +163,7 @@ class Sweeps:
         self._visits: list[int] = []  # of each sweep of the run
 
     def _outlook(self, swept: SweepStatistics, gaps: list[Array], D: Array, n_values: float) -> Outlook:
-        """The outlook for the tasks that are trained, by the sweeps so far."""
+        """Return the outlook for the tasks that are trained, by the sweeps so far."""
         trained = np.flatnonzero(self._variables.is_trained)
         late = np.array(gaps[-1 - LATE_SWEEPS :])[:, trained]
         return Outlook(
@@ -177,7 +177,7 @@ class Sweeps:
         )
 
     def _settle(self, step: Step, near: Array) -> bool:
-        """Stop training tasks that are near their optimum; returns whether all are."""
+        """Stop training the tasks that are `near` their optimum; return whether no task is trained any more."""
         alpha = self._variables.alpha
         if self._variables.settle(near):
             return True
@@ -188,11 +188,11 @@ class Sweeps:
     def _sweep(
         self, store: RowStore, kind: Next, gaps: list[Array], threads: Threads, rng: Random
     ) -> SweepStatistics | None:
-        """Make a sweep; returns its statistics, or None if it was interrupted."""
+        """Make a sweep; return its statistics, or None if the job was interrupted or the store failed."""
         is_whole = kind is Next.WHOLE
         self._statistics.begin_sweep()
         self._momentum.begin_sweep(gaps)
-        # A whole sweep adds rows that have become active to those set aside. Once many of these rest, it begins anew.
+        # A whole sweep adds rows that have become active to the file. Once many rows in the file rest, it begins anew.
         if not store.has_active or (is_whole and self._n_visited < _WORTH_NARROWING * store.n_aside):
             store.forget_active()
         sets_aside = not store.has_active or (is_whole and store.n_aside > 0)
@@ -220,11 +220,11 @@ class Sweeps:
         return order if is_whole else order[self._is_active(rows.row_id[order])]
 
     def _is_active(self, row_id: Array) -> Array:
-        """Which rows (k,) do not rest with |G| above the slack, or have been moved by momentum, (k,) bool."""
+        """Return which rows (k,) do not rest with |G| above the slack, or have been moved by momentum, (k,) bool."""
         return (self._shared.score[row_id] <= self._slack) | self._momentum.has_moved(row_id)
 
     def _set_aside(self, store: RowStore, swept: SweepStatistics, rows: Segment, order: Array, visits: Visits) -> None:
-        """Set aside those of the rows just visited that short sweeps are to visit, unless they are too many."""
+        """Set aside the active ones among the rows just visited, unless active rows are too many for it to pay."""
         if self._pays:
             active = (visits.score <= swept.slack) | self._momentum.has_moved(rows.row_id[order])
             store.set_aside(rows, order[active])

@@ -1,4 +1,4 @@
-"""How often a sweep visits each row."""
+"""Decides how often a sweep visits each row."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -10,10 +10,10 @@ from streamsvm.trainer.kernels.order import random_order
 
 
 class Adaptive:
-    """Rows that gain more are visited more often, a row once a sweep on average (`trainer.kernels.adaptive`).
+    """Selects rows more often if their visits gain more; a row once a sweep on average (`trainer.kernels.adaptive`).
 
-    Callers ask for the order of one segment after the other, named by the ids (n,) of its rows. kept: arrays of
-    `resumable`, to go on from there.
+    Call `begin_sweep`, then `order` or `visits` for each segment, which is given by the ids (n,) of its rows.
+    kept: arrays of `resumable` from which to go on.
     """
 
     def __init__(self, n_rows: int, kept: Mapping[str, Array] = EMPTY) -> None:
@@ -24,12 +24,12 @@ class Adaptive:
         self._q = 1.0
 
     def admit(self, row_id: Array) -> None:
-        """Visit these rows as often as any: what they gained before says little about what they gain now."""
+        """Reset how often these rows are visited: their gains of earlier sweeps say little about gains now."""
         self._preference[row_id] = 1.0
         self._credit[row_id] = 0.5
 
     def begin_sweep(self, row_ids: Iterable[Array]) -> None:
-        """A sweep over segments with these rows begins."""
+        """Begin a sweep over segments whose rows have these ids, (n,) for each segment."""
         rows, preferences = 0, 0.0
         for row_id in row_ids:
             rows += len(row_id)
@@ -37,31 +37,31 @@ class Adaptive:
         self._rows, self._q = rows, rows / preferences
 
     def order(self, row_id: Array, rng: np.random.Generator) -> Array:
-        """Positions (k,) int32 to visit, one after the other."""
+        """Return the positions (k,) int32 to visit in this sweep, in random order; a row may be in it several times."""
         turns = np.repeat(np.arange(len(row_id), dtype=np.int32), self.visits(row_id, rng))
         return turns[random_order(len(turns), rng)]
 
     def visits(self, row_id: Array, rng: np.random.Generator) -> Array:
-        """How often this sweep visits each row, (n,) int32."""
+        """Return how often this sweep visits each row, (n,) int32."""
         visits = np.empty(len(row_id), np.int32)
         self._share(row_id, visits, rng)
         return visits
 
     def learn(self, row_id: Array, order: Array, gain: Array) -> None:
-        """The visits `order` (k,) raised the dual objective by `gain` (k,)."""
+        """Update preferences: visits at the positions `order` (k,) have raised the dual objective by `gain` (k,)."""
         adapt(order, row_id, gain, self._rows, self._preference, self._mean)
 
     def resumable(self) -> dict[str, Array]:
-        """The arrays from which another Adaptive goes on, as its `kept`."""
+        """Return the arrays from which another Adaptive goes on, as its `kept`."""
         return {"preference": self._preference, "credit": self._credit, "mean_gain": self._mean}
 
     def _share(self, row_id: Array, visits: Array, _rng: np.random.Generator) -> None:
-        """Fill `visits` (n,) int32: how often each row is visited in this sweep."""
+        """Fill `visits` (n,) int32 with how often each row is visited in this sweep."""
         share_visits(row_id, self._q, self._preference, self._credit, visits)
 
 
 class Sampled(Adaptive):
-    """Visits shared out at random, in every sweep as many as there are rows: algorithm 4 as printed."""
+    """Shares visits out at random: every sweep makes as many visits as there are rows (algorithm 4 as printed)."""
 
     def begin_sweep(self, row_ids: Iterable[Array]) -> None:
         super().begin_sweep(row_ids)

@@ -1,4 +1,4 @@
-"""Sweeps: which sweep comes next, which rows it visits, window by window, and with how many threads."""
+"""Makes sweeps, window by window, by one or more threads; decides which sweep is next, and which rows it visits."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -28,14 +28,14 @@ _SHARED_BYTES, _SHARED_ROW_BYTES = 1 << 27, 512
 
 @dataclass(frozen=True)
 class Threads:
-    """Workers that visit windows side by side; without a pool the caller visits them itself."""
+    """Threads that visit windows side by side; without a pool, the caller's thread visits them."""
 
     count: int = 1
     pool: Executor | None = None
 
     @property
     def lent(self) -> int:
-        """Windows in use at a time: one waits while each worker has one."""
+        """Number of windows in use at a time: one for each thread, and one that waits."""
         return self.count + 1 if self.pool else 1
 
 
@@ -43,17 +43,17 @@ ALONE = Threads()
 
 
 def threads_for(count: int, stack: ExitStack) -> Threads:
-    """`count` threads, which end when the stack is left."""
+    """Return `count` threads, which end when the stack is closed."""
     return ALONE if count <= 1 else Threads(count, stack.enter_context(ThreadPoolExecutor(count)))
 
 
 def shuffled(rng: np.random.Generator) -> Choose:
-    """Choose all rows of each window, in random order."""
+    """Return a function that chooses all rows of a window, in random order."""
     return lambda rows: random_order(len(rows), rng)
 
 
 def in_order(rows: Segment) -> Array:
-    """Choose all rows of a window, in order."""
+    """Return the positions of all rows of a window, in order, (n,) int32."""
     return np.arange(len(rows), dtype=np.int32)
 
 
@@ -65,10 +65,10 @@ def sweep(
     learn: Learn | None = None,
     statistics: SweepStatistics | None = None,
 ) -> SweepStatistics:
-    """Visit rows of each window; returns the statistics of the sweep.
+    """Visit rows of each window; return the statistics of the sweep.
 
-    choose      returns the positions (k,) int32 to visit in a window, in order
-    learn       gets each window with the positions and the visits
+    choose      window -> the positions (k,) int32 to visit in it, in their order
+    learn       is called with each window, its positions and its visits
     statistics  statistics of the sweep so far, to which this call adds
     """
     statistics = statistics or SweepStatistics.none(updater.count)
@@ -112,8 +112,8 @@ class ResidentSweeps:
 
     Short sweeps leave out rows that rest.
 
-    windows  yields the rows of a sweep, of which a function of ids (k,) says which are active, (k,) bool
-    score    (n_rows,) scores of the rows' last visits
+    windows  (is_active, rng) -> the windows of a sweep over the rows that are active: is_active(ids (k,)) -> (k,) bool
+    score    (n_rows,) scores of the rows' last visits, by row id
     """
 
     def __init__(
@@ -130,14 +130,14 @@ class ResidentSweeps:
         self.begin_section()
 
     def begin_section(self) -> None:
-        """End the sweep; the next one visits all rows."""
+        """End the sweep; the next sweep visits all rows."""
         self._windows: Iterator[Segment] = iter(())
         self._n_sweeps = 0
         self._statistics = SweepStatistics.none(self._updater.count)
         self._slack = inf
 
     def visit_some(self, rng: np.random.Generator) -> int:
-        """Visit some rows that do not rest; returns their number. The cache must not be empty."""
+        """Visit one or more rows that do not rest; return their number. The cache must not be empty."""
         before = self._statistics.visits
         while True:
             some = list(islice(self._windows, self._threads.count))
@@ -159,7 +159,7 @@ class ResidentSweeps:
 
 
 class Next(Enum):
-    """WHOLE: a sweep over all rows. SHORT: over rows that do not rest. STOP: no sweep, but a look at all rows."""
+    """What follows a sweep. WHOLE: a sweep over all rows. SHORT: one over rows that do not rest. STOP: no sweep."""
 
     WHOLE = "whole"
     SHORT = "short"
@@ -167,9 +167,9 @@ class Next(Enum):
 
 
 def next_sweep(sweeps: int, has_to_end: bool) -> Next:
-    """The sweep that follows `sweeps` sweeps: the first is whole, and so is each fifth.
+    """Return what follows `sweeps` sweeps: the first sweep is whole, and so is every fifth after it.
 
-    has_to_end  the targets are likely reached, or the time is over
+    has_to_end  whether the targets are likely reached, or the time is over
     """
     if has_to_end:
         return Next.STOP
@@ -177,13 +177,13 @@ def next_sweep(sweeps: int, has_to_end: bool) -> Next:
 
 
 def is_told(sweep: int) -> bool:
-    """Whether a history lists the sweep of this number: it lists the first 31, and fewer and fewer later ones."""
+    """Whether a history lists the sweep of this number: it lists the first 31, and ever fewer of the later ones."""
     return sweep % (1 << max(0, sweep.bit_length() - 5)) == 0
 
 
 def is_worth_threads(n_bytes: int, n_rows: int) -> bool:
-    """Whether threads should share sweeps over rows of so many bytes: with fewer, waiting takes longer than it saves.
+    """Whether threads should share sweeps over `n_rows` rows of `n_bytes` bytes: on fewer bytes, they mostly wait.
 
-    Rows have to be long, since adding one to w takes a lock.
+    Rows have to be long on average, since a thread adds a row to w under a lock.
     """
     return n_bytes >= _SHARED_BYTES and n_bytes >= _SHARED_ROW_BYTES * n_rows

@@ -1,1 +1,1 @@
-"""A visit to a row: alpha and w change, statistics are kept, and one module says when a job is done."""
+"""Visits to rows: they change alpha and w, and are counted in statistics; `convergence` decides when a job is done."""

@@ -1,4 +1,4 @@
-"""Decides when training is done: a pass, a run of sweeps, a round of several machines, a job.
+"""Decides when training ends: a run of sweeps, a pass, a round of several machines, a job.
 
 The figures of visits only suggest that a task has converged, because w moves between visits. A certificate, which has
 all rows at one w, decides. `trainer.updates.limits` ends a job within a pass, by time or on request.
@@ -20,23 +20,23 @@ from streamsvm.trainer.updates.progress import PassProgress
 from streamsvm.trainer.updates.statistics import SweepStatistics
 
 CONVERGED = ("tolerance", "relative_gap")  # why a task has converged
-# Why a job has ended that gave up Newton steps: passes raise D by rounding alone, or would have to be so many more to
-# close the gap. Two of them are sure: a visit that changes nothing changes nothing in the next pass either.
+# Stop reason of a job that gave up Newton steps, if passes raise D by no more than rounding, or at least _HOPELESS more
+# of them would be needed to close the gap. Two such passes suffice: the next pass would change nothing either.
 STALLED, _STALLED_PASSES, _ROUNDING, _HOPELESS = "stalled", 2, 1e-14, 1e5
-_STALLED_SWEEPS = 20  # a run of sweeps ends when so many have raised no D
+_STALLED_SWEEPS = 20  # a run of sweeps ends when this number of sweeps in a row has raised no D
 
-# A certificate costs a pass over all rows: it is made only if the guessed figure is this many times below its target.
+# A certificate costs a pass over all rows: it is made only if the guessed figure times this is within its target.
 _TO_SPARE = 2.0
 _AT_END = 0.75  # gap at the end of a sweep / gap that its visits add up to; measured: 0.6 to 0.75
-# Most sweeps of a pass, with a target that they may reach, and without one: a pass of the reader costs as much as ten.
+# Most sweeps of a pass, if the job has a target, and if it has none: a pass of the reader costs as much as ten sweeps.
 _MOST_SWEEPS, _MOST_SWEEPS_UNBOUND = 200, 10
 
 
 @dataclass(frozen=True)
 class StoppingTargets:
-    """The figures at which training ends, when all of them are reached; None: this figure does not end it.
+    """Upper bounds of figures: training ends when all of them hold. None: the figure has no bound.
 
-    tolerance     of M+ - M-, or of the distance that a solver has in its place
+    tolerance     for M+ - M-, or for the distance that a solver has in its place
     relative_gap  see trainer.problem.objective.relative_gap
     share_of_gap  a run of sweeps ends when P - D is this share of the P - D in its first sweep
     """
@@ -47,7 +47,7 @@ class StoppingTargets:
 
     @classmethod
     def of(cls, settings: TrainerSettings) -> "StoppingTargets":
-        """The targets of a job."""
+        """Return the targets of a job."""
         return cls(settings.tolerance, settings.relative_gap, settings.share_of_gap)
 
     @property
@@ -56,20 +56,20 @@ class StoppingTargets:
         return (self.tolerance, self.relative_gap) != (None, None)
 
     def reached(self, distance: float, relative: float) -> int:
-        """The place in CONVERGED, from 1, of the target that is reached; 0: one that is set is missed.
+        """Return the number in CONVERGED, from 1, of the target that is reached; 0 if a target that is set is missed.
 
-        If both are reached it is that of the relative gap, which says how near the optimum is. A figure that is not
-        known is nan or inf.
+        distance  M+ - M-, or the solver's figure in its place; relative: the relative gap; nan or inf if not known
+        If both targets are reached, the number is that of the relative gap, which says how near the optimum is.
         """
         checks = enumerate(((distance, self.tolerance), (relative, self.relative_gap)), 1)
         reached = {place: now <= target for place, (now, target) in checks if target is not None}
         return max(reached, default=0) if all(reached.values()) else 0
 
     def near(self, distance: Array, gap: Array, dual_objective: Array, safety: Array, gap_safety: Array) -> Array:
-        """Which tasks have likely reached their target, by estimates of M+ - M-, P - D and D; (count,) bool.
+        """Return which tasks have likely reached their targets, (count,) bool, by estimates of M+ - M-, P - D and D.
 
-        Estimates are compared when they have been multiplied by `safety`, that of P - D by `gap_safety`: those that
-        turned out to be too hopeful before are trusted less.
+        M+ - M- is multiplied by `safety`, and P - D by `gap_safety`, before it is compared with its target: both are
+        larger where earlier estimates turned out to be too low.
         """
         is_near = np.full(len(distance), self.is_bound)
         if self.tolerance is not None:
@@ -79,9 +79,9 @@ class StoppingTargets:
         return is_near
 
     def near_after(self, sweep: SweepStatistics, first_gap: Array, dual_objective: Array, safety: Array) -> Array:
-        """Which tasks have likely reached their target after a sweep.
+        """Return which tasks have likely reached their targets at the end of a sweep, (count,) bool.
 
-        A share of the gap is a measure of work, and needs no factor.
+        `share_of_gap` only limits work, so the gap is compared with it without a safety factor.
         """
         if sweep.visits == 0:
             return np.zeros(len(first_gap), bool)
@@ -93,7 +93,7 @@ class StoppingTargets:
 def limit_reached(
     passes: int, max_passes: int, seconds: float, max_seconds: float | None, is_stopping: bool
 ) -> str | None:
-    """Why training has to end however near it is: `max_passes`, `max_seconds`, `stopped`; None: it goes on."""
+    """Return the limit that ends training far from the optimum, too: "max_passes", "max_seconds", "stopped" or None."""
     if passes >= max_passes:
         return "max_passes"
     if is_late(seconds, max_seconds):
@@ -102,12 +102,12 @@ def limit_reached(
 
 
 def is_late(seconds: float, max_seconds: float | None) -> bool:
-    """Whether the time of a job is over."""
+    """Whether a job that has taken `seconds` has used up its time; `max_seconds` None: it has no limit."""
     return max_seconds is not None and seconds >= max_seconds
 
 
 def has_enough_sweeps(sweeps: int, settings: TrainerSettings, seconds: float) -> bool:
-    """Whether so many sweeps are enough for a pass; at pace "fixed" a pass has `updates_per_row` sweeps."""
+    """Whether a pass ends after this number of sweeps. At pace "fixed" a pass has `updates_per_row` sweeps."""
     if settings.pace == "fixed":
         return sweeps >= max(1.0, settings.options.updates_per_row)
     most = _MOST_SWEEPS if StoppingTargets.of(settings).is_bound else _MOST_SWEEPS_UNBOUND
@@ -115,19 +115,19 @@ def has_enough_sweeps(sweeps: int, settings: TrainerSettings, seconds: float) ->
 
 
 def has_risen(before: Array, now: Array, least: Array | float = 0.0) -> Array:
-    """Whether each D (count,) has risen by more than rounding does, and by more than `least`."""
+    """Return whether each D (count,) has risen from `before` to `now` by more than rounding, and more than `least`."""
     return np.asarray(now > before + np.maximum(_ROUNDING * np.abs(before), least))
 
 
 def have_stalled(D: list[Array]) -> bool:
-    """Whether the last sweeps of a run have raised no D (count,): -inf before the run, then one a sweep."""
+    """Whether the last _STALLED_SWEEPS sweeps of a run raised no task's D. D: -inf, then D (count,) of each sweep."""
     return len(D) > _STALLED_SWEEPS + 1 and not has_risen(D[-1 - _STALLED_SWEEPS], D[-1]).any()
 
 
 def has_likely_fallen(before: float, now: float, target: float | None) -> bool:
     """Whether a figure, measured while w moved in a pass, is likely to be at its target at the w that ended the pass.
 
-    It is taken to go on falling by the same factor as from `before` to `now`.
+    The figure is assumed to fall again by the factor by which it fell from `before` to `now`.
     """
     return target is not None and now < before and now * (now / before) * _TO_SPARE <= target
 
@@ -136,7 +136,7 @@ Figures = list[tuple[float, float]]  # M+ - M- and the relative gap of each task
 
 
 class Convergence:
-    """Decides which tasks of a job have converged. Notes it in the state: training leaves those tasks as they are."""
+    """Decides which tasks of a job have converged, and writes it into the state: training changes these no more."""
 
     def __init__(self, state: State, settings: TrainerSettings, is_dual: bool) -> None:
         self._state = state
@@ -152,11 +152,11 @@ class Convergence:
 
     @property
     def reason(self) -> str | None:
-        """Why all tasks have converged; None: they have not."""
+        """Why all tasks have converged, a name in CONVERGED; None: at least one task has not converged."""
         return reason_of_all(self._by)
 
     def stop_reason(self, passes: int, seconds: float) -> str | None:
-        """Why the job ends after so many passes; None: it goes on."""
+        """Return why the job ends after `passes` passes, in `seconds` seconds; None: it goes on. Called once a pass."""
         settings, is_stopping = self._settings, bool(self._state.control["stop"])
         limit = limit_reached(passes, settings.max_passes, seconds, settings.max_seconds, is_stopping)
         return self.reason or limit or (STALLED if self._has_stalled() else None)
@@ -171,16 +171,16 @@ class Convergence:
         return self._passes_alike >= _STALLED_PASSES
 
     def restore(self, reason: str | None) -> None:
-        """Note again why a job had converged that died without a model. With several tasks the state has it."""
+        """Write into the state why a job had converged before a crash. With several tasks the state has it already."""
         if self._settings.tasks.width == 1 and reason in CONVERGED:
             self._by[:] = 1 + CONVERGED.index(reason)
 
     def forget(self) -> None:
-        """Note that no task has converged: the job goes on with other targets."""
+        """Write into the state that no task has converged, for a job that goes on with other targets."""
         self._by[:] = 0
 
     def figures(self) -> Figures:
-        """The figures of the last pass, which may have been before a crash; 0 if there was no pass."""
+        """Return the figures of the last pass, which may have been before a crash; zeros if there was no pass."""
         columns = (self._lanes[name].tolist() for name in SHOWN_OF_LANE)
         return [
             (M_plus - M_minus, relative_gap(primal, dual))
@@ -188,24 +188,24 @@ class Convergence:
         ]
 
     def is_worth_a_look(self, progress: PassProgress, before: Figures) -> bool:
-        """Whether to have the present w certified now, instead of finding out in another pass whether it is enough."""
+        """Whether to certify the present w now, since targets may be reached. `before`: figures of the pass before."""
         if progress.is_worth_a_look:
             return True
         each = zip(self._by.tolist(), self._suggested(progress), before, self.figures(), strict=True)
         return any(not by and (place or self._has_likely_fallen(*gaps)) for by, place, *gaps in each)
 
     def needs_certificate(self, progress: PassProgress) -> bool:
-        """Whether a certificate can confirm what the pass suggests: without alpha it says nothing about gradients."""
+        """Whether a certificate can confirm what the pass suggests: without alpha it has no M+ - M-."""
         return self._is_dual or 1 + CONVERGED.index("relative_gap") in self._suggested(progress)
 
     def decide(self, progress: PassProgress, is_certified: bool) -> None:
-        """Note which tasks have converged, by the present certificate or, without one, by the figures of the pass."""
+        """Write into the state which tasks have converged, by the certificate if there is one, else by `progress`."""
         suggested = self._suggested(progress)
         for lane in np.flatnonzero(self._by == 0).tolist():
             self._by[lane] = self._certified(lane, progress) if is_certified else suggested[lane]
 
     def results(self, otherwise: str | None) -> list[dict[str, Any]]:
-        """The result of each task with its certificate; `otherwise`: why those stopped that have not converged."""
+        """Return each task's result with its certificate. `otherwise`: stop reason of tasks that have not converged."""
         passes = self._state.control["finished_passes"]
         return [
             lane_result(by, otherwise, passes, self._certificate(lane)) for lane, by in enumerate(self._by.tolist())
@@ -226,11 +226,11 @@ class Convergence:
         )
 
     def _certified(self, lane: int, progress: PassProgress) -> int:
-        """The place in CONVERGED of what a task has reached, by all rows at one w.
+        """Return the number in CONVERGED, from 1, of the target that a task has reached by its certificate; 0: none.
 
-        The figures of a pass do not do: its rows are met while w moves, screened rows are left out, and its bound on
-        the gap is that of the best w so far. Only a solver without alpha has its own figure for M+ - M-, which no
-        certificate knows.
+        The figures of a pass do not suffice: rows are visited while w moves, screened rows are left out, and the bound
+        on the gap belongs to the best w so far. Only the figure that a solver without alpha has in place of M+ - M- is
+        taken from the pass, since no certificate has it.
         """
         certificate = self._certificate(lane)
         distance = certificate["gap"] if self._is_dual else progress.distance
@@ -241,13 +241,13 @@ class Convergence:
         names = ("primal_objective", "dual_objective", "M_plus", "M_minus", "w_error")
         primal, dual, M_plus, M_minus, w_error = (float(own[f"final_{name}"]) for name in names)
         if not self._is_dual:
-            # alpha is not what it trained: its own lower bound stands, and there are no gradients.
+            # The solver trains no alpha: D is its lower bound of the optimum, and there are no gradients.
             dual, M_plus, M_minus, w_error = self._state.control["dual_objective"], nan, nan, nan
         return certificate_of(primal, dual, M_plus, M_minus, w_error)
 
 
 def suggested(targets: StoppingTargets, progress: PassProgress) -> list[int]:
-    """Places in CONVERGED of what each task seems to have reached, by what a pass met; 0: nothing.
+    """Return for each task the number in CONVERGED, from 1, of the target that a pass suggests is reached; 0: none.
 
     A pass that missed rows says nothing about M+ - M-.
     """
@@ -258,12 +258,12 @@ def suggested(targets: StoppingTargets, progress: PassProgress) -> list[int]:
 
 
 def reason_of_all(converged_by: Array) -> str | None:
-    """Why all tasks have converged, by the places in CONVERGED of each, from 1; None: one has not."""
+    """Return why all tasks have converged. `converged_by`: each task's number in CONVERGED, from 1; 0 of any: None."""
     return CONVERGED[int(converged_by.max()) - 1] if converged_by.all() else None
 
 
 def lane_result(by: int, otherwise: str | None, passes: float, certificate: dict[str, float]) -> dict[str, Any]:
-    """The result of a task. by: the place in CONVERGED of why it has converged, from 1; 0: it has not."""
+    """Return the result of a task. by: number in CONVERGED, from 1, of why it has converged; 0: it has not."""
     return {
         "converged": bool(by),
         "stop_reason": CONVERGED[by - 1] if by else otherwise,

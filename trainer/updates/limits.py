@@ -14,7 +14,7 @@ from streamsvm.storage.run.state import Control
 
 
 class Elapsed:
-    """Counts on from the seconds that a control page has; stands still while this process compiles.
+    """Counts the seconds of a job on from those in the control page; stands still while this process compiles.
 
     compiled  returns the seconds for which this process has compiled kernels
     """
@@ -27,7 +27,7 @@ class Elapsed:
     ) -> None:
         self._control, self._clock, self._compiled = control, clock, compiled
         self._began = clock() - compiled() - control["elapsed_seconds"]
-        self._waited_from: float | None = None  # seconds that the reader had compiled when a wait began
+        self._waited_from: float | None = None  # for how many seconds the reader had compiled when a wait began
 
     @property
     def seconds(self) -> float:
@@ -36,7 +36,7 @@ class Elapsed:
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Within the context the trainer waits for the reader, and time stands still while that compiles."""
+        """Enter a context in which the trainer waits for the reader: time stands still while the reader compiles."""
         self._waited_from = compile_seconds(self._control, "reader")
         try:
             yield
@@ -54,16 +54,16 @@ GRACE_SECONDS = 2.0
 
 
 class Ended(Exception):
-    """The job ends within a pass. w = sum_i alpha_i y_i x_i holds; rows not visited in the pass keep their alpha."""
+    """Ends a job within a pass. w = sum_i alpha_i y_i x_i holds; rows not visited in the pass keep their alpha."""
 
 
 class JobLimits:
     """Tells whether a job has to end within its pass.
 
     elapsed_seconds   returns how long the job has taken so far
-    max_seconds       that it may take, or None
+    max_seconds       seconds that the job may take; None: no limit
     first_is_whole    time does not cut the first pass short: the rows are being read in, or lanes trained one after
-                      the other share the time, and each gets one pass at least
+                      the other share the time, and each lane gets one pass at least
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class JobLimits:
 
     @property
     def reason(self) -> str | None:
-        """Why the job has to end, at the end of the pass or before; None: it does not."""
+        """Why the job has to end, at the end of its pass or earlier: "max_seconds" or "stopped"; None: it goes on."""
         if self._elapsed_seconds() >= self._max_seconds:
             return "max_seconds"
         return "stopped" if self._control["stop"] else None

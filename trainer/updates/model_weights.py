@@ -1,7 +1,7 @@
-"""The w that a model is made of, where this is not the w of alpha.
+"""Holds the w that models are made of, where this is not the w of alpha.
 
-Training goes on from an alpha and its w. Newton steps that are ended on their way are at a w of their own, and the w of
-their last centre's alpha may be far worse: so the model gets the best w that they have come to.
+Training goes on from an alpha and its w. Newton steps that end early are at another w, and the w of their last
+centre's alpha may have a far larger P: so the model gets the best w that the steps have reached.
 """
 
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ import numpy as np
 
 from streamsvm.storage.rows.csr import EMPTY, Array
 
-_LESS = 1.0 - 1e-9  # sums in another order make a difference that is no gain
+_LESS = 1.0 - 1e-9  # a P above this share of another is not less: sums in another order differ by rounding
 
-# Arrays of a checkpoint: a line for each task that has a w here, of its number, P, and whether w stands; and each w.
+# Arrays of a checkpoint: for each task that has a w here, a line (its number, P, whether its w stands), and that w.
 _MODEL, _MODEL_W = "model", "model_w_{}"
 
 
 def with_columns(w: Array, columns: Mapping[int, Array]) -> Array:
-    """w (features, axis) with other columns (features,) at these places: a copy; w itself if there are none."""
+    """Return a copy of w (features, axis) with these columns, number -> (features,); w itself if there are none."""
     if not columns:
         return w
     copy = w.copy()
@@ -27,10 +27,10 @@ def with_columns(w: Array, columns: Mapping[int, Array]) -> Array:
 
 
 class ModelWeights:
-    """Holds the best w (features,) of some tasks, with its P.
+    """Holds the best w (features,) that Newton steps have reached for some tasks, and the primal objective P there.
 
-    It *stands* for a task, whatever the w of alpha is, until the task is trained further in another way. From then on
-    it has to be better.
+    A w *stands* if the task's model gets it instead of the w of alpha. Once the task is trained further, by sweeps, its
+    w stands only if its P is less.
 
     kept  arrays of `resumable` from which to go on
     """
@@ -47,20 +47,20 @@ class ModelWeights:
         return {_MODEL: np.array(lines, float), **arrays} if lines else {}
 
     def offer(self, number: int, w: Array, primal: float) -> None:
-        """Let the better of w, which is not changed any more, and an earlier one stand for a task."""
+        """Let w, or an earlier w of less P, stand for a task. `primal`: P at w, which the caller changes no more."""
         if number not in self._each or primal <= self._each[number][1]:
             self._each[number] = w, primal
         self._standing.add(number)
 
     def forget(self, number: int) -> None:
-        """Let a task's model have the w of alpha."""
+        """Drop the w held for a task: its model gets the w of alpha."""
         self._each.pop(number, None)
         self._standing.discard(number)
 
     def settle(self, converged: Array, is_over: bool) -> None:
-        """Tell which tasks (count,) have converged, at the w that stands for them or, if none does, at that of alpha.
+        """Take in which tasks have `converged`, (count,): at the w that stands for the task, or else at the w of alpha.
 
-        is_over  the others are not trained further
+        is_over  tasks that have not converged are not trained further either
         """
         for number in list(self._each):
             if converged[number] and number not in self._standing:
@@ -69,11 +69,11 @@ class ModelWeights:
                 self._standing.discard(number)
 
     def take_better(self, primal: Array) -> bool:
-        """Let each w whose P is less than `primal` (count,) stand; returns whether there is one that did not."""
+        """Let each w stand whose P is less than `primal` (count,); return whether any of them did not stand before."""
         better = {number for number, (_, own) in self._each.items() if own < _LESS * primal[number]} - self._standing
         self._standing |= better
         return bool(better)
 
     def columns(self) -> dict[int, Array]:
-        """w of each task for which it stands."""
+        """Return each w (features,) that stands, by the number of its task."""
         return {number: self._each[number][0] for number in sorted(self._standing)}

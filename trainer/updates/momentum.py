@@ -18,14 +18,14 @@ from streamsvm.trainer.updates.statistics import DualStatistics
 from streamsvm.trainer.updates.variables import Variables
 
 _LARGEST = 0.98
-LATE_SWEEPS = 8  # the rate at which the gap falls is the mean of so many
+LATE_SWEEPS = 8  # number of sweeps over which the rate at which the gap falls is averaged
 
 
 class Momentum:
-    """Call `begin_sweep`, visit every row that `has_moved`, once, then call `end_sweep` or `undo`.
+    """Moves alpha and w by momentum: call `begin_sweep`, visit every row that `has_moved`, once, then `end_sweep`.
 
-    Momentum moves the variables of the rows and features of a step, and sets `variables.before`. `undo` takes the sweep
-    out of the statistics, too.
+    Call `undo` instead of `end_sweep` after a sweep that has not visited these rows. Momentum moves the variables of
+    the rows and features of `step`, and sets `variables.before`.
     """
 
     def __init__(self, variables: Variables, statistics: DualStatistics, step: Step) -> None:
@@ -38,7 +38,7 @@ class Momentum:
         self._yields = np.zeros(variables.count, bool)
 
     def begin_sweep(self, gaps: list[Array]) -> None:
-        """Move alpha and w. `gaps` are the gaps of the sweeps so far, (count,) each."""
+        """Move alpha and w. `gaps` are the duality gaps of tasks in each sweep of the run so far, (count,) each."""
         self._of_alpha = self._statistics.of_alpha
         late = np.array(gaps[-1 - LATE_SWEEPS :]).T.tolist()  # a list for each task; none if there are no gaps yet
         shares = [beta(of_task, len(gaps)) for of_task in late]
@@ -51,16 +51,16 @@ class Momentum:
         self._variables.before = self._earlier_alpha
 
     def has_moved(self, row_id: Array) -> Array:
-        """Which rows (k,) momentum has moved since the end of the last sweep, (k,) bool."""
+        """Return which of the rows (k,) have another alpha than at the end of the last sweep, (k,) bool."""
         return np.any(self._alpha[row_id] != self._earlier_alpha[row_id], axis=1)
 
     def end_sweep(self, yields: Array) -> None:
-        """End a sweep that has visited all moved rows. `yields` (count,) bool: tasks without momentum in the next."""
+        """End a sweep that has visited all moved rows. `yields` (count,) bool: tasks that the next does not move."""
         self._variables.before = self._variables.alpha
         self._yields = yields
 
     def undo(self) -> None:
-        """Restore alpha, w and statistics of the end of the last sweep."""
+        """Restore alpha, w and their sums in the statistics as they were at the end of the last sweep."""
         self._alpha[:] = self._earlier_alpha
         self._w[:] = self._earlier_w
         self._statistics.of_alpha = self._of_alpha
@@ -68,7 +68,7 @@ class Momentum:
 
 
 def beta(gaps: list[float], sweeps: int) -> float:
-    """The momentum factor after so many sweeps, the last of which had these gaps; 0 after up to two sweeps.
+    """Return the momentum factor after `sweeps` sweeps, the last of which had these gaps; 0 after at most two sweeps.
 
     On a quadratic function the best beta is r / (2 - r), where r is the rate at which the gap falls with this beta.
     Using the observed rate converges to the best beta from both sides. At first beta is Nesterov's k / (k + 3).
@@ -80,7 +80,7 @@ def beta(gaps: list[float], sweeps: int) -> float:
 
 
 def rate(gaps: list[float]) -> float:
-    """The factor by which the last sweeps have reduced the gap, their geometric mean, at most 1; 1 while unknown."""
+    """Return the geometric mean of the factors by which the last sweeps reduced the gap, at most 1; 1 if not known."""
     sweeps = min(LATE_SWEEPS, len(gaps) - 1)
     if sweeps <= 0:
         return 1.0

@@ -1,4 +1,4 @@
-"""Figures that a solver tells its caller after each pass."""
+"""Figures that a solver yields to its caller after each pass."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from streamsvm.trainer.problem.objective import relative_gap
 
 @dataclass(frozen=True)
 class PassProgress:
-    """One pass of the reader.
+    """Figures at the end of a pass, or of a sweep or a Newton step.
 
     updates             visits to rows so far, over all passes
     M_plus, M_minus     largest and smallest projected gradient of the pass's visits, each at the w of its visit
@@ -43,23 +43,23 @@ class PassProgress:
 
     @property
     def distance(self) -> float:
-        """The figure that a job's `tolerance` is compared with."""
+        """The figure that is compared with a job's `tolerance`: M+ - M-."""
         return self.gap
 
     @property
     def is_of_all(self) -> bool:
-        """Whether `distance` counts: M+ - M- says nothing about rows that were not visited."""
+        """Whether `distance` covers all rows: M+ - M- says nothing about rows that were not visited."""
         return self.rows_unvisited == 0
 
     @property
     def relative_gap_bound(self) -> float:
-        """Bound on the distance of the objective from its optimum, relative to the objective."""
+        """Upper bound of the distance of the objective from its optimum, relative to the objective."""
         return relative_gap(self.primal_bound, self.dual_objective)
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """The end of a sweep: its number in the pass, from 1, the job's time, and the figures then."""
+    """The end of a sweep: its number in the pass, from 1, the seconds that the job has taken, and the figures found."""
 
     number: int
     elapsed_seconds: float
@@ -67,7 +67,7 @@ class Sweep:
 
 
 class TaskStep(NamedTuple):
-    """A task in a Newton step: the rows that its system is made of, those with curvature, and its sigma."""
+    """A task in a Newton step: the number of rows in its system, which are those with curvature, and its sigma."""
 
     rows: int
     sigma: float
@@ -77,10 +77,10 @@ class TaskStep(NamedTuple):
 class NewtonStep:
     """The end of a Newton step.
 
-    number   in the job, from 1
-    scans    that the job's steps have made so far
-    found    figures then
-    tasks    those that take part in the step, by their numbers
+    number   number of the step in the job, from 1
+    scans    number of scans that the job's steps have made so far
+    found    figures at the end of the step
+    tasks    tasks that took part in the step, by their numbers
     """
 
     number: int
@@ -99,12 +99,12 @@ class NewtonStep:
 class Bracket(PassProgress):
     """Progress of a solver without dual variables: M+ and M- are nan, `dual_objective` is another lower bound.
 
-    primal_at_zero   P(0)
+    primal_at_zero   P(0), the primal objective at w = 0
     """
 
     primal_at_zero: float
 
     @property
     def distance(self) -> float:
-        """Distance of the bounds, relative to P(0) (Franc, Sonnenburg, ICML 2008)."""
+        """Distance between upper and lower bound of the optimum, relative to P(0) (Franc, Sonnenburg, ICML 2008)."""
         return (self.primal_bound - self.dual_objective) / self.primal_at_zero

@@ -1,6 +1,6 @@
-"""Statistics of visits, added up over a sweep, and over a pass with all the segments visited in it.
+"""Statistics of visits to rows, added up over a sweep and over a pass.
 
-Figures are arrays (count,), one for each problem, see trainer.problem.tasks.
+Figures are arrays (count,), a number for each problem, see trainer.problem.tasks.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from streamsvm.trainer.updates.progress import PassProgress
 from streamsvm.trainer.updates.variables import Variables
 
 # A short sweep leaves out a row at a bound if |G| is above this, and above the recent movement of margins. The reader
-# leaves out rows at a bound with |G| above this, if a job does not say otherwise.
+# leaves out rows at a bound with |G| above this, unless the job has another slack.
 LEAST_SLACK = 0.1
 
 
@@ -27,7 +27,7 @@ class VisitSums(NamedTuple):
     """Sums and extremes over visits.
 
     M_plus, M_minus   largest and smallest projected gradient; -inf, inf without visits
-    curvature, freed  changes of sum D_i alpha_i^2 / 2 and of the number of free rows, from before momentum
+    curvature, freed  changes of sum D_i alpha_i^2 / 2 and of the number of free rows, those by momentum included
     gap               sum of the rows' terms of P - D, each at the w of its visit: at one w they add up to P - D
     squares           sum of squared projected gradients where a step was made
     """
@@ -41,11 +41,11 @@ class VisitSums(NamedTuple):
 
     @classmethod
     def none(cls, count: int) -> "VisitSums":
-        """The sums of no visits."""
+        """Return the sums of no visits."""
         return cls(np.full(count, -np.inf), np.full(count, np.inf), *np.zeros((4, count)))
 
     def plus(self, other: "VisitSums") -> "VisitSums":
-        """The sums of both."""
+        """Return the sums over the visits of both."""
         return VisitSums(
             np.maximum(self.M_plus, other.M_plus),
             np.minimum(self.M_minus, other.M_minus),
@@ -54,7 +54,7 @@ class VisitSums(NamedTuple):
 
 
 class Visits(NamedTuple):
-    """Visits to some rows, one after the other: score, gain and rest of each (k,), see kernels.hinge.Notes; their sums.
+    """Visits to some rows, in order: score, gain and rest (k,) of each, see kernels.hinge.VisitNotes, and their sums.
 
     `rest` is empty unless the updater asks for it.
     """
@@ -77,17 +77,17 @@ class SweepStatistics:
 
     @classmethod
     def none(cls, count: int) -> "SweepStatistics":
-        """The statistics of a sweep that begins."""
+        """Return the statistics of a sweep without visits."""
         return cls(VisitSums.none(count))
 
     def add(self, visits: Visits) -> None:
-        """Count more visits."""
+        """Add these visits to the sums."""
         self.visits += len(visits.score)
         self.sums = self.sums.plus(visits.sums)
 
     @property
     def distance(self) -> Array:
-        """M+ - M-."""
+        """M+ - M- of the sweep, (count,)."""
         return self.sums.M_plus - self.sums.M_minus
 
     @property
@@ -97,15 +97,15 @@ class SweepStatistics:
 
     @property
     def slack(self) -> float:
-        """Rows at a bound with |G| above this may be left out of the next sweep."""
+        """The |G| above which rows at a bound may be left out of the next sweep."""
         return max(LEAST_SLACK, self.moved)
 
 
 class DualStatistics:
-    """Collects the sums that kernels return and makes a pass's `PassProgress` of them.
+    """Collects the sums that kernels return, and makes the `PassProgress` of a pass from them.
 
     kept  arrays of `resumable` from which to go on; empty: statistics start at zero
-    owed  visits still due for the rows that have streamed by; updates: visits so far
+    owed  number of visits still due for the rows that have streamed by; updates: number of visits so far
     """
 
     def __init__(self, variables: Variables, kept: Mapping[str, Array] = EMPTY) -> None:
@@ -121,7 +121,7 @@ class DualStatistics:
         return {"tally": np.array(np.broadcast_arrays(*figures, self.owed)), "dual_objectives": self._D}
 
     def add(self, updates: int, sums: VisitSums) -> None:
-        """Count visits to so many rows, with these sums."""
+        """Count `updates` visits to rows, with these sums."""
         self.updates += updates
         self._M_plus, self._M_minus = np.maximum(self._M_plus, sums.M_plus), np.minimum(self._M_minus, sums.M_minus)
         # New arrays, since momentum may restore the ones that `of_alpha` returned.
@@ -138,7 +138,7 @@ class DualStatistics:
         self._curvature, self._free_rows = known
 
     def take_exact(self, tasks: list[int], curvature: Array, free: Array, M: Array, primal: Array) -> None:
-        """Figures of these tasks (k,) as a look at all rows at one w has them; M (2, k) are M+ and M-."""
+        """Set the figures of these tasks (k,), computed from all rows at one w. M (2, k): M+ and M-; primal (k,): P."""
         self._curvature, self._free_rows = self._curvature.copy(), self._free_rows.copy()
         self._curvature[tasks], self._free_rows[tasks] = curvature, free
         self._M_plus[tasks], self._M_minus[tasks] = M
@@ -147,18 +147,18 @@ class DualStatistics:
         self.meet(bound)
 
     def add_screened(self, rows: int) -> None:
-        """Count rows that the reader has looked at and that rest at their bounds: their projected gradient is 0."""
+        """Take in that the reader has screened `rows` rows: they rest at bounds, so their projected gradient is 0."""
         if rows:
             zeros = np.zeros(self._variables.count)
             self.add(0, VisitSums.none(self._variables.count)._replace(M_plus=zeros, M_minus=zeros))
 
     def meet(self, primal: Array) -> Array:
-        """Take P at some w into account; returns the least P so far, an upper bound of the optimum."""
+        """Take in P (count,) at some w; return the least P so far, which is an upper bound of the optimum."""
         self._primal_bound = np.minimum(self._primal_bound, primal)
         return self._primal_bound
 
     def dual_objective(self, step: Step) -> Array:
-        """D at the present alpha, for the rows and features of a step; a task that is not trained keeps its D."""
+        """Return D (count,) at the present alpha, of the step's rows and features; tasks not trained keep their D."""
         variables = self._variables
         alpha, w = variables.alpha[: step.n_rows], variables.w[: step.width]
         if variables.count == 1:
@@ -173,20 +173,20 @@ class DualStatistics:
         return self._D
 
     def begin_sweep(self) -> None:
-        """Reset M+ and M-: from here on they are those of one sweep."""
+        """Reset M+ and M- of the trained tasks: from now on they are those of one sweep."""
         is_trained = self._variables.is_trained
         self._M_plus = np.where(is_trained, -np.inf, self._M_plus)
         self._M_minus = np.where(is_trained, np.inf, self._M_minus)
 
     def finish_pass(self, step: Step, rows_unvisited: int, primal: Array) -> PassProgress:
-        """Close the pass that `step` ends; `primal` is P at the w published before it, or inf."""
+        """Return the progress of the pass that `step` ends, and reset M+ and M-. `primal`: P at some w, or inf."""
         self.meet(primal)
         progress = self.progress(step, rows_unvisited)
         self.begin_sweep()
         return progress
 
     def progress(self, step: Step, rows_unvisited: int) -> PassProgress:
-        """The progress so far, without closing the pass."""
+        """Return the progress so far, without a reset."""
         D = self.dual_objective(step)
         each = tuple(
             PassProgress(
@@ -213,7 +213,7 @@ def _no_tally(count: int) -> Array:
 
 
 def warm_statistics(tasks: Tasks, alpha: Array) -> Mapping[str, Array]:
-    """`kept` of DualStatistics if training begins with this alpha, where all rows of a task have one C."""
+    """Return the `kept` of DualStatistics for training that begins at alpha. All rows of a task must have one C."""
     if not alpha.any():
         return EMPTY
     tally = _no_tally(tasks.n_figures)

@@ -1,4 +1,4 @@
-"""Visits rows: one coordinate step, or one step of all classes of a row, each by the kernel of its loss."""
+"""Visits rows: a visit is a coordinate step, or a step of all classes of a row, made by the kernel of the loss."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -28,9 +28,9 @@ Note = Callable[[Array, Array], None]  # takes the ids (k,) of rows that were vi
 
 
 class CoordinateUpdater:
-    """Visits rows, which changes the variables, counts the visits and tells the reader of them.
+    """Visits rows, which changes the variables; counts the visits, and passes the rows' scores on to the reader.
 
-    visited    how rows are made ready to be visited
+    visited    applies feature maps to rows before they are visited
     score      kind of score, see trainer.kernels.coordinate
     asks_rest  visits return `rest`, see trainer.kernels.hinge.VisitNotes
     """
@@ -52,25 +52,25 @@ class CoordinateUpdater:
 
     @property
     def count(self) -> int:
-        """Length of arrays of figures, see trainer.problem.tasks."""
+        """Length of arrays of figures (P, D, M+, M-), see trainer.problem.tasks."""
         return self.variables.count
 
     def visit(self, rows: Segment, order: Array, is_alone: bool = True) -> Visits:
-        """Visit the rows at the positions `order` (k,) int32. Not alone: other threads visit other rows meanwhile."""
+        """Visit the rows at the positions `order` (k,) int32. `is_alone`: no other thread visits rows meanwhile."""
         lock = NO_LOCK if is_alone else self._lock
         visits = [self._visit(part, own, lock) for part, own in self._visited.batches(rows, order)]
         return visits[0] if len(visits) == 1 else joined(visits, self.count)
 
     def take(self, rows: Segment, order: Array, visits: Visits) -> None:
-        """Count these visits, and tell the reader."""
+        """Count these visits in the statistics, and pass the rows' scores on to the reader."""
         self._statistics.add(len(order), visits.sums)
         self.note(rows.row_id[order], visits.score)
 
     def rests_beyond(self, row_id: Array, visits: Visits, above: float, below: float) -> Array:
-        """Whether each row just visited has |G| above `above` at alpha_i = 0, or above -below at U_i: (k,) bool.
+        """Return which rows just visited have |G| above `above` at alpha_i = 0, or above -below at U_i, (k,) bool.
 
-        LIBLINEAR shrinks these; `above` and `below` are M+ and M- of the round before (Hsieh et al. 2008, algorithm 3).
-        In regression the larger of the two counts (Ho, Lin 2012, section 3.2).
+        LIBLINEAR shrinks such rows; above and below are M+ and M- of the round before (Hsieh et al. 2008, algorithm 3).
+        In regression |G| has to be above the larger of `above` and -below (Ho, Lin 2012, section 3.2).
         """
         if self.variables.tasks.is_regression:
             return visits.rest > max((one for one in (above, -below) if one < np.inf), default=np.inf)
@@ -99,7 +99,7 @@ class CoordinateUpdater:
         return Visits(score, NO_REST, NO_REST, self._of_all(sums))
 
     def _of_all(self, sums: VisitSums) -> VisitSums:
-        """Unpack sums: from one place for each packed task to one place for each task."""
+        """Return sums that have a number for each task, from sums that have one for each packed task."""
         each = zip(sums, (-np.inf, np.inf, 0.0, 0.0, 0.0, 0.0), strict=True)
         return VisitSums(*(self.variables.figures_of_all(*one) for one in each))
 
@@ -122,7 +122,7 @@ class CoordinateUpdater:
 
 
 def gathered(rows: Segment, order: Array, notes: VisitNotes, sums: KernelSums) -> Visits:
-    """Visits of one problem from what a kernel noted at the positions `order` (k,), and returned."""
+    """Return the visits of one problem, from notes that a kernel made at the positions `order` (k,), and its sums."""
     gap = -float(np.clip(notes.score, _LEAST_SCORE, 0.0).sum(dtype=np.float64))
     # A step to where PG is 0 gains PG^2 / (2 Qii).
     squares = 2.0 * float(np.maximum(notes.gain, 0.0) @ rows.Qii[order])
@@ -130,7 +130,7 @@ def gathered(rows: Segment, order: Array, notes: VisitNotes, sums: KernelSums) -
 
 
 def joined(some: list[Visits], count: int) -> Visits:
-    """Join the visits of several batches: concatenate their arrays, add up their sums.
+    """Return the visits of several batches as one: with their arrays concatenated, and their sums added up.
 
     count   length of the arrays of sums (`Tasks.n_figures`), needed if the list is empty
     """

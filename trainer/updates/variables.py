@@ -17,8 +17,8 @@ class Variables:
     """alpha (n_rows, width) and w (features, width) of all tasks or, packed, of those that are still trained.
 
     before        alpha before momentum moved it; alpha itself while momentum has not moved it
-    table         the table of the tasks as they are packed; U is 0 in tasks that are not trained
-    is_trained    (count,) bool of all tasks; count: length of arrays of figures, see trainer.problem.tasks
+    table         KindTable with a column for each column of w; U is 0 in tasks that are not trained
+    is_trained    (count,) bool: which tasks are trained; count: length of arrays of figures (trainer.problem.tasks)
     scratch_w     returns an array as large as all of w that may be overwritten while the trainer has all rows
     is_converged  returns which tasks have converged and are not trained again, (count,) bool
     """
@@ -56,10 +56,7 @@ class Variables:
         self._train(self._unconverged())
 
     def settle(self, near: Array) -> bool:
-        """Train tasks (count,) that are near their optima no further in this run of sweeps.
-
-        Returns whether no task is trained any more.
-        """
+        """Stop training the tasks that are `near` (count,) their optima, in this run; return whether none is left."""
         left = self.is_trained & ~near
         if left.any() and not np.array_equal(left, self.is_trained):
             self._train(left)
@@ -71,7 +68,7 @@ class Variables:
         self._leave_others(self._unconverged())
 
     def figures_of_all(self, figures: Array, others: float) -> Array:
-        """Unpack figures, one for each column of the packed w, to (count,); tasks without a column get `others`."""
+        """Return figures (count,) of all tasks, given one for each column of w; tasks without a column get `others`."""
         if self.count == 1:
             return figures
         of_all = np.full(self.count, others)
@@ -79,7 +76,7 @@ class Variables:
         return of_all
 
     def figures_of_packed(self, figures: Array) -> Array:
-        """Pack figures (count,): one number for each column of the packed w, 0 for a task that is not trained."""
+        """Return one figure for each column of w, given figures (count,) of all tasks; 0 for tasks not trained."""
         if self.count == 1:
             return figures
         packed = np.zeros(self.w.shape[1])
@@ -107,16 +104,16 @@ class Variables:
         self._leave_others(left)
 
     def _leave_others(self, left: Array) -> None:
-        """Train only these tasks (count,) bool, all of which have a column."""
+        """Train only the tasks `left` (count,) bool, all of which have a column."""
         self.is_trained = left
         is_left = self.figures_of_packed(left) != 0
         self.table = self._whole_table._replace(U=np.where(is_left, self._whole_table.U, 0.0))
 
     def _pack(self, places: Array) -> None:
-        """Pack the tasks at these places: only they have columns from now on.
+        """Pack the tasks of these numbers: only they have columns of alpha and w from now on.
 
-        Their w takes the first half of w's memory; the second half holds the earlier w of momentum. Meanwhile the w of
-        all tasks is in the scratch array.
+        The packed w takes the first half of w's memory; the second half holds the earlier w of momentum. The w of all
+        tasks is in the scratch array until they are unpacked.
         """
         width, size = width_for(len(places)), len(self._all_w)
         self._scratch_w()[:] = self._all_w
