@@ -1,4 +1,4 @@
-"""The solvers, by the name a job asks for. A solver is a generator: one `PassProgress` a pass, closed to stop it."""
+"""The solvers, by the names of a job's field. A solver is a generator: it yields a `PassProgress` after each pass."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -30,21 +30,21 @@ MakeShared = Callable[[State, bool, bool, int], SharedState]  # (state, deferred
 
 @dataclass(frozen=True)
 class Solver:
-    """A solver as jobs, plans and the trainer see it.
+    """What jobs, plans and the trainer know of a solver.
 
     train     (settings, source, alpha, w) -> generator; changes alpha (n_rows, width) and w (features, width) in place
-    feed      its source: "steps" is trainer.rows.cache.Cursor, "blocks" trainer.rows.blocks.Blocks
-    losses    it can minimise
-    options   class of the options that mean something to it and not to all solvers
+    feed      kind of source: "steps" for trainer.rows.cache.Cursor, "blocks" for trainer.rows.blocks.Blocks
+    losses    names of the losses that the solver can minimise
+    options   class of the options that not all solvers have
     evicts    which rows leave a full cache first: "score": those with the highest score; "random": those whose score
-              is infinite, then any
-    is_dual   it trains alpha, and w with it; else w alone, and its Progress has a lower bound of its own
-    has_lanes several problems may be trained side by side
+              is infinite, then random ones
+    is_dual   it trains alpha, and w with it; else w alone, and its PassProgress has another lower bound than D(alpha)
+    has_lanes it can train several problems side by side
     has_kernel  it trains support vectors of a Gaussian kernel, no w
     has_weights  it trains with weights of rows, and can leave rows out of a fold by a weight of 0
-    shares_work  threads of the trainer share it
+    shares_work  several threads can share its work
     has_joint it trains all classes as one problem, that of Crammer and Singer, with hinge loss
-    own_bytes (n_rows, width, threads, its options) -> bytes it may hold beside alpha, w and what is kept about rows
+    own_bytes (n_rows, width, threads, its options) -> bytes that it may hold beside alpha, w and the scores of rows
     """
 
     train: Callable
@@ -62,21 +62,21 @@ class Solver:
 
     @property
     def has_blocks(self) -> bool:
-        """Whether rows may come in several blocks. If not, and they come in blocks, the cache has to hold them all."""
+        """Whether rows may come in several blocks. If not, with the feed "blocks" the cache has to hold all rows."""
         return "n_blocks" in options_of(self.options)
 
 
 def _a_row(size: int) -> Callable[[int, int, int, Any], int]:
-    """An `own_bytes` of a solver that holds `size` bytes for each row."""
+    """Return the `own_bytes` of a solver that holds `size` bytes for each row."""
     return lambda n_rows, *_: size * n_rows
 
 
-_ORDER = _a_row(4)  # the order of the rows of a block
-_SWEEPS = _a_row(9)  # alpha at the end of the last sweep, and which rows are set aside
+_ORDER = _a_row(4)  # for the order of the rows of a block
+_SWEEPS = _a_row(9)  # for alpha at the end of the last sweep, and which rows are set aside
 # Preference and credit of each row (trainer.kernels.adaptive), its visits in a sweep, and the sweep's order: 8 bytes a
 # visit, of which a sweep may have twice as many as there are rows.
 _PREFERENCE = _a_row(8 + 4 + 16)
-_GIVEN_UP = _a_row(2 + 3 * 16)  # what a row is, by its id; places and ids of the rows in the cache (RowsToPick)
+_GIVEN_UP = _a_row(2 + 3 * 16)  # whether a row is gone, and is due; locations and ids of cached rows (_RowsToPick)
 
 SOLVERS = {
     "streamsvm": Solver(
@@ -119,18 +119,18 @@ OPTIONS: dict[str, Option] = {
 
 
 def users(option: str) -> tuple[str, ...]:
-    """The solvers that have the option of this name."""
+    """Return the names of the solvers that have the option of this name."""
     return tuple(name for name, solver in SOLVERS.items() if option in options_of(solver.options))
 
 
 def read_settings(run: Path) -> TrainerSettings:
-    """The settings in a run directory, with the options of their solver."""
+    """Return the settings in a run directory, with the options of their solver."""
     told = json.loads((run / RUN_FILE).read_bytes())["trainer"]
     return settings_of(told, read_maps(run, told["maps"], told["width"]))
 
 
 def settings_of(told: Mapping[str, Any], maps: FeatureMaps) -> TrainerSettings:
-    """The settings in a document (the `trainer` part of a run file), with feature maps that are fitted."""
+    """Return the settings in a document, which is the `trainer` part of a run file, with these fitted feature maps."""
     cache, options = CachePlan(**told["cache"]), SOLVERS[told["solver"]].options(**told["options"])
     own = {"cache": cache, "options": options, "maps": maps, "tasks": Tasks.of(told["tasks"])}
     return TrainerSettings(**{**told, **own})
@@ -144,8 +144,8 @@ def make_cursor(
     slots: CheckpointSlots | None = None,
     kept: Mapping[str, Array] = EMPTY,
 ) -> Cursor:
-    """A cursor over the steps of the cache, if there is one; without `slots` it makes no checkpoints."""
-    # A solver that takes blocks need not defer its notes: the reader waits while the trainer works on a block.
+    """Return a cursor over the steps of the cache, or for no cache. Without `slots` it makes no checkpoints."""
+    # Scores need not be deferred for a solver that takes blocks: the reader waits while the trainer works on a block.
     is_exact = settings.pace == "fixed"
     deferred = is_exact and SOLVERS[settings.solver].feed == "steps"
     tasks = settings.tasks
@@ -164,7 +164,7 @@ def make_cursor(
 
 
 def make_source(cursor: Cursor, settings: TrainerSettings) -> Cursor | Blocks:
-    """The solver's source of rows."""
+    """Return the source of rows for the solver that the settings name, by its `feed`."""
     if SOLVERS[settings.solver].feed == "blocks":
         return Blocks(cursor, settings)
     return cursor

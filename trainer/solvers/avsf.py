@@ -6,8 +6,8 @@ The visits of a sweep are in random order over all rows, as printed: a second vi
 what the first one left.
 
 A pass is a sweep over all rows, which the cache holds. At first all preferences are equal. Later sweeps may miss most
-rows, and say nothing about these. So after a sweep that meets no gradients further apart than `tolerance` the next one
-visits every row, and training may end with that. What a visit gains on average is kept over such sweeps.
+rows, and say nothing about them. So after a sweep whose M+ - M- is at most `tolerance`, preferences are made equal: the
+next sweep visits every row, and training may end after it. The running mean of gains stays as it is.
 """
 
 from collections.abc import Generator, Sequence
@@ -28,7 +28,7 @@ from streamsvm.trainer.sweeps.sweep import in_order, sweep
 from streamsvm.trainer.updates.progress import PassProgress
 from streamsvm.trainer.updates.updater import make_variables
 
-_STREAM = 6  # of random numbers, apart from those of others with the same seed
+_STREAM = 6  # number of this solver's stream of random numbers: other streams of the same seed are independent
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class AvsfOptions:
 
 
 def avsf(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[PassProgress, None, None]:
-    """Train alpha (n_rows, 1) and w (features, 1) in place; yields after every sweep, for ever."""
+    """Train alpha (n_rows, 1) and w (features, 1) in place. Yields after every sweep; never ends by itself."""
     _, statistics, updater = make_variables(settings, alpha, w, blocks.note, blocks.kept)
     selection = SCHEDULES[settings.options.schedule](len(alpha), blocks.kept)
     blocks.keep(lambda: {**statistics.resumable(), **selection.resumable()})
@@ -67,7 +67,7 @@ def avsf(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> G
 
 
 def _schedule(segments: Sequence[Segment], selection: Adaptive, rng: np.random.Generator) -> Array:
-    """The visits of a sweep in random order, as places (k,) int64 of ScatteredRows."""
+    """Return the visits of a sweep in random order: locations (k,) int64 of rows, as ScatteredRows has them."""
     selection.begin_sweep(rows.row_id for rows in segments)
     visits = [selection.visits(rows.row_id, rng) for rows in segments]
     schedule, begin = np.empty(sum(int(each.sum()) for each in visits), np.int64), 0

@@ -1,11 +1,11 @@
 """Block minimization, plain and selective: the dual problem is solved block by block, all other rows' alpha fixed.
 
-Yu, Hsieh, Chang, Lin, "Large linear classification when data cannot fit in memory", KDD 2010. `inner_rounds` of
-LIBLINEAR's coordinate descent a block (BLOCK-L-N), or rounds until it is nearly solved (BLOCK-L-D).
+Yu, Hsieh, Chang, Lin, "Large linear classification when data cannot fit in memory", KDD 2010. A block is visited in
+`inner_rounds` rounds of LIBLINEAR's coordinate descent (BLOCK-L-N), or until it is nearly solved (BLOCK-L-D).
 
 Selective: Chang, Roth, "Selective block minimization for faster convergence of limited memory large-scale linear
-models", KDD 2011. Rows of earlier blocks stay in the cache and are solved for together with each block; `select` says
-which: nearest to the separating plane, as the paper has it, largest violation, or largest duality gap.
+models", KDD 2011. Rows of earlier blocks stay in the cache and are solved for together with each block. `select` says
+which rows: those nearest to the separating plane, as in the paper, of largest violation, or of largest duality gap.
 """
 
 from collections.abc import Generator
@@ -26,9 +26,9 @@ from streamsvm.trainer.updates.progress import PassProgress
 from streamsvm.trainer.updates.updater import make_variables
 
 SELECT = {"distance": DISTANCE, "violation": VIOLATION, "gap": GAP}
-INNER_TOLERANCE = 0.1  # of BLOCK-L-D, as in the authors' program
+INNER_TOLERANCE = 0.1  # BLOCK-L-D ends a block when M+ - M- is at most this, as in the authors' program
 MOST_ROUNDS = 200
-_STREAM = 3  # of random numbers, apart from those of others with the same seed
+_STREAM = 3  # number of these solvers' stream of random numbers: other streams of the same seed are independent
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class SelectiveOptions(BlockMinimizationOptions):
 
 
 def bm(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[PassProgress, None, None]:
-    """Train alpha (n_rows, 1) and w (features, 1) in place; yields after every pass, for ever."""
+    """Train alpha (n_rows, 1) and w (features, 1) in place. Yields after every pass; never ends by itself."""
     return _passes(settings, blocks, alpha, w, GAP)
 
 

@@ -1,4 +1,4 @@
-"""The support vectors of a kernel machine while it is trained: at most so many, feature by feature."""
+"""Holds the support vectors of a kernel machine in training, at most `budget` of them, stored feature by feature."""
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
@@ -16,7 +16,7 @@ from streamsvm.trainer.kernels.budgeted import budgeted_visits, help_with
 from streamsvm.trainer.kernels.machine import BATCH, FIGURES, FREE, NOTHING, MachineBatch, Vectors, VisitRule
 from streamsvm.trainer.kernels.merging import degradation_table
 
-# Threads pay from so many products a row on: each has to fetch what the first has changed into its own cache.
+# Threads pay from this number of products a row on: each has to fetch into its cache what the first thread changed.
 _PRODUCTS = 100_000
 _MOST_SQUARE = 1e38  # largest |x|^2 of a row: products of two rows then fit into float32
 
@@ -24,22 +24,22 @@ _AS_THEY_ARE = ("scale", "beta", "inner", "norms", "row", "figures", "state")
 
 
 def slots_of(budget: int) -> int:
-    """Places for vectors: one more than the budget is there before two are merged.
+    """Return the number of slots for vectors, at least budget + 1: a new vector comes before two are merged.
 
-    An odd multiple of LANES: columns of Z and of inner products then do not fall on the same few lines of a cache.
+    It is an odd multiple of LANES, so that columns of Z and of inner products do not share a few lines of a cache.
     """
     return (-(-(budget + 1) // LANES) | 1) * LANES
 
 
 def budget_bytes(width: int, budget: int, threads: int) -> int:
-    """The bytes that a Budget holds at most, if each vector has all features."""
+    """Return the bytes that a Budget holds at most, which it does if each vector has all features."""
     slots = slots_of(budget)
     each = slots * (VALUE.itemsize + INDEX.itemsize) + VALUE.itemsize
     return width * each + slots * (8 * slots + threads * (12 * BATCH + 8) + 80)
 
 
 class VectorFigures(NamedTuple):
-    """The figures of kernels.machine.Vectors by name, in their order there."""
+    """The `figures` of kernels.machine.Vectors by name, in the order of that array."""
 
     vectors: float
     visits: float
@@ -55,8 +55,8 @@ class VectorFigures(NamedTuple):
 class Budget:
     """Visits rows and keeps the support vectors. alpha (n_rows,) changes in place.
 
-    threads  number of threads that work at once; all but this one come from `pool`
-    kept     arrays of `resumable`, to go on from there
+    threads  number of threads that work at the same time: the caller's, and the others from `pool`
+    kept     arrays of `resumable` from which to go on; empty: begin without vectors
     """
 
     def __init__(
@@ -91,13 +91,13 @@ class Budget:
         return VectorFigures(*self._vectors.figures.tolist())
 
     def begin_pass(self) -> None:
-        """Reset the figures of a pass."""
+        """Reset the figures that belong to a pass: largest and smallest g, and losses."""
         self._vectors.figures[[machine.LARGEST, machine.SMALLEST, machine.LOSSES]] = -np.inf, np.inf, 0.0
 
     def visit(self, rows: Segment, order: Array) -> Array:
-        """Visit the rows at the positions `order` (k,) int32; by how much each raised the dual objective, (k,).
+        """Visit the rows at the positions `order` (k,) int32; return by how much each raised the dual objective, (k,).
 
-        Raises ValuesOverflow where products of rows do not fit into a float32: distances would be wrong.
+        Raises ValuesOverflow if products of two rows may not fit into a float32: distances would be wrong.
         """
         if rows.Qii.max(initial=0.0) > _MOST_SQUARE:
             raise ValuesOverflow("the squared norms of the rows")
@@ -117,7 +117,7 @@ class Budget:
 
     @property
     def factor(self) -> float:
-        """The factor of beta: 1 / (visits so far) with BSGD, else 1."""
+        """The factor of beta in f: 1 / (number of visits so far) with BSGD, else 1."""
         return 1.0 / max(self.figures.visits, 1.0) if self._rule.is_gradient else 1.0
 
     @property
@@ -130,7 +130,7 @@ class Budget:
         return float(beta @ K @ beta) / 2
 
     def machine(self) -> KernelState:
-        """The kernel machine so far, its vectors in the order of their slots."""
+        """Return the kernel machine so far, its vectors in the order of their slots."""
         own = self._vectors
         there = np.flatnonzero(own.row != FREE)
         parts = [self._features(s) for s in there.tolist()]
@@ -145,13 +145,13 @@ class Budget:
         return KernelState(vectors, self.factor * own.beta[there], int(self.figures.merges), self.figures.degradation)
 
     def _features(self, s: int) -> Array:
-        """The features of the vector at slot s, ascending, (k,) int32."""
+        """Return the features of the vector at slot s, ascending, (k,) int32."""
         own = self._vectors
         features = np.sort(own.features[s, : own.lengths[s]])
         return features[np.abs(own.Z[features, s]) > NOTHING]
 
     def resumable(self) -> dict[str, Array]:
-        """The arrays that another Budget takes as its `kept`, to go on from here."""
+        """Return the arrays from which another Budget goes on, as its `kept`."""
         own = self._vectors
         slots = np.flatnonzero(own.row != FREE)
         # Features in their order and arrays as they are: later sums are the same to the byte.

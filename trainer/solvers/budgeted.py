@@ -1,14 +1,14 @@
 """Kernel machines with at most `budget` support vectors: dual coordinate ascent (BSCA), or stochastic gradients (BSGD).
 
-Qaadan, Schueler, Glasmachers, "Dual SVM training on a budget" (ICPRAM 2019), with what they propose to make it faster:
-partners looked up in a table, some at random, and rows visited more often that gain more (ACF). BSGD: Wang, Crammer,
-Vucetic, "Breaking the curse of kernelization" (JMLR 2012). See `trainer.kernels.budgeted`.
+BSCA: Qaadan, Schueler, Glasmachers, "Dual SVM training on a budget" (ICPRAM 2019), with what they propose to make it
+faster: random candidates for a merge, compared by a table, and more visits to rows that gain more (ACF). BSGD: Wang,
+Crammer, Vucetic, "Breaking the curse of kernelization" (JMLR 2012). See `trainer.kernels.budgeted`.
 
-A pass is an epoch. With vectors merged, f is not the one that alpha makes: D(alpha) - P(f) bounds nothing, and none is
-given. Training ends when the spread of the gradients stays as it is, see `Spread`.
+A pass is an epoch. After a merge, f is not the function that alpha defines: P(f) - D(alpha) bounds nothing, so no gap
+is given. Training ends when the spread of the gradients changes little, see `Spread`.
 
-What differs from the papers: a step is added to the row's own support vector if there is one, where they append
-another; preferences begin at 1, not at random, and change by a rate of 0.2.
+What differs from the papers: if a row is a support vector already, a step changes its beta, where the papers append
+another vector; preferences begin at 1, not at random, and change by a rate of 0.2.
 """
 
 import math
@@ -35,14 +35,14 @@ from streamsvm.trainer.updates.progress import PassProgress
 
 
 class Spread:
-    """Tells when training ends: when S_e = log(max g - min g) over the steps of round e stays as it is.
+    """Decides when training ends: if |S_e - S_(e-1)| <= tolerance twice in a row, S_e = log(max g - min g) in round e.
 
-    |S_e - S_(e-1)| <= tolerance, twice in a row. A round is as many passes as it takes to visit each row: one, unless
-    selection is adaptive. That leaves out rows that gain nothing for some passes. Their gradients may be the largest of
-    all, and S of a single pass would leap with the rows visited in it.
+    g are the gradients of the steps of a round. A round is as many passes as it takes to visit each row: one, unless
+    selection is adaptive. Adaptive selection leaves out rows that gain nothing for some passes. Their gradients may be
+    the largest of all, and S of a single pass would leap with the rows visited in it.
 
     n_rows  number of rows, if a pass may leave out some; else 0
-    kept    arrays of `resumable`, to go on from there
+    kept    arrays of `resumable` from which to go on
     """
 
     def __init__(self, n_rows: int, kept: Mapping[str, Array]) -> None:
@@ -51,12 +51,12 @@ class Spread:
         self._extremes = kept.get("extremes", np.array([-math.inf, math.inf]))
 
     def note(self, row_id: Array) -> None:
-        """These rows have been visited."""
+        """Record that the rows with these ids (k,) have been visited in this round."""
         if len(self._waits):
             self._waits[row_id] = 0
 
     def end_pass(self, figures: VectorFigures) -> None:
-        """Take in the gradients of a pass, and end the round if it has visited each row."""
+        """Take in the largest and smallest gradient of a pass, and end the round if it has visited each row."""
         largest, smallest = max(self._extremes[0], figures.largest), min(self._extremes[1], figures.smallest)
         self._extremes[:] = largest, smallest
         if self._waits.any():
@@ -67,17 +67,17 @@ class Spread:
 
     @property
     def change(self) -> float:
-        """|S_e - S_(e-1)|, the larger of the last two; inf before there are two."""
+        """The larger of the last two values |S_e - S_(e-1)|; inf as long as there are not two."""
         with np.errstate(invalid="ignore"):
             change = float(np.abs(np.diff(self._spreads)).max())
         return math.inf if math.isnan(change) else change
 
     def resumable(self) -> dict[str, Array]:
-        """The arrays from which another Spread goes on, as its `kept`."""
+        """Return the arrays from which another Spread goes on, as its `kept`."""
         return {"spreads": self._spreads, "waits": self._waits, "extremes": self._extremes}
 
 
-_STREAM = 8  # of random numbers, apart from those of others with the same seed
+_STREAM = 8  # number of these solvers' stream of random numbers: other streams of the same seed are independent
 
 
 @dataclass(frozen=True)
@@ -104,13 +104,13 @@ class BudgetOptions(GradientOptions):
 class ExpansionProgress(PassProgress):
     """Progress of a solver whose f is a sum over support vectors: M+, M- and the dual objective are nan.
 
-    largest_gradient, smallest_gradient     of g = 1 - y f(x) over the steps of the pass
-    primal_estimate     P of f at the end of the pass, but with each row's loss at its last visit; nan if rows are not
-                        visited alike
+    largest_gradient, smallest_gradient     the largest and smallest g = 1 - y f(x) in the steps of the pass
+    primal_estimate     P of f at the end of the pass, but with each row's loss at its last visit; nan if some rows
+                        are visited more often than others
     support_vectors     number of support vectors
-    merges              number of merges so far; weight_degradation: sum of |f before - f after|^2 over them
-    merging_seconds     time of merges so far, a part of `visiting_seconds`
-    spread_change       |S_e - S_(e-1)|, the larger of the last two, see `Spread`
+    merges              number of merges so far; weight_degradation: sum of |f before - f after|^2 over the merges
+    merging_seconds     seconds of all merges so far, a part of `visiting_seconds`, those of all visits
+    spread_change       the larger of the last two |S_e - S_(e-1)|, see `Spread`
     """
 
     largest_gradient: float
@@ -125,45 +125,45 @@ class ExpansionProgress(PassProgress):
 
     @property
     def distance(self) -> float:
-        """The figure that a job's `tolerance` is compared with."""
+        """The figure that is compared with a job's `tolerance`: the change of the spread."""
         return self.spread_change
 
     @property
     def is_of_all(self) -> bool:
-        """Whether `distance` counts: it does, as it is about the steps of the pass, whichever rows they visited."""
+        """Whether `distance` covers all rows: True, since a round of `Spread` visits each row."""
         return True
 
 
 class _Uniform:
-    """Each row of a block once, in random order."""
+    """Selects each row of a block once, in random order."""
 
     def begin_sweep(self, row_ids: Iterable[Array]) -> None:
-        """Nothing to do."""
+        """Do nothing: all sweeps are alike."""
 
     def order(self, row_id: Array, rng: np.random.Generator) -> Array:
         return random_order(len(row_id), rng)
 
     def learn(self, row_id: Array, order: Array, gain: Array) -> None:
-        """Nothing to do."""
+        """Do nothing: gains do not change the order."""
 
     def resumable(self) -> dict[str, Array]:
         return {}
 
 
 def bsca(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[PassProgress, None, None]:
-    """Train alpha (n_rows, 1) in place, and the support vectors; w stays as it is. Yields after each pass, for ever."""
+    """Train alpha (n_rows, 1) in place, and the support vectors; w does not change. Yields after every pass."""
     adaptive = settings.options.selection == "adaptive"
     selection = Adaptive(len(alpha), blocks.kept) if adaptive else _Uniform()
     return _begin(_rule(settings, is_gradient=False), settings, blocks, alpha, w, selection)
 
 
 def bsgd(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[PassProgress, None, None]:
-    """Train the support vectors; alpha (n_rows, 1) and w stay as they are. Yields after every pass, for ever."""
+    """Train the support vectors; alpha (n_rows, 1) and w do not change. Yields after every pass, endlessly."""
     return _begin(_rule(settings, is_gradient=True), settings, blocks, alpha, w, _Uniform())
 
 
 def own_bytes(n_rows: int, width: int, threads: int, options: GradientOptions) -> int:
-    """The bytes held beside alpha: the vectors, and for each row how often it is to be visited, and if it waits."""
+    """Return the bytes held beside alpha: for vectors; with adaptive selection also preferences and waits of rows."""
     is_adaptive = getattr(options, "selection", "uniform") == "adaptive"
     return budget_bytes(width, options.budget, threads) + 9 * n_rows * is_adaptive
 

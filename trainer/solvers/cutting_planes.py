@@ -1,11 +1,11 @@
-"""CPA and OCAS: cutting planes of the losses, each of them a sum over all rows.
+"""CPA and OCAS: solvers that bound the losses from below by cutting planes (cuts), each a sum over all rows.
 
 Franc, Sonnenburg, "Optimized cutting plane algorithm for support vector machines", ICML 2008. The minimum of the
-reduced problem is a lower bound of the objective, the best w so far an upper one: they are the certificate.
+reduced problem is a lower bound of the optimum, the objective at the best w so far an upper one: a job reports these.
 
-What differs from the paper, which solves the reduced problem whole and keeps all planes: it is solved until its gap is
-a twentieth of that between the bounds; a plane whose weight was 0 for fifty steps is dropped, and of more than
-`max_cuts` the one that was 0 for longest, or two are merged. The best lower bound so far counts.
+What differs from the paper, which solves the reduced problem exactly and keeps all cuts: the reduced problem is solved
+until its gap is a twentieth of that between the bounds; a cut whose weight was 0 for fifty iterations is dropped; if
+there are `max_cuts`, that of weight 0 for longest is dropped, or two are merged. The best lower bound so far counts.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -32,9 +32,9 @@ _FEWEST_CUTS = 3
 
 class Cuts:
     """At most `most` cuts of length `width`. When there are so many, a new cut replaces the one whose weight has been 0
-    for longest; if all weights are above 0, the two cuts with the least are merged. The lower bound never falls.
+    for longest; if all weights are above 0, the two cuts of least weight are merged. The lower bound never falls.
 
-    kept  arrays of `resumable`, to go on from there; empty: begin without cuts
+    kept  arrays of `resumable` from which to go on; empty: begin without cuts
     """
 
     def __init__(self, width: int, most: int, kept: Mapping[str, Array] = EMPTY) -> None:
@@ -52,7 +52,7 @@ class Cuts:
         return len(self._A) - 1
 
     def add(self, A: Array, b: float) -> None:
-        """Add the cut b - <A, w>; `A` (width,) is kept, not copied."""
+        """Add the cut b - <A, w>. The array `A` (width,) is stored without a copy."""
         self._make_room()
         row = np.array([A @ other for other in self._A])
         self._A.append(A)
@@ -71,13 +71,13 @@ class Cuts:
         self._keep(self._idle < IDLE_ROUNDS)
 
     def minimum(self, w: Array) -> None:
-        """`w` (width,) becomes w_t, of the last solution."""
+        """Fill `w` (width,) with w_t, the minimum of the reduced problem by its last solution."""
         w[:] = 0.0
         for j in np.flatnonzero(self._u):
             w += self._u[j] * self._A[j]
 
     def resumable(self) -> dict[str, Array]:
-        """The arrays from which new Cuts go on, as their `kept`."""
+        """Return the arrays from which new Cuts go on, as their `kept`."""
         cuts = {f"cut_{j}": A for j, A in enumerate(self._A) if j}
         sums = {"cut_b": self._b, "cut_H": self._H, "cut_u": self._u, "cut_idle": self._idle}
         return {**cuts, **sums, "lower_bound": np.array([self.lower_bound])}
@@ -105,7 +105,7 @@ class Cuts:
         self._keep(np.arange(len(self._u)) != j)
 
     def _keep(self, kept: Array) -> None:
-        """Drop the cuts that are not `kept` (m,) bool; cut 0 stays."""
+        """Drop all cuts but those `kept` (m,) bool, and cut 0."""
         kept[0] = True
         self._A = [A for A, stays in zip(self._A, kept.tolist(), strict=True) if stays]
         self._b, self._u, self._idle = self._b[kept], self._u[kept], self._idle[kept]
@@ -128,7 +128,7 @@ class CuttingPlaneOptions(BlockOptions):
 
 
 class _Bounds:
-    """The reduced problem, whose minimum is a lower bound, and the least objective so far."""
+    """Holds the reduced problem, whose minimum is a lower bound of the optimum, and the least objective so far."""
 
     def __init__(self, width: int, most: int, kept: Mapping[str, Array]) -> None:
         self._cuts = Cuts(width, most, kept)
@@ -140,28 +140,28 @@ class _Bounds:
         return self._upper < inf
 
     def minimum(self, w: Array) -> None:
-        """`w` (width,) becomes the minimum of the reduced problem."""
+        """Fill `w` (width,) with the minimum of the reduced problem."""
         self._cuts.minimum(w)
 
     def resumable(self) -> dict[str, Array]:
-        """The arrays from which new _Bounds go on, as their `kept`."""
+        """Return the arrays from which new _Bounds go on, as their `kept`."""
         return {**self._cuts.resumable(), "bounds": np.array([self._upper, self._at_zero])}
 
     def meet(self, objective: float) -> bool:
-        """Take an objective into account; returns whether it is the least so far."""
+        """Take in the objective at some w; return whether it is the least so far."""
         is_least = objective < self._upper
         self._upper = min(self._upper, objective)
         return is_least
 
     def cut(self, cut: Cut, w: Array) -> None:
-        """Add a cut; `w` (width,) becomes the minimum of the reduced problem."""
+        """Add a cut, and fill `w` (width,) with the minimum of the reduced problem."""
         self._at_zero = cut.losses_at_zero
         self._cuts.add(cut.A, cut.b)
         gap = self._upper - self._cuts.lower_bound
         self._cuts.solve(max(_INNER_SHARE * gap, _ROUNDING * self._upper), w)
 
     def progress(self, blocks: Blocks, end: Block) -> Bracket:
-        """The progress at the end of a pass, whose last block is `end`."""
+        """Return the progress at the end of a pass, whose last block is `end`."""
         return Bracket(
             pass_=end.pass_,
             updates=end.pass_ * end.step.n_rows,
@@ -176,20 +176,20 @@ class _Bounds:
 
 
 def cut_bytes(_n_rows: int, width: int, threads: int, options: CuttingPlaneOptions) -> int:
-    """The bytes that CPA may hold: `max_cuts` cuts, each thread's part of the next one, a few more vectors, and H."""
+    """Return the bytes that CPA may hold: for `max_cuts` cuts, each thread's part of the next, a few vectors, and H."""
     cuts = options.max_cuts
     return 8 * ((cuts + threads + 4) * width + (cuts + 1) ** 2)
 
 
 def ocas_bytes(n_rows: int, width: int, threads: int, options: CuttingPlaneOptions) -> int:
-    """The bytes that OCAS may hold."""
+    """Return the bytes that OCAS may hold: those of CPA, and 12 a row."""
     return cut_bytes(n_rows, width, threads, options) + 12 * n_rows
 
 
 def cpa(settings: TrainerSettings, blocks: Blocks, _alpha: Array, all_w: Array) -> Generator[PassProgress, None, None]:
-    """One pass an iteration: objective and cut at the minimum of the reduced problem. `w` (width,) is the best so far.
+    """Train w (features, 1) in place, from the given w on: w is the best so far. Yields after every pass, endlessly.
 
-    Starts from the w it is given.
+    An iteration is one pass: the objective, and a cut, at the minimum of the reduced problem; at first at the given w.
     """
     w = all_w.reshape(-1)
     bounds = _Bounds(len(w), settings.options.max_cuts, blocks.kept)
@@ -208,11 +208,11 @@ def cpa(settings: TrainerSettings, blocks: Blocks, _alpha: Array, all_w: Array) 
 
 
 def ocas(settings: TrainerSettings, blocks: Blocks, alpha: Array, all_w: Array) -> Generator[PassProgress, None, None]:
-    """Two passes an iteration: one for the cut, one for what rows change along the line from `w` to the minimum of the
-    reduced problem. `w` (width,) goes to the least objective on that line.
+    """Train w (features, 1) in place, from the given w on. Yields after every pass, endlessly.
 
-    Starts from the w it is given. Holds 12 bytes a row: how far it is below the margin, in float64, since all
-    iterations add up in it, and its change, in float32. The objective it tells is right to about 1e-7.
+    An iteration is two passes: one for a cut, one for the rows' changes along the line from w to the minimum of the
+    reduced problem; w moves to the least objective on that line. Holds 12 bytes a row: how far it is below the margin,
+    in float64, since all iterations add up in it, and its change, in float32. The reported objective is right to 1e-7.
     """
     kept, w = blocks.kept, all_w.reshape(-1)
     bounds = _Bounds(len(w), settings.options.max_cuts, kept)
@@ -248,12 +248,12 @@ def ocas(settings: TrainerSettings, blocks: Blocks, alpha: Array, all_w: Array) 
 class Line:
     """Exact line search over many rows, on several threads and in little memory.
 
-    f(k) = 1/2 |w + k d|^2 + sum_i max(0, c_i + k B_i) for k >= 0 (`trainer.kernels.cutting_planes`).
+    It minimises f(k) = 1/2 |w + k d|^2 + sum_i max(0, c_i + k B_i) over k >= 0 (`trainer.kernels.cutting_planes`).
 
     c (n,) float64, B (n,) float32;  inner = <w, d>, square = |d|^2
 
-    Bisection finds an interval that has the minimum and few breakpoints. Only these are sorted. The result does not
-    depend on the number of threads.
+    Bisection finds an interval that has the minimum and few breakpoints. Only these breakpoints are sorted. The result
+    does not depend on the number of threads.
     """
 
     def __init__(self, c: Array, B: Array, inner: float, square: float, pool: Executor) -> None:
@@ -264,7 +264,7 @@ class Line:
         self._pool = pool
 
     def minimum(self) -> float:
-        """The k >= 0 where f is least; 0 if d = 0."""
+        """Return the k >= 0 where f is least; 0 if d = 0."""
         if self._square == 0.0 or self._slope(0.0) >= 0.0:
             return 0.0
         low, high = 0.0, 1.0
@@ -273,11 +273,11 @@ class Line:
         return self._between(low, high)
 
     def move(self, k: float) -> float:
-        """Move to w + k d: update c in place; returns the losses there, sum_i max(0, c_i)."""
+        """Update c in place to its value at w + k d; return the losses there, sum_i max(0, c_i)."""
         return sum(self._map(lambda c, B: move_along(c, B, k)))
 
     def _between(self, low: float, high: float) -> float:
-        """The minimum in (low, high], where the slope turns from below 0 to 0 or more."""
+        """Return the minimum in (low, high], where the slope rises from below 0 to 0 or more."""
         while self._count(low, high) > _MOST_SORTED:
             middle = (low + high) / 2.0
             if not low < middle < high:
@@ -300,7 +300,7 @@ class Line:
         return min(high, -(constant + float(jump[:turn].sum())) / self._square)
 
     def _slope(self, k: float) -> float:
-        """f' just after k."""
+        """Return the derivative f' just after k."""
         return self._inner + self._square * k + self._rows_slope(k)
 
     def _rows_slope(self, k: float) -> float:
@@ -310,7 +310,7 @@ class Line:
         return sum(count for _, count in self._map(lambda c, B: slope_after(c, B, low, high)))
 
     def _breakpoints(self, low: float, high: float) -> tuple[Array, Array]:
-        """(k_i, |B_i|) in (low, high], in order."""
+        """Return the breakpoints k_i in (low, high], ascending, and the jump |B_i| of f' at each."""
 
         def find(c: Array, B: Array) -> tuple[Array, Array]:
             _, count = slope_after(c, B, low, high)

@@ -2,8 +2,8 @@
 
 Hsieh, Chang, Lin, Keerthi, Sundararajan, "A dual coordinate descent method for large-scale linear SVM", ICML 2008,
 Algorithm 3; Yu, Huang, Lin (2011) for logistic regression, Ho and Lin (2012) for support vector regression. A pass is a
-round over the active rows. Rows that are shrunk count as not visited. So a run ends only after a round over all rows,
-the final re-check.
+round over the active rows. Rows that are shrunk count as not visited. So M+ - M- ends a run only after a round over all
+rows, the final check.
 """
 
 from collections.abc import Generator
@@ -18,17 +18,17 @@ from streamsvm.trainer.updates.progress import PassProgress
 from streamsvm.trainer.updates.updater import make_variables
 
 _FIRST_TOLERANCE = 0.1  # LIBLINEAR's, for a job without a tolerance; it is divided by 10 whenever it is reached
-_STREAM = 4  # of random numbers, apart from those of others with the same seed
+_STREAM = 4  # number of this solver's stream of random numbers: other streams of the same seed are independent
 
 
 def dcd(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[PassProgress, None, None]:
-    """Train alpha (n_rows, 1) and w (features, 1) in place; yields after every pass, for ever."""
+    """Train alpha (n_rows, 1) and w (features, 1) in place. Yields after every pass; never ends by itself."""
     kept = blocks.kept
     block = blocks.next(w)
     _, statistics, updater = make_variables(settings, alpha, w, blocks.note, kept, asks_rest=True)
     rows = ActiveRows(block.fresh, updater, going=blocks.going)
     rows.resume(kept)
-    # A job that M+ - M- alone does not end shrinks rows to ever smaller ones.
+    # A job that does not end by M+ - M- alone goes on shrinking, with an ever smaller tolerance.
     goes_on = settings.tolerance is None or settings.relative_gap is not None
     first = settings.tolerance or _FIRST_TOLERANCE
     tolerance = float(kept.get("shrinking", [first])[0]) if goes_on else first

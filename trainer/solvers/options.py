@@ -1,4 +1,4 @@
-"""Options that several solvers share. A solver's own are in a frozen dataclass beside it."""
+"""Options that several solvers share. Options of a single solver are in a frozen dataclass in its module."""
 
 from dataclasses import dataclass
 
@@ -23,7 +23,7 @@ class StreamOptions:
 
     @property
     def visits(self) -> float:
-        """Visits to a row in a pass."""
+        """Number of visits that are due in a pass for each row."""
         return self.updates_per_row
 
 

@@ -2,7 +2,7 @@
 
 Yu, Hsieh, Chang, Lin, "Large linear classification when data cannot fit in memory", KDD 2010, section 4, after
 Shalev-Shwartz, Singer, Srebro, "Pegasos: primal estimated sub-gradient solver for SVM", ICML 2007. There are no dual
-variables: alpha stays as it is, and nothing bounds the objective from below. Step t, from 0, is n C / (t + 2) long, as
+variables: alpha does not change, and nothing bounds the optimum from below. Step t, from 0, is n C / (t + 2) long, as
 in the program of Yu et al.; their equation 11 prints n C / t, with t from 1: after 50 steps the two w differ by half.
 """
 
@@ -23,7 +23,7 @@ from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers.options import OrderedBlockOptions
 from streamsvm.trainer.updates.progress import PassProgress
 
-_STREAM = 5  # of random numbers, apart from those of others with the same seed
+_STREAM = 5  # number of this solver's stream of random numbers: other streams of the same seed are independent
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class PegasosOptions(OrderedBlockOptions):
 
 
 class _Updates:
-    """Steps on w (width,), in place, of the problem divided by n times the larger C; `t` of them have been made."""
+    """Makes steps on w (width,), in place, for the objective divided by n max(C); `t` counts the steps made."""
 
     def __init__(self, settings: TrainerSettings, w: Array, t: int, blocks: Blocks) -> None:
         self._blocks = blocks
@@ -47,7 +47,7 @@ class _Updates:
         self.t = t
 
     def by_block(self, segments: list[Segment], n_rows: int, _rng: np.random.Generator) -> None:
-        """One step for all rows together."""
+        """Make one step for all rows of a block together. `n_rows`: number of rows of the problem."""
         count, lambda_ = max(1, sum(map(len, segments))), 1.0 / (self._C * n_rows)
         eta = 1.0 / (lambda_ * (self.t + 2))
         # Compute all margins first, at the w before the step.
@@ -60,7 +60,7 @@ class _Updates:
         self.t += 1
 
     def by_row(self, segments: list[Segment], n_rows: int, rng: np.random.Generator) -> None:
-        """One step for every row, in random order."""
+        """Make one step for each row of a block, in random order. `n_rows`: number of rows of the problem."""
         state, lambda_ = np.array([1.0, self._w @ self._w]), 1.0 / (self._C * n_rows)
         shuffled = map(segments.__getitem__, rng.permutation(len(segments)).tolist())
         for rows in self._blocks.going(shuffled):
@@ -71,7 +71,7 @@ class _Updates:
         self._blocks.end_if_due()
 
     def _subgradient(self, rows: Segment) -> Array:
-        """The factor of each row's x in minus the subgradient of the losses, divided by the larger C, (n,)."""
+        """Return each row's coefficient of x_i in minus the subgradient of the losses, divided by max(C), (n,)."""
         dots, begin = np.empty(len(rows)), 0
         for part in self._visited.all_batches(rows):
             row_dots(*part.csr, self._w, dots[begin : begin + len(part)])
@@ -80,7 +80,7 @@ class _Updates:
         return np.where(terms.sign * dots < 1.0, terms.sign * (terms.C / self._C), 0.0)
 
     def _add(self, rows: Segment, step: Array) -> None:
-        """w += sum_i step[i] x_i, step (n,)."""
+        """Add sum_i step[i] x_i to w; step is (n,)."""
         begin = 0
         for part in self._visited.all_batches(rows):
             add_rows(step[begin : begin + len(part)], *part.csr, self._w)
@@ -93,7 +93,7 @@ UPDATES: dict[str, Callable] = {"block": _Updates.by_block, "row": _Updates.by_r
 def pegasos(
     settings: TrainerSettings, blocks: Blocks, _alpha: Array, all_w: Array
 ) -> Generator[PassProgress, None, None]:
-    """Train w (features, 1) in place; yields after every pass, for ever."""
+    """Train w (features, 1) in place. Yields after every pass; never ends by itself."""
     w = all_w.reshape(-1)
     t, rows, bound = blocks.kept.get("pegasos", np.array([0, 0, math.inf])).tolist()
     updates, update = _Updates(settings, w, int(t), blocks), UPDATES[settings.options.update]
@@ -106,7 +106,7 @@ def pegasos(
             rows += len(segment)
             blocks.note(segment.row_id, np.zeros(len(segment), np.float32))
         if block.ends_pass:
-            # No gap can end the job.
+            # No scan for P is worth its time: without a lower bound, no gap can end the job.
             bound = min(bound, float(blocks.primal(block, all_w, is_due=False)[0]))
             unvisited = blocks.count_unvisited(block)
             yield PassProgress(block.pass_, int(rows), math.nan, math.nan, unvisited, math.nan, bound, free_rows=0)

@@ -1,10 +1,10 @@
 """StreamSVM: dual coordinate updates on what the cache holds while a reader streams the data through it.
 
 Matsushima, Vishwanathan, Smola, "Linear support vector machines via dual cached loops", KDD 2012, with a rule of
-eviction that misses no row: every row is visited when it arrives, and rows with the least left to teach leave first.
+eviction that misses no row: every row is visited when it arrives, and rows by which training gains least leave first.
 
-Where all rows are in the cache, or the disk with the dataset's blocks is quick, the two loops run for one pass. What
-follows is shuffled dual coordinate descent out of core, with shrinking and momentum: see trainer.sweeps.run.
+Where all rows are in the cache, or the disk with the dataset's blocks is quick, reader and trainer run side by side for
+one pass. Then dual coordinate descent out of core follows, with shrinking and momentum: see trainer.sweeps.run.
 """
 
 from collections.abc import Generator, Iterator
@@ -31,7 +31,7 @@ from streamsvm.trainer.updates.convergence import StoppingTargets, has_enough_sw
 from streamsvm.trainer.updates.progress import NewtonStep, PassProgress, Sweep
 from streamsvm.trainer.updates.updater import make_variables
 
-_STREAM, _SWEEPS = 2, 1  # of random numbers, apart from those of others with the same seed, and from each other
+_STREAM, _SWEEPS = 2, 1  # numbers of streams of random numbers: other streams of the same seed are independent
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def streamsvm(
     make_disk: MakeDisk = DiskRows,
     shares: Shares = is_worth_threads,
 ) -> Generator[PassProgress, None, None]:
-    """Train alpha (n_rows, width) and w (features, width) in place; yields after every pass, for ever."""
+    """Train alpha (n_rows, width) and w (features, width) in place. Yields after every pass; never ends by itself."""
     with ExitStack() as stack:
         yield from _Training(settings, cursor, alpha, w, make_disk, shares, stack).passes()
 
@@ -88,7 +88,7 @@ class _Training:
             settings, alpha, w, shared.note, kept, lambda: shared.scratch_w, lambda: shared.has_converged
         )
         self._variables, self._statistics, self._updater = parts
-        # While rows stream half of the cores decode; where visits make features, there is little else to do.
+        # While rows stream, half of the cores decode them; where visits make features, decoding is little work.
         streaming = settings.threads if len(settings.maps.late) else settings.threads // 2
         both, self._streaming = (threads_for(count, stack) for count in (settings.threads, streaming))
         self._residents = CachedRows(cursor, both.lent)
@@ -108,7 +108,7 @@ class _Training:
             cursor.round.export.rows_from(self._windows)
             cursor.round.newton.rows_from(self._store, both)
             cursor.round.statistics = self._statistics
-        # P of a pass is unknown if its rows were all at hand, or if it began at another w than was published last.
+        # P of a pass is unknown if the pass streamed no rows, or if it began at another w than was published last.
         self._has_bound = False
         resumed = (self._statistics, self._sweeps, self._newton, cursor.model)
         cursor.checkpoints.keep(lambda: {name: each for part in resumed for name, each in part.resumable().items()})
@@ -139,15 +139,15 @@ class _Training:
             self._use_spare_time(step, rng)
 
     def _has_begun(self, alpha: Array) -> bool:
-        """Whether training goes on from somewhere: the rows need not stream by first, where they are on disk."""
+        """Whether training goes on from an earlier alpha or checkpoint: rows on disk then need not stream by first."""
         return not self._settings.follows and bool(self._settings.lane or self._settings.resume or alpha.any())
 
     def _rng(self, *place: int) -> np.random.Generator:
-        """A generator seeded by job and section: a section can be repeated without those before it."""
+        """Return a generator seeded by job and section, so that a section can be repeated without earlier sections."""
         return np.random.default_rng((self._settings.seed, _STREAM, *place))
 
     def _stream(self, step: Step, rng: np.random.Generator) -> None:
-        """Visit the fresh rows of a step, then residents, until the step's rows have had their share of visits."""
+        """Visit the fresh rows of a step, then resident rows, until the visits due for the step's rows are made."""
         self._residents.take_in(step)
         self._statistics.add_screened(step.screened)
         if not step.fresh and self._residents.has_all:
@@ -161,7 +161,7 @@ class _Training:
             self._statistics.owed -= self._resident_sweeps.visit_some(rng)
 
     def _arrive(self, step: Step, rng: np.random.Generator) -> int:
-        """Visit the fresh rows; returns their number."""
+        """Visit the fresh rows of a step; return their number."""
         order = rng.permutation(np.array(step.fresh, np.int64)).tolist()
         fresh = (self._cursor.read(segment_id) for segment_id in order)
         return sweep(self._shared.going(fresh), shuffled(rng), self._updater, self._streaming).visits
@@ -173,14 +173,14 @@ class _Training:
         self._shared.end_if_due()
 
     def _use_spare_time(self, step: Step, rng: np.random.Generator) -> None:
-        """Visit residents as long as the reader takes; in a first pass before sweeps the cores have to read."""
+        """Visit resident rows until the reader's next step is ready; not in a first pass whose cores have to read."""
         is_early = (self._settings.follows or self._disk.is_open) and step.pass_ == 1
         adapts = self._settings.pace == "adaptive" and not is_early and self._residents.segments
         while adapts and not (self._cursor.is_next_ready or self._shared.has_to_end):
             self._resident_sweeps.visit_some(rng)
 
     def _end_pass(self, step: Step) -> Generator[PassProgress, None, None]:
-        """Report the pass. If all rows are at hand, sweep over them first, and go on so without the reader."""
+        """Yield the progress of a pass. If disk or cache has all rows, sweep first, and go on without the reader."""
         self._disk.seal(step.n_rows)
         self._shared.slow_down(self._disk.slowdowns)
         self._shared.control["collects"] = 0
@@ -193,7 +193,7 @@ class _Training:
             yield from self._swept_passes(step, primal)
 
     def _swept_passes(self, step: Step, primal: Array) -> Generator[PassProgress, None, None]:
-        """Passes of sweeps over all rows, until the store that has them fails."""
+        """Make passes of sweeps over all rows, and yield after each, until the store of all rows fails."""
         while (store := self._store()) is not None:
             sweeps, newton = self._train(store, step)
             self._shared.slow_down(self._disk.slowdowns)
@@ -206,7 +206,7 @@ class _Training:
         self._shared.enter("stream")
 
     def _train(self, store: RowStore, step: Step) -> tuple[tuple[Sweep, ...], tuple[NewtonStep, ...]]:
-        """Sweeps, then Newton steps if these are the quicker end; or Newton steps at once, if they were before."""
+        """Sweep, then make Newton steps if these are quicker; if they have begun already, make only Newton steps."""
         sweeps: tuple[Sweep, ...] = ()
         if not self._newton.goes_on:
             self._shared.enter("sweep")
@@ -219,17 +219,17 @@ class _Training:
         return sweeps, tuple(self._newton.shown)
 
     def _store(self) -> RowStore | None:
-        """The store that has all rows: the disk or the cache; None if neither has."""
+        """Return the store that has all rows, the disk or the cache; None if neither has all."""
         if self._disk.is_sealed:
             return self._disk
         return self._residents if self._residents.take_in_all() else None
 
     def _windows(self, is_active: IsActive, rng: np.random.Generator) -> Iterator[Segment]:
-        """Windows of the rows at hand that are active."""
+        """Yield windows of the active rows: of all rows if a store has them, else of the cached rows."""
         return (self._store() or self._residents).windows(is_active, rng)
 
     def _is_late(self, sweeps: int) -> bool:
-        """Whether so many sweeps are enough for a pass."""
+        """Whether a pass ends after this number of sweeps, by the limits of the job or of a round."""
         if self._cursor.round and sweeps >= self._cursor.round.most_sweeps:
             return True
         return has_enough_sweeps(sweeps, self._settings, self._shared.elapsed_seconds)

@@ -3,13 +3,13 @@
 Matsushima, Vishwanathan, Smola, "Linear support vector machines via dual cached loops", KDD 2012, Algorithm 2.
 
 Rows that the reader has brought come in one by one; before each, while the cache is full, a random row leaves. Picks
-are uniform over the rows in the cache, as printed. What differs: the reader's order is another one in each pass, and
-Omega is three quarters of the rows that the cache has room for. A row may leave unvisited, so a pass may miss some.
+are uniform over the rows in the cache, as printed. What differs: the reader's order changes with each pass, and Omega
+is three quarters of the rows that the cache has room for. A row may leave unvisited, so a pass may miss some rows.
 
-The trainer gives a row up when it rests at its bound by more than epsilon. The rule for epsilon has four places where
-what is printed can hardly be what was meant: most likely 9 is a lost infinity sign; with beta at every pick a full
-cache soon has an epsilon of 0; a row that rests far from its margin has a large gradient, and epsilon never falls below
-the largest of a row that was ever kept. A job chooses at each, see `PickOptions`.
+The trainer gives a row up when it rests at its bound by more than epsilon. The printed rule for epsilon can hardly be
+what was meant, in four respects: most likely 9 is a lost infinity sign; with beta applied at every pick, a full cache
+soon has an epsilon of 0; a row that rests far from its margin has a large gradient; and epsilon never falls below the
+largest gradient of a row that was ever kept. An option chooses in each respect, see `PickOptions`.
 """
 
 from collections.abc import Generator, Iterator, Mapping
@@ -31,12 +31,12 @@ from streamsvm.trainer.updates.progress import PassProgress
 from streamsvm.trainer.updates.statistics import DualStatistics, VisitSums
 from streamsvm.trainer.updates.variables import Variables
 
-_FEWEST_LIVE = 0.75  # of the listed rows; picks of the others are not made, nor counted
+_FEWEST_LIVE = 0.75  # least share of listed rows that are not gone; picks of gone rows are not made, nor counted
 BETA = 0.9
 # The cache has room for more rows than Omega: segments with rows given up keep their room until they are packed anew.
 FILL = 0.75
 _MOST_PICKS, _FEWEST_PICKS = 1024, 32  # drawn at once; no more than there are rows, since some are given up meanwhile
-_STREAM = 2  # of random numbers, apart from those of the reader, which has the same seed
+_STREAM = 2  # number of the stream of random numbers: the reader's is another stream of the same seed
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class PickOptions(StreamOptions):
 
 
 class Picks:
-    """Visits to random rows of the cache, and the rule by which rows are given up: the reader evicts those."""
+    """Visits random rows of the cache, and gives rows up by the rule of the paper: the reader evicts these."""
 
     def __init__(
         self, settings: TrainerSettings, cursor: Cursor, statistics: DualStatistics, alpha: Array, w: Array
@@ -84,20 +84,20 @@ class Picks:
 
     @property
     def epsilon(self) -> float:
-        """|G| from which on a row at its bound is given up."""
+        """The |G| above which a row at its bound is given up."""
         return float(self._rule[0])
 
     @property
     def has_rows(self) -> bool:
-        """Whether there is a row to pick, now or soon."""
+        """Whether there is a row to pick, or one that comes in soon."""
         return self._rule[3] > 0 or self._rows.has_arrivals
 
     def take_in(self, step: Step, rng: np.random.Generator) -> None:
-        """Pick among the rows of a new step from now on; those that are new come in little by little."""
+        """Let picks be among the rows of a new step from now on; rows new to the cache come in one by one."""
         self._rule[3] = self._rows.take_in(step, rng)
 
     def visit_some(self, owed: float, rng: np.random.Generator) -> int:
-        """Visit some random rows; returns the number of visits. All new rows are in when the visits owed are made."""
+        """Visit some random rows; return the number of visits. After `owed` visits all new rows have come in."""
         count = int(max(1, min(owed, _MOST_PICKS, max(self._rule[3], _FEWEST_PICKS))))
         picked, arrivals = self._rows.pick(count, count / max(owed, 1.0), rng)
         made = sum(self._visit(rows, arrivals) for rows in picked)
@@ -117,19 +117,19 @@ class Picks:
         return count
 
     def end_pass(self) -> None:
-        """Set epsilon anew if it is to be done once a pass."""
+        """Set epsilon to the largest gradient of the pass, if the option epsilon_reset says so."""
         if self._resets and self._rule[2] > 0:
             self._rule[:3] = self._rule[1], 0.0, 0.0
 
     def resumable(self) -> dict[str, Array]:
-        """The arrays from which the next attempt goes on: its `Picks` find them in `cursor.checkpoints.kept`."""
+        """Return the arrays from which a later attempt goes on: its Picks find them in `cursor.checkpoints.kept`."""
         return {**self._rows.resumable(), "paper_rule": self._rule}
 
 
 def streamsvm_paper(
     settings: TrainerSettings, cursor: Cursor, alpha: Array, w: Array
 ) -> Generator[PassProgress, None, None]:
-    """Train alpha (n_rows, 1) and w (features, 1) in place; yields after every pass, for ever."""
+    """Train alpha (n_rows, 1) and w (features, 1) in place. Yields after every pass; never ends by itself."""
     statistics = DualStatistics(Variables(settings.tasks, alpha, w), cursor.checkpoints.kept)
     picks = Picks(settings, cursor, statistics, alpha.reshape(-1), w.reshape(-1))
     cursor.checkpoints.keep(lambda: {**statistics.resumable(), **picks.resumable()})
@@ -139,7 +139,7 @@ def streamsvm_paper(
         step = cursor.next()
         if (step.pass_, step.section) != section:
             section = step.pass_, step.section
-            # Seeded by job and section: a section can be repeated without those before it.
+            # Seeded by job and section, so that a section can be repeated without earlier sections.
             rng = np.random.default_rng((settings.seed, _STREAM, *section))
         picks.take_in(step, rng)
         statistics.owed += settings.options.updates_per_row * step.rows
@@ -156,17 +156,17 @@ def streamsvm_paper(
 
 
 def _score_of(gone: Array) -> Array:
-    """Scores (k,) float32 of rows, for the reader: those that are gone leave first."""
+    """Return the scores (k,) float32 of rows for the reader: rows that are gone leave the cache first."""
     return np.where(gone, np.inf, 0.0).astype(np.float32)
 
 
 class _RowsToPick:
-    """Lists of rows by place and id: `listed` ones may be picked unless they are gone, `arriving` ones come in next.
+    """Lists rows by location and id: `listed` rows may be picked unless they are gone, `arriving` rows come in next.
 
-    While few rows are left in the cache, picks among all rows of a step at once would be picks among rows that have
-    just come. A row that is given up stays in its segment until the reader packs that anew, and counts as gone. If it
-    streams by before, the reader does not bring it. So such rows come back during the next pass, at random times: the
-    reader's order is random, too.
+    New rows come in one by one: if all came at once, and few were left in the cache, picks would mostly be new rows.
+    A row that is given up stays in its segment until the reader packs the segment anew, and counts as gone. If the row
+    streams by before that, the reader does not bring it. So such rows come back during the next pass, at random times,
+    as the reader's order is random.
 
     gone  (n_rows,) bool by row_id: rows given up or evicted, and rows that have not come in yet
     """
@@ -174,7 +174,7 @@ class _RowsToPick:
     def __init__(self, n_rows: int, cursor: Cursor, kept: Mapping[str, Array]) -> None:
         self._cursor = cursor
         self.gone = kept.get("gone", np.zeros(n_rows, bool))
-        # The pass, and its rows that have not streamed by; rows that come back meanwhile, in this order.
+        # The number of the pass, and of its rows that have not streamed by; ids of rows that come back, in their order.
         self._pass, self._left = kept.get("paper_pass", np.zeros(2, np.int64)).tolist()
         self._waiting = kept.get("paper_waiting", np.empty(0, np.int32))
         self._is_due = np.zeros(n_rows, bool)
@@ -184,16 +184,16 @@ class _RowsToPick:
 
     @property
     def has_arrivals(self) -> bool:
-        """Whether rows are to come in."""
+        """Whether some rows have yet to come in."""
         return len(self._arriving[0]) > 0
 
     def resumable(self) -> dict[str, Array]:
-        """The arrays from which new RowsToPick go on, as their `kept`, between two steps."""
+        """Return the arrays from which a new _RowsToPick goes on, as its `kept`, between two steps."""
         self._let_all_in()
         return {"gone": self.gone, "paper_pass": np.array([self._pass, self._left]), "paper_waiting": self._waiting}
 
     def take_in(self, step: Step, rng: np.random.Generator) -> int:
-        """List the rows of a new step; returns how many may be picked before others come in."""
+        """List the rows of a new step; return the number of rows that may be picked before any comes in."""
         self._let_all_in()
         self._located = {segment_id: self._locate(segment_id) for segment_id in (*step.fresh, *step.resident)}
         segments = list(self._located.values())
@@ -220,9 +220,9 @@ class _RowsToPick:
         return last if last is not None and last.rows is rows else located(rows)
 
     def pick(self, count: int, share: float, rng: np.random.Generator) -> tuple[Iterator[Segment], Arrivals]:
-        """Draw random rows, `count` of them, while a share of the arriving ones come in; `finish` it after the visits.
+        """Draw `count` random rows, while a share of the arriving rows comes in; call `finish` after the visits.
 
-        Returns copies of the rows, batch after batch, and what the kernel has to know of arrivals.
+        Returns copies of the drawn rows, in batches, and the Arrivals that the kernel needs.
         """
         if np.count_nonzero(self.gone[self._listed[1]]) > (1 - _FEWEST_LIVE) * len(self._listed[0]):
             live = ~self.gone[self._listed[1]]
@@ -239,13 +239,13 @@ class _RowsToPick:
         return self._rows.batches(self._listed[0][picked]), arrivals
 
     def finish(self, arrivals: Arrivals) -> None:
-        """Have the reader evict the rows that were evicted to let others in."""
+        """Have the reader evict the victims: rows that left so that others could come in."""
         victims = arrivals.victims[: arrivals.done[2]]
         victims = victims[self.gone[victims]]
         self._cursor.shared.note(victims, _score_of(np.ones(len(victims), bool)), is_visit=False)
 
     def _whose_turn_it_is(self, row_id: Array, streamed: int) -> Array:
-        """Tell which rows (k,) come back when the pass has streamed on by so many rows, (k,) bool."""
+        """Return which rows (k,) come back after the pass has streamed `streamed` more rows, (k,) bool."""
         now = min(len(self._waiting), -(-len(self._waiting) * streamed // max(self._left, 1)))
         turn, self._waiting = self._waiting[:now], self._waiting[now:]
         self._left -= streamed
@@ -259,7 +259,7 @@ class _RowsToPick:
         self._arriving = _no_rows()
 
 
-_Listed = tuple[Array, Array]  # places and ids
+_Listed = tuple[Array, Array]  # locations (in ScatteredRows) and ids
 
 
 def _no_rows() -> _Listed:

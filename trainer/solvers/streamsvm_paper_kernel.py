@@ -1,4 +1,4 @@
-"""The trainer loop of the StreamSVM paper: picks, and rows that come in between them."""
+"""The trainer loop of the StreamSVM paper: visits picked rows, and lets new rows in between picks."""
 
 from typing import NamedTuple
 
@@ -22,9 +22,9 @@ class Ways(NamedTuple):
 class Arrivals(NamedTuple):
     """Rows that come in between picks.
 
-    row_id   (m,) the rows; at: (m,) picks after which each comes in, ascending
-    victims  (v,) random rows: while the cache is full one of them leaves for each that comes in
-    done     (3,) int64: picks, arrivals and victims so far
+    row_id   (m,) ids of the rows; at: (m,) number of picks after which each row comes in, ascending
+    victims  (v,) ids of random rows: while the cache is full, one of them leaves for each row that comes in
+    done     (3,) int64: number of picks, arrivals and victims so far
     """
 
     row_id: Array
@@ -44,7 +44,7 @@ class Arrivals(NamedTuple):
 #   otherwise eps_new <- max(eps_new, |G|) and one coordinate step
 #
 # That is as printed. Most likely the authors meant (`per_sweep`, `projected`): beta applies once in as many picks as
-# there are rows in the cache, and eps_new is the largest |PG|. The caller lowers eps_new, and eps itself if n is inf.
+# there are rows in the cache, and eps_new is the largest |PG|. If n is inf, the caller sets eps, and eps_new to 0.
 #
 # Inputs      order (k,) int32: picked positions; rows: a segment's columns; table of one task; ways
 # In place    alpha, w; gone (n_rows,) bool by row_id: rows that are not in the cache; rule (5,) = eps, eps_new, picks

@@ -42,7 +42,7 @@ class ActiveRows:
             self._above, self._below = kept["shrunk_beyond"].tolist()
 
     def resumable(self) -> dict[str, Array]:
-        """The arrays from which `resume` goes on: the rows that are not shrunk."""
+        """Return the arrays from which `resume` goes on: the rows that are not shrunk."""
         return {
             "segment_sizes": self._sizes(),
             "active_sizes": np.array([len(active) for active in self._active]),

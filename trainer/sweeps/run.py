@@ -117,7 +117,7 @@ class Sweeps:
         self.shown: list[Sweep] = []  # sweeps of the last run that the history lists
 
     def resumable(self) -> dict[str, Array]:
-        """The arrays from which new Sweeps go on, as their `kept`."""
+        """Return the arrays from which new Sweeps go on, as their `kept`."""
         return {"caution": self._caution}
 
     def run(self, store: RowStore, is_late: Callable[[int], bool], rng: Random) -> None:

@@ -41,7 +41,7 @@ class ModelWeights:
         self._standing = {int(number) for number, _, stands in lines if stands}
 
     def resumable(self) -> dict[str, Array]:
-        """The arrays from which new weights go on, as their `kept`."""
+        """Return the arrays from which a new ModelWeights goes on, as its `kept`."""
         lines = [(number, primal, number in self._standing) for number, (_, primal) in self._each.items()]
         arrays = {_MODEL_W.format(number): w for number, (w, _) in self._each.items()}
         return {_MODEL: np.array(lines, float), **arrays} if lines else {}

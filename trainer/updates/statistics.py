@@ -116,7 +116,7 @@ class DualStatistics:
         self._D = kept.get("dual_objectives", np.zeros(variables.count))
 
     def resumable(self) -> dict[str, Array]:
-        """The arrays from which new statistics go on, as their `kept`."""
+        """Return the arrays from which new statistics go on, as their `kept`."""
         figures = self.updates, self._curvature, self._free_rows, self._primal_bound, self._M_plus, self._M_minus
         return {"tally": np.array(np.broadcast_arrays(*figures, self.owed)), "dual_objectives": self._D}
 
