@@ -1,4 +1,4 @@
-"""Exports the active rows of a shard to the coordinator, which trains those of all shards; takes back their alpha."""
+"""Exports active rows of a shard to the coordinator, which trains those of all shards; then takes their new alpha."""
 
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
@@ -17,17 +17,17 @@ Windows = Callable[[Callable[[Array], Array], np.random.Generator], Iterator[Seg
 
 
 class ActiveRowExport:
-    """`write_some` until none are left, then `take_alpha`; or `forget` them.
+    """Call `write_some` until it exports no more rows, then `take_alpha`, or `forget` to drop what was exported.
 
-    at_once    bytes written at a time, or one row that is longer
-    directory  of the run; alpha (n_rows, width); score (n_rows,) of their last visits
-    slowdowns  codes of storage.run.slowdowns: a row was too long to be exported
+    directory  directory of the run; alpha (n_rows, width); score (n_rows,) of the rows' last visits
+    at_once    bytes that a call of `write_some` writes before it returns, unless one row is longer
+    slowdowns  codes of storage.run.slowdowns, if a row was too long to be exported
     """
 
     def __init__(self, directory: Path, alpha: Array, score: Array, at_once: int = 16 << 20) -> None:
         self._directory, self._alpha, self._score, self._at_once = directory, alpha, score, at_once
         self._windows: Windows = lambda *_: iter(())
-        self._rng = np.random.default_rng(0)  # windows come in random order: if not all rows fit, others do each time
+        self._rng = np.random.default_rng(0)  # windows in random order: if not all rows fit, each export has other rows
         self.slowdowns: Collection[str] = ()
         self._row_ids: list[Array] = []
         self._segments: Iterator[bytes] | None = None
@@ -37,7 +37,7 @@ class ActiveRowExport:
         self._windows = windows
 
     def write_some(self, most: int) -> None:
-        """Export some more active rows and their alpha: `most` bytes in all calls together, or one segment."""
+        """Export more active rows, with their alpha. All calls together export at most `most` bytes, or one segment."""
         if self._segments is None:
             self._segments = self._fitting(most, self._packed())
         before, n_bytes = len(self._row_ids), 0
@@ -49,7 +49,7 @@ class ActiveRowExport:
         np.save(self._directory / GIVEN_ALPHA, self._alpha[_joined(self._row_ids[before:])])
 
     def take_alpha(self) -> bool:
-        """Take over the new alpha of exported rows, if it has come; returns whether it had."""
+        """Set alpha of exported rows to their new alpha, if it has come; return whether it had. Forget the rows."""
         path, row_ids = self._directory / TAKEN_ALPHA, self._row_ids
         self.forget()
         if not path.exists():
@@ -59,7 +59,7 @@ class ActiveRowExport:
         return True
 
     def forget(self) -> None:
-        """Give up on the rows exported so far: the next export begins anew."""
+        """Forget the rows exported so far: the next export begins anew."""
         self._row_ids, self._segments = [], None
 
     def _packed(self) -> Iterator[bytes]:
@@ -69,7 +69,7 @@ class ActiveRowExport:
         yield from packer.rest()
 
     def _fitting(self, most: int, segments: Iterator[bytes]) -> Iterator[bytes]:
-        """Segments that fit into `most` bytes, or one usual segment; rows too long for the rest stay here."""
+        """Yield segments of `most` bytes in all, or one usual segment; segments too long for the rest are left out."""
         left = max(most, SPILL_SEGMENT)
         while left >= SPILL_SEGMENT and (segment := next(segments, None)):
             if len(segment) <= left:
@@ -83,5 +83,5 @@ class ActiveRowExport:
 
 
 def _joined(row_ids: list[Array]) -> Array:
-    """All ids in one array."""
+    """Return all ids in one array."""
     return np.concatenate([np.empty(0, np.int64), *row_ids])

@@ -1,6 +1,6 @@
-"""Trains the active rows of several machines, pooled in one place, as one problem; rows at rest stay as they are.
+"""Trains the active rows of several machines as one problem, on one machine; alpha of resting rows does not change.
 
-The sweeps are those of one machine (trainer.sweeps.run). There is no reader: all rows are on the disk.
+The sweeps are those of a job on one machine (trainer.sweeps.run). There is no reader: all rows are on the disk.
 """
 
 from collections.abc import Callable
@@ -31,11 +31,11 @@ _MOST_SWEEPS = 1000
 
 
 class PooledRows:
-    """`add` rows, then `train` them, once. Leaving the context removes their files.
+    """Rows of several machines: `add` them, then `train` once. When the context is left, their files are removed.
 
-    settings   settings of the whole problem; the rows are kept in its spill_directory
-    directory  holds alpha and the other state of training
-    count      number of rows; updates: visits to them in training
+    settings   settings of the whole problem; the rows are stored in its spill_directory
+    directory  directory for alpha and the other state of training
+    count      number of rows; updates: number of visits to rows in training
     """
 
     def __init__(self, settings: TrainerSettings, directory: Path, make_disk: MakeDisk = DiskRows) -> None:
@@ -54,7 +54,7 @@ class PooledRows:
         self._stack.close()
 
     def add(self, rows: Segment, alpha: Array) -> None:
-        """Add rows (k,) and their alpha (k, width)."""
+        """Add the k rows of a segment, and their alpha (k, width)."""
         ids = np.arange(self.count, self.count + len(rows), dtype=np.int32)
         self._rows.collect(replace(rows, row_id=ids), np.arange(len(rows), dtype=np.int32))
         self._alpha.append(alpha)
@@ -63,11 +63,12 @@ class PooledRows:
     def train(
         self, w: Array, converged: Array, share_of_gap: float, is_interrupted: Callable[[], bool]
     ) -> Array | None:
-        """Train until the rows' part of the gap is down to this share; w (features, width) changes in place.
+        """Train until the sum of the rows' terms of the gap has fallen to `share_of_gap` of its first value.
 
-        converged       (lanes,) int64, of OF_LANE: tasks that have converged are left as they are
-        is_interrupted  is asked many times a second, and may raise
-        Returns alpha (count, width); None, with w as it was, if a disk has no room for the rows, or for alpha.
+        w               (features, width) w of all rows, also those of other machines; changes in place
+        converged       (lanes,) int64, `converged_by` of storage.run.state: tasks that have converged do not change
+        is_interrupted  is called many times a second, and may raise
+        Returns alpha (count, width); None, with w unchanged, if a disk has no room for the rows, or for alpha.
         """
         self._rows.seal(self.count)
         if not self._rows.is_sealed:

@@ -1,8 +1,8 @@
-"""The round that ends a pass of a shard trainer: it tells how alpha has changed, and takes the step agreed on.
+"""The round that ends a pass of a shard's trainer: it reports how alpha has changed, and takes the step agreed on.
 
-See storage.run.rounds. Along the sum of all machines' changes D is a parabola, and the box is convex. So the best step
-between 0 and 1 follows from two numbers of each machine and the changes of w (Lee, Roth, "Distributed box-constrained
-quadratic optimization for dual linear SVM", ICML 2015).
+See storage.run.rounds. Along the sum of all machines' changes of alpha, D is a parabola, and the box is convex. So the
+best step between 0 and 1 follows from two numbers of each machine and the changes of w (Lee, Roth, "Distributed
+box-constrained quadratic optimization for dual linear SVM", ICML 2015).
 """
 
 import pickle
@@ -31,10 +31,10 @@ from streamsvm.trainer.updates.statistics import DualStatistics
 
 
 class ShardRows:
-    """`answer` each request, then `forget` what Newton steps have kept of each row.
+    """Answers requests of Newton steps on a shard: `answer` each, then `forget` what the steps hold for each row.
 
-    alpha (n_rows, width) of the trainer: `settings.shards` times that of the problem, as C is. m stays the same, and
-    all sums are as many times those of the problem.
+    alpha (n_rows, width) is the trainer's: `settings.shards` times alpha of the whole problem, as C is. So m is that of
+    the problem, and sums over rows are `settings.shards` times those of the problem.
     """
 
     def __init__(self, directory: Path, settings: TrainerSettings, shared: SharedState, alpha: Array) -> None:
@@ -44,18 +44,18 @@ class ShardRows:
         self._rows: OwnRows | None = None
 
     def rows_from(self, store: Callable[[], InOrder | None], threads: Threads) -> None:
-        """Set the source of rows: `store` returns the store that has all rows, if there is one."""
+        """Set the source of rows: `store` returns the store that has all rows of the shard, or None."""
         self._store, self._threads = store, threads
 
     @property
     def equations(self) -> int:
-        """Most equations that a system may have; -1: not all rows are at hand."""
+        """Most equations that a system may have; -1 if no store has all rows of the shard."""
         return self._settings.newton_equations if self._store() is not None else -1
 
     def answer(self) -> None:
-        """Answer the request that has come, if there is one, by a pickled Reply, or TooLarge if a system is.
+        """Answer the request that has come, if any: write a pickled Reply, or TooLarge if a system would be too large.
 
-        The reply is empty if the store, or room for it, fails.
+        The file of the reply is empty if the store fails, or the disk has no room for the reply.
         """
         asked, reply = self._directory / NEWTON_REQUEST, b""
         if asked.exists():
@@ -69,7 +69,7 @@ class ShardRows:
             path.write_bytes(b"")
 
     def forget(self) -> None:
-        """Free what is kept of each row."""
+        """Free the memory that Newton steps hold for each row."""
         self._rows = None
 
     def _reply(self, request: Request) -> bytes:
@@ -91,7 +91,7 @@ class ShardRows:
 
 
 def _divided(reply: Reply, shards: int) -> Reply:
-    """Scale the sums of the reply back to the whole problem."""
+    """Return the reply with sums as in the whole problem: divided by `shards`."""
     for system in reply.systems.values():
         system.scale(1.0 / shards)
     return replace(
@@ -112,7 +112,7 @@ _PART_ROWS = 1 << 16
 
 
 class Round:
-    """`end` each round. alpha (n_rows, width) and w (features, width) are the trainer's.
+    """Rounds of a shard's trainer: call `end` at each. It changes alpha (n_rows, width) and w (features, width).
 
     tasks      rows of both signs have the same D
     export     writes rows that do not rest when the coordinator asks for them
@@ -134,7 +134,7 @@ class Round:
         self._shared, self._state, self.export, self.newton = shared, state, export, newton
         self._alpha, self._w, self._whole_steps = alpha, w, whole_steps
         self.statistics: DualStatistics | None = None
-        # A place that only fills the axis has no rows: U and D are 0.
+        # A column that only fills the axis of tasks has no rows: U and D are 0.
         self._U, self._D = np.zeros((2, tasks.width))
         for place, task in enumerate(tasks.each):
             U, _ = box_of(tasks.loss, np.array([min(task.C_positive, task.C_negative)]))
@@ -144,14 +144,14 @@ class Round:
         self._gap, self._rate = np.full((2, tasks.n_figures), np.nan)
 
     def meet(self, gaps: list[Array]) -> None:
-        """Note P - D (n_figures,) as each sweep of the round has added it up."""
+        """Take in P - D (n_figures,) of each sweep of the round, the sum over its visits: for the next report."""
         if gaps:
             self._gap = gaps[0]
         if len(gaps) > 1:
             self._rate = np.array([rate(each) for each in np.array(gaps).T.tolist()])
 
     def end(self) -> bool:
-        """Tell the agent what has changed and take over what was agreed; whether another round follows."""
+        """Report the changes to the agent, follow its orders and take the agreed step; return whether to go on."""
         self._tell()
         order = self._ask()
         self._take_over()
@@ -173,11 +173,11 @@ class Round:
 
     @property
     def most_sweeps(self) -> float:
-        """Most sweeps of the round."""
+        """The number of sweeps that the round may have; inf: no limit."""
         return int(self._state.counts[0]["most_sweeps"]) or inf
 
     def _take_newton_steps(self) -> Order:
-        """Answer requests of Newton steps until they have ended; returns the order that follows."""
+        """Answer requests of Newton steps until the steps have ended; return the order that follows."""
         order = Order.NEWTON
         while order is Order.NEWTON:
             self.newton.answer()
@@ -221,12 +221,12 @@ class Round:
         self._gap, self._rate = np.full((2, len(self._gap)), np.nan)
 
     def _take_alpha(self) -> None:
-        """Take over the alpha of exported rows, if the agent has brought it: the next round starts from it."""
+        """Take the new alpha of exported rows, if the agent has brought it: the next round starts from this alpha."""
         if self.export.take_alpha():
             self._before[:] = self._alpha
 
     def _take_over(self) -> None:
-        """alpha <- before + step (alpha - before); the agent has published the w that comes of it."""
+        """Set alpha to before + step (alpha - before), and w to the w of this alpha, which the agent has published."""
         lanes = self._state.lanes
         step = lanes["step"]
         for start in range(0, len(self._alpha), _PART_ROWS):

@@ -1,4 +1,4 @@
-"""The trainer of one shard of a job's rows: it works round by round, until the machine's agent orders the end.
+"""The trainer of one shard of a job's rows: it trains round by round, until the machine's agent orders the end.
 
 python -m streamsvm.trainer.distributed.shard RUN_DIRECTORY
 """
@@ -17,11 +17,11 @@ from streamsvm.trainer.process import main as train
 
 
 class ShardTrainer(Trainer):
-    """`step` is one pass and the round that ends with it. There is nothing to report, and no checkpoint of its own."""
+    """A trainer whose `step` is one pass, then a round. It returns no reports, and makes no last checkpoint."""
 
     def __init__(self, run: Path, cache: CacheReader) -> None:
         super().__init__(run, cache)
-        self._shared.limits = None  # the machine's agent says when it ends
+        self._shared.limits = None  # the machine's agent decides when training ends
         self._end_round()
 
     def step(self) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class ShardTrainer(Trainer):
 
 
 def main(directory: str) -> None:
-    """Body of the process."""
+    """Run the process: train a shard in the run directory `directory`."""
     train(directory, ShardTrainer)
 
 

@@ -180,7 +180,7 @@ def _rule(settings: TrainerSettings, is_gradient: bool) -> VisitRule:
 def _begin(
     rule: VisitRule, settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array, selection: Any
 ) -> Generator[PassProgress, None, None]:
-    """Train, first publishing the machine of a checkpoint: a job that had ended needs only a certificate of it."""
+    """Return the generator of training. A checkpoint's machine is published first: an ended job needs only that."""
     spread = Spread(len(alpha) if isinstance(selection, Adaptive) else 0, blocks.kept)
     pool = ThreadPoolExecutor(max(1, settings.threads - 1))
     budget = Budget(rule, alpha.reshape(-1), settings.width, settings.seed, settings.threads, pool, blocks.kept)

@@ -62,7 +62,7 @@ class Cuts:
         self._idle = np.append(self._idle, 0)
 
     def solve(self, tolerance: float, w: Array) -> None:
-        """Solve the reduced problem to `tolerance` from the last solution on; `w` (width,) becomes w_t."""
+        """Solve the reduced problem to `tolerance`, from its last solution on. Fill `w` (width,) with its minimum."""
         minimise_on_simplex(self._H, self._b, tolerance, _MOST_STEPS, self._u, np.empty(len(self._u)))
         self._u /= self._u.sum()
         self.minimum(w)
@@ -71,7 +71,7 @@ class Cuts:
         self._keep(self._idle < IDLE_ROUNDS)
 
     def minimum(self, w: Array) -> None:
-        """Fill `w` (width,) with w_t, the minimum of the reduced problem by its last solution."""
+        """Fill `w` (width,) with the minimum of the reduced problem, by its last solution."""
         w[:] = 0.0
         for j in np.flatnonzero(self._u):
             w += self._u[j] * self._A[j]

@@ -139,7 +139,7 @@ class _Training:
             self._use_spare_time(step, rng)
 
     def _has_begun(self, alpha: Array) -> bool:
-        """Whether training goes on from an earlier alpha or checkpoint: rows on disk then need not stream by first."""
+        """Whether earlier lanes, an attempt or alpha were trained: rows on disk then need not stream by first."""
         return not self._settings.follows and bool(self._settings.lane or self._settings.resume or alpha.any())
 
     def _rng(self, *place: int) -> np.random.Generator:

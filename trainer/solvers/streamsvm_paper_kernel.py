@@ -10,7 +10,7 @@ from streamsvm.trainer.problem.tasks import KindTable
 
 
 class Ways(NamedTuple):
-    """How the rule is read: rows the cache has room for, beta, picks after which eps is set anew, two switches."""
+    """How the rule for eps is read: number of rows that fit into the cache, beta, picks between resets, switches."""
 
     capacity: float
     beta: float
