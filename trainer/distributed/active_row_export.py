@@ -33,7 +33,7 @@ class ActiveRowExport:
         self._segments: Iterator[bytes] | None = None
 
     def rows_from(self, windows: Windows) -> None:
-        """Set the source of rows: `windows` yields the rows at hand that a function of ids (k,) says are active."""
+        """Set the source of rows: windows(is_active, rng) yields rows; is_active: ids (k,) -> which rows, (k,) bool."""
         self._windows = windows
 
     def write_some(self, most: int) -> None:

@@ -1,7 +1,7 @@
-"""Whether Newton steps would end training sooner than more sweeps, by the price of their operations: no clock is read.
+"""Decides whether Newton steps would end training sooner than sweeps, by the usual time of operations: reads no clock.
 
-So a job on few rows, which one thread sweeps over, comes out the same each time that it is run. Several machines share
-scans, and have what they find sent to one of them.
+So a job on few rows, which one thread sweeps over, gives the same model each time that it runs. Several machines share
+the scans, and send the sums that they find to one machine.
 """
 
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ from streamsvm.trainer.updates.convergence import StoppingTargets
 class Outlook:
     """The state of training after a sweep.
 
-    rates                the share of its gap that a sweep leaves, of each task that is trained
-    shares_left          the share of its present gap at which each of them ends
-    visits               rows that a sweep of late visited, on average
-    n_rows, n_values     rows there are, and values in them
+    rates                for each task that is trained: the share of its gap that remains after a sweep
+    shares_left          for each of these tasks: the share of its present gap at which it reaches its targets
+    visits               mean number of rows that one of the last sweeps visited
+    n_rows, n_values     number of rows, and of their values
     n_features           length of w
-    n_free               rows with 0 < alpha < U, in the task that has most
+    n_free               number of rows with 0 < alpha < U, in the task that has most of them
     """
 
     rates: tuple[float, ...]
@@ -36,14 +36,14 @@ class Outlook:
 
     @property
     def sweeps_left(self) -> float:
-        """Sweeps until the last task ends, if gaps go on falling as they did."""
+        """Number of sweeps until the last task reaches its targets, if gaps go on falling at these rates."""
         return max(map(_sweeps, self.rates, self.shares_left), default=0.0)
 
 
 def shares_left(targets: StoppingTargets, distance: Array, gap: Array, dual_objective: Array) -> Array:
-    """The share of its present gap at which each task (count,) reaches the targets; 0 without targets.
+    """Return the share of its present gap at which each task reaches the targets, (count,); 0 without targets.
 
-    M+ - M- is taken to fall as the gap does.
+    M+ - M- is assumed to fall as the gap does.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         shares = [np.zeros(len(gap))] if not targets.is_bound else []
@@ -62,35 +62,35 @@ def _sweeps(rate: float, share: float) -> float:
     return log(share) / log(rate) if rate > 0.0 else 1.0
 
 
-LEAST_SWEEPS = 5  # sweeps, until it is known at which rate gaps fall
-# Gaps need not fall at first, and yet sweeps may end soon (text, a large C). So sweeps are tried for a while: for this
-# share of the seconds that Newton steps would take, which is then what they cost at most where they lead nowhere.
+LEAST_SWEEPS = 5  # number of sweeps before it is known at which rate gaps fall
+# Gaps need not fall at first, and yet sweeps may end soon (text, a large C). So sweeps are tried first, for this share
+# of the seconds that Newton steps would take: where sweeps lead nowhere, no more time is lost.
 _TRIED = 0.05
 _ITERATIONS = 300  # of conjugate gradients in a step, measured; some take 30, and with a large C 1000
 _SCANS, _STEPS = 40, 18  # scans and steps of a task, measured; it took 16 to 110 scans to a relative gap of 1e-4
 _SCANNED, _VISITED = 1.0e-9, 4.0e-9  # seconds a value, measured; a scan only multiplies, a visit also adds to w
 _VISIT = 1.0e-7  # seconds a visit takes besides
 _FLOP = 5.0e-11  # seconds, of BLAS and LAPACK on one core, measured with some thousand equations
-_MORE_FREE = 1.5  # rows in the largest system for each row that is free in sweeps; in the others as many
+_MORE_FREE = 1.5  # rows in the largest system for each row that is free in sweeps; other systems have one for each
 _NUMBER, _HALF_MATRIX, _SPARSE = 8, 4, 12  # bytes of a number, of an entry of a system, of a value of a row
 _SENT = 2.0e-9  # seconds a byte, from machine to machine, of a fast network
 _STEP_MESSAGES, _ROUND_MESSAGES = 5, 4  # messages that machines wait for; a round has those of a pool
-_MESSAGE = 5e-3  # seconds that one takes at least
+_MESSAGE = 5e-3  # seconds that a message takes at least
 _SHARE_OF_ROUND, _LEAST_SHARE = 0.1, 1e-12  # of the gap, that a round leaves
 
 
 def system_size(outlook: Outlook) -> float:
-    """Equations of the largest system that is to be expected."""
+    """Return the number of equations that the largest system is likely to have."""
     return min(float(outlook.n_features), _MORE_FREE * outlook.n_free)
 
 
 def has_room(outlook: Outlook, equations: int) -> bool:
-    """Whether room for so many equations is enough. Larger systems than LARGEST are iterated, and take no more room."""
+    """Whether room for `equations` equations is enough. Systems above LARGEST are iterated, and take no more room."""
     return min(system_size(outlook), LARGEST) <= equations
 
 
 def is_newton_quicker(sweeps: int, outlook: Outlook, may_iterate: bool = True) -> bool:
-    """Whether Newton steps are likely to end sooner, after so many sweeps. Never where systems would be too large.
+    """Whether Newton steps, begun after `sweeps` sweeps, are likely to end training sooner than more sweeps would.
 
     may_iterate  see trainer.newton.system
     """
@@ -102,9 +102,9 @@ def is_newton_quicker(sweeps: int, outlook: Outlook, may_iterate: bool = True) -
 
 
 def is_newton_quicker_than_rounds(outlook: Outlook, machines: int) -> bool:
-    """Whether Newton steps over the rows of so many machines are likely to end sooner than more of their rounds.
+    """Whether Newton steps on `machines` machines are likely to end training sooner than more of their rounds.
 
-    In rounds, the sweeps that are left are made in one place, over the rows that are free: visits.
+    In rounds, one machine makes the sweeps that are left, over the free rows of all machines (outlook.visits).
     """
     if system_size(outlook) > LARGEST or not outlook.sweeps_left:
         return False
@@ -133,7 +133,7 @@ def _sweep_seconds(outlook: Outlook) -> float:
 
 
 def _system_bytes(outlook: Outlook, machines: int) -> float:
-    """Bytes that all machines send of a step's systems."""
+    """Return the bytes that all machines together send for the systems of a step."""
     n_rows = _MORE_FREE * outlook.n_free
     if outlook.n_features <= n_rows:
         return len(outlook.rates) * machines * _HALF_MATRIX * float(outlook.n_features) ** 2
@@ -145,7 +145,7 @@ def _fits_iterated(outlook: Outlook) -> bool:
 
 
 def _free_values(outlook: Outlook) -> float:
-    """Values in the rows of a system."""
+    """Return the number of values in the rows of the largest system."""
     return min(_MORE_FREE * outlook.n_free, outlook.n_rows) * _row_values(outlook)
 
 

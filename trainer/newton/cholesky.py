@@ -8,7 +8,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from streamsvm.storage.errors import ValuesOverflow
 from streamsvm.storage.rows.csr import Array
 
-SMALL = 1000  # equations: several threads factor such matrices, one each; it takes no time to speak of
+SMALL = 1000  # equations: matrices up to this size are factored by several threads, one each, in little time
 _FIRST_RIDGE, _MORE_RIDGE, _LARGEST_RIDGE = 1e-12, 100.0, 1.0
 _FLOP = 1e-9  # seconds, on a slow core that is shared with others
 _LEAST_PIVOT = 1e-13  # of the scaled matrix: below it the solution is made of rounding
@@ -18,7 +18,7 @@ GoOn = Callable[[float], None]
 
 
 def no_matter(_seconds: float) -> None:
-    """A GoOn that always goes on, and tells nobody."""
+    """Do nothing: a GoOn that never ends the work."""
 
 
 def solve_positive(matrix: Array, right: Array, go_on: GoOn = no_matter) -> Array:
@@ -49,9 +49,9 @@ def solve_positive(matrix: Array, right: Array, go_on: GoOn = no_matter) -> Arra
 
 
 def _factor(matrix: Array) -> Array | None:
-    """The lower Cholesky factor; None if there is none to be trusted.
+    """Return the lower Cholesky factor; None if the matrix has none, or one that is mostly rounding.
 
-    A small one by numpy, which takes room for a copy and lets other threads work meanwhile; scipy does neither.
+    numpy factors small matrices, in memory for a copy, and lets other threads work meanwhile; scipy does neither.
     """
     if len(matrix) <= SMALL:
         try:

@@ -1,4 +1,4 @@
-"""How many bytes Newton steps hold, before any is taken."""
+"""Computes how many bytes Newton steps will hold."""
 
 from dataclasses import dataclass
 
@@ -19,8 +19,8 @@ _SMALL_SQUARES = 16  # of each small matrix that is being factored: of a copy, a
 class ProblemShape:
     """The size of the problems that Newton steps solve side by side.
 
-    columns     optional ones that rows have: weights, targets
-    row_values  non-zeros of a row, on average
+    columns     number of optional columns that rows have: weights, targets
+    row_values  mean number of non-zeros of a row
     """
 
     n_rows: int
@@ -32,19 +32,19 @@ class ProblemShape:
 
     @property
     def most_equations(self) -> int:
-        """Equations of the largest system there can be."""
+        """Number of equations of the largest possible system."""
         return min(self.n_rows, self.n_features, LARGEST)
 
 
 def bytes_held(shape: ProblemShape, equations: int) -> int:
-    """Bytes while no system has more than so many equations."""
+    """Return the bytes that Newton steps hold while no system has more than `equations` equations."""
     rows = shape.n_rows * row_bytes(shape.n_tasks, shape.columns)
     vectors = _NUMBER * shape.n_features * _VECTORS * width_for(shape.n_tasks)
     return rows + vectors + min(shape.threads, SUMS) * BATCH_BYTES + _system_bytes(shape, equations)
 
 
 def equations_within(size: int, shape: ProblemShape) -> int:
-    """The most equations for which so many bytes are enough; LARGEST if they are for any system; 0: for none."""
+    """Return the most equations for which `size` bytes are enough; LARGEST if any system fits; 0 if none does."""
     low, high = 0, shape.most_equations
     if bytes_held(shape, high) <= size:
         return LARGEST
@@ -55,7 +55,7 @@ def equations_within(size: int, shape: ProblemShape) -> int:
 
 
 def _system_bytes(shape: ProblemShape, equations: int) -> int:
-    """All tasks have their system at the same time, and one of them is being solved, or several small ones."""
+    """Return the bytes of systems: every task has one, and at the same time one or several small ones are solved."""
     at_once = min(shape.threads, SUMS, shape.n_tasks)
     # Of one of them the factor is counted already.
     small = (_SMALL_SQUARES * at_once - _NUMBER) * min(equations, SMALL) ** 2

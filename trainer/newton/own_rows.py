@@ -1,4 +1,4 @@
-"""The rows of one machine, which answer the requests of Newton steps by scans of a store."""
+"""Answers the requests of Newton steps for the rows of one machine, by scans of a store."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -28,12 +28,12 @@ from streamsvm.trainer.problem.losses.terms import RowTerms, without_zeros
 from streamsvm.trainer.problem.objective import add_to_w, dots_of
 from streamsvm.trainer.problem.tasks import Tasks
 
-CHUNK = 1 << 15  # rows looked at together: what is made of them stays in a processor cache
+CHUNK = 1 << 15  # rows of which figures are computed together: their arrays stay in a processor cache
 _OWN_BYTES, _TASK_BYTES = 2 * CODE.itemsize, 3 * 8  # of a row; and of its C, its m and the change of m in each task
 
 
 def row_bytes(n_tasks: int, columns: int) -> int:
-    """Bytes that the phase holds for each row; columns: optional ones that rows have, weights and targets."""
+    """Return the bytes that Newton steps hold for a row with `columns` optional columns: weights, targets."""
     return _OWN_BYTES + n_tasks * _TASK_BYTES + columns * TARGET.itemsize
 
 
@@ -53,7 +53,7 @@ class RowLabels:
         self._labels = LabelColumns(np.zeros(n_rows, CODE), np.zeros(n_rows, CODE), NO_COLUMN, NO_COLUMN)
 
     def take(self, rows: Segment) -> None:
-        """Note what these rows are."""
+        """Store the class codes, folds, targets and weights of these rows."""
         n_rows = len(self._labels.class_code)
         if len(rows.target) and not len(self._labels.target):
             self._labels = self._labels._replace(target=np.zeros(n_rows, TARGET))
@@ -64,7 +64,7 @@ class RowLabels:
                 own[rows.row_id] = given
 
     def C(self, tasks: Tasks, number: int) -> Array:
-        """C_i of all rows in a task, (n,); a single broadcast value if all are equal."""
+        """Return C_i of all rows in the task `number`, (n,); one broadcast value if all are equal."""
         n_rows = len(self._labels.class_code)
         C = np.empty(n_rows)
         for chunk in chunks(n_rows):
@@ -72,21 +72,21 @@ class RowLabels:
         return np.broadcast_to(C[0], n_rows) if n_rows and (C[0] == C).all() else C
 
     def terms(self, C: Array, chunk: slice) -> RowTerms:
-        """Terms of a chunk's rows in a task with this C (n,). Signs are 1: m and its change contain them already."""
+        """Return the terms of a chunk's rows in a task with this C (n,). Signs are 1: m and its change contain them."""
         own = C[chunk]
         return RowTerms(np.broadcast_to(1.0, len(own)), own, self._labels.target[chunk], self._labels.class_code[chunk])
 
 
 def chunks(n_rows: int) -> list[slice]:
-    """The rows in order, some at a time."""
+    """Return slices of at most CHUNK rows, which cover `n_rows` rows in order."""
     return [slice(begin, min(begin + CHUNK, n_rows)) for begin in range(0, n_rows, CHUNK)]
 
 
 class TaskRows:
-    """m and centre of each row in a task. `proximal` computes alpha and h from them when they are needed.
+    """m and centre of each row in a task. `proximal` computes alpha and h from m and centre when they are needed.
 
-    alpha   (n,) in its box: the first centre, changed in place
-    change  (n,) filled by a scan: the products of the rows, times the row's sign in classification; or m itself
+    alpha   (n,) in its box: the first centre; later centres are written into this array
+    change  (n,) filled by a scan: <vector, x_i>, times the row's sign in classification; or m itself
     """
 
     def __init__(self, loss: Loss, labels: RowLabels, C: Array, alpha: Array) -> None:
@@ -96,20 +96,20 @@ class TaskRows:
         self._m, self.change = np.zeros((2, len(alpha)))
 
     def proximal(self, terms: RowTerms, rows: Array | slice, sigma: float) -> tuple[Array, Array]:
-        """alpha and h (k,) of these rows at m; `terms` are the terms of the rows."""
+        """Return alpha and h (k,) of these rows at their m. `terms` has the terms of the rows."""
         return self._loss.proximal(terms, self._centre[rows], sigma, self._m[rows])
 
     def stand_at_alpha(self, sigma: float) -> None:
-        """Make alpha the centre."""
+        """Make the alpha that belongs to m, the centre and sigma the new centre."""
         for chunk, terms in self._chunks:
             self._centre[chunk], _ = self.proximal(terms, chunk, sigma)
 
     def answer(self, look: Look) -> Looked:
-        """Answer a question, see `LookKind`."""
+        """Answer a question about the task, see `LookKind`."""
         if look.kind is LookKind.SLOPE:
             return self._slope(look)
         if look.kind is LookKind.CHECK:
-            self.change += self._m  # m at v: no third array is needed
+            self.change += self._m  # now m at v, so that no third array is needed
             return self._evaluate(look, self.change, alpha_of=self._m), self._evaluate(look, self._m)
         if look.kind is LookKind.MOVE:
             for chunk, _ in self._chunks:
@@ -155,9 +155,9 @@ _Answer = TypeVar("_Answer")
 
 
 class OwnRows:
-    """See `requests.Rows`: all rows of a problem, or those that one of several machines has.
+    """Answers requests, see `requests.ProblemRows`, for all rows of a problem, or for the shard of one machine.
 
-    alpha (n_rows, width): requests write the centres of tasks into it
+    alpha (n_rows, width): requests write the centres of tasks into this array
     """
 
     def __init__(self, tasks: Tasks, scans: Scans, alpha: Array, n_features: int) -> None:
@@ -178,7 +178,7 @@ class OwnRows:
     def _side_by_side(
         self, asked: Mapping[int, _Asked], answer: Callable[[TaskRows, _Asked], _Answer]
     ) -> dict[int, _Answer]:
-        """The answers of tasks; several threads find them, each those of some tasks."""
+        """Return the answer of each task; several threads compute answers, each for some of the tasks."""
         answers = self._scans.side_by_side(lambda each: answer(self._each[each[0]], each[1]), list(asked.items()))
         return dict(zip(asked, answers, strict=True))
 

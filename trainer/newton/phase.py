@@ -1,4 +1,4 @@
-"""Newton steps in a job: where they begin and end, what they show, and what they leave to the solver."""
+"""Newton steps within a job: when they begin and end, what they show, and what they leave to the solver."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -20,16 +20,16 @@ from streamsvm.trainer.updates.convergence import StoppingTargets
 from streamsvm.trainer.updates.progress import NewtonStep, PassProgress, TaskStep
 from streamsvm.trainer.updates.updater import SolverParts
 
-# Arrays of a checkpoint: a line for each task that still goes on, its number and all of `Left` but w; and each w.
+# Arrays of a checkpoint: a line for each task that goes on (its number, all fields of `Left` but w), and w of each.
 _LEFT, _LEFT_W = "newton", "newton_w_{}"
 
 
 class NewtonPhase:
-    """`run` it over a store of all rows.
+    """The phase of Newton steps in a job: `run` it over a store of all rows.
 
-    goes_on  it has begun, perhaps before the checkpoint that `kept` comes from, and has not failed: no sweep is needed
-             before it runs. It fails if systems are too large, or a task is stuck; then only sweeps remain
-    shown    steps of the last run, for the history
+    goes_on  the phase has begun, maybe before the checkpoint that `kept` comes from, and has not failed: no sweep is
+             needed before `run`. It fails if systems are too large, or a task is stuck; then only sweeps remain
+    shown    Newton steps of the last run, for the history
     """
 
     def __init__(
@@ -55,15 +55,15 @@ class NewtonPhase:
 
     @property
     def goes_on(self) -> bool:
-        """See above."""
+        """Whether the phase has begun and has not failed, see above."""
         return self._has_begun and not self._has_failed
 
     def resumable(self) -> dict[str, Array]:
-        """The arrays from which a new phase goes on, as its `kept`."""
+        """Return the arrays from which a new phase goes on, as its `kept`."""
         return _kept(self._left) if self.goes_on else {}
 
     def is_quicker(self, sweeps: int, outlook: Outlook) -> bool:
-        """Whether to end training by Newton steps, see trainer.newton.choice."""
+        """Whether to make Newton steps after `sweeps` sweeps, because they are quicker and there is room for them."""
         tasks = self._settings.tasks
         is_smooth = make_loss(tasks.loss, tasks.epsilon).is_smooth
         if self._is_ruled_out or self._has_failed or not is_newton_quicker(sweeps, outlook, is_smooth):
@@ -111,7 +111,7 @@ class NewtonPhase:
             self._shared.slow_down({because})
 
     def _put_back(self, steps: NewtonSteps) -> PassProgress:
-        """Write back alpha and its w, note where the steps are, and the best w; returns the figures at alpha."""
+        """Write back alpha and its w, store where the steps are and the best w, and return the figures reached."""
         reached, each = steps.put_back(), list(steps.each.values())
         steps.offer_best(self._cursor.model)
         self._statistics.take_exact(
@@ -125,21 +125,21 @@ class NewtonPhase:
         return self._statistics.progress(self._cursor.step, rows_unvisited=0)
 
     def _show(self, progress: PassProgress, scans: int, taking_part: Mapping[int, TaskStep]) -> None:
-        """Show a step, and note it for the history."""
+        """Show a step in the job's state, and add it to `shown`, for the history."""
         number, elapsed = int(self._shared.control["newton_steps"]) + 1, self._shared.elapsed_seconds
         step = NewtonStep(number, elapsed, self._scans_before + scans, progress, taking_part)
         self._shared.show_step(step)
         self.shown.append(step)
 
     def _note_all(self, n_rows: int) -> None:
-        """Note that every row has been visited, without a change of its score."""
+        """Record that the pass has visited every row, without a change of the rows' scores."""
         for chunk in chunks(n_rows):
             row_id = np.arange(chunk.start, chunk.stop, dtype=np.int32)
             self._shared.note(row_id, self._shared.score[row_id])
 
 
 def _kept(left: Mapping[int, Left]) -> dict[str, Array]:
-    """The arrays of a checkpoint from which `_left` makes `left` again."""
+    """Return the arrays of a checkpoint from which the function `_left` makes `left` again."""
     lines = [(number, *of_task[1:]) for number, of_task in left.items()]
     return {
         _LEFT: np.array(lines, float).reshape(-1, len(Left._fields)),

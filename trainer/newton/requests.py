@@ -17,7 +17,7 @@ from streamsvm.trainer.newton.system import Kind, System, TooLarge
 class Asks(Enum):
     """Meanings of the products of all rows with a vector.
 
-    They are the change of m along a STEP; its change from w to v (CHECK); or m itself (POINT).
+    STEP: the products are the change of m along a step. CHECK: they are its change from w to v. POINT: they are m.
     """
 
     STEP = "step"
@@ -28,10 +28,10 @@ class Asks(Enum):
 class NewtonFigures(NamedTuple):
     """Sums over all rows at some m and alpha.
 
-    losses, dual      of C_i loss_i, and of d_i(alpha_i)
-    alpha             of alpha_i
-    moved             of (alpha_i - centre_i)^2 / C_i
-    free              rows with h_i > 0
+    losses, dual      sum of C_i loss_i, and of the dual terms d_i(alpha_i)
+    alpha             sum of alpha_i
+    moved             sum of (alpha_i - centre_i)^2 / C_i
+    free              number of rows with h_i > 0
     M_plus, M_minus   largest and smallest projected gradient
     """
 
@@ -44,15 +44,15 @@ class NewtonFigures(NamedTuple):
     M_minus: float
 
     def plus(self, other: "NewtonFigures") -> "NewtonFigures":
-        """The figures of both machines' rows."""
+        """Return the figures of the rows of both machines."""
         sums = {name: getattr(self, name) + getattr(other, name) for name in self._fields[:5]}
         return self._replace(**sums, M_plus=max(self.M_plus, other.M_plus), M_minus=min(self.M_minus, other.M_minus))
 
 
 class Slope(NamedTuple):
-    """Sums over all rows: alpha_i change_i and h_i change_i^2, where change is that of m along a step.
+    """Sums over all rows of alpha_i change_i (`first`), and h_i change_i^2; change_i: change of m_i along a step.
 
-    size  of (|alpha_i| + h_i |m_i|) |change_i|: `first` is off by so much times the rounding of a number, at most
+    size  sum of (|alpha_i| + h_i |m_i|) |change_i|: bounds the rounding error of `first`, relative to that of a number
     """
 
     first: float
@@ -60,7 +60,7 @@ class Slope(NamedTuple):
     size: float
 
     def plus(self, other: "Slope") -> "Slope":
-        """The slope of both machines' rows."""
+        """Return the slope of the rows of both machines."""
         return Slope(self.first + other.first, self.second + other.second, self.size + other.size)
 
 
@@ -93,14 +93,14 @@ class Look(NamedTuple):
 
 
 class SumOf(NamedTuple):
-    """An order to add up v and a system."""
+    """An order to add up v, the w of the alpha at this sigma, and a system of this kind, for a task."""
 
     sigma: float
     kind: Kind
 
 
 class Product(NamedTuple):
-    """An order to multiply all rows by a vector (features,)."""
+    """An order to multiply all rows by a vector (features,); `asks`: what the products mean."""
 
     vector: Array
     asks: Asks
@@ -108,13 +108,13 @@ class Product(NamedTuple):
 
 @dataclass(frozen=True)
 class Request:
-    """Orders to the rows, by task. They are followed in this order, each by all tasks.
+    """Orders to the rows, by number of task. They are followed in the order of the fields, each for all its tasks.
 
-    begins    the tasks that are going to be trained: a scan finds out what the rows are
+    begins    the tasks that are going to be trained: a scan collects the labels of rows
     centres   the alpha at m, with this sigma, becomes the centre
-    sums      a scan
-    products  a scan; its results are the change of m, or m
-    looks     questions
+    sums      a scan adds up v and systems
+    products  a scan multiplies rows by vectors, which gives the change of m, or m
+    looks     questions, which are answered without a scan
     """
 
     begins: tuple[int, ...] = ()
@@ -125,7 +125,7 @@ class Request:
 
     @property
     def scans(self) -> int:
-        """Scans that it takes."""
+        """Number of scans that the request takes."""
         return bool(self.begins) + bool(self.sums) + bool(self.products)
 
 
@@ -133,9 +133,9 @@ class Request:
 class Reply:
     """The rows' answers to a request.
 
-    v          (features, axis) the w of alpha, a column for each task in `sums` in their order; None: not asked for
-    systems    the system of each of them
-    looks      answers to questions
+    v          (features, axis) the w of alpha, a column for each task in `sums`, in order; None: there were no `sums`
+    systems    the system of each task in `sums`
+    looks      the answer to each question in `looks`
     """
 
     v: Array | None
@@ -147,11 +147,11 @@ class ProblemRows(Protocol):
     """All rows of a problem."""
 
     def answer(self, request: Request) -> Reply:
-        """Follow the orders. Raises Interrupted, TooLarge."""
+        """Follow the orders, and return the reply. Raises Interrupted, TooLarge."""
 
 
 def unpickled(reply: bytes) -> Reply:
-    """The reply that another process has pickled. Raises the error that it has pickled instead."""
+    """Return the reply that another process has pickled; raise TooLarge if it has pickled this error instead."""
     found: Reply | TooLarge = pickle.loads(reply)
     if isinstance(found, TooLarge):
         raise found
@@ -159,7 +159,7 @@ def unpickled(reply: bytes) -> Reply:
 
 
 def added(replies: Iterable[Reply]) -> Reply:
-    """The reply of all rows, of those of each machine, in the order of machines. The first one's systems change."""
+    """Return the sum of the replies of all machines, which come in a fixed order. Systems of the first one change."""
     others = iter(replies)
     first = next(others)
     looks = dict(first.looks)

@@ -1,4 +1,4 @@
-"""The phase of Newton steps: all tasks of a job side by side, over all rows, wherever these are."""
+"""Makes Newton steps of all tasks of a job side by side, over all rows, on whatever machines the rows are."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -19,11 +19,11 @@ from streamsvm.trainer.updates.model_weights import ModelWeights
 from streamsvm.trainer.updates.progress import TaskStep
 
 SideBySide = Callable[[Callable[[Any], Any], Sequence[Any]], object]
-_NEARER = 0.9  # of the targets asked for: the certificate adds up in another order, and may come out a little higher
+_NEARER = 0.9  # share of the targets to reach: a certificate adds up in another order, and may be a little higher
 
 
 def near_by(targets: StoppingTargets) -> IsNear:
-    """A function that tells whether steps are near enough for a certificate to find these targets reached."""
+    """Return a function that tells whether steps are near enough for a certificate to reach these targets."""
 
     def is_near(distance: float, relative_gap: float) -> bool:
         return bool(targets.reached(distance / _NEARER, relative_gap / _NEARER))
@@ -32,20 +32,20 @@ def near_by(targets: StoppingTargets) -> IsNear:
 
 
 def one_by_one(make: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-    """Return what `make` makes of each item."""
+    """Return the result of `make` for each item."""
     return [make(item) for item in items]
 
 
 class NewtonSteps:
-    """`step` until all tasks are done or stuck.
+    """Newton steps of some tasks: call `step` until all tasks are done or stuck.
 
-    w (features, width): where it begins, the w of the rows' alpha. It is that again only after `put_back`
-    numbers  of the tasks that are trained
-    most     equations that a system may have
-    left     where tasks go on that have been left on their way; others begin at w
+    w (features, width): the w of the rows' alpha at the beginning, and again only after `put_back`
+    numbers  numbers of the tasks that are trained
+    most     most equations that a system may have
+    left     states from which some tasks go on; other tasks begin at w
     go_on    is called now and then while systems are solved, see `trainer.newton.system.System.solve`
-    side_by_side  calls a function for each item of a list, perhaps by several threads: small systems are solved so
-    scans    that have been made; requests: that have been answered
+    side_by_side  calls a function for each item of a list, perhaps by several threads: for small systems
+    scans    number of scans made; requests: number of requests answered
     """
 
     def __init__(
@@ -74,19 +74,19 @@ class NewtonSteps:
 
     @property
     def active(self) -> dict[int, TaskSteps]:
-        """The tasks that still go on, by number."""
+        """The tasks that are neither done nor stuck, by number."""
         return {number: task for number, task in self.each.items() if not (task.is_done or task.is_stuck)}
 
     def taking_part(self) -> dict[int, TaskStep]:
-        """Tasks that take part in the next step, by their numbers."""
+        """Return the tasks that take part in the next step, by their numbers."""
         return {number: TaskStep(task.found.free, task.sigma) for number, task in self.active.items()}
 
     def left(self) -> dict[int, Left]:
-        """Where the steps of the tasks are that still go on, from which others go on if alpha is put back, too."""
+        """Return the states of active tasks, from which later steps go on if `put_back` has been called."""
         return {number: task.left for number, task in self.active.items()}
 
     def step(self) -> None:
-        """Two scans: for v and the systems, then for the products that tasks ask for. Raises Interrupted, TooLarge."""
+        """Make two scans: for v and systems, then for the products that tasks ask for. Raises Interrupted, TooLarge."""
         self._sums()
         self._products()
 
@@ -101,7 +101,7 @@ class NewtonSteps:
         return [task.reached for task in self.each.values()]
 
     def offer_best(self, model: ModelWeights) -> None:
-        """Let models have the best w that each task has come to."""
+        """Offer to `model` the best w that each task has reached."""
         for number, task in self.each.items():
             if task.is_done:
                 model.forget(number)  # of earlier steps: this end is near enough
@@ -120,14 +120,14 @@ class NewtonSteps:
         each(partial(self._take_sums, reply), list(enumerate(active)))
 
     def _take_sums(self, reply: Reply, place: tuple[int, int]) -> None:
-        """Have a task go on with its sums; `place`: its column in v, and its number."""
+        """Have a task go on with its sums. `place`: the task's column in v, and its number."""
         column, number = place
         assert reply.v is not None
         solve = partial(reply.systems[number].solve, go_on=self._go_on)
         self.each[number].take_sums(np.ascontiguousarray(reply.v[:, column]), solve)
 
     def _products(self) -> None:
-        """Have rows multiplied, and ask for what follows until no task has another question."""
+        """Have rows multiplied by the tasks' vectors, then ask the tasks' questions until no task has another."""
         active = self.active
         products = {number: task.product for number, task in active.items() if task.product is not None}
         while looks := {number: task.look for number, task in active.items() if task.look is not None}:
@@ -142,7 +142,7 @@ class NewtonSteps:
             self._ask(Request(centres=centres))
 
     def _centres(self) -> dict[int, float]:
-        """Centres that the rows have to be told of."""
+        """Return the sigma of each centre that the rows have yet to make, by number of task, and forget it."""
         centres = {number: task.centre for number, task in self.each.items() if task.centre is not None}
         for number in centres:
             self.each[number].centre = None

@@ -1,4 +1,4 @@
-"""Scans: all rows of a store once, in the order in which they lie, looked at by several threads."""
+"""Scans all rows of a store once, in the order in which they are stored, by several threads."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +11,7 @@ from streamsvm.trainer.shared_state import SharedState
 from streamsvm.trainer.sweeps.sweep import ALONE, Threads
 
 _SHARED_BYTES = 1 << 23  # of rows: for fewer, threads wait longer than they work
-SUMS = 4  # sums that a scan keeps apart and then adds up in a fixed order: more threads than these are of no use
+SUMS = 4  # separate sums of a scan, added up in a fixed order at its end: more threads than sums are of no use
 
 _Item = TypeVar("_Item")
 _Made = TypeVar("_Made")
@@ -26,18 +26,18 @@ class InOrder(Protocol):
         """Bytes of all its rows."""
 
     def in_order(self) -> Iterator[Segment]:
-        """All rows once; ends early if the store fails.
+        """Yield all rows once; end early if the store fails.
 
-        A segment may be overwritten when as many more have been taken as there may be threads.
+        A segment may be overwritten once as many more segments have been taken as there may be threads.
         """
 
 
 class Interrupted(Exception):
-    """The job is to end, or the store has failed: a scan, or solving a system, has not come to its end."""
+    """Ends a scan, or the solution of a system, early: the job is to end, or the store of rows has failed."""
 
 
 def uninterrupted(shared: SharedState, segments: Iterator[Segment]) -> Iterator[Segment]:
-    """Yield the segments with a sign of life each, until the job is interrupted."""
+    """Yield the segments, and set the trainer's heartbeat for each, until the job is interrupted."""
     for rows in segments:
         if shared.is_interrupted:
             return
@@ -46,14 +46,14 @@ def uninterrupted(shared: SharedState, segments: Iterator[Segment]) -> Iterator[
 
 
 def go_on(shared: SharedState, seconds: float) -> None:
-    """Give a sign of life before so many seconds without one. Raises Interrupted if the job is interrupted."""
+    """Set the trainer's heartbeat for the next `seconds` seconds. Raises Interrupted if the job is interrupted."""
     if shared.is_interrupted:
         raise Interrupted
     shared.beat(seconds)
 
 
 class Scans:
-    """Call `each` for a scan.
+    """Scans a store: each call of `each` is a scan.
 
     going  passes segments on, until the job has to end
     """
@@ -71,13 +71,13 @@ class Scans:
         self._threads = threads if store.n_bytes >= _SHARED_BYTES else ALONE
 
     def each(self, look: Look, n_sums: int = SUMS) -> None:
-        """Call `look` for all rows; what it adds up for segment i goes to sum i modulo n_sums. Raises Interrupted."""
+        """Call `look`(sum, rows) for all rows: segment i is added to the sum i modulo n_sums. Raises Interrupted."""
         seen = sum(map(len, self._looked_at(look, n_sums)))
         if seen != self._n_rows:
             raise Interrupted
 
     def side_by_side(self, make: Callable[[_Item], _Made], items: Sequence[_Item]) -> list[_Made]:
-        """Return what `make` makes of each item; as many threads as scan call it, when all have ended.
+        """Return the result of `make` for each item. The threads of a scan call it; all have ended at the return.
 
         Raises an error of `make`.
         """
