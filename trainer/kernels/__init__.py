@@ -1,1 +1,1 @@
-"""The inner loops. Arrays and numbers in, numbers out; what is changed in place is named above each."""
+"""The inner loops, compiled. They take arrays and numbers; a comment above each says what it changes and returns."""

@@ -10,8 +10,8 @@ from streamsvm.storage.rows.segment_kernel import Columns
 # Problem     as in kernels/hinge.py
 
 ROWS_AHEAD = 3
-_A_LINE = 16  # indices or values in a line of the cache
-_PREFETCHED = 256  # of them in a row, at most
+_A_LINE = 16  # indices or values in a line of the processor's cache
+_PREFETCHED = 256  # most indices or values of a row that are prefetched
 
 # Kinds of score that `score_of` computes. Rows with the highest scores leave the cache first: training gains least by
 # them.

@@ -30,13 +30,13 @@ from streamsvm.trainer.problem.tasks import KindTable
 # another class has a larger G. Then alpha_i is 0, the margin kept; or it is C_i for its own class and -C_i for another,
 # the worst, as at the upper bound of two classes. A row with more of them is free.
 
-FEW = 4  # classes that changed are added one by one if they are fewer than one in so many
-SMALLEST_A = 1e-200  # of a row without features, which has no part in w: its step ends at a bound
+FEW = 4  # classes that changed are added one by one if they are fewer than one in FEW classes
+SMALLEST_A = 1e-200  # stands for A = 0 of a row without features, which has no part in w: its step ends at a bound
 
 
 @njit(cache=True, nogil=True, inline="always")
 def prefetch_classes(w: Array, first: int, n_classes: int) -> None:
-    """Ask for what is at `first`, of all classes, a line of the cache at a time."""
+    """Prefetch the values of all classes from w[first] on, one line of the processor's cache at a time."""
     for place in range(first, first + n_classes, 8):
         prefetch(w, place)
 
@@ -45,7 +45,7 @@ def prefetch_classes(w: Array, first: int, n_classes: int) -> None:
 def class_gradients(
     start: int, end: int, coming: int, coming_end: int, indices: Array, values: Array, w: Array, lanes: int, G: Array
 ) -> None:
-    """G += <w_m, x> for all classes m of the row at start:end; asks for the weights of the row at coming:coming_end."""
+    """Add <w_m, x> of the row at start:end to G_m, for all classes m; prefetch weights for coming:coming_end."""
     n_classes, even = G.shape[0], end - ((end - start) & 3)
     coming_end = coming_end if indices.shape[0] > 0 else coming
     for j in range(start, even, 4):
@@ -71,7 +71,7 @@ def class_gradients(
 
 @njit(cache=True, nogil=True)
 def with_room(alpha: Array, bound: Array) -> int:
-    """How many classes have room: alpha below its bound."""
+    """Return the number of classes with room: those whose alpha is below its bound."""
     count = 0
     for m in range(alpha.shape[0]):
         count += int(alpha[m] < bound[m])
@@ -99,7 +99,7 @@ class Standing(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def standing(A: float, alpha: Array, bound: Array, G: Array, target: Array) -> Standing:
-    """Fills `target` (n_classes,) with G_m + A r_m, too. One loop: its sums and extremes do not wait for each other."""
+    """Return a row's Standing; fill `target` (n_classes,) with G_m + A r_m. One loop, for speed, makes all figures."""
     infinity = float("inf")
     smallest, largest, other, top = infinity, -infinity, -infinity, -infinity
     rooms, weighted, classes, is_inside = 0.0, 0.0, 0, True
@@ -119,10 +119,10 @@ def standing(A: float, alpha: Array, bound: Array, G: Array, target: Array) -> S
     return Standing(smallest, largest, other, top, gap, classes, is_inside)
 
 
-# best_room(A, C, top, target (n_classes,) = G_m + A r_m, kept (n_classes,)): tau, and target_m <- the best r_m + tau,
-# which is below tau where it is to be 0; `kept` is filled, too. Michelot's algorithm (1986) for the projection on a
-# simplex: classes below the tau that would do for those left are left out, until none is; first all that are below the
-# largest by C or more.
+# best_room(A, C, top, target (n_classes,) = G_m + A r_m, kept (n_classes,)): returns tau, and fills target_m with the
+# best r_m + tau, or a number below tau where the best r_m is 0; `kept` is scratch memory. Michelot's algorithm (1986)
+# for the projection on a simplex leaves out classes below the tau of the remaining ones, until there are none; at first
+# it leaves out all that are below the largest by C or more.
 
 
 @njit(cache=True, nogil=True)
@@ -152,7 +152,7 @@ def best_room(A: float, C: float, top: float, target: Array, kept: Array) -> flo
 def add_classes(
     start: int, end: int, indices: Array, values: Array, step: Array, which: Array, w: Array, lanes: int
 ) -> None:
-    """w_m += step_m x for the classes `which`; step (n_classes,) is 0 for the others."""
+    """Add step_m x of the row at start:end to w_m for the classes `which`; step (n_classes,) is 0 for other classes."""
     n_classes, changed = step.shape[0], which.shape[0]
     if FEW * changed < n_classes:
         for j in range(start, end):

@@ -23,7 +23,7 @@ from streamsvm.trainer.problem.tasks import KindTable
 
 
 class Dual(NamedTuple):
-    """alpha (n_rows * lanes,) float64 by row id, and alpha before momentum moved it: the same array if nothing did."""
+    """alpha (n_rows * lanes,) float64 by row id; before: alpha before momentum moved it, or the array alpha itself."""
 
     alpha: Array
     before: Array
@@ -40,9 +40,9 @@ class Weights(NamedTuple):
 
 
 class VisitNotes(NamedTuple):
-    """Notes on visits, (k,) in their order.
+    """What a kernel records of each visit, (k,) in the order of the visits.
 
-    score  float32, how little a row has left to teach
+    score  float32, the higher the less training can gain by the row, see coordinate.score_of
     gain   float64, by how much the dual objective rose
     rest   float32, |G| of a row at a bound that G keeps there, -1 of any other row; empty if the caller needs none
     """

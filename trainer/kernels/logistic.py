@@ -28,7 +28,7 @@ _MOST_STEPS = 100
 
 @njit(cache=True, nogil=True)
 def logistic_gradient(a: float, m: float, C: float) -> float:
-    """G, or 0 where it points out of the box."""
+    """Return the gradient G at alpha_i = a, or 0 where a step along -G would leave the box."""
     share = min(max(a / C, LEAST_SHARE), MOST_SHARE)
     G = m + math.log(share / (1.0 - share))
     if (share == LEAST_SHARE and G >= 0.0) or (share == MOST_SHARE and G <= 0.0):
@@ -38,7 +38,7 @@ def logistic_gradient(a: float, m: float, C: float) -> float:
 
 @njit(cache=True, nogil=True)
 def logistic_step(a: float, m: float, Q: float, C: float) -> float:
-    """The best alpha_i, all others as they are; momentum may have moved `a` out of [0, C]."""
+    """Return the best alpha_i while other alpha do not change. Momentum may have moved `a` out of [0, C]."""
     is_lower = Q * (C - a - a) / 2.0 + m >= 0.0
     old = a if is_lower else C - a
     slope = m if is_lower else -m
@@ -64,7 +64,7 @@ def logistic_step(a: float, m: float, Q: float, C: float) -> float:
 
 @njit(cache=True, nogil=True)
 def negative_entropy(a: float, C: float) -> float:
-    """Minus a row's term d of the dual objective: a log a + (C - a) log(C - a) - C log C."""
+    """Return minus a row's term d of the dual objective: a log a + (C - a) log(C - a) - C log C."""
     share = a / C
     total = 0.0
     if share > 0.0:
@@ -76,7 +76,7 @@ def negative_entropy(a: float, C: float) -> float:
 
 # logistic_visit(a, m, Q, C): what a visit to alpha_i = a finds and does, m = y_i <w, x_i>, and returns
 #
-#   PG     G, 0 where it points out of the box
+#   PG     the projected gradient: G, or 0 where a step along -G would leave the box
 #   rest   -1: no row rests, at the optimum none is at a bound
 #   term   the row's term of P - D:  C log(1 + exp(-m)) + a m - d(a), at least 0
 #   new    alpha_i after the visit

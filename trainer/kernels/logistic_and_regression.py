@@ -1,4 +1,4 @@
-"""Dual coordinate descent on given rows in memory, in one task or several at once: logistic loss and regression."""
+"""Dual coordinate descent for logistic loss and for regression, on rows in memory, in one task or several at once."""
 
 import numpy as np
 

@@ -17,9 +17,9 @@ class VisitRule(NamedTuple):
     """The parameters of visits.
 
     table        table of one task, with U = C
-    n_rows       rows of the whole problem
-    is_gradient  BSGD, not BSCA
-    is_looked_up the degradations of candidates are looked up in a table, else each is searched for
+    n_rows       number of rows of the whole problem
+    is_gradient  True: BSGD; False: BSCA
+    is_looked_up True: the degradations of candidates are looked up in a table; False: by a search for each
     candidates   number of random candidates for a merge; 0: all vectors are candidates
     """
 
@@ -58,7 +58,7 @@ class Vectors(NamedTuple):
 
 
 class MachineBatch(NamedTuple):
-    """The rows of a batch, with memory for each thread.
+    """What threads have computed of the rows of a batch, with scratch memory.
 
     products (n_threads, BATCH, n_slots) float32: products with all vectors; values, float64: kernel values
     room     (n_threads, n_slots) float64: scratch memory

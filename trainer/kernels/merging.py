@@ -133,7 +133,7 @@ def _fill(table: Array) -> None:
 
 @functools.lru_cache(maxsize=1)
 def degradation_table() -> Array:
-    """(GRID + 1, GRID + 1) float64: wd(m, k) / (m (1-m))^2 at m = i / GRID and k = j / GRID."""
+    """Return a table (GRID + 1, GRID + 1) float64 of wd(m, k) / (m (1-m))^2 at m = i / GRID and k = j / GRID."""
     table = np.empty((GRID + 1, GRID + 1))
     _fill(table)
     return table

@@ -30,7 +30,7 @@ def permutation(seed: int, order: Array) -> None:
 
 
 def random_order(count: int, rng: np.random.Generator) -> Array:
-    """0 .. count - 1, (count,) int32, in random order."""
+    """Return the numbers 0 .. count - 1 in random order, (count,) int32."""
     order = np.empty(count, np.int32)
     permutation(int(rng.integers(1, 1 << 32)), order)
     return order

@@ -12,7 +12,7 @@ from streamsvm.storage.machine.compiled import njit
 
 @njit(cache=True, nogil=True)
 def regression_gradient(beta: float, G: float, U: float, epsilon: float) -> float:
-    """PG: the slope where beta may go down it, else 0."""
+    """Return the projected gradient PG: the slope at beta_i = beta, or 0 where a step down it would leave the box."""
     if beta > 0.0 or (beta == 0.0 and G + epsilon < 0.0):
         PG = G + epsilon
         return max(PG, 0.0) if beta == U else PG
@@ -24,7 +24,7 @@ def regression_gradient(beta: float, G: float, U: float, epsilon: float) -> floa
 
 @njit(cache=True, nogil=True)
 def regression_step(beta: float, G: float, H: float, U: float, epsilon: float) -> float:
-    """The best beta_i, all others as they are; H = Qii + D. Momentum may have moved `beta` out of its box."""
+    """Return the best beta_i while no other changes; H = Qii + D. Momentum may have moved `beta` out of its box."""
     if H == 0.0:  # a row without features has no part in w
         return U if G + epsilon < 0.0 else -U if G - epsilon > 0.0 else 0.0
     if G + epsilon < H * beta:
@@ -39,7 +39,7 @@ def regression_step(beta: float, G: float, H: float, U: float, epsilon: float) -
 # regression_visit(beta, r, Q, U, D, epsilon): what a visit to beta_i = beta finds and does, r = <w, x_i> - y_i, and
 # returns
 #
-#   PG     the slope where beta may go down it, else 0
+#   PG     the projected gradient, see regression_gradient
 #   rest   how far the row rests: at beta_i = 0 inside its tube, min(G + epsilon, epsilon - G);  at U, -(G + epsilon);
 #          or at -U, G - epsilon.  -1 if it does not
 #   term   the row's term of P - D:  C loss(r) + beta <w, x_i> - d(beta), at least 0

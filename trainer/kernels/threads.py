@@ -46,7 +46,7 @@ else:
         return context.make_array(signature.args[0])(context, builder, arguments[0]).data
 
     def _spin(builder: Any, is_done: Callable[[], Any]) -> None:
-        """Emit a loop that ends when `is_done`, which emits a test, holds; it yields the core every _SPINS tests."""
+        """Emit a loop that ends when the test that `is_done` emits holds; every _SPINS tests it offers its core."""
         tests = cgutils.alloca_once_value(builder, _WORD(0))
         test, again, offer, end = (
             builder.append_basic_block(f"spin.{name}") for name in ("test", "again", "offer", "end")
@@ -112,7 +112,7 @@ else:
 
     @intrinsic
     def mark(_typing_context: Any, words: Any, place: Any, number: Any) -> Any:
-        """words[place] = number (int64): a thread that reads it also sees what was written before."""
+        """Set words[place] to `number` (int64): a thread that reads it also sees what was written before."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             pointer = _pointer(context, builder, signature, arguments)
@@ -123,7 +123,7 @@ else:
 
     @intrinsic
     def marked(_typing_context: Any, words: Any, place: Any) -> Any:
-        """words[place] (int64), as a thread has marked it last."""
+        """Return words[place] (int64), as a thread has marked it last."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             pointer = _pointer(context, builder, signature, arguments)
@@ -144,7 +144,7 @@ else:
 
     @intrinsic
     def seconds(_typing_context: Any) -> Any:
-        """Seconds on a clock that never goes back."""
+        """Return the seconds of a clock that never goes back."""
 
         def generate(_context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
             spec = cgutils.alloca_once(builder, ir.ArrayType(_WORD, 2))

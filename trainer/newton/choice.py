@@ -92,7 +92,7 @@ def has_room(outlook: Outlook, equations: int) -> bool:
 def is_newton_quicker(sweeps: int, outlook: Outlook, may_iterate: bool = True) -> bool:
     """Whether Newton steps, begun after `sweeps` sweeps, are likely to end training sooner than more sweeps would.
 
-    may_iterate  see trainer.newton.system
+    may_iterate  see trainer.newton.system. Steps are never quicker where systems would be too large
     """
     can_be_solved = system_size(outlook) <= LARGEST or (may_iterate and _fits_iterated(outlook))
     if sweeps < LEAST_SWEEPS or not can_be_solved:

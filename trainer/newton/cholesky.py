@@ -1,4 +1,4 @@
-"""Solves a positive definite system by LAPACK's Cholesky factors, also one that is singular up to rounding."""
+"""Solves positive definite systems by LAPACK's Cholesky factors, even systems that are singular up to rounding."""
 
 from collections.abc import Callable
 
@@ -22,12 +22,12 @@ def no_matter(_seconds: float) -> None:
 
 
 def solve_positive(matrix: Array, right: Array, go_on: GoOn = no_matter) -> Array:
-    """Solve matrix x = right; matrix (n, n) is positive definite, only its lower half is read, and it is overwritten.
+    """Return x with matrix x = right. matrix (n, n) is positive definite; its lower half is read, and overwritten.
 
     Rows and columns are scaled to a diagonal of ones: features may differ by many orders of magnitude. If the matrix is
-    singular up to rounding, as with equal columns, a ridge is added, an ever larger one if need be.
+    singular up to rounding, as with equal columns, a ridge is added, if need be a larger one. Raises ValuesOverflow.
 
-    go_on  is called before each factorisation with the seconds that it may take; may raise, to end it here
+    go_on  is called before each factorisation with the seconds that it may take; may raise an error to end the work
     """
     scale = 1.0 / np.sqrt(np.diag(matrix))
     matrix *= scale

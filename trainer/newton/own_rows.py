@@ -133,7 +133,7 @@ class TaskRows:
     def _evaluate(
         self, look: Look, every_m: Array, alpha_of: Array | None = None, at_centre: bool = False
     ) -> NewtonFigures:
-        """Sums at m (n,) and at an alpha: that of m, that of another m (`alpha_of`), or the centre (`at_centre`)."""
+        """Return sums at m (n,) and an alpha: that of m, of another m (`alpha_of`), or the centre (`at_centre`)."""
         losses = dual = total = moved = 0.0
         free, M_plus, M_minus = 0, -np.inf, np.inf
         for chunk, terms in self._chunks:

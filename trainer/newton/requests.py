@@ -85,7 +85,7 @@ class LookKind(Enum):
 
 
 class Look(NamedTuple):
-    """A question about a task. The rows compute its alpha from m, the centre and this sigma."""
+    """A question about a task, whose alpha follows from m, the centre and this sigma; t: a step's length (LookKind)."""
 
     kind: LookKind
     sigma: float

@@ -91,9 +91,9 @@ class NewtonSteps:
         self._products()
 
     def put_back(self) -> list[NewtonFigures]:
-        """Write the w of the present alpha into the array passed in; returns the figures of each task there.
+        """Make the rows' alpha the last centre of each task, and write its w into `w`; return each task's figures.
 
-        A step may have been interrupted between a scan and the next.
+        A step may have been interrupted between its two scans.
         """
         self._tell_centres()
         for number, task in self.each.items():

@@ -1,12 +1,12 @@
-"""The system of a Newton step, (I + sum_i h_i x_i x_i') d = -g, added up by a scan.
+"""The system of a Newton step, (I + sum_i h_i x_i x_i') d = -g, which a scan adds up.
 
 LAPACK solves it. It has an equation for each feature or, if fewer rows than features have h_i > 0, one for each such
 row. In that case, by Woodbury's formula,
 
-    d = -(g - B' (I + B B')^-1 B g),   B = sqrt(h) x, a row for each row with h_i > 0.
+    d = -(g - B' (I + B B')^-1 B g),   where B has the line sqrt(h_i) x_i' for each row with h_i > 0.
 
-With more than LARGEST of either, conjugate gradients find a direction that is near enough to d (ITERATED), as in
-trust region Newton methods (Lin, Weng and Keerthi 2008); B has to fit into memory.
+With more than LARGEST features and such rows, conjugate gradients find a direction that is near enough to d (ITERATED),
+as in trust region Newton methods (Lin, Weng and Keerthi 2008); B has to fit into memory.
 """
 
 import time
@@ -25,30 +25,30 @@ from streamsvm.trainer.newton.cholesky import GoOn, no_matter, solve_positive
 from streamsvm.trainer.newton.scans import SUMS
 from streamsvm.trainer.newton.system_kernel import add_squares, spread_out
 
-LARGEST = 8000  # equations: two cores take a minute for one solution of so many
-_FEW = 128  # features: such a matrix is solved before sparse rows have been multiplied with each other
+LARGEST = 8000  # equations: two cores take a minute to solve a system of this size
+_FEW = 128  # features: a system of this size is solved sooner than sparse rows are multiplied with each other
 _SMALL_BYTES = 1 << 23  # of a matrix
 BATCH_BYTES = 1 << 22  # of dense rows
 _DENSE_PAYS = 12.0  # products that BLAS makes in the time of one product of two values in a sparse row
-# A direction is near enough to d when what is left of g is this share of it, or after so many iterations. With fewer,
-# steps were cheaper, and so many more that training took longer (news20, logistic loss, C = 10,000).
+# A direction is near enough to d when the residual is this share of |g|, or after this number of iterations. With fewer
+# iterations steps were cheaper, but so many more that training took longer (news20, logistic loss, C = 10,000).
 _LEFT, _MOST_ITERATIONS = 1e-2, 1000
-_ITERATED_BYTES = 20 * LARGEST**2  # of B: the largest dense system takes as many (trainer.newton.memory)
-_VALUE_BYTES, _COPIES = 12, 3  # of a value of B: float64 and int32; B of one system exists so often more
-_PRODUCT_ROWS, _PRODUCT_SECONDS = 256, 10.0  # of B B' made at once; the seconds that these take at most
-_MOMENT_SECONDS, _ITERATION_SECONDS = 0.2, 10.0  # between two looks at whether to go on; an iteration at most
+_ITERATED_BYTES = 20 * LARGEST**2  # most bytes of B: those of the largest dense system (trainer.newton.memory)
+_VALUE_BYTES, _COPIES = 12, 3  # bytes of a value of B: float64 and int32; further copies of B while it is solved for
+_PRODUCT_ROWS, _PRODUCT_SECONDS = 256, 10.0  # rows of B B' computed at a time; the most seconds that they take
+_MOMENT_SECONDS, _ITERATION_SECONDS = 0.2, 10.0  # between two calls of go_on; the most that an iteration takes
 
 
 class TooLarge(Exception):
-    """The system would have more equations than it may."""
+    """A system would have more equations, or more values in its rows, than there is room for."""
 
 
 class System(Protocol):
-    """Call `add` for all rows, for each sum in their order; `merge` the systems of other machines' rows; then `solve`.
+    """A system of equations: `add` all rows, to each sum in order; `merge` systems of other machines; then `solve`.
 
-    It can be pickled, to be sent from one machine to another.
+    A system can be pickled, to be sent from one machine to another.
 
-    n_sums  that can be added to at once
+    n_sums  number of sums to which threads can add at the same time
     """
 
     n_sums: int
@@ -57,20 +57,20 @@ class System(Protocol):
         """Add the rows at the positions `picked` (k,) with these h (k,) > 0 to one of the SUMS."""
 
     def merge(self, other: Any) -> None:
-        """Add the rows of another system of this kind, which is of no use afterwards."""
+        """Add the rows of another system of the same kind, which must not be used afterwards."""
 
     def scale(self, by: float) -> None:
         """Multiply h of all rows by a number above 0."""
 
     def solve(self, g: Array, go_on: GoOn = no_matter) -> Array:
-        """The direction d (features,) for the gradient g (features,). The system is of no use afterwards.
+        """Return the direction d (features,) for the gradient g (features,). The system must not be used afterwards.
 
-        go_on  is called now and then with the seconds until it is called again, at most; may raise, to end it here
+        go_on  is called now and then with the most seconds until its next call; may raise an error to end the work
         """
 
 
 class Kind(Enum):
-    """A system has an equation for each of these; an ITERATED one is not solved exactly."""
+    """Kinds of systems: with an equation for each of the FEATURES or ROWS; ITERATED systems are not solved exactly."""
 
     FEATURES = "features"
     ROWS = "rows"
@@ -78,11 +78,11 @@ class Kind(Enum):
 
 
 def kind_of(n_features: int, n_free: int, most: int = LARGEST, may_iterate: bool = True) -> Kind:
-    """The kind of system that is solved soonest, for so many rows with h_i > 0: the one with fewest equations.
+    """Return the kind of system with the fewest equations, if `n_free` rows have h_i > 0.
 
-    may_iterate  a loss that is not smooth has a sigma, which grows: iterations then take ever longer
-    Raises TooLarge: it has more equations than the `most` there is room for, and is not iterated: `most` has to be
-    LARGEST for that.
+    most         most equations that there is room for
+    may_iterate  whether the loss is smooth: other losses have a sigma, which grows, so that iterations take ever longer
+    Raises TooLarge if the system has more equations than `most`, and `most` is below LARGEST or it may not be iterated.
     """
     if min(n_features, n_free) <= most:
         return Kind.FEATURES if n_features <= max(n_free, min(_FEW, most)) else Kind.ROWS
@@ -92,27 +92,27 @@ def kind_of(n_features: int, n_free: int, most: int = LARGEST, may_iterate: bool
 
 
 def fits_iterated(n_values: float, n_systems: int) -> bool:
-    """Whether the rows of an ITERATED system, one of so many that exist together, may have so many values in all."""
+    """Whether the rows of an ITERATED system may have `n_values` values, if `n_systems` exist at the same time."""
     return n_values * _VALUE_BYTES * (n_systems + _COPIES) <= _ITERATED_BYTES
 
 
 def make_system(n_features: int, kind: Kind, n_systems: int = 1) -> System:
-    """An empty system, one of so many that exist together."""
+    """Return an empty system of this kind; `n_systems` exist at the same time."""
     if kind is Kind.ITERATED:
         return Iterated(n_features, n_systems)
     return OfFeatures(n_features) if kind is Kind.FEATURES else OfRows(n_features)
 
 
 def sums_of(n_features: int) -> int:
-    """Sums of a system with an equation for each feature.
+    """Return the number of sums of a system with an equation for each feature.
 
-    A matrix of more than _SMALL_BYTES exists only once, and one thread adds to it.
+    A matrix of more than _SMALL_BYTES exists only once, so that one thread at a time adds to it.
     """
     return SUMS if 8 * n_features**2 <= _SMALL_BYTES else 1
 
 
 class OfFeatures:
-    """An equation for each feature."""
+    """A system with an equation for each feature."""
 
     def __init__(self, n_features: int) -> None:
         n_sums = sums_of(n_features)
@@ -145,7 +145,7 @@ class OfFeatures:
         return -solve_positive(matrix, g, go_on)
 
     def __getstate__(self) -> tuple[int, Array]:
-        """The lower half of the matrix, packed."""
+        """Return the number of features, and the lower half of the matrix, packed."""
         packed, _ = dtrttp(self._gathered(), uplo="L")
         return self._n_features, packed
 
@@ -155,7 +155,7 @@ class OfFeatures:
         self._sums, self.n_sums = [matrix], 1
 
     def _gathered(self) -> Array:
-        """The sum of all sums, in the first."""
+        """Add up all sums in the array of the first, and return it."""
         matrix, *others = self._sums
         while others:
             matrix += others.pop()
@@ -164,7 +164,7 @@ class OfFeatures:
 
 
 class OfRows:
-    """An equation for each row with h_i > 0."""
+    """A system with an equation for each row with h_i > 0."""
 
     n_sums = SUMS
 
@@ -199,7 +199,7 @@ class OfRows:
 
 
 class Iterated(OfRows):
-    """Rows with h_i > 0, for a direction by conjugate gradients that are preconditioned by the diagonal."""
+    """A system of rows with h_i > 0; conjugate gradients, preconditioned by the diagonal, find its direction."""
 
     def __init__(self, n_features: int, n_systems: int) -> None:
         super().__init__(n_features)
@@ -223,7 +223,7 @@ class Iterated(OfRows):
 
 
 def _every_moment(go_on: GoOn) -> Callable[[Array], None]:
-    """A function to be called after each iteration, which calls `go_on` a few times a second."""
+    """Return a function to be called after each iteration, which calls `go_on` a few times a second."""
     due = 0.0
 
     def after_iteration(_direction: Array) -> None:

@@ -1,6 +1,6 @@
 """Adds rows to the matrix of a system: sparse rows value by value, dense ones by way of BLAS.
 
-picked (k,) are positions of rows, h and factor (k,) belong to them.
+picked (k,) are positions of rows; h and factor (k,) are the numbers h_i and the factors of these rows.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""One task's way to its optimum: what it asks of the rows, and what it makes of the answers."""
+"""Newton steps of one task: decides what to ask of the rows, and what follows from the answers."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -16,9 +16,9 @@ _EPSILON = 2.0**-52  # a number is rounded by half of it, at most
 
 
 class LineSearch:
-    """The search for the t > 0 where a convex function is least. `take` its derivatives at `t` until it `has_ended`.
+    """Searches for the t > 0 where a convex function is least: `take` its derivatives at `t` until `has_ended`.
 
-    Newton's method within an interval that contains t; bisection or doubling where its step would leave the interval.
+    Uses Newton's method in an interval that contains t; bisection or doubling where a step would leave the interval.
 
     slope  the first derivative at 0, below 0
     """
@@ -29,9 +29,9 @@ class LineSearch:
         self._enough, self._left = _ENOUGH * abs(slope), _MOST
 
     def take(self, first: float, second: float, size: float) -> None:
-        """First and second derivative at `t`; `size` is the sum of the absolute values of all terms of the first.
+        """Take in the first and second derivative at `t`; size: sum of the absolute values of the terms of the first.
 
-        Where rounding of the terms may be all there is of it, the search ends: it would bisect to the last bit of t.
+        If the first derivative may be nothing but rounding, the search ends: else it would bisect to the last bit of t.
         """
         self._left -= 1
         if abs(first) <= max(self._enough, _EPSILON * size):
@@ -48,8 +48,8 @@ class LineSearch:
             self.t = following
 
 
-# A minimum of phi is near enough when |gradient|^2 is at most so many times `moved` / sigma, and D has not fallen: a
-# nearer one saves no centre.
+# w is near enough to the minimum of phi when |gradient|^2 is at most this times `moved` / sigma, and D has not fallen:
+# further steps at a centre do not reduce the number of centres.
 _INNER_RATIO = 10.0
 # After a centre that took few steps sigma grows. After many it falls: the minimum of phi is then easier to find.
 _FIRST_SIGMA, _GROWTH, _FEW_STEPS = 1.0, 5.0, 6
@@ -57,21 +57,21 @@ _FALL, _MANY_STEPS = 30.0, 15
 # A task that takes more steps, or comes to a smaller sigma, is given up: so small a move is nothing but rounding.
 _MOST_STEPS, _LEAST_SIGMA = 400, 1e-16
 _MOST_CHECKS = 8  # checks of v, the w of alpha; after so many the model gets w: rounding keeps the two apart
-# v is checked again when |gradient|^2 is this share of what it was, or after so many scans for v if w is near still. It
-# is not if so many have led nowhere: then rounding keeps the two apart, too.
+# v is checked again when |gradient|^2 is this share of its value at the last check, or after more than _CHECK_SCANS
+# scans if w is near still. After _VAIN_SCANS scans without a check the model gets w, too.
 _CHECK_SHARE, _CHECK_SCANS, _VAIN_SCANS = 0.1, 1, 20
-_ROUNDING = 1e-14  # a D lower by this share of its terms has not fallen: it was rounded another way
-_STEPS_FROM_POINT = 10  # after so many, m is computed anew from w: it has been added up step by step
+_ROUNDING = 1e-14  # a D that is lower by this share of its terms may differ by rounding alone
+_STEPS_FROM_POINT = 10  # steps after which m is computed anew from w: until then changes of m are added up
 
 _LOOKS = {Asks.STEP: LookKind.SLOPE, Asks.CHECK: LookKind.CHECK, Asks.POINT: LookKind.POINT}
 
-IsNear = Callable[[float, float], bool]  # whether M+ - M- and the relative gap are near enough
+IsNear = Callable[[float, float], bool]  # (M+ - M-, relative gap) -> whether they are near enough to their targets
 
 
 class Left(NamedTuple):
-    """Where steps of a task were when they were left, besides the centre.
+    """The state of a task from which its steps go on later, together with the centre.
 
-    w (features,), which is not that of the centre; the other fields are as in TaskSteps
+    w (features,), which is not the w of the centre; the other fields are as in TaskSteps
     """
 
     w: Array
@@ -82,7 +82,7 @@ class Left(NamedTuple):
 
 
 class Best(NamedTuple):
-    """A w (features,) and P there, the least that a task's steps have come to."""
+    """A w (features,), and the primal objective P there: the least P that a task's steps have reached."""
 
     w: Array
     primal: float
@@ -92,7 +92,7 @@ class TaskSteps:
     """A task's state between requests. The rows have m and the centre (own_rows.py); alpha follows from them.
 
     w, sigma       the present w (features,) and the present sigma
-    centre_w       (features,) the w of the centre, from which others go on
+    centre_w       (features,) the w of the centre, from which sweeps and later jobs go on
     best           what the model is made of if training ends now; None: centre_w
     centre         sigma of the alpha that the rows are to make their centre next; None: they keep their centre
     product, look  the product and the question of the next request; None: the request has none
@@ -116,7 +116,7 @@ class TaskSteps:
 
     @property
     def left(self) -> Left:
-        """Where the steps are now, to go on from there."""
+        """The state from which the steps go on later."""
         return Left(self.w, self.sigma, self._most_sigma, self._steps_at_centre, self._checks)
 
     def begin(self) -> None:
@@ -128,7 +128,7 @@ class TaskSteps:
         self.look = Look(LookKind.BEGIN, self.sigma)
 
     def take(self, looked: Looked) -> None:
-        """Go on with the answer to `look`."""
+        """Take in the answer to `look`, and decide what to ask next."""
         if isinstance(looked, Slope):
             self._search_on(looked)
             return
@@ -144,9 +144,9 @@ class TaskSteps:
             self._check(looked[0])
 
     def take_sums(self, v: Array, make_direction: Callable[[Array], Array]) -> None:
-        """Called when a scan has found v, the w of alpha: decide what to ask next.
+        """Take in v, the w of alpha, which a scan has added up, and decide what to ask next.
 
-        make_direction: solves the system for a gradient.
+        make_direction  gradient (features,) -> direction of the step, the solution of the system
         """
         self._v, g = v, self.w - v
         squared_v = float(v @ v)
@@ -173,7 +173,7 @@ class TaskSteps:
 
     @property
     def gap(self) -> float:
-        """(P - D) / P of the last scan."""
+        """The relative gap (P - D) / P by the last scan."""
         return relative_gap(self.primal, self.dual)
 
     @property
@@ -181,7 +181,7 @@ class TaskSteps:
         return self.found.M_plus - self.found.M_minus
 
     def _meet(self, w: Array, at_w: NewtonFigures) -> float:
-        """P at w, by the figures there; w is kept if it is the best so far."""
+        """Return P at w, by the figures there; store w if it is the best so far."""
         primal = float(w @ w) / 2.0 + at_w.losses
         if self.best is None or primal < self.best.primal:
             self.best = Best(w, primal)
@@ -205,7 +205,7 @@ class TaskSteps:
             self.is_stuck = is_endless or not (descends or self._loss.has_centre)
 
     def _is_minimal(self, squared: float) -> bool:
-        """Whether w is near enough to the minimum of phi, and alpha a better centre than the last."""
+        """Whether w is near enough to the minimum of phi, and alpha is a better centre than the present one."""
         if self.sigma == np.inf:
             return False
         rounding = self._rounding if self._steps_at_centre else 0.0
@@ -223,13 +223,13 @@ class TaskSteps:
         self.centre_w, self._centre_D, self.reached = w, self.dual, self.found
 
     def _lower_sigma(self, sigma: float) -> None:
-        """Go on with a part of this sigma."""
+        """Go on with `sigma` divided by _FALL, or with a part of the first sigma if `sigma` is inf."""
         self.sigma = (sigma if sigma < np.inf else _FIRST_SIGMA) / _FALL
         self._steps_at_centre = 0
         self._ask(self.w, Asks.POINT)
 
     def _check(self, at_v: NewtonFigures) -> None:
-        """Decide whether v is near enough to stand for w, by the figures there. If not, `_fail` has to follow."""
+        """Decide by the figures at v whether v is near enough to replace w. If it is not, `_fail` has to follow."""
         primal = self._meet(self._v, at_v)
         self._checks += 1
         if self._is_near(at_v.M_plus - at_v.M_minus, relative_gap(primal, self.dual)):
@@ -246,15 +246,15 @@ class TaskSteps:
         self._has_failed_check = not self.is_done
 
     def _end_at(self, near: Best) -> None:
-        """End with a w that is near enough, though the w of the centre is not."""
+        """End the task at a w that is near enough, though the w of the centre is not."""
         self.w, self.primal, self.dual = near.w, near.primal, self._centre_D
         self.best, self.is_done = near, True
 
     def _fail(self, squared: float) -> bool:
-        """Have v and w brought together by steps at this centre or, if that failed, by a smaller sigma: it rounds less.
+        """After a check that failed, go on at this centre or, each second time, with a smaller sigma: it rounds less.
 
         squared  |gradient|^2
-        Returns whether the next request is decided on.
+        Returns whether this method has set the next request.
         """
         self._has_failed_check = False
         self._check_at, self._scans_since_check = _CHECK_SHARE * squared, 0
@@ -281,7 +281,7 @@ class TaskSteps:
         self.look = Look(LookKind.SLOPE, self.sigma, self._search.t)
 
     def _search_on(self, of_rows: Slope) -> None:
-        """Go on with the search by the derivatives of phi at w + t vector."""
+        """Go on with the line search by the derivatives of phi at w + t vector; `of_rows`: the rows' part of them."""
         search, t = self._search, self._search.t
         first, second = self._slope_of_w + t * self._squared - of_rows.first, self._squared + of_rows.second
         search.take(first, second, self._size_of_w + t * self._squared + of_rows.size)
