@@ -71,7 +71,7 @@ class SharedState:
         return self._elapsed.seconds
 
     def beat(self, silence: float = 0.0) -> None:
-        """Set the trainer's heartbeat: it tells the worker that the trainer lives and may be silent for `silence` s."""
+        """Set the trainer's heartbeat: the worker takes the trainer for alive if it is silent for `silence` seconds."""
         self.control["trainer_heartbeat"] = time.monotonic() + silence
 
     def slow_down(self, codes: Collection[str]) -> None:
@@ -126,7 +126,7 @@ class SharedState:
     # Rows
 
     def begin_step(self, step: Step, pass_: int) -> None:
-        """Begin a step, to which later calls of `note` belong. `pass_` stamps rows visited: the number of the pass."""
+        """Begin a step, to which later calls of `note` belong. `pass_`: number of the pass, recorded with visits."""
         self.hand_over()
         self._stamp = pass_stamp(pass_)
         self._width = step.width

@@ -114,10 +114,10 @@ _PART_ROWS = 1 << 16
 class Round:
     """Rounds of a shard's trainer: call `end` at each. It changes alpha (n_rows, width) and w (features, width).
 
-    tasks      rows of both signs have the same D
-    export     writes rows that do not rest when the coordinator asks for them
+    tasks      tasks of the run; rows of both signs must have the same curvature D
+    export     exports rows that do not rest when the coordinator asks for them
     newton     answers requests of Newton steps
-    statistics of the solver, once it has begun: where steps are whole, they tell the rows' part of D
+    statistics the solver's statistics, once it has begun: if `whole_steps`, D is computed from them
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Round:
         self._gap, self._rate = np.full((2, tasks.n_figures), np.nan)
 
     def meet(self, gaps: list[Array]) -> None:
-        """Take in P - D (n_figures,) of each sweep of the round, the sum over its visits: for the next report."""
+        """Take in the gap P - D (n_figures,), as each sweep of the round has added it up, for the next report."""
         if gaps:
             self._gap = gaps[0]
         if len(gaps) > 1:

@@ -23,16 +23,16 @@ from streamsvm.trainer.problem.tasks import KindTable
 
 
 class Dual(NamedTuple):
-    """alpha (n_rows * lanes,) float64 by row id; before: alpha before momentum moved it, or the array alpha itself."""
+    """Dual variables alpha (n_rows * lanes,) by row id; before: alpha before momentum moved it, or alpha itself."""
 
     alpha: Array
     before: Array
 
 
 class Weights(NamedTuple):
-    """w (d * lanes,) float64.
+    """Weights w (d * lanes,) float64: for each of d features, the weights in all lanes side by side.
 
-    lock  (1,) int64, taken to add a row while other threads visit rows at the same w; (0,) if no other thread does
+    lock  (1,) int64, held while a row is added to w, if other threads visit rows at the same w; else (0,)
     """
 
     w: Array

@@ -28,7 +28,7 @@ _MOST_STEPS = 100
 
 @njit(cache=True, nogil=True)
 def logistic_gradient(a: float, m: float, C: float) -> float:
-    """Return the gradient G at alpha_i = a, or 0 where a step along -G would leave the box."""
+    """Return the projected gradient at alpha_i = a and margin m: G, or 0 where a step along -G would leave [0, C]."""
     share = min(max(a / C, LEAST_SHARE), MOST_SHARE)
     G = m + math.log(share / (1.0 - share))
     if (share == LEAST_SHARE and G >= 0.0) or (share == MOST_SHARE and G <= 0.0):
@@ -38,7 +38,7 @@ def logistic_gradient(a: float, m: float, C: float) -> float:
 
 @njit(cache=True, nogil=True)
 def logistic_step(a: float, m: float, Q: float, C: float) -> float:
-    """Return the best alpha_i while other alpha do not change. Momentum may have moved `a` out of [0, C]."""
+    """Return the best alpha_i while no other changes; it is `a` now, maybe outside [0, C]. m: margin, Q = |x_i|^2."""
     is_lower = Q * (C - a - a) / 2.0 + m >= 0.0
     old = a if is_lower else C - a
     slope = m if is_lower else -m

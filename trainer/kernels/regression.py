@@ -12,7 +12,7 @@ from streamsvm.storage.machine.compiled import njit
 
 @njit(cache=True, nogil=True)
 def regression_gradient(beta: float, G: float, U: float, epsilon: float) -> float:
-    """Return the projected gradient PG: the slope at beta_i = beta, or 0 where a step down it would leave the box."""
+    """Return the projected gradient PG: a slope of the objective down which beta_i can go from beta; 0 if none."""
     if beta > 0.0 or (beta == 0.0 and G + epsilon < 0.0):
         PG = G + epsilon
         return max(PG, 0.0) if beta == U else PG

@@ -6,9 +6,9 @@ sigma > 0,
 
     minimise over w   phi(w) = 1/2 |w|^2 + sum_i psi_i(m_i),   psi_i' = -alpha_i(m_i),
 
-where alpha_i(m_i) is the alpha that is best for row i if moving from a_i costs (alpha_i - a_i)^2 / (2 sigma): see
-`proximal` in trainer.problem.losses. phi has a derivative, piecewise linear for hinge loss. Its minimum is found by
-Newton's method. With h_i >= 0, how fast alpha_i falls as m_i rises, a step d solves
+where m_i is the margin (or residual) of row i at w, and alpha_i(m_i) the best alpha if a move away from a_i costs
+(alpha_i - a_i)^2 / (2 sigma C_i): see `proximal` in trainer.problem.losses. phi has a derivative, piecewise linear for
+hinge loss. Newton's method finds its minimum. With h_i >= 0, how fast alpha_i falls as m_i rises, a step d solves
 
     (I + sum_i h_i x_i x_i') d = -(w - sum_i alpha_i y_i x_i),
 
@@ -18,7 +18,7 @@ infinite.
 
 alpha is in its box at every moment. P(w) bounds the optimum from above, and D(alpha), with v = sum_i alpha_i y_i x_i,
 from below. A step takes two scans: one adds up v and the system, the next computes <d, x_i> of all rows. Scans read
-rows in the order in which they lie, and add up in the same order whatever the number of threads: so the result is the
+rows in the order in which they are stored, and add up in one order with any number of threads: so the result is the
 same to the byte. Between scans, tasks are worked on side by side, each by one thread: the line searches, and small
 systems.
 
@@ -26,9 +26,9 @@ systems.
   memory.py         how many bytes Newton steps would hold
   phase.py          the steps in a job: when they begin and end, and what the job shows of them
   run.py            all tasks of a job, over all rows
-  task.py           a task: its centre, its steps and the best of each direction, when it is near enough
+  task.py           a task: its centre, its steps, the line search along each, when it is near enough
   requests.py       what steps ask of the rows, and how the answers of several machines add up
-  own_rows.py       the rows of one machine, which answer, and what a task keeps of each while the phase lasts
+  own_rows.py       answers requests for the rows of one machine; holds numbers of each row in each task meanwhile
   scans.py          reading all rows in order, by several threads
   system.py         the system of a task, and its solution
   system_kernel.py  compiled loops that add rows to a system's matrix

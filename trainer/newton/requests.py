@@ -15,7 +15,7 @@ from streamsvm.trainer.newton.system import Kind, System, TooLarge
 
 
 class Asks(Enum):
-    """Meanings of the products of all rows with a vector.
+    """Meanings of the products of all rows with a vector; m is the argument of the losses at w, v is the w of alpha.
 
     STEP: the products are the change of m along a step. CHECK: they are its change from w to v. POINT: they are m.
     """
@@ -26,12 +26,12 @@ class Asks(Enum):
 
 
 class NewtonFigures(NamedTuple):
-    """Sums over all rows at some m and alpha.
+    """Sums over all rows at some m (arguments of the losses) and alpha.
 
     losses, dual      sum of C_i loss_i, and of the dual terms d_i(alpha_i)
     alpha             sum of alpha_i
     moved             sum of (alpha_i - centre_i)^2 / C_i
-    free              number of rows with h_i > 0
+    free              number of rows with h_i > 0, those in a system
     M_plus, M_minus   largest and smallest projected gradient
     """
 
@@ -144,7 +144,7 @@ class Reply:
 
 
 class ProblemRows(Protocol):
-    """All rows of a problem."""
+    """All rows of a problem, on one machine or several: they answer requests."""
 
     def answer(self, request: Request) -> Reply:
         """Follow the orders, and return the reply. Raises Interrupted, TooLarge."""

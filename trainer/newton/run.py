@@ -82,7 +82,7 @@ class NewtonSteps:
         return {number: TaskStep(task.found.free, task.sigma) for number, task in self.active.items()}
 
     def left(self) -> dict[int, Left]:
-        """Return the states of active tasks, from which later steps go on if `put_back` has been called."""
+        """Return the states of active tasks, from which later steps go on, by number. Call `put_back` before."""
         return {number: task.left for number, task in self.active.items()}
 
     def step(self) -> None:

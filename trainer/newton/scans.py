@@ -23,7 +23,7 @@ class InOrder(Protocol):
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of all its rows."""
+        """Bytes of all rows of the store."""
 
     def in_order(self) -> Iterator[Segment]:
         """Yield all rows once; end early if the store fails.

@@ -54,7 +54,7 @@ class System(Protocol):
     n_sums: int
 
     def add(self, into: int, rows: Segment, picked: Array, h: Array) -> None:
-        """Add the rows at the positions `picked` (k,) with these h (k,) > 0 to one of the SUMS."""
+        """Add the rows at the positions `picked` (k,), with these h (k,) > 0, to the sum of number `into`."""
 
     def merge(self, other: Any) -> None:
         """Add the rows of another system of the same kind, which must not be used afterwards."""

@@ -120,7 +120,7 @@ class TaskSteps:
         return Left(self.w, self.sigma, self._most_sigma, self._steps_at_centre, self._checks)
 
     def begin(self) -> None:
-        """Ask for m at w."""
+        """Ask the rows for m at w, and for the figures of the centre."""
         self.sigma = np.inf if self._loss.is_smooth else _FIRST_SIGMA
         if self._left is not None:
             _, self.sigma, self._most_sigma, self._steps_at_centre, self._checks = self._left

@@ -107,7 +107,7 @@ class Tasks:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> "Tasks":
-        """Return the tasks that `asdict` has made this document of, which may have been JSON in between."""
+        """Return the tasks from which `asdict` has made this document, also after it has been JSON."""
         each = tuple(Task(**task) for task in document["each"])
         return cls(**{**document, "each": each, "labels": tuple(document["labels"])})
 
@@ -150,7 +150,7 @@ class Tasks:
         return KindTable(self.n_folds, self._signs, U, D)
 
     def terms(self, rows: TermColumns) -> RowTerms:
-        """Return the terms of these rows. A row's weight multiplies its C."""
+        """Return the terms of these rows (sign, C, target, class code) in each task. A row's weight multiplies C."""
         kinds = self._kinds(rows)
         C = self._C[kinds]
         if len(rows.weight):

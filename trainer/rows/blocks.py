@@ -17,7 +17,7 @@ _VISITS_A_SCAN = 4  # for each row
 
 
 def is_scan_due(before: int, now: int, n_rows: int) -> bool:
-    """Whether a scan of all rows is due after a pass from `before` to `now` visits: one per _VISITS_A_SCAN a row."""
+    """Whether a scan of all rows is due, once in _VISITS_A_SCAN visits a row: a pass went from `before` to `now`."""
     every = _VISITS_A_SCAN * n_rows
     return now // every > before // every
 

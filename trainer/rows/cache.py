@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Cursor:
-    """Moves from step to step of the cache. Between sections it makes checkpoints, or raises HandedBack.
+    """Moves a solver from step to step of the cache. Between sections it makes checkpoints, or raises HandedBack.
 
     round   the rounds of a shard's trainer; None if this machine has all rows
     model   the w that models get where this is not the w of alpha
@@ -39,7 +39,7 @@ class Cursor:
 
     @property
     def step(self) -> Step:
-        """The step that `next` or `repeat` returned last."""
+        """The step that `next`, `next_section`, `skip_pass` or `repeat` returned last."""
         assert self._step is not None
         return self._step
 

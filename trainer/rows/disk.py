@@ -71,7 +71,7 @@ class StoredRows:
         return len(self.sizes)
 
     def segment(self, number: int, at_once: int, _memory: Callable[[int], mmap.mmap]) -> Segment:
-        """Return the rows of piece `number`, read while `at_once` threads read. Raises DatasetCorrupt, OSError."""
+        """Return the rows of piece `number`; `at_once` threads are reading. Raises DatasetCorrupt, OSError."""
         location = self._pieces[number]
         pages = Pages.KEPT if self._budget.holds(self._ends[number]) else Pages.PASSED
         # Speed counts decoded bytes, as for a file of decoded rows: a disk is slow if rows come late.
@@ -86,7 +86,7 @@ OpenStored = Callable[[DiskHealth], StoredRows]
 class DiskRows:
     """Rows on disk. `seal` them when a pass has ended, then sweep: over all rows, or those `set_aside` before.
 
-    directory    for files on the disk to use; None: there is no disk to use
+    directory    directory of the files, on the disk to use; None: there is no disk to use
     lent         number of windows that may be in use at a time
     open_stored  opens the rows of the dataset, once it is complete; None: rows come by `collect`, into a file
     n_rows       number of all rows, or of those collected so far
@@ -137,7 +137,7 @@ class DiskRows:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of all rows."""
+        """Bytes of all rows, decoded; 0 before `seal`."""
         return 0 if self._all is None else sum(self._all.sizes)
 
     def collect(self, rows: Segment, picked: Array) -> None:
@@ -172,7 +172,7 @@ class DiskRows:
         return self._read(self._active if self.has_active and is_active is not None else self._all, rng)
 
     def in_order(self) -> Iterator[Segment]:
-        """Yield all rows once, in the order in which they are stored, as `windows` does if the disk fails."""
+        """Yield all rows once, in the order in which they are stored. If the disk fails, the store closes early."""
         return self._read(self._all, None)
 
     def _read(self, rows: StoredRows | RowFile | None, rng: np.random.Generator | None) -> Iterator[Segment]:
@@ -218,7 +218,7 @@ class DiskRows:
                 file.close()
 
     def shutdown(self) -> None:
-        """Close the files and end the threads."""
+        """Close the files, and end the threads that read and write them."""
         self.close()
         for pool in (self._writer, self._read_ahead.pool):
             pool.shutdown(cancel_futures=True)

@@ -122,7 +122,7 @@ class Stored(Protocol):
         """Number of segments."""
 
     def segment(self, number: int, at_once: int, memory: Callable[[int], mmap.mmap]) -> Segment:
-        """Return segment `number`, read while `at_once` threads read. Raises OSError.
+        """Return segment `number`; `at_once` threads are reading. Raises OSError.
 
         memory  size in bytes -> buffer that may hold the segment, which is valid until the buffer is used again
         """

@@ -33,7 +33,7 @@ _STREAM = 6  # number of this solver's stream of random numbers: other streams o
 
 @dataclass(frozen=True)
 class AvsfOptions:
-    """See `trainer.solvers.options`."""
+    """Options of the solver avsf."""
 
     schedule: Literal["accumulators", "paper"] = option(
         "accumulators", 'how preferences become visits; or `"paper"`, its algorithm 4'

@@ -33,7 +33,7 @@ _STREAM = 3  # number of these solvers' stream of random numbers: other streams 
 
 @dataclass(frozen=True)
 class BlockMinimizationOptions(OrderedBlockOptions):
-    """See `trainer.solvers.options`."""
+    """Options of block minimization, the solvers bm and sbm."""
 
     inner_rounds: int | None = option(
         10,
@@ -45,7 +45,7 @@ class BlockMinimizationOptions(OrderedBlockOptions):
 
 @dataclass(frozen=True)
 class SelectiveOptions(BlockMinimizationOptions):
-    """Options of selective block minimization."""
+    """Options of selective block minimization, the solver sbm."""
 
     select: Literal["distance", "violation", "gap"] = option(
         "gap", "which rows stay in the cache when the next block comes"

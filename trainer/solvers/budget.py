@@ -32,7 +32,7 @@ def slots_of(budget: int) -> int:
 
 
 def budget_bytes(width: int, budget: int, threads: int) -> int:
-    """Return the bytes that a Budget holds at most, which it does if each vector has all features."""
+    """Return the bytes that a Budget holds at most: those that it holds if each vector has all features."""
     slots = slots_of(budget)
     each = slots * (VALUE.itemsize + INDEX.itemsize) + VALUE.itemsize
     return width * each + slots * (8 * slots + threads * (12 * BATCH + 8) + 80)
@@ -122,7 +122,7 @@ class Budget:
 
     @property
     def half_squared_norm(self) -> float:
-        """|f|^2 / 2."""
+        """|f|^2 / 2 of the present machine f."""
         there = np.flatnonzero(self._vectors.row != FREE)
         inner, norms = self._vectors.inner[np.ix_(there, there)], self._vectors.norms[there]
         K = np.exp(-self._rule.gamma * np.maximum(norms[:, None] + norms - 2.0 * inner, 0.0))

@@ -82,7 +82,7 @@ _STREAM = 8  # number of these solvers' stream of random numbers: other streams 
 
 @dataclass(frozen=True)
 class GradientOptions(OrderedBlockOptions):
-    """See `trainer.solvers.options`."""
+    """Options of the solvers bsgd and bsca."""
 
     budget: int = 500  # a field of a job, as kernel and gamma are
     merge: Literal["lookup", "golden"] = option(
@@ -93,7 +93,7 @@ class GradientOptions(OrderedBlockOptions):
 
 @dataclass(frozen=True)
 class BudgetOptions(GradientOptions):
-    """See `trainer.solvers.options`."""
+    """Options of the solver bsca."""
 
     selection: Literal["uniform", "adaptive"] = option(
         "uniform", 'each row once an epoch, or `"adaptive"`: more often if its last visits gained more'
@@ -158,7 +158,7 @@ def bsca(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> G
 
 
 def bsgd(settings: TrainerSettings, blocks: Blocks, alpha: Array, w: Array) -> Generator[PassProgress, None, None]:
-    """Train the support vectors; alpha (n_rows, 1) and w do not change. Yields after every pass, endlessly."""
+    """Train the support vectors; alpha (n_rows, 1) and w do not change. Yields after every pass."""
     return _begin(_rule(settings, is_gradient=True), settings, blocks, alpha, w, _Uniform())
 
 

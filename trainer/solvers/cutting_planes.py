@@ -31,7 +31,7 @@ _FEWEST_CUTS = 3
 
 
 class Cuts:
-    """At most `most` cuts of length `width`. When there are so many, a new cut replaces the one whose weight has been 0
+    """At most `most` cuts of length `width`. When there are `most`, a new cut replaces the cut whose weight has been 0
     for longest; if all weights are above 0, the two cuts of least weight are merged. The lower bound never falls.
 
     kept  arrays of `resumable` from which to go on; empty: begin without cuts
@@ -94,7 +94,7 @@ class Cuts:
             self._merge(*(1 + np.argsort(self._u[1:], kind="stable")[:2]).tolist())
 
     def _merge(self, i: int, j: int) -> None:
-        """Replace two cuts by their mean, weighted by u: w_t and the lower bound do not change."""
+        """Replace cuts i and j by their mean, weighted by u: the minimum and the lower bound do not change."""
         share = self._u[i] / (self._u[i] + self._u[j])
         self._A[i] = share * self._A[i] + (1.0 - share) * self._A[j]
         mean = np.eye(len(self._u))
@@ -122,7 +122,7 @@ _ROUNDING = 1e-13
 
 @dataclass(frozen=True)
 class CuttingPlaneOptions(BlockOptions):
-    """See `trainer.solvers.options`."""
+    """Options of the solvers cpa and ocas."""
 
     max_cuts: int = option(200, "most cutting planes held at a time, each as long as the weights", ge=3, le=10_000)
 
@@ -187,7 +187,7 @@ def ocas_bytes(n_rows: int, width: int, threads: int, options: CuttingPlaneOptio
 
 
 def cpa(settings: TrainerSettings, blocks: Blocks, _alpha: Array, all_w: Array) -> Generator[PassProgress, None, None]:
-    """Train w (features, 1) in place, from the given w on: w is the best so far. Yields after every pass, endlessly.
+    """Train w (features, 1) in place, from the given w on: w is the best so far. Yields after every pass.
 
     An iteration is one pass: the objective, and a cut, at the minimum of the reduced problem; at first at the given w.
     """
@@ -208,7 +208,7 @@ def cpa(settings: TrainerSettings, blocks: Blocks, _alpha: Array, all_w: Array) 
 
 
 def ocas(settings: TrainerSettings, blocks: Blocks, alpha: Array, all_w: Array) -> Generator[PassProgress, None, None]:
-    """Train w (features, 1) in place, from the given w on. Yields after every pass, endlessly.
+    """Train w (features, 1) in place, from the given w on. Yields after every pass.
 
     An iteration is two passes: one for a cut, one for the rows' changes along the line from w to the minimum of the
     reduced problem; w moves to the least objective on that line. Holds 12 bytes a row: how far it is below the margin,

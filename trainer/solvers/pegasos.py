@@ -28,7 +28,7 @@ _STREAM = 5  # number of this solver's stream of random numbers: other streams o
 
 @dataclass(frozen=True)
 class PegasosOptions(OrderedBlockOptions):
-    """See `trainer.solvers.options`."""
+    """Options of the solver pegasos."""
 
     update: Literal["row", "block"] = option("row", "a step for each row (BLOCK-P-I), or for each block (BLOCK-P-B)")
 

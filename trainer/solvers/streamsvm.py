@@ -36,7 +36,7 @@ _STREAM, _SWEEPS = 2, 1  # numbers of streams of random numbers: other streams o
 
 @dataclass(frozen=True)
 class StreamSvmOptions(StreamOptions):
-    """See `trainer.solvers.options`."""
+    """Options of the solver streamsvm."""
 
     screening: float | None = option(
         0.1,
@@ -139,7 +139,7 @@ class _Training:
             self._use_spare_time(step, rng)
 
     def _has_begun(self, alpha: Array) -> bool:
-        """Whether earlier lanes, an attempt or alpha were trained: rows on disk then need not stream by first."""
+        """Whether training goes on from earlier lanes, a checkpoint or an alpha: rows on disk need not stream first."""
         return not self._settings.follows and bool(self._settings.lane or self._settings.resume or alpha.any())
 
     def _rng(self, *place: int) -> np.random.Generator:

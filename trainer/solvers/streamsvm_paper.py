@@ -41,7 +41,7 @@ _STREAM = 2  # number of the stream of random numbers: the reader's is another s
 
 @dataclass(frozen=True)
 class PickOptions(StreamOptions):
-    """See `trainer.solvers.options`."""
+    """Options of the solver streamsvm_paper."""
 
     epsilon_start: float | None = option(
         None, "first epsilon: 9 as printed, null for the infinity that is most likely meant", gt=0

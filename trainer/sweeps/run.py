@@ -56,7 +56,7 @@ class RowStore(Protocol):
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of all its rows."""
+        """Bytes of all rows of the store."""
 
     def windows(self, is_active: Callable[[Array], Array] | None, rng: np.random.Generator) -> Iterator[Segment]:
         """Yield all rows once; with `is_active`, the active rows, maybe others, too. Ends early if the store fails."""

@@ -182,7 +182,7 @@ def is_told(sweep: int) -> bool:
 
 
 def is_worth_threads(n_bytes: int, n_rows: int) -> bool:
-    """Whether threads should share sweeps over `n_rows` rows of `n_bytes` bytes: on fewer bytes, they mostly wait.
+    """Whether threads should share sweeps over `n_rows` rows of `n_bytes` bytes in all: on few bytes, threads wait.
 
     Rows have to be long on average, since a thread adds a row to w under a lock.
     """

@@ -52,11 +52,11 @@ class StoppingTargets:
 
     @property
     def is_bound(self) -> bool:
-        """Whether there is a target that training may reach."""
+        """Whether there is a target of tolerance or relative_gap, at which training may end."""
         return (self.tolerance, self.relative_gap) != (None, None)
 
     def reached(self, distance: float, relative: float) -> int:
-        """Return the number in CONVERGED, from 1, of the target that is reached; 0 if a target that is set is missed.
+        """Return the index in CONVERGED, from 1, of the target that is reached; 0 if a target that is set is missed.
 
         distance  M+ - M-, or the solver's figure in its place; relative: the relative gap; nan or inf if not known
         If both targets are reached, the number is that of the relative gap, which says how near the optimum is.
@@ -93,7 +93,7 @@ class StoppingTargets:
 def limit_reached(
     passes: int, max_passes: int, seconds: float, max_seconds: float | None, is_stopping: bool
 ) -> str | None:
-    """Return the limit that ends training far from the optimum, too: "max_passes", "max_seconds", "stopped" or None."""
+    """Return the limit that ends training, near the optimum or not: "max_passes", "max_seconds", "stopped" or None."""
     if passes >= max_passes:
         return "max_passes"
     if is_late(seconds, max_seconds):
@@ -226,7 +226,7 @@ class Convergence:
         )
 
     def _certified(self, lane: int, progress: PassProgress) -> int:
-        """Return the number in CONVERGED, from 1, of the target that a task has reached by its certificate; 0: none.
+        """Return the index in CONVERGED, from 1, of the target that a task has reached by its certificate; 0: none.
 
         The figures of a pass do not suffice: rows are visited while w moves, screened rows are left out, and the bound
         on the gap belongs to the best w so far. Only the figure that a solver without alpha has in place of M+ - M- is
@@ -247,7 +247,7 @@ class Convergence:
 
 
 def suggested(targets: StoppingTargets, progress: PassProgress) -> list[int]:
-    """Return for each task the number in CONVERGED, from 1, of the target that a pass suggests is reached; 0: none.
+    """Return for each task the index in CONVERGED, from 1, of the target that a pass suggests is reached; 0: none.
 
     A pass that missed rows says nothing about M+ - M-.
     """
@@ -258,12 +258,12 @@ def suggested(targets: StoppingTargets, progress: PassProgress) -> list[int]:
 
 
 def reason_of_all(converged_by: Array) -> str | None:
-    """Return why all tasks have converged. `converged_by`: each task's number in CONVERGED, from 1; 0 of any: None."""
+    """Return why all tasks have converged, by each task's index in CONVERGED, from 1; None if an index is 0."""
     return CONVERGED[int(converged_by.max()) - 1] if converged_by.all() else None
 
 
 def lane_result(by: int, otherwise: str | None, passes: float, certificate: dict[str, float]) -> dict[str, Any]:
-    """Return the result of a task. by: number in CONVERGED, from 1, of why it has converged; 0: it has not."""
+    """Return the result of a task. by: index in CONVERGED, from 1, of why it has converged; 0: it has not."""
     return {
         "converged": bool(by),
         "stop_reason": CONVERGED[by - 1] if by else otherwise,

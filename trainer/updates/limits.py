@@ -14,7 +14,7 @@ from streamsvm.storage.run.state import Control
 
 
 class Elapsed:
-    """Counts the seconds of a job on from those in the control page; stands still while this process compiles.
+    """Counts a job's seconds, beginning with those in the control page; stands still while this process compiles.
 
     compiled  returns the seconds for which this process has compiled kernels
     """

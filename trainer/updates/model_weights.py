@@ -58,9 +58,10 @@ class ModelWeights:
         self._standing.discard(number)
 
     def settle(self, converged: Array, is_over: bool) -> None:
-        """Take in which tasks have `converged`, (count,): at the w that stands for the task, or else at the w of alpha.
+        """Update which w are held at the end of a pass; `converged` (count,) tells which tasks have converged.
 
-        is_over  tasks that have not converged are not trained further either
+        A converged task loses a w that does not stand. A w no longer stands for another task, which is trained further,
+        unless `is_over`.
         """
         for number in list(self._each):
             if converged[number] and number not in self._standing:

@@ -11,12 +11,12 @@ from streamsvm.trainer.problem.objective import relative_gap
 class PassProgress:
     """Figures at the end of a pass, or of a sweep or a Newton step.
 
-    updates             visits to rows so far, over all passes
+    updates             number of visits to rows so far, over all passes
     M_plus, M_minus     largest and smallest projected gradient of the pass's visits, each at the w of its visit
-    rows_unvisited      rows not visited in the pass
+    rows_unvisited      number of rows not visited in the pass
     dual_objective      D(alpha) at the end of the pass
     primal_bound        least P(w) known so far, from the streaming certificate
-    free_rows           rows with 0 < alpha < U
+    free_rows           number of rows with 0 < alpha < U
     is_worth_a_look     the solver asks for a certificate of the present w before it goes on
     lanes               progress of each task, where there are several: the figures above are those of the worst
     sweeps              figures after each sweep; after some only, if there were many (trainer.sweeps.sweep.is_told)
