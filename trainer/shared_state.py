@@ -179,7 +179,7 @@ class SharedState:
     # w and the objective
 
     def publish(self, w: Array, columns: Mapping[int, Array] = _NO_COLUMNS) -> None:
-        """Publish w for the reader. `columns`: number -> column (features,) in place of w's. Raises ValuesOverflow."""
+        """Publish w for the reader, with `columns` (number -> (features,)) in place of w's. Raises ValuesOverflow."""
         with np.errstate(over="ignore", invalid="ignore"):
             half_norm = half_squares(w[: self._width], self._n_figures)
             half_norm[[*columns]] = [column @ column / 2 for column in columns.values()]

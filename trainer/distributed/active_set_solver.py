@@ -65,7 +65,7 @@ class PooledRows:
     ) -> Array | None:
         """Train until the sum of the rows' terms of the gap has fallen to `share_of_gap` of its first value.
 
-        w               (features, width) w of all rows, also those of other machines; changes in place
+        w               (features, width) the w of all machines' rows, resting rows included; changes in place
         converged       (lanes,) int64, `converged_by` of storage.run.state: tasks that have converged do not change
         is_interrupted  is called many times a second, and may raise
         Returns alpha (count, width); None, with w unchanged, if a disk has no room for the rows, or for alpha.

@@ -134,7 +134,7 @@ def _make(
 
 
 # help_with: the work of all threads but the first. A thread claims a row, waits until all earlier batches are finished,
-# computes the row's products and values in memory of its own, and marks the row as ready.
+# computes the row's products and values in memory of this thread, and marks the row as ready.
 
 
 @njit(cache=True, nogil=True)

@@ -169,8 +169,8 @@ def add_classes(
 
 # Visits the rows at the positions `order` (k,) int32, one after the other. A row whose C_i is 0 is left out.
 #
-# Inputs      rows: a segment's columns; table: C_i is U of the row's kind times its weight; n_classes: of w and alpha
-#             only so many lanes, the first ones, are touched
+# Inputs      rows: a segment's columns; table: C_i is U of the row's kind times its weight; n_classes: only the first
+#             n_classes lanes of w and alpha are read or written
 # In place    dual.alpha, weights.w, both by lanes; notes: as kernels.hinge. score: minus the row's term of the duality
 #             gap, sum_m r_m (max G - G_m), if it is free or violates, or by how much it rests; +inf if it is left out
 # Returns     the largest violation met (0 for none), and 0: so that their difference is what LIBLINEAR's -e bounds; the

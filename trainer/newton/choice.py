@@ -1,7 +1,7 @@
 """Decides whether Newton steps would end training sooner than sweeps, by the usual time of operations: reads no clock.
 
-So a job on few rows, which one thread sweeps over, gives the same model each time that it runs. Several machines share
-the scans, and send the sums that they find to one machine.
+So a job on few rows, which one thread sweeps over, gives the same model at each run. Several machines share the scans,
+and send the sums that they find to one machine.
 """
 
 from dataclasses import dataclass

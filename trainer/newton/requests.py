@@ -1,7 +1,7 @@
 """Requests of Newton steps to the rows, and the replies: sums over the rows, which several machines can add up.
 
 `OwnRows` (own_rows.py) are the rows of one machine. A cluster's coordinator sends a request to each of its machines and
-adds up their replies; the steps are the same for both.
+adds up their replies; the steps are the same on one machine and on several.
 """
 
 import pickle

@@ -54,9 +54,9 @@ _INNER_RATIO = 10.0
 # After a centre that took few steps sigma grows. After many it falls: the minimum of phi is then easier to find.
 _FIRST_SIGMA, _GROWTH, _FEW_STEPS = 1.0, 5.0, 6
 _FALL, _MANY_STEPS = 30.0, 15
-# A task that takes more steps, or comes to a smaller sigma, is given up: so small a move is nothing but rounding.
+# A task that takes more steps, or comes to a smaller sigma, is given up: such small moves are nothing but rounding.
 _MOST_STEPS, _LEAST_SIGMA = 400, 1e-16
-_MOST_CHECKS = 8  # checks of v, the w of alpha; after so many the model gets w: rounding keeps the two apart
+_MOST_CHECKS = 8  # most checks of v, the w of alpha; after them the model gets w, since rounding keeps v and w apart
 # v is checked again when |gradient|^2 is this share of its value at the last check, or after more than _CHECK_SCANS
 # scans if w is near still. After _VAIN_SCANS scans without a check the model gets w, too.
 _CHECK_SHARE, _CHECK_SCANS, _VAIN_SCANS = 0.1, 1, 20

@@ -154,7 +154,7 @@ class Budget:
         """Return the arrays from which another Budget goes on, as its `kept`."""
         own = self._vectors
         slots = np.flatnonzero(own.row != FREE)
-        # Features in their order and arrays as they are: later sums are the same to the byte.
+        # Features keep their order, and arrays their values, so that later sums give the same bytes.
         parts = [own.features[s, : own.lengths[s]] for s in slots]
         arrays = {
             "slots": slots,

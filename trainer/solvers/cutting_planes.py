@@ -25,7 +25,7 @@ from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers.options import BlockOptions
 from streamsvm.trainer.updates.progress import Bracket, PassProgress
 
-IDLE_ROUNDS = 50  # a cut is dropped after so many rounds with weight 0
+IDLE_ROUNDS = 50  # a cut is dropped after this number of rounds with weight 0
 _MOST_STEPS = 100_000
 _FEWEST_CUTS = 3
 

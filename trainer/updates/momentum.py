@@ -55,7 +55,7 @@ class Momentum:
         return np.any(self._alpha[row_id] != self._earlier_alpha[row_id], axis=1)
 
     def end_sweep(self, yields: Array) -> None:
-        """End a sweep that has visited all moved rows. `yields` (count,) bool: tasks that the next does not move."""
+        """End a sweep that visited all moved rows. `yields` (count,) bool: tasks without momentum in the next sweep."""
         self._variables.before = self._variables.alpha
         self._yields = yields
 
