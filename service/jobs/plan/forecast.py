@@ -1,4 +1,4 @@
-"""Tells before a job runs what its plan will take: memory, disk and time, and the faster ways that it rules out."""
+"""Estimates, before a job runs, its memory, disk space and time, and names the slowdowns that its plan brings."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -24,9 +24,9 @@ _LANE_SHARE = 0.3  # cost of a visit in each of several lanes side by side, rela
 
 
 def estimate(plan: JobPlan) -> dict[str, Any]:
-    """Bytes of memory by what holds them, bytes on disk, seconds a pass of the slower of reader and trainer.
+    """Return the estimate of a job: bytes of memory and of disk space, lanes, seconds for a pass, Newton steps, cache.
 
-    And whether the job may take Newton steps, or why not.
+    The seconds are those of the slower of reader and trainer. `newton` says if the job may take Newton steps.
     """
     spec, manifest, at_once = plan.spec, plan.manifest, len(plan.running)
     memory = plan.memory
@@ -50,14 +50,14 @@ def estimate(plan: JobPlan) -> dict[str, Any]:
 
 
 def memory_needed(plan: JobPlan) -> int:
-    """Bytes of memory that a job takes; while its dataset is still being read in, a guess."""
+    """Return the bytes of memory that a job takes; while its dataset is still being read in, the number is a guess."""
     return plan.run_bytes if plan.follows else plan.memory.total_bytes
 
 
 def _newton(plan: JobPlan) -> dict[str, Any]:
-    """Whether the job may take Newton steps; if not, why; and how many equations a system of theirs may have.
+    """Return whether the job may take Newton steps, the reason if not, and the most equations of a Newton system.
 
-    How many rows do not rest, and so how large systems are, is known after some sweeps.
+    How many rows do not rest at a bound, and so how large a system is, is known only after some sweeps.
     """
     code, is_alone = ruled_out_by(plan.spec), plan.spec.machines is None
     if code is None and is_alone:
@@ -79,15 +79,15 @@ def _newton(plan: JobPlan) -> dict[str, Any]:
 
 
 def planned_on(plan: JobPlan, dataset: Path) -> frozenset[str]:
-    """`planned`, on the dataset in this directory."""
+    """Return what `planned` returns for the dataset in this directory: `scales` comes from the dataset's profile."""
     profile = read_profile(dataset)
     return planned(plan, profile.scales if profile else ())
 
 
 def planned(plan: JobPlan, scales: Sequence[object] = ()) -> frozenset[str]:
-    """Codes of storage.run.slowdowns. A job that asks for the slower way is told nothing.
+    """Return codes of storage.run.slowdowns: slower ways that the plan takes although the job does not ask for them.
 
-    scales  those of the dataset's profile: empty if its features are on like scales
+    scales  `scales` of the dataset's profile: empty unless features are on scales far apart
     """
     if plan.follows:
         return frozenset()
@@ -96,7 +96,7 @@ def planned(plan: JobPlan, scales: Sequence[object] = ()) -> frozenset[str]:
 
 
 def _needs_scaling(plan: JobPlan) -> bool:
-    """Whether it is not sure that anything soon makes up for features on scales far apart: Newton steps, or a map."""
+    """Return whether scales far apart may slow training: no map scales, and Newton steps may not end it soon."""
     is_scaled = {"scale", "idf"} & {name for name, _ in named_maps(plan.spec.features)}
     is_soon = plan.manifest.nnz * len(plan.lanes) <= _FEW_VALUES
     is_sure = takes_newton(plan.spec) and min(plan.n_rows, plan.width) <= LARGEST and is_soon
@@ -119,7 +119,7 @@ def _planned(plan: JobPlan) -> Iterator[str]:
 
 
 def _certifies_alone(plan: JobPlan) -> bool:
-    """Whether one thread alone makes the features for a certificate, for want of room."""
+    """Return whether, for want of memory, only one thread makes the features of the rows when the reader certifies."""
     spec, threads = plan.spec, min(plan.spec.threads or plan.cores, plan.cores)
     makes = spec.kernel == "linear" and len(plan.maps.late) > 0
     is_asked = makes and threads > 1 and spec.pace == "adaptive"

@@ -1,9 +1,9 @@
 """The problems of a job, all over the same rows: a lane for each class, fold and value of C.
 
-The values of C run side by side, or in turn, each from the solution at the last smaller one. Side by side a pass over
-the data serves them all, and each begins at zero. From zero a large C takes thousands of sweeps over the rows, unless
-Newton steps end them, and from the solution at a smaller C a fraction of them. With few rows, sweeps take most of the
-time; but each turn starts processes of its own and makes a pass and a certificate.
+The values of C run side by side or in turn. Side by side, one pass over the data serves all lanes, and each lane begins
+at zero. In turn, each value of C begins at the solution of the next smaller one. From zero a large C takes thousands of
+sweeps over the rows, unless Newton steps end them; from the solution at a smaller C, a fraction of them. With few rows,
+sweeps take most of the time; but each turn starts its own processes and makes a pass and a certificate.
 """
 
 from collections.abc import Mapping
@@ -35,14 +35,15 @@ _LARGE = 200.0  # C times the mean squared norm of the rows: scaling the feature
 
 @dataclass(frozen=True)
 class Lane:
-    """One problem.
+    """One problem of a job.
 
-    positive                the stored label whose rows have y = +1, all others have -1; None in regression, where y is
-                            the label, and for all classes in one problem
-    label                   that label as it stood in the input
-    fold                    left out of training; None: all rows are trained on
-    C                       weight of the losses, one of the job's
-    C_positive, C_negative  C of the rows with y = +1 and y = -1; for all classes in one problem the largest of theirs
+    positive                the stored label whose rows have y = +1, all other rows have y = -1; None in regression,
+                            where y is the label, and where one problem has all classes (Crammer and Singer)
+    label                   the label `positive` as the input has it
+    fold                    the cross-validation fold that training leaves out; None: training is on all rows
+    C                       weight of the losses: one of the job's values of C
+    C_positive, C_negative  C times the class weight of rows with y = +1 and y = -1; where one problem has all classes,
+                            both are C times the largest class weight
     """
 
     positive: float | None
@@ -54,12 +55,12 @@ class Lane:
 
     @property
     def view(self) -> dict[str, Any]:
-        """The lane as results and pages show it."""
+        """The lane as a dict, as job results and pages show it."""
         return {"class": self.label, "fold": self.fold, "C": self.C}
 
 
 def labels_of(spec: JobSpec, manifest: Manifest) -> tuple[float, ...]:
-    """The labels of the model: the positive one of two first; more than two in ascending order; none in regression.
+    """Return the labels of the model: of two the positive one first, more in ascending order; none in regression.
 
     Raises ServiceError: single_class, too_many_classes, unknown_label, label_not_numeric, label_too_large.
     """
@@ -89,7 +90,7 @@ def labels_of(spec: JobSpec, manifest: Manifest) -> tuple[float, ...]:
 
 
 def _check_targets(spec: JobSpec, manifest: Manifest) -> None:
-    """Check that labels are numbers that the cache can hold, as regression needs, and not weighted as classes."""
+    """Raise ServiceError unless labels are numbers within float32, as regression needs, and have no class weights."""
     if spec.class_weight:
         raise ServiceError("unknown_label", "regression has no classes to weigh", "Leave class_weight out.")
     if manifest.label_names:
@@ -102,7 +103,7 @@ def _check_targets(spec: JobSpec, manifest: Manifest) -> None:
 
 
 def shown(label: float, manifest: Manifest) -> float | str:
-    """A label as it stood in the input: a name, or the number."""
+    """Return a label as the input has it: its name if labels are strings, else the number."""
     return manifest.label_text(label) if manifest.label_names else label
 
 
@@ -154,7 +155,7 @@ def with_ladder(spec: JobSpec, manifest: Manifest) -> JobSpec:
 
 
 def order_note(C: float | list[float]) -> str | None:
-    """A note for a user whose values of C are run in another order than given, or some of them once; None: no need."""
+    """Return a message on the order in which values of C run if `C` lists them in another, or twice; else None."""
     if not isinstance(C, list) or sorted(set(C)) == C:
         return None
     values = sorted(set(C))
@@ -173,13 +174,13 @@ def _lane(
     if positive is None:
         largest = C * max(weights.values(), default=1.0)
         return Lane(None, None, fold, C, largest, largest)
-    # Against several others their weights do not count, as in LIBLINEAR.
+    # Where the rest is several classes, their class weights do not count, as in LIBLINEAR.
     rest = weights[labels[1]] if len(labels) == 2 else 1.0
     return Lane(positive, shown(positive, manifest), fold, C, C * weights[positive], C * rest)
 
 
 def class_weights(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) -> dict[float, float]:
-    """Each label with its factor of C. Raises ServiceError unknown_label, weights_not_supported."""
+    """Return each label's class weight, a factor of C. Raises ServiceError unknown_label, weights_not_supported."""
     if spec.class_weight == "balanced":
         if manifest.weights is not None:
             raise ServiceError(
@@ -200,9 +201,9 @@ def class_weights(spec: JobSpec, labels: tuple[float, ...], manifest: Manifest) 
 
 
 def count_turns(spec: JobSpec, manifest: Manifest) -> int:
-    """How many values of C run in turn, the lanes of each side by side; 1: they do not.
+    """Return the number of values of C that run in turn, the lanes of each side by side; 1: no values run in turn.
 
-    Solvers without lanes side by side have one turn: each of their lanes begins where the one before it ended.
+    Solvers that cannot train lanes side by side have one turn: each lane begins at the solution of the lane before it.
     """
     if spec.machines is not None:
         return 1
@@ -214,6 +215,6 @@ def count_turns(spec: JobSpec, manifest: Manifest) -> int:
 
 
 def is_scaled(spec: JobSpec, manifest: Manifest) -> bool:
-    """Whether another C multiplies all bounds by the same factor, as `service.jobs.lanes.warm_start` needs."""
+    """Return whether bounds of all dual variables are proportional to C, as `service.jobs.lanes.warm_start` needs."""
     is_plain = spec.class_weight is None and manifest.weights is None
     return spec.loss_kind.is_quadratic and is_plain and not SOLVERS[spec.solver].has_kernel

@@ -1,4 +1,4 @@
-"""The memory that a job holds, and the blocks of its passes, before it runs: the arithmetic behind estimates."""
+"""Computes, before a job runs, the memory that it holds and the blocks of its passes: the arithmetic of estimates."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -26,35 +26,35 @@ from streamsvm.trainer.solvers import SOLVERS
 
 
 def spills(spec: JobSpec) -> bool:
-    """Whether sweeps may be over rows on the disk of the data: pace "fixed" leaves no time to visit them there."""
+    """Return whether sweeps may read rows from a file on the data's disk; at pace "fixed" they lack the time."""
     return getattr(spec.options, "spill", False) and spec.pace == "adaptive"
 
 
 def rows_bytes(spec: JobSpec, manifest: Manifest) -> int:
-    """Bytes of all rows as the job's cache or its own disk holds them."""
+    """Return the bytes that all rows take in the job's cache, or in its file of rows on disk."""
     per_row = PLAIN_ROW + OPTIONAL_COLUMN * _optional_columns(spec, manifest)
     return packed_bytes(manifest.n_rows, manifest.nnz + extra_values(spec) * manifest.n_rows, per_row)
 
 
 def longest_trained_row(spec: JobSpec, manifest: Manifest) -> int:
-    """Values of the longest row as it is trained on; optional columns take no more room than one value."""
+    """Return the number of values of the longest row after the maps, plus 1 if rows have optional columns."""
     return manifest.longest_row + extra_values(spec) + bool(_optional_columns(spec, manifest))
 
 
 def _optional_columns(spec: JobSpec, manifest: Manifest) -> int:
-    """Columns of a segment beyond the plain ones: numbers to predict, and weights of rows."""
+    """Return the number of columns that segments have beyond the plain ones: labels to predict, and weights of rows."""
     return spec.loss_kind.is_regression + (manifest.weights is not None)
 
 
 def holds_all(spec: JobSpec, manifest: Manifest, cache: CachePlan) -> bool:
-    """Whether the cache has room for all rows, whatever lengths they have."""
+    """Return whether the cache has room for all rows, however values are distributed among them."""
     return rows_bytes(spec, manifest) <= cache.sure_bytes(longest_trained_row(spec, manifest))
 
 
 def count_blocks(spec: JobSpec, manifest: Manifest, cache: CachePlan) -> int | None:
-    """Blocks that fit into the cache one at a time: as many as asked for, else as few as can be.
+    """Return the number of blocks, each of which fits into the cache: as many as the job asks for, else the fewest.
 
-    None: the solver has its rows as they are stored.
+    None: the solver takes its rows as they are stored.
 
     Raises ServiceError: n_blocks_range, data_too_large.
     """
@@ -67,7 +67,7 @@ def count_blocks(spec: JobSpec, manifest: Manifest, cache: CachePlan) -> int | N
     if size <= room and asked is None:
         return 1
     room_for_block = room - _share(spec, room)
-    # A row that crosses the border of a block belongs to it.
+    # A block may be larger than its share by one row, which crosses its border.
     fewest = 1 if size <= room else -(-size // max(1, room_for_block - packed_bytes(1, longest)))
     if fewest > 1 and not SOLVERS[spec.solver].has_blocks:
         raise ServiceError(
@@ -88,9 +88,9 @@ def count_blocks(spec: JobSpec, manifest: Manifest, cache: CachePlan) -> int | N
 
 
 def kept_bytes(spec: JobSpec, cache: CachePlan, longest_row: int) -> int:
-    """Room for the rows of earlier blocks, 0 if none stay."""
+    """Return the bytes of the cache for rows that stay from earlier blocks; 0 if no rows stay."""
     share = _share(spec, cache.sure_bytes(longest_row + extra_values(spec)))
-    # Rows that stay and rows that come end each in a segment that is not full.
+    # The rows that stay end in a segment that is not full, and so do the rows that come.
     return max(0, share - 2 * cache.row_bytes // cache.most_live)
 
 
@@ -98,11 +98,11 @@ def _share(spec: JobSpec, room: int) -> int:
     return int(getattr(spec.options, "cache_share", 0.0) * room)
 
 
-_PART_FOR_SYSTEMS = 2  # of the room there is: few jobs come to have a system as large as there could be
+_PART_FOR_SYSTEMS = 2  # systems get 1 / this of the free bytes: few jobs reach the largest possible system
 
 
 class NewtonRoom(NamedTuple):
-    """Equations that a system of Newton steps may have, and the bytes that the steps hold then at most."""
+    """The most equations that a Newton system may have, and the most bytes that Newton steps then hold."""
 
     equations: int
     n_bytes: int
@@ -111,7 +111,7 @@ class NewtonRoom(NamedTuple):
 ANY_ROOM, NO_ROOM = NewtonRoom(LARGEST, 0), NewtonRoom(0, 0)
 
 
-# Why a job takes no Newton steps: those of its fields first, by a rule each, then those of its plan.
+# Code -> why a job takes no Newton steps: first the codes that its fields give, by _RULES, then those of its plan.
 RULED_OUT = {
     "solver": "only the solver streamsvm takes Newton steps",
     "pace": 'a job of pace "fixed" makes exactly the updates that are due',
@@ -131,12 +131,12 @@ _RULES: dict[str, Callable[[JobSpec], bool]] = {
 
 
 def ruled_out_by(spec: JobSpec) -> str | None:
-    """The code of the first of RULED_OUT that the job's fields give; None: it may take Newton steps."""
+    """Return the first code of RULED_OUT that the job's fields give; None: the fields allow Newton steps."""
     return next((code for code, is_broken in _RULES.items() if is_broken(spec)), None)
 
 
 def takes_newton(spec: JobSpec) -> bool:
-    """Whether the job may take Newton steps if they are quicker.
+    """Return whether the job's fields allow Newton steps; training takes them where they are quicker.
 
     See trainer.newton.phase and, on several machines, service.cluster.rounds.newton.
     """
@@ -144,7 +144,7 @@ def takes_newton(spec: JobSpec) -> bool:
 
 
 def newton_room(spec: JobSpec, manifest: Manifest, threads: int, lanes: int, room: int) -> NewtonRoom:
-    """The equations and bytes that Newton steps may have within `room` bytes, for so many lanes side by side."""
+    """Return the equations and bytes that Newton steps may have within `room` bytes, for `lanes` lanes side by side."""
     if not takes_newton(spec):
         return NO_ROOM
     maps = planned_maps(spec, manifest)
@@ -159,7 +159,7 @@ def newton_room(spec: JobSpec, manifest: Manifest, threads: int, lanes: int, roo
 # Measured, rounded up: two interpreters with compiled kernels, and pieces and segments on their way.
 _PROCESSES_BYTES = 320 << 20
 _BUFFERS_BYTES = 48 << 20
-# score, visited, skipped; is_resident and leaving of the reader. Of each lane, or class of one problem: alpha.
+# Bytes of a row: score, visited, skipped, the reader's is_resident and leaving; alpha for each lane or joint class.
 _ROW_BYTES, _ROW_LANE_BYTES = 8, 8
 _HELD_OUT_BYTES = HELD_OUT.itemsize  # of a row, for each lane with a fold
 # Bytes of a feature for each of several lanes (FEATURE_BYTES for one lane alone): w, and the published w, which is also
@@ -168,19 +168,19 @@ _FEATURE_LANE_BYTES = 24
 # Arrays of shape (rows of a piece, classes), as measured: while a piece is certified, and for each thread that screens
 # pieces ahead.
 _CERTIFIED_ARRAYS, _SCREENED_ARRAYS = 10, 7
-# Where rows are long: those that are being decoded, and packed for the disk; windows on the disk beyond one a thread,
-# and what is mixed in one; segments of the cache that the reader puts together.
+# Where rows are long: number of rows decoded and packed for the disk; of windows on the disk beyond one a thread; most
+# bytes mixed in a window; number of segments of the cache that the reader puts together.
 _PACKED_ROWS, _WINDOWS_AHEAD, _MOST_MIXED_BYTES, _PACKED_SEGMENTS = 10, 3, 16 * SPILL_SEGMENT, 5
 # Bytes that a group of lanes may hold for rows, features and solver, if a job does not set memory_bytes.
 _GROUP_BYTES = 2 << 30
-_LEAST_SHARE = 0.05  # of the memory, for the cache of a group
+_LEAST_SHARE = 0.05  # part of memory_bytes that the cache gets at least
 
 
 @dataclass(frozen=True)
 class JobMemory:
     """Bytes that a job holds in reader, trainer and memory files together.
 
-    newton_bytes  what Newton steps hold more than sweeps do, which have ended by then
+    newton_bytes  bytes of Newton steps beyond those that sweeps free before Newton steps begin
     """
 
     processes_bytes: int
@@ -200,7 +200,7 @@ class JobMemory:
         return self.total_bytes - self.cache_bytes
 
     def arithmetic(self) -> str:
-        """The terms without the cache, as a text for error messages."""
+        """Return the bytes of each part but the cache, as text for error messages."""
         return (
             f"processes {format_size(self.processes_bytes)}, buffers {format_size(self.buffers_bytes)}, "
             f"rows {format_size(self.rows_bytes)}, features {format_size(self.features_bytes)}, "
@@ -209,13 +209,13 @@ class JobMemory:
 
 
 def threads_of(spec: JobSpec, cores: int) -> int:
-    """The trainer's threads. A run of pace "fixed" is a function of data, settings and seed, to the byte.
+    """Return the number of trainer threads: at pace "fixed" one, except for some kernel machines.
 
-    There threads share no work, but where a kernel machine comes out the same with any number of them.
+    A run of pace "fixed" is a function of data, settings and seed, to the byte; some kernel machines with any threads.
     """
     if spec.pace == "adaptive":
         return spec.threads or cores
-    # The rest of memory_bytes, which is for the cache, depends on threads.
+    # With memory_bytes, the size of the cache depends on the number of threads, and the cache decides the result.
     is_same = SOLVERS[spec.solver].has_kernel and spec.memory_bytes is None
     return spec.threads or 1 if is_same else 1
 
@@ -223,7 +223,7 @@ def threads_of(spec: JobSpec, cores: int) -> int:
 def memory_of(
     spec: JobSpec, manifest: Manifest, threads: int, lanes: int = 1, newton: NewtonRoom = NO_ROOM
 ) -> JobMemory:
-    """The memory of a job with a cache of `cache_bytes`, for so many trainer threads and lanes side by side."""
+    """Return the memory of a job with its `cache_bytes`, `threads` trainer threads and `lanes` lanes side by side."""
     maps = planned_maps(spec, manifest)
     width, has_folds = maps.width, bool(spec.n_folds)
     columns = len(manifest.labels) if spec.is_joint else lanes
@@ -242,19 +242,19 @@ def memory_of(
 
 
 def _lane_bytes(manifest: Manifest, axis: int, lanes: int) -> int:
-    """Bytes that sweeps of several lanes hold beyond those of one."""
+    """Return the bytes that sweeps of several lanes hold beyond those that sweeps of one lane hold."""
     each = axis * _ROW_LANE_BYTES * manifest.n_rows
     before = each - _ROW_LANE_BYTES * manifest.n_rows  # alpha before a sweep
     return before + each if lanes > 1 else before  # lanes that are left, while they are being packed
 
 
 def _freed_bytes(manifest: Manifest, axis: int, lanes: int) -> int:
-    """Bytes that sweeps hold no more when they have ended."""
+    """Return the bytes that sweeps free when they end."""
     return _ROW_LANE_BYTES * manifest.n_rows + _lane_bytes(manifest, axis, lanes)
 
 
 def _long_row_buffers(longest_row: int, threads: int) -> int:
-    """Bytes that buffers hold more where a row is longer than the segments of most datasets."""
+    """Return the bytes that buffers hold in addition where a row is longer than the segments of most datasets."""
     alone = max(0, bytes_alone(longest_row) - SPILL_SEGMENT)
     window = alone + min((SEGMENTS - 1) * alone, _MOST_MIXED_BYTES)
     segment = max(0, least_segment(longest_row) - LARGEST_SEGMENT)
@@ -263,7 +263,7 @@ def _long_row_buffers(longest_row: int, threads: int) -> int:
 
 
 def _class_buffers(manifest: Manifest, axis: int, threads: int) -> int:
-    """Bytes of the arrays that the reader makes, for each class, from the rows of a piece."""
+    """Return the bytes of the arrays that the reader makes with a column for each class from the rows of a piece."""
     words = 3 + 2 * manifest.nnz / max(1, manifest.n_rows)  # mean words that a row takes in a piece
     rows = min(manifest.n_rows, int(PIECE_WORDS / words))
     return rows * axis * _ROW_LANE_BYTES * (_CERTIFIED_ARRAYS + threads * _SCREENED_ARRAYS)
@@ -272,16 +272,16 @@ def _class_buffers(manifest: Manifest, axis: int, threads: int) -> int:
 def plan_memory(
     spec: JobSpec, manifest: Manifest, threads: int, there_are: int, lanes: int = 1
 ) -> tuple[int, CachePlan, NewtonRoom]:
-    """How many of a job's lanes are trained side by side, its cache, and what there is for Newton steps.
+    """Return how many of a job's lanes are trained side by side, the plan of its cache, and the room for Newton steps.
 
-    As many are trained side by side as there is room for beside a cache: of `cache_bytes`, or of what `memory_bytes`
-    leave. Newton steps come next. What no cache can make smaller has to fit into the bytes that there are.
-    Raises ServiceError: cache_too_small, memory_too_small, max_cuts_range, budget_range.
+    As many lanes are trained side by side as have room beside the cache. The cache has `cache_bytes`, or what
+    `memory_bytes` leave. Newton steps get room next. The solver's and the features' data have to fit into `there_are`
+    bytes. Raises ServiceError: cache_too_small, memory_too_small, max_cuts_range, budget_range.
     """
     _check_fits(spec, manifest, memory_of(spec, manifest, threads), there_are)
     at_once = _lanes_at_once(spec, manifest, threads, lanes)
     memory = memory_of(spec, manifest, threads, at_once)
-    # Bytes that are nobody's, and those that sweeps will have freed.
+    # Bytes that no part of the job takes; sweeps add those that they free before Newton steps begin.
     left = there_are - memory.total_bytes
     if spec.memory_bytes is not None:
         left = int((1.0 - _LEAST_SHARE) * spec.memory_bytes) - memory.without_cache
@@ -334,7 +334,7 @@ def _plan_cache(spec: JobSpec, manifest: Manifest, threads: int, lanes: int, new
 
 
 def cache_of(cache_bytes: int, longest_row: int) -> CachePlan:
-    """The plan for rows of so many non-zeros at most. Raises ServiceError cache_too_small."""
+    """Plan a cache for rows of at most `longest_row` non-zeros. Raises ServiceError cache_too_small."""
     try:
         return plan_cache(cache_bytes, longest_row)
     except CacheTooSmall as error:
@@ -342,7 +342,7 @@ def cache_of(cache_bytes: int, longest_row: int) -> CachePlan:
 
 
 def _check_fits(spec: JobSpec, manifest: Manifest, memory: JobMemory, there_are: int) -> None:
-    """Refuse a solver whose own data would outgrow the memory while it runs: it would be killed then."""
+    """Raise ServiceError if data of solver and features would outgrow memory: the job would be killed as it runs."""
     own = memory.solver_bytes
     if own > there_are and SOLVERS[spec.solver].has_kernel:
         raise ServiceError(

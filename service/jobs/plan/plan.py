@@ -1,8 +1,8 @@
-"""The plan of a job on a dataset: everything that is open in its fields is settled, or refused, here.
+"""Plans a job on a dataset: settles everything that the job's fields leave open, or refuses the job.
 
-A job may begin while its dataset is still arriving: its first pass goes over pieces as they are written. How many rows
-and features there will be is not known, so its plan is for the most there can be; state files of that size are sparse,
-and take memory as rows and features come.
+A job may begin while its dataset is still arriving: its first pass reads pieces as they are written. The numbers of
+rows and features are not known yet, so the plan assumes the largest possible numbers. State files of that size are
+sparse, and take memory only as rows and features come.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,22 +42,22 @@ from streamsvm.trainer.solvers import SOLVERS, TRAINS_WEIGHTS, Solver
 
 MOST_ROWS = 1 << 30
 _LONGEST_ROW_GUESSED = 1
-_LONGER = 4  # times as long a row as was expected
+_LONGER = 4  # factor from the longest row that a plan allows for to that of the plan after it
 _STATE_BYTES_GUESSED = 256 << 20
 
 
 @dataclass(frozen=True)
 class JobPlan:
-    """A job that can run on a dataset, some lanes at a time.
+    """The plan of a job on a dataset, and the lanes that its next run trains.
 
-    manifest      of a dataset that is still arriving: the most it may hold
-    labels        labels of the model, as rows hold them; () while they are arriving
-    lanes         all problems of the job; number: the first one to run; at_once: how many may run side by side
-    turns         values of C that run in turn, see `service.jobs.plan.lanes`
-    cores         that the job may use
-    newton        room for Newton steps
-    passes_before, seconds_before: made and taken by the lanes before these
-    follows       the dataset is still arriving; only when it is complete it shows whether it suits the job
+    manifest      the dataset's; while the dataset is arriving, upper bounds of what it may hold
+    labels        labels of the model, as stored rows have them; () in regression and while the dataset is arriving
+    lanes         all problems of the job; number: index of the next run's first lane; at_once: most lanes in a run
+    turns         number of values of C that run in turn, see `service.jobs.plan.lanes`
+    cores         number of cores that the job may use
+    newton        the most equations and bytes that Newton steps may have
+    passes_before, seconds_before: passes and seconds of training of all lanes before `number`
+    follows       the dataset is still arriving: whether it suits the job is known only when it is complete
     """
 
     spec: JobSpec
@@ -76,16 +76,16 @@ class JobPlan:
 
     @property
     def model_labels(self) -> tuple[float | str, ...]:
-        """The labels of the model as they stood in the input."""
+        """The labels of the model as the input has them."""
         return tuple(shown(label, self.manifest) for label in self.labels)
 
     @cached_property
     def solver(self) -> Solver:
-        """The solver's line in the registry."""
+        """The entry of the job's solver in the registry of solvers."""
         return SOLVERS[self.spec.solver]
 
     def lanes_of(self, C: float, done: int) -> list[int]:
-        """Numbers of the lanes over all rows with this C among the first `done`; [] unless they make up a model."""
+        """Return the numbers of this C's lanes over all rows; [] if the first `done` lanes lack one of them."""
         found = [k for k, lane in enumerate(self.lanes[:done]) if (lane.fold, lane.C) == (None, C)]
         each = len(self.labels) if len(self.labels) > 2 and not self.spec.is_joint else 1
         return found if len(found) == each else []
@@ -98,23 +98,23 @@ class JobPlan:
 
     @property
     def running(self) -> tuple[Lane, ...]:
-        """The lanes that are run next, side by side."""
+        """The lanes that the next run trains side by side."""
         return self.lanes[self.number : next((first for first in self.firsts if first > self.number), None)]
 
     @property
     def firsts(self) -> list[int]:
-        """Numbers of the lanes with which runs begin: a run has lanes of one turn, up to `at_once` of them."""
+        """The number of each run's first lane: a run has up to `at_once` lanes, all of one turn."""
         turn = len(self.lanes) // self.turns
         return [first + k for first in range(0, len(self.lanes), turn) for k in range(0, turn, self.at_once)]
 
     @property
     def lane(self) -> Lane:
-        """The first of the running lanes."""
+        """The first lane of the next run."""
         return self.running[0]
 
     @cached_property
     def tasks(self) -> Tasks:
-        """The problems that the next run trains."""
+        """The problems of the next run, as the trainer takes them."""
         spec, labels = self.spec, self.labels
         if spec.is_joint:
             weights = class_weights(spec, labels, self.manifest)
@@ -133,7 +133,7 @@ class JobPlan:
         return Tasks(spec.loss, each, labels, max(1, spec.n_folds), spec.seed, spec.epsilon, spec.is_joint)
 
     def next_lanes(self, done: Sequence[Mapping[str, Any]]) -> "JobPlan":
-        """Return the plan that runs the next lanes; `done` has the record of each finished lane."""
+        """Return the plan with the next run's lanes; `done` has the record of each finished lane, in order."""
         # A job that died after its last lanes were done runs these once more.
         number = min(len(done), self.firsts[-1])
         before = done[:number]
@@ -142,34 +142,34 @@ class JobPlan:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows, the length of alpha."""
+        """Number of rows, which is the length of alpha; an upper bound while the dataset is arriving."""
         return self.manifest.n_rows
 
     @property
     def blocks(self) -> int | None:
-        """Number of blocks in a pass; None: not known yet."""
+        """Number of blocks that a pass reads; None: not known yet."""
         return self.partition or len(self.manifest.blocks) or None
 
     @property
     def partition(self) -> int | None:
-        """Blocks that the rows are dealt out to; None: the solver has them as they are stored."""
+        """Number of blocks that the solver has its rows divided into; None: it takes the blocks as they are stored."""
         return count_blocks(self.spec, self.manifest, self.cache)
 
     @property
     def threads(self) -> int:
-        """Threads of the trainer."""
+        """Number of threads of the trainer."""
         return threads_of(self.spec, self.cores)
 
     @property
     def spills(self) -> bool:
-        """Whether decoded rows are kept on disk, too."""
+        """Whether the trainer keeps decoded rows on disk as well, since the cache does not hold all of them."""
         return spills(self.spec) and not holds_all(self.spec, self.manifest, self.cache)
 
     @cached_property
     def maps(self) -> FeatureMaps:
-        """The maps that rows go through, still to be fitted; the constant feature is the last.
+        """The feature maps of the job, not yet fitted to the data. The last one makes the constant feature (bias).
 
-        While the dataset is arriving it is the first: nobody knows yet how many other features come.
+        While the dataset is arriving, the constant feature comes first: the number of other features is not known yet.
         """
         if not self.follows:
             return planned_maps(self.spec, self.manifest)
@@ -179,33 +179,33 @@ class JobPlan:
 
     @property
     def width(self) -> int:
-        """Length of w: the number of mapped features, with the constant feature if there is a bias; or a bound."""
+        """Length of w: number of mapped features, with the constant one if there is a bias; or an upper bound."""
         return self.maps.width
 
     @property
     def memory(self) -> JobMemory:
-        """The memory that it holds."""
+        """The memory that the job holds during the next run."""
         return memory_of(self.spec, self.manifest, self.threads, len(self.running), self.newton)
 
     @property
     def run_bytes(self) -> int:
-        """Size of cache and state files, while the dataset is arriving a guess."""
+        """Bytes of the cache file and the state files; a guess while the dataset is arriving."""
         state = _STATE_BYTES_GUESSED if self.follows else state_bytes(self.n_rows, self.width, *self.axes)
         return self.spec.cache_bytes + state
 
     @property
     def axes(self) -> tuple[int]:
-        """Length of the state arrays' last axis: a column for each task, and columns of padding."""
+        """Length of the last axis of state arrays, in a tuple: a column for each task, and columns of padding."""
         return (self.tasks.width,)
 
     @property
     def places_with_folds(self) -> list[int]:
-        """Positions, within `running`, of the lanes that leave a fold out."""
+        """Indices, in `running`, of the lanes that leave a fold out."""
         return [place for place, lane in enumerate(self.running) if lane.fold is not None]
 
 
 def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None, memory_bytes: int | None = None) -> JobPlan:
-    """Plan a job for so many cores and so much memory: by default those of this machine.
+    """Plan a job for `cores` cores and `memory_bytes` bytes of memory; None: as many as this machine has.
 
     Raises ServiceError: weights_not_supported, folds_solver, folds_weights, warm_start, single_class, too_many_classes,
     lanes_range, select_by_range, unknown_label, label_too_large, label_not_numeric, cache_too_small, memory_too_small,
@@ -225,7 +225,7 @@ def plan_job(spec: JobSpec, manifest: Manifest, cores: int | None = None, memory
 
 
 def knows_weights(solver: str) -> bool:
-    """Whether there is a solver of this name, and it trains with weights of rows."""
+    """Return whether a solver of this name exists and trains with weights of rows."""
     return solver in TRAINS_WEIGHTS
 
 
@@ -247,7 +247,7 @@ def _check_weights(spec: JobSpec, manifest: Manifest) -> None:
 
 
 def can_follow(spec: JobSpec) -> bool:
-    """Whether the job can train while its dataset arrives: it depends on nothing that is known only at the end."""
+    """Return whether the job can train while its dataset arrives: it needs nothing that is known only at the end."""
     solver = SOLVERS[spec.solver]
     # A run of pace "fixed" is a function of the data, not of when it came.
     sized = spec.machines is None and spec.memory_bytes is None and not spec.features and not spec.class_weight
@@ -256,7 +256,7 @@ def can_follow(spec: JobSpec) -> bool:
 
 
 def plan_following(spec: JobSpec, max_features: int) -> JobPlan:
-    """The plan of a job whose dataset is still arriving. Raises ServiceError: not_ready, cache_too_small."""
+    """Plan a job whose dataset is still arriving. Raises ServiceError: not_ready, cache_too_small."""
     if not can_follow(spec):
         raise ServiceError(
             "not_ready",
@@ -265,14 +265,14 @@ def plan_following(spec: JobSpec, max_features: int) -> JobPlan:
             "or leave out features, class_weight, memory_bytes, pace fixed, solver, multiclass, folds, "
             "probability, warm_start and all but one C.",
         )
-    # Nor are the lengths of rows known: one that is too long ends the run.
+    # The lengths of rows are not known either: a row longer than the guess may end the run.
     return plan_arriving(spec, max_features, cache_of(spec.cache_bytes, _LONGEST_ROW_GUESSED), usable_cores())
 
 
 def plan_arriving(
     spec: JobSpec, most_features: int, cache: CachePlan, cores: int, most_rows: int = MOST_ROWS
 ) -> JobPlan:
-    """The plan of a job of one lane on at most so many rows and features that are still to come."""
+    """Plan a job of one lane on data still to come, at most `most_rows` rows and `most_features` features."""
     most = Manifest(
         uid="",
         index_base=0,
@@ -290,9 +290,9 @@ def plan_arriving(
 
 
 def followed_again(plan: JobPlan, error: ServiceError) -> JobPlan | None:
-    """The plan to run after one that ended with this error, for longer rows if one was too long; others are raised.
+    """Return a plan to try after `plan` ended with `error`: after RowTooLong, one whose cache takes longer rows.
 
-    None: the dataset is lost, or the cache has no room for rows that may be much longer.
+    None: DatasetLost, or the cache has no room for longer rows. Any other error is raised.
     """
     if error.code not in (RowTooLong.code, DatasetLost.code):
         raise error
@@ -303,7 +303,7 @@ def followed_again(plan: JobPlan, error: ServiceError) -> JobPlan | None:
 
 
 def plan_recorded(settings: Settings, store: Store, record: dict[str, Any]) -> JobPlan:
-    """The plan of a job on record, as far as its dataset is known. ServiceError if that does not suit, or is gone."""
+    """Plan a job on record by what is known of its dataset. Raises ServiceError if that is gone or does not suit."""
     spec, state = read_spec(record["spec"]), store.dataset_state(record["dataset_id"])
     if state == "ready":
         return plan_job(spec, read_manifest(settings.datasets / record["dataset_id"]))

@@ -1,4 +1,4 @@
-"""The contents of `run.json`: everything that reader and trainer have to know of a plan."""
+"""Makes the contents of `run.json`: everything that reader and trainer have to know of a plan."""
 
 import json
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ _TRAINER_ALONE = {
 
 
 def run_file(plan: JobPlan, dataset: Path) -> dict[str, Any]:
-    """Contents of `run.json` for a run on the dataset, or the one to be, in this directory."""
+    """Return the contents of `run.json` for a run on the dataset in this directory, which may still be arriving."""
     distances = distances_of(plan.spec, dataset)
     spec, solver, options, manifest = plan.spec, plan.solver, asdict(plan.spec.options), plan.manifest
     weights, cached = manifest.weights, plan.cache.row_bytes / manifest.decoded_bytes
@@ -53,7 +53,7 @@ def run_file(plan: JobPlan, dataset: Path) -> dict[str, Any]:
             "blocks": plan.partition,
             "kept_bytes": kept_bytes(spec, plan.cache, manifest.longest_row),
             "keeps_all": plan.spills or cached >= 1.0,
-            # Beyond the cores, threads would only hold more of what is read ahead.
+            # Threads beyond the number of cores would only hold more data that is read ahead.
             "threads": min(spec.threads or plan.cores, plan.cores),
             **{name: options[name] for name, known in options_of(solver.options).items() if known.for_reader},
             "part_rows": None,
@@ -85,33 +85,33 @@ def run_file(plan: JobPlan, dataset: Path) -> dict[str, Any]:
 
 
 def running_lanes(plan: JobPlan) -> dict[str, Any]:
-    """The lanes that are run: number of the first, count, of how many; class, fold and C where all have the same."""
+    """Describe the next run's lanes: `number` of the first, `count`, `of` how many; class, fold, C if all share it."""
     views = [lane.view for lane in plan.running]
     same = {name: value if all(view[name] == value for view in views) else None for name, value in views[0].items()}
     return {"number": plan.number, "count": len(views), "of": len(plan.lanes), **same}
 
 
 def read_lane(directory: Path) -> dict[str, Any]:
-    """The lanes of the run in this directory, see `running_lanes`."""
+    """Read the description of the lanes of the run in this directory, see `running_lanes`."""
     return json.loads((directory / RUN_FILE).read_bytes())["lane"]
 
 
 def has_leading_bias(directory: Path) -> bool:
-    """Whether the constant feature comes first in the run in this directory. It does not on a cluster's machines."""
+    """Return whether the constant feature is the first feature of this run; on a cluster's machines it never is."""
     trainer = json.loads((directory / RUN_FILE).read_bytes()).get("trainer")
     maps = None if trainer is None else trainer["maps"]
     return maps is not None and any(each["name"] == LEADING_BIAS for each in maps["maps"])
 
 
 class _Sample(NamedTuple):
-    """Rows X (n, width) float32, and their weights (n,); None: they have none."""
+    """Rows X (n, width) float32, and their weights (n,); weight is None if the dataset has no weights."""
 
     X: sp.csr_matrix
     weight: Array | None
 
 
 def distances_of(spec: JobSpec, dataset: Path) -> dict[str, float] | None:
-    """Gamma, and squared distances of some rows that 5, 50 and 95% of all are below; None: the solver has no kernel."""
+    """Return gamma, and 5% (low), 50% (median), 95% (high) quantiles of rows' squared distances; None: no kernel."""
     if not SOLVERS[spec.solver].has_kernel:
         return None
     own = Dataset(dataset)
@@ -126,9 +126,9 @@ def distances_of(spec: JobSpec, dataset: Path) -> dict[str, float] | None:
 
 
 def _scale(dataset: Dataset) -> float:
-    """scikit-learn's 1 / (features x variance of all values), of a random part of the rows where they are many.
+    """Return scikit-learn's gamma "scale", 1 / (features x variance of all values), from a sample if rows are many.
 
-    Values of a row of weight k count as those of k rows.
+    A row of weight k counts as k rows.
     """
     X, weight = _sample(dataset, _MOST_VALUES)
     n_features = dataset.manifest.n_features
@@ -140,7 +140,7 @@ def _scale(dataset: Dataset) -> float:
 
 
 def _sample(dataset: Dataset, most_values: int, most_rows: int | None = None) -> _Sample:
-    """The first rows as they are stored: whole pieces up to so many values, or so many rows."""
+    """Read the first stored rows, piece by piece, until they have `most_values` values or are `most_rows` rows."""
     parts: list[Any] = []
     weights: list[Array] = []
     n_values = n_rows = 0
