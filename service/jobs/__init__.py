@@ -1,1 +1,1 @@
-"""A job's way: its fields, its plan, the runs of its lanes, its outcome; and, beside them, its progress."""
+"""The way of a job: its fields, its plan, the runs of its lanes, its outcome; and, beside these, its progress."""

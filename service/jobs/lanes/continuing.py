@@ -1,8 +1,8 @@
-"""Decides where an attempt at a job begins: at its newest checkpoint, at the last one of the job it continues, or anew.
+"""Decides where an attempt at a job begins: at the job's newest checkpoint, at that of the job it continues, or anew.
 
-Lanes whose files are damaged are trained again, and are to come to the result they had. So lanes that were trained side
-by side are trained again together; and where lanes began at the end of others whose checkpoint is gone since, those
-others are trained again, too.
+Lanes whose files are damaged are trained again, and have to reach the same result. So lanes that were trained side by
+side are trained again together. If lanes began at the solution of earlier lanes, and the checkpoint with that solution
+is gone, the earlier lanes are trained again, too.
 """
 
 import os
@@ -35,13 +35,13 @@ from streamsvm.storage.run.checkpoint import SLOTS, Checkpoint, newest_checkpoin
 
 _IN_ONE_PASS = 10
 _CHECKPOINTS_OF_A_LANE = 1 << 32  # more than there ever are
-# Fields that may differ in a job that continues another: they say when it ends.
+# Fields that may differ in a job that continues another: they say when training ends.
 CHANGEABLE = ("max_passes", "max_seconds", "tolerance", "relative_gap")
 
 
 def continued_spec(jobs: Path, record: dict[str, Any], changes: dict[str, Any]) -> JobSpec:
-    """The job that goes on where this one ended; raises ServiceError `unknown_field`, `not_possible`,
-    `job_outdated`."""
+    """Return the spec of a job that continues another. Raises ServiceError unknown_field, not_possible,
+    job_outdated."""
     for name in changes:
         if name not in CHANGEABLE:
             message = f"a field {shown(name)} cannot be changed"
@@ -67,16 +67,14 @@ def continued_spec(jobs: Path, record: dict[str, Any], changes: dict[str, Any]) 
 
 
 def may_go_on(job_dir: Path) -> bool:
-    """Whether the directory of a job that has ended has lanes or a checkpoint to go on from."""
+    """Return whether the directory of an ended job has finished lanes or a checkpoint from which training can go on."""
     return bool(begun_last(job_dir)) or has_checkpoint(newest_lane(job_dir)[1])
 
 
 def inherit(jobs: Path, record: dict[str, Any]) -> None:
-    """Give a job that continues another its checkpoints, lanes that are done, the note of its rows and its history.
+    """Give a job that continues another the other's checkpoints, finished lanes, record of rows, and history.
 
-    Unless it has its own.
-
-    Raises ServiceError `checkpoint_lost`.
+    Do nothing if the job has checkpoints or lanes already. Raises ServiceError `checkpoint_lost`.
     """
     own, other = jobs / record["id"], record["continues"] and jobs / record["continues"]
     if other is None or has_checkpoint(own) or begun_last(own) is not None:
@@ -96,7 +94,7 @@ def inherit(jobs: Path, record: dict[str, Any]) -> None:
 
 
 def keep_history(job_dir: Path, passes: int) -> None:
-    """Leave the lines of the first so many passes, and nothing of the result."""
+    """Shorten the history to its first `passes` passes, and remove the result from it."""
     path = job_dir / HISTORY
     if passes and path.exists():
         lines = path.read_bytes().split(b"\n")[:-1]
@@ -107,33 +105,33 @@ def keep_history(job_dir: Path, passes: int) -> None:
 
 
 def count_crashes(lane: int, newest: Checkpoint | None, record: dict[str, Any]) -> dict[str, int]:
-    """The columns of a job that has just crashed in a lane: how often without a newer checkpoint, and its number."""
+    """Return columns of a job that has just crashed: `crashes` since its newest checkpoint, and that one's number."""
     number = lane * _CHECKPOINTS_OF_A_LANE + (newest.about["number"] if newest else 0)
     crashes = 1 if number > record["crash_checkpoint"] else record["crashes"] + 1
     return {"crashes": crashes, "crash_checkpoint": number}
 
 
 def is_stuck(crashes: dict[str, int], pass_: int, record: dict[str, Any], most: int) -> bool:
-    """Whether a job has crashed `most` times without a newer checkpoint, or ten times as often in one pass.
+    """Return whether a job has crashed `most` times without a newer checkpoint, or ten times as often in one pass.
 
-    Each attempt begins its pass anew. A pass may always crash before its end although checkpoints are made within it:
-    crashes in one pass are therefore counted, too.
+    Each attempt begins its pass anew. A job may always crash in the same pass although it makes checkpoints within the
+    pass: so crashes in one pass are counted, too.
     """
     of_pass = sum(step.get("pass") == pass_ for step in record["transitions"])
     return crashes["crashes"] >= most or of_pass + 1 >= _IN_ONE_PASS * most
 
 
 def lost_seconds(newest: Checkpoint | None, trained: float) -> float:
-    """The part of `trained` seconds that came after the newest checkpoint, and is lost."""
+    """Return the seconds of training after the newest checkpoint, which a crash loses; `trained` is all seconds."""
     return trained - (newest.about["control"]["elapsed_seconds"] if newest else 0.0)
 
 
 def drop_unsound(job_dir: Path, plan: JobPlan) -> None:
-    """Drop the outcome of lanes that are to be trained again. Reads all files."""
-    groups = [replace(plan, number=first) for first in plan.firsts]  # each of lanes that are trained side by side
+    """Remove the files of lanes that have to be trained again; to find these lanes, read the files of all."""
+    groups = [replace(plan, number=first) for first in plan.firsts]  # a group is the lanes that one run trains
     for group in groups:
         come = [has_come(lane_place(job_dir, group.number + place)) for place in range(len(group.running))]
-        # The first is written last: one without it is of a group that was being written.
+        # The first lane of a group is written last: if it is missing, a crash came while the group was written.
         if come != sorted(come, reverse=True) or not all(_is_sound(job_dir, group, k) for k in range(sum(come))):
             _drop(job_dir, group)
     for group in reversed(groups):
@@ -143,7 +141,7 @@ def drop_unsound(job_dir: Path, plan: JobPlan) -> None:
 
 
 def _is_sound(job_dir: Path, group: JobPlan, place: int) -> bool:
-    """Whether the lane at this place of a group has left what was written."""
+    """Return whether the files of the lane at index `place` of a group can be read undamaged."""
     try:
         outcome_of(job_dir, group.number + place)
         if group.running[place].fold is not None:
@@ -159,7 +157,7 @@ def _drop(job_dir: Path, group: JobPlan) -> None:
 
 
 def _lost_beginning(job_dir: Path, group: JobPlan) -> JobPlan | None:
-    """The group whose solution this one has to start from, if it is to be trained and that is lost; or None."""
+    """Return the group from whose solution `group` is to start, if that solution is lost; None: `group` needs none."""
     number, own = number_before(group), lane_directory(job_dir, group)
     # The last group is run once more if all are done, see `next_lanes`.
     is_kept = has_come(lane_place(job_dir, group.number)) and group.number != group.firsts[-1]

@@ -1,6 +1,6 @@
-"""Files of a job's lanes in its directory: their checkpoints, the model of each lane that is done, and rows held out.
+"""Files of a job's lanes in its directory: checkpoints, the model of each finished lane, and rows held out.
 
-A job of one lane has its checkpoints beside its history. Of a job with several lanes, each has a directory below
+A job of one lane has its checkpoints beside its history. In a job of several lanes, each lane has a directory below
 `lanes`. After the end of a job, its newest checkpoints stay for a job that continues it.
 """
 
@@ -26,17 +26,17 @@ from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.checkpoint import NOT_SOUND, SLOTS
 
 LANES = "lanes"  # in a job's directory
-HELD_OUT = "held_out.npz"  # in that of a lane
+HELD_OUT = "held_out.npz"  # in a lane's directory
 _HINT = "Ask for other folds, or have more rows of each class, in more groups."
 
 
 def lane_place(job_dir: Path, number: int) -> Path:
-    """The directory of a lane of a job that has several."""
+    """Return the directory of the lane with this number, in a job of several lanes."""
     return job_dir / LANES / f"{number:04d}"
 
 
 def keep_held_out(directory: Path, plan: JobPlan, lane: Lane, run: Path, place: int) -> None:
-    """Save the rows that the lane at this place of a run held out. ServiceError: empty_fold, fold_without_class."""
+    """Save the rows that the lane at index `place` of a run held out. ServiceError: empty_fold, fold_without_class."""
     if plan.spec.is_joint:
         columns = [read_held_out(run, plan.n_rows, column) for column in range(len(plan.labels))]
         (ids, *_), targets, values = zip(*columns, strict=True)
@@ -59,7 +59,7 @@ def keep_held_out(directory: Path, plan: JobPlan, lane: Lane, run: Path, place: 
 
 
 def _check_fold(plan: JobPlan, lane: Lane, target: Array) -> None:
-    """Refuse a fold that is empty, or leaves no row, or no row of a class, to train on."""
+    """Raise ServiceError if a fold is empty, or if training without its rows has no row, or no row of a class."""
     if len(target) in (0, plan.n_rows):
         has = "all rows" if len(target) else "no rows"
         raise ServiceError("empty_fold", f"fold {lane.fold} has {has}", "Ask for fewer folds, or have more groups.")
@@ -85,24 +85,24 @@ def _check_fold(plan: JobPlan, lane: Lane, target: Array) -> None:
 
 
 def held_out(job_dir: Path, number: int) -> dict[str, Array]:
-    """Read the rows that the lane of this number has left out, and was judged by.
+    """Read the rows of the fold that the lane of this number left out of training, with its decision values for them.
 
-    ids (n,) int64; target (n,) float32: y had they been trained on; decision_values (n,) float64; of all classes in one
-    problem (n, n_classes); weight (n,) float64, if rows have weights
+    ids (n,) int64; target (n,) float32: y as in training; decision_values (n,) float64; weight (n,) float64, if rows
+    have weights. If one problem has all classes, target and decision_values are (n, n_classes).
     """
     with _opened(job_dir, number) as file:
         return load_arrays(file)
 
 
 def holds_weights(job_dir: Path, number: int) -> bool:
-    """Whether the file of that lane has weights of its rows; an older version wrote none."""
+    """Return whether the file of a lane's held-out rows has their weights; an older version wrote none."""
     with _opened(job_dir, number) as file, zipfile.ZipFile(file) as archive:
         return "weight.npy" in archive.namelist()
 
 
 @contextmanager
 def _opened(job_dir: Path, number: int) -> Iterator[IO[bytes]]:
-    """Open what that lane held out. Raises Crash if it is not what was written: the next attempt trains it again."""
+    """Open the file of a lane's held-out rows. Raises Crash if it is missing or damaged: the lane is trained again."""
     try:
         with (lane_place(job_dir, number) / HELD_OUT).open("rb") as file:
             yield file
@@ -111,7 +111,7 @@ def _opened(job_dir: Path, number: int) -> Iterator[IO[bytes]]:
 
 
 def lane_corrupt(number: int) -> Crash:
-    """The error for a lane whose files are not what was written."""
+    """Return the error for a lane whose files are damaged."""
     return Crash("lane_corrupt", f"the result of lane {number} is damaged", "It is trained again.")
 
 
@@ -119,28 +119,28 @@ _OUTCOME = "model"
 
 
 def lane_directory(job_dir: Path, plan: JobPlan) -> Path:
-    """The directory for checkpoints of the running lanes: that of the first of them."""
+    """Return the directory for a run's checkpoints: that of its first lane; `job_dir` if the job has one lane."""
     return lane_place(job_dir, plan.number) if len(plan.lanes) > 1 else job_dir
 
 
 def begun_last(job_dir: Path) -> int | None:
-    """The number of the first lane of the run that was begun last; None: the job has left no lanes."""
+    """Return the number of the first lane of the run that was begun last; None: the job has left no lanes."""
     lanes = (job_dir / LANES).glob("[0-9]*")
     return max((int(lane.name) for lane in lanes if has_checkpoint(lane) or not has_come(lane)), default=None)
 
 
 def has_come(lane: Path) -> bool:
-    """Whether the lane in this directory has left a model, or rows held out."""
+    """Return whether the directory of a lane has a model or held-out rows."""
     return (lane / _OUTCOME).exists() or (lane / HELD_OUT).exists()
 
 
 def has_checkpoint(directory: Path) -> bool:
-    """Whether there is a checkpoint in this directory, sound or not."""
+    """Return whether the directory has a checkpoint, sound or damaged."""
     return any((directory / slot).exists() for slot in SLOTS)
 
 
 def number_before(plan: JobPlan) -> int | None:
-    """Number of the first lane from whose solution a running lane starts; None: running lanes start at zero.
+    """Return the number of the lane from whose solution the first running lane starts; None: all start at zero.
 
     Each running lane starts from the lane of the same class and fold at the next smaller C.
     """
@@ -154,39 +154,36 @@ def number_before(plan: JobPlan) -> int | None:
 
 
 def _lanes_back(plan: JobPlan) -> int:
-    """How many lanes before a lane the one of the same class and fold at the next smaller C comes."""
+    """Return how many lanes before a lane the lane of the same class and fold at the next smaller C comes."""
     return len(plan.lanes) // plan.turns if plan.turns > 1 else 1
 
 
 def newest_lane(job_dir: Path) -> tuple[int, Path]:
-    """The number and the directory of the lane that was begun last."""
+    """Return the number and the directory of the lane begun last; (0, the job's directory) if there is none."""
     begun = sorted((job_dir / LANES).glob("[0-9]*"))
     return (int(begun[-1].name), begun[-1]) if begun else (0, job_dir)
 
 
 def keep_outcomes(job_dir: Path, plan: JobPlan, run: Path, make: Callable[[int], Model]) -> None:
-    """Keep the model of each lane of a run; `make` makes it, by the lane's place in the run.
-
-    Raises ServiceError: empty_fold, fold_without_class.
-    """
-    # The first is written last: a crash in between leaves none that counts as done.
+    """Save the model, and the held-out rows, of each lane of a run; `make(index in the run)` returns a lane's model."""
+    # The first lane is written last: after a crash in between, no lane of the run counts as done.
     for place, lane in reversed(list(enumerate(plan.running))):
         directory = lane_place(job_dir, plan.number + place)
         make_directory(directory)
         if lane.fold is not None:
             keep_held_out(directory, plan, lane, run, place)
-        shutil.rmtree(directory / _OUTCOME, ignore_errors=True)  # of one that was run once more
+        shutil.rmtree(directory / _OUTCOME, ignore_errors=True)  # left by an earlier run of the lane
         write_model(directory / _OUTCOME, make(place))
 
 
 def drop_outcome(lane: Path) -> None:
-    """Remove the model of the lane in this directory: it is trained again, or goes on from its checkpoint."""
+    """Remove the model and held-out rows from a lane's directory: the lane is trained again, or continued."""
     shutil.rmtree(lane / _OUTCOME, ignore_errors=True)
     (lane / HELD_OUT).unlink(missing_ok=True)
 
 
 def abouts_of(job_dir: Path) -> list[Mapping[str, Any]]:
-    """The records of the lanes that are done, in order, without their w. Raises Crash if one is damaged."""
+    """Return the records of the finished lanes, in order, without reading their w. Raises Crash if one is damaged."""
     found: list[Mapping[str, Any]] = []
     while (directory := lane_place(job_dir, len(found)) / _OUTCOME).exists():
         with _sound(len(found)):
@@ -195,7 +192,7 @@ def abouts_of(job_dir: Path) -> list[Mapping[str, Any]]:
 
 
 def outcome_of(job_dir: Path, number: int) -> Model:
-    """The model of the lane with this number. Raises Crash if it is damaged."""
+    """Read the model of the lane with this number. Raises Crash if it is damaged."""
     with _sound(number):
         return read_model(lane_place(job_dir, number) / _OUTCOME)
 
@@ -209,7 +206,7 @@ def _sound(number: int) -> Iterator[None]:
 
 
 def checkpoint_place(job_dir: Path, plan: JobPlan) -> Path:
-    """The directory, which is made, for the checkpoints of the lanes that are run next; older ones are dropped."""
+    """Make and return the directory for the next run's checkpoints; remove checkpoints that no later run needs."""
     directory = lane_directory(job_dir, plan)
     make_directory(directory)
     # Neither the next lane nor a later one begins from lanes before this one.
@@ -222,14 +219,14 @@ def checkpoint_place(job_dir: Path, plan: JobPlan) -> Path:
 
 
 def with_lanes(jobs: Path) -> list[str]:
-    """Ids of the jobs in this directory that have left lanes."""
+    """Return the ids of the jobs in this directory that have left directories of lanes."""
     return [lanes.parent.name for lanes in jobs.glob(f"*/{LANES}")]
 
 
 def settle_lanes(job_dir: Path, is_complete: bool) -> None:
     """After the end of a job, keep the lanes done before the last run, and the checkpoints of that run.
 
-    is_complete  all lanes are done: unless the last run trained all of them, their files are removed
+    is_complete  all lanes are done: all files of lanes are removed, unless one run trained all lanes
     """
     first = begun_last(job_dir)
     if first is None or (first and is_complete):
@@ -242,7 +239,7 @@ def settle_lanes(job_dir: Path, is_complete: bool) -> None:
 
 
 def inherit_lanes(job_dir: Path, other: Path, first: int) -> None:
-    """Give a job the lanes of another before `first`, and the checkpoints of this one; all, or nothing."""
+    """Link into a job another's lanes before number `first`, and that lane's checkpoints: all files, or none."""
     staged = job_dir / f".{LANES}"
     shutil.rmtree(staged, ignore_errors=True)
     for number in range(first + 1):

@@ -1,4 +1,4 @@
-"""The outcome of a job: its cross-validation, its result, and its models, joined from those of its lanes."""
+"""The outcome of a job: its cross-validation, its result, and its models, joined from the models of its lanes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,9 +30,9 @@ _HINT = "Ask for fewer folds, or select by another metric."
 
 
 class HeldOutRows(NamedTuple):
-    """Rows held out: y (n,), decision values (n,) or (n, n_classes), weight (n,); None: each row counts once.
+    """Held-out rows: y (n,), decision values (n,) or (n, n_classes), weight (n,), where None counts each row once.
 
-    y is the place of the class, int64, or the label, float64, in regression.
+    y is the index of the class in the model's labels, int64; in regression it is the label, float64.
     """
 
     y: Array
@@ -41,10 +41,10 @@ class HeldOutRows(NamedTuple):
 
 
 def class_metrics(rows: HeldOutRows, n_classes: int, sigmoid: Sigmoid | None) -> Figures:
-    """Metrics of a classification; None where these rows do not determine one.
+    """Return metrics of a classification; a metric that these rows do not determine is None.
 
-    f1: of the first of two classes, the positive one; the mean over the classes if there are more
-    auc: of two classes only; log_loss: with a sigmoid only
+    f1: of two classes, that of the first, the positive one; of more classes, the mean over the classes
+    auc: only with two classes; log_loss: only with a sigmoid
     """
     y, values, weight = rows
     is_weighted, predicted = weight is not None, predicted_classes(values)
@@ -67,10 +67,10 @@ def class_metrics(rows: HeldOutRows, n_classes: int, sigmoid: Sigmoid | None) ->
 
 
 def number_metrics(rows: HeldOutRows) -> Figures:
-    """Metrics of a regression; None where these rows do not determine one.
+    """Return metrics of a regression; a metric that these rows do not determine is None.
 
-    mse and mae are the means of squared and absolute errors. r_squared compares the squared errors with those of the
-    mean label. LIBLINEAR's squared_correlation stays the same if predictions are off by a factor or a constant.
+    mse and mae are the means of squared and absolute errors. r_squared is 1 - mse / (variance of the labels).
+    LIBLINEAR's squared_correlation stays the same if predictions are off by a factor or a constant.
     """
     errors = rows.values - rows.y
     y, values = (_centred(each, rows.weight) for each in (rows.y, rows.values))
@@ -87,13 +87,13 @@ def number_metrics(rows: HeldOutRows) -> Figures:
 
 
 def _centred(numbers: Array, weight: Array | None) -> Array:
-    """Numbers minus their mean; equal numbers become exactly 0."""
+    """Return the numbers minus their mean, weighted if there are weights; equal numbers become exactly 0."""
     near = numbers - numbers[0]
     return near - np.average(near, weights=weight)
 
 
 class CrossValidation:
-    """The cross-validation of a job whose lanes are done, read from its directory. A class is a place in its labels."""
+    """The cross-validation of a job whose lanes are all done, read from the job's directory."""
 
     def __init__(self, plan: JobPlan, job_dir: Path, Cs: Sequence[float] | None = None) -> None:
         self._plan, self._Cs = plan, plan.spec.Cs if Cs is None else Cs
@@ -101,15 +101,15 @@ class CrossValidation:
 
     @cached_property
     def figures(self) -> list[dict[str, Any]]:
-        """For each C, ascending: every metric in each fold, its mean over them, its standard deviation, and `all`.
+        """For each C, ascending: every metric in each fold, its mean and standard deviation over the folds, and `all`.
 
-        `all` is of the rows of all folds together, as LIBLINEAR's -v is.
+        `all` has the metrics of the rows of all folds together, as LIBLINEAR's -v prints them.
         """
         return [figures for figures, _ in self._found.values()]
 
     @property
     def selected_C(self) -> float:
-        """The C whose mean is best, the smallest of equal ones. Raises ServiceError if a fold has none to compare."""
+        """The C with the best mean of `select_by`, the smallest of equals. Raises ServiceError if a fold lacks it."""
         by = self._plan.spec.select_by
         if any(each["mean"][by] is None for each in self.figures):
             raise _unknown(by, self._n_classes)
@@ -123,7 +123,7 @@ class CrossValidation:
 
     @property
     def view(self) -> dict[str, Any]:
-        """The cross-validation as the result of a job shows it."""
+        """The cross-validation as a dict, as the result of a job shows it."""
         return {"cv": self.figures, "selected_C": self.selected_C}
 
     def score(self, C: float) -> dict[str, Any]:
@@ -131,7 +131,7 @@ class CrossValidation:
         return score_in(self._found[C][0], self._plan.spec.select_by)
 
     def sigmoid(self, C: float) -> Sigmoid | None:
-        """The sigmoid that turns decision values of the model with this C into probabilities; None if nobody asked."""
+        """Return the sigmoid from decision values of this C's model to probabilities; None if none are asked for."""
         return self._found[C][1]
 
     @cached_property
@@ -171,7 +171,7 @@ class CrossValidation:
         return self._n_classes if self._n_classes > 2 else 1
 
     def _fold(self, C: float, fold: int) -> HeldOutRows:
-        """Rows of a fold, by the lanes that left it out."""
+        """Return the held-out rows of a fold, from the lanes with this C that left the fold out."""
         lanes = enumerate(self._plan.lanes)
         parts = [held_out(self._job_dir, number) for number, lane in lanes if (lane.C, lane.fold) == (C, fold)]
         weight = parts[0]["weight"] if self._is_weighted else None
@@ -187,31 +187,31 @@ class CrossValidation:
 
 
 def cross_validation(plan: JobPlan, job_dir: Path, n_done: int) -> CrossValidation | None:
-    """The cross-validation of a job with so many lanes done; None if it asks for none, or lanes are left."""
+    """Return the job's cross-validation; None if the job has no folds, or only `n_done` of its lanes are done."""
     Cs = plan.Cs_of(n_done)
     return CrossValidation(plan, job_dir, Cs) if plan.spec.n_folds and Cs else None
 
 
 def _all_rows(folds: list[HeldOutRows]) -> HeldOutRows:
-    """The rows of all folds."""
+    """Return the rows of all folds as one."""
     y, values, weight = zip(*folds, strict=True)
     return HeldOutRows(np.concatenate(y), np.concatenate(values), None if weight[0] is None else np.concatenate(weight))
 
 
 def _fitted(rows: HeldOutRows) -> Sigmoid:
-    """Class by class, on the rows of all folds, each held out (Platt 1999)."""
+    """Fit a sigmoid for each class to the rows of all folds, each row held out of training (Platt 1999)."""
     columns = rows.values.reshape(len(rows.y), -1).T
     return tuple(fit_sigmoid(column, rows.y == place, rows.weight) for place, column in enumerate(columns))
 
 
 def _over(folds: list[Figures], of: Callable[[list[float]], Any]) -> Figures:
-    """Each metric over the folds; None where a fold does not know it."""
+    """Return `of` (mean or deviation) of each metric over the folds; None if a fold lacks the metric."""
     values = {name: [each[name] for each in folds] for name in folds[0]}
     return {name: None if None in each else float(of(each)) for name, each in values.items()}  # type: ignore[arg-type]
 
 
 def _unknown(metric: str, n_classes: int) -> ServiceError:
-    """No C can be selected by a metric that some fold has not."""
+    """Return the error for a metric that some fold lacks, so that no C can be selected by it."""
     if n_classes:
         return ServiceError("fold_without_class", f"{metric} is not known of a fold without one of the classes", _HINT)
     return ServiceError("constant_fold", f"{metric} is not known of a fold whose labels are all the same", _HINT)
@@ -224,9 +224,9 @@ _OWN = ("converged", "stop_reason", "passes", "machine")
 class Outcome:
     """The outcome of a job whose last run has ended.
 
-    done      the record of each lane that is done, in order
-    model_of  reads the model of a lane by its number, with the trainer's report in `about`
-    folds     the cross-validation; None if the job has none, or it is not complete
+    done      the record of each finished lane, in order
+    model_of  returns the model of a lane by its number, with the trainer's report in the model's `about`
+    folds     the cross-validation; None: the job has none, or not all of its lanes are done
     """
 
     plan: JobPlan
@@ -236,19 +236,19 @@ class Outcome:
 
     @property
     def result(self) -> dict[str, Any]:
-        """The job's `result`."""
+        """The `result` of the job, a dict."""
         return {**job_result(self.plan.lanes, self.done), **made_in_all(self.done), **self.folds_view}
 
     @property
     def folds_view(self) -> dict[str, Any]:
-        """The part of the result that a cross-validation adds."""
+        """The part of the result that a cross-validation adds; {} without one."""
         return self.folds.view if self.folds else {}
 
     def models(self, about: Mapping[str, Any], directory: Path) -> Iterator[tuple[float, Model]]:
-        """Each C whose lanes over all rows are done, with its model; with folds the selected C alone, or all.
+        """Yield each C whose lanes over all rows are done, with its model; with folds, the selected C alone or all.
 
-        about      goes into every model, and says which data it comes from
-        directory  on a disk that holds the weights of all classes; memory holds those of one class
+        about      added to every model's `about`: says which data the model comes from
+        directory  on a disk that holds the weights of all classes; memory holds the weights of one class at a time
         """
         plan, folds = self.plan, self.folds
         for C in plan.spec.Cs if folds is None or plan.spec.keep == "all" else (folds.selected_C,):
@@ -266,9 +266,9 @@ class Outcome:
 
 
 def job_result(lanes: Sequence[Lane], abouts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The result of some lanes, from the record of each, in the same order.
+    """Return the result of some lanes, from the record of each lane, in the same order.
 
-    The job has converged if all lanes have; else the first lane that has not gives the reason. The certificate is the
+    `converged` says if all lanes have; if not, the first lane that has not gives the reason. The certificate is the
     worst of all lanes.
     """
     results = [about["result"] for about in abouts]
@@ -288,9 +288,9 @@ def job_result(lanes: Sequence[Lane], abouts: Sequence[Mapping[str, Any]]) -> di
 
 
 def made_in_all(abouts: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Sweeps, Newton steps and scans of all runs of a job; {} if a run, perhaps of an older version, has no count.
+    """Return the sweeps, Newton steps and scans of all runs of a job; {} if some run, perhaps an old one, has no count.
 
-    Lanes that were trained side by side share them.
+    Lanes that were trained side by side are one run, which counts once.
     """
     runs: list[Mapping[str, int]] = list({about.get("run"): about.get("made") or {} for about in abouts}.values())
     return {name: sum(made[name] for made in runs) for name in runs[0]} if all(runs) else {}
@@ -303,7 +303,7 @@ def _distance(certificate: Mapping[str, Any]) -> tuple[float, float]:
 
 
 def _joined(lanes: Sequence[Lane], outcomes: Iterator[Model], directory: Path) -> tuple[Model, Mapping[str, Any]]:
-    """Joins the models of lanes, one a class, into one whose labels the caller sets; and the result of these lanes."""
+    """Join the models of lanes, one a class, into one, whose labels the caller sets; return also the lanes' result."""
     first = next(outcomes)
     if len(lanes) == 1:
         return first, first.about["result"]
@@ -322,7 +322,7 @@ def _joined(lanes: Sequence[Lane], outcomes: Iterator[Model], directory: Path) -
 
 
 def _one_machine(machines: Sequence[Model]) -> Model:
-    """Join kernel machines: a vector of one counts in the decision value of its own class alone."""
+    """Join kernel machines of one class each: a support vector counts only in the decision value of its own class."""
     w = np.zeros((len(machines), sum(len(machine.w) for machine in machines)))
     begin = 0
     for own, machine in zip(w, machines, strict=True):

@@ -1,4 +1,4 @@
-"""The loop over a job's lanes: runs some at a time until all are done, and makes their models."""
+"""Runs the lanes of a job, some at a time, until all are done, and makes their models."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -27,10 +27,10 @@ from streamsvm.storage.run.state import RUN_FILE, Control, State, open_state
 class Run(Protocol):
     """Trains the lanes of a plan: in processes of this machine, in this process, or on the machines of a cluster.
 
-    directory      its files, which `results` leaves complete
-    control        its control page
-    lane           the lanes that it trains, as run.json names them
-    pause_seconds  how long a caller with nothing else to do waits between two polls
+    directory      directory of the run's files, which are complete after `results`
+    control        control page of the run: counters and figures that its processes share
+    lane           description of the lanes that it trains, as run.json has it
+    pause_seconds  seconds that a caller with nothing else to do waits between two polls
     """
 
     directory: Path
@@ -42,44 +42,44 @@ class Run(Protocol):
         """Begin to train. Raises OSError if the machine has no room for its processes."""
 
     def poll(self) -> bool:
-        """Whether training has ended; raises ServiceError if it failed."""
+        """Return whether training has ended. Raises ServiceError if training failed."""
 
     def request_stop(self) -> None:
-        """Ask it to end after the running pass."""
+        """Ask the run to end after the current pass."""
 
     def hand_back(self) -> None:
-        """Leave a checkpoint of where training is and end, if that takes a few seconds; raises as `poll` does."""
+        """Write a checkpoint of the current state and end, if a few seconds are enough. Raises what `poll` raises."""
 
     def results(self) -> list[dict[str, Any]]:
-        """The trainer's report on each lane, once training has ended."""
+        """Return the trainer's report on each lane, once training has ended."""
 
     def close(self) -> None:
-        """End its processes, whether or not they are done."""
+        """End the run's processes, whether or not training is done."""
 
 
 class Attempt(Protocol):
-    """A run that has been started, and the reports on how far it is."""
+    """A run that has been started, and what reports its progress."""
 
     @property
     def run(self) -> Run:
-        """The run."""
+        """The run that has been started."""
 
     def poll(self, plan: JobPlan) -> bool:
-        """Poll the run, and report how far it is. Whether it has ended."""
+        """Poll the run, and report its progress. Returns whether the run has ended."""
 
     def close(self) -> None:
         """End the run and remove its directory."""
 
 
 class LaneRunner:
-    """`start` it with a plan, `step` until that returns True, take the `outcome`; `close` it in any case.
+    """Runs the lanes of a job: `start` it, `step` until that returns True, take the `outcome`; `close` it in any case.
 
-    job_dir        keeps the models of lanes that are done, and the history
+    job_dir        keeps the models of finished lanes, and the history
     dataset        directory of the dataset
-    begin          lays out and starts a run of the plan's next lanes
-    replan         plans the job anew while its dataset is still being read in
-    ends_on_stop   after a stop, lanes that have not begun are left out once a model is whole: those that a first model
-                   needs run, for seconds; otherwise each lane runs
+    begin          function that prepares and starts a run of a plan's next lanes
+    replan         function that plans the job anew while its dataset is still being read in
+    ends_on_stop   after a stop, lanes that have not begun are left out once one model is complete (lanes that this
+                   model needs still run, for seconds), or at once if there are folds; False: every lane runs
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class LaneRunner:
 
     @property
     def run(self) -> Run | None:
-        """The run that has been started last, until `close`."""
+        """The run that was started last; None before `start` and after `close`."""
         return None if self._attempt is None else self._attempt.run
 
     @property
@@ -116,23 +116,23 @@ class LaneRunner:
         return self._outcome
 
     def start(self, plan: JobPlan, done: Sequence[Mapping[str, Any]] = ()) -> None:
-        """Start the lanes that follow those that are done. Raises what `begin` raises."""
+        """Start the lanes that follow the finished ones, whose records are `done`. Raises what `begin` raises."""
         self.close()
         self._plan = plan.next_lanes(done)
         self._attempt = self._begin(self._plan)
 
     def request_stop(self) -> None:
-        """Ask the run to end after the pass that it is in."""
+        """Ask the run to end after its current pass."""
         if self._attempt is not None:
             self._attempt.run.request_stop()
 
     def hand_back(self) -> None:
-        """Have the run leave a checkpoint of where it is, and end."""
+        """Have the run write a checkpoint of its current state, and end."""
         if self._attempt is not None:
             self._attempt.run.hand_back()
 
     def step(self) -> bool:
-        """Look after the run, and start the next one when it has ended; whether all lanes are done."""
+        """Poll the run, and start the next run when it has ended. Returns whether the job's lanes are done."""
         assert self._attempt is not None and self._plan is not None, "start() comes first"
         if self._plan.follows:
             self._plan = self._replan()
@@ -144,13 +144,13 @@ class LaneRunner:
         return has_ended and not self._plan.follows and self._finish(self._attempt.run, self._plan)
 
     def close(self) -> None:
-        """End the run, if one is there."""
+        """End the run, if there is one."""
         attempt, self._attempt = self._attempt, None
         if attempt is not None:
             attempt.close()
 
     def _finish(self, run: Run, plan: JobPlan) -> bool:
-        """Keep the models of a run's lanes, and start the next lanes; returns whether there are none."""
+        """Save the models of a run's lanes, and start the next lanes; return whether no more lanes are to run."""
         reported = run.results()
         self.is_stopped |= "stopped" in {each["stop_reason"] for each in reported}
         make = partial(lane_outcome, plan, self._dataset, run.directory, reported)
@@ -173,9 +173,9 @@ class LaneRunner:
 
 
 def lane_outcome(plan: JobPlan, dataset: Path, run: Path, results: Sequence[dict[str, Any]], place: int = 0) -> Model:
-    """The model of the lane at a place of a finished run on the dataset in this directory, with its result in `about`.
+    """Return the model of the lane at index `place` of a finished run, with the lane's result in the model's `about`.
 
-    Its labels are +1 and -1, and the lane says which class is +1. If all classes are one problem, they are the data's.
+    The model's labels are +1, for the lane's class, and -1; if one problem has all classes, they are the data's labels.
     """
     state = open_state(run, plan.manifest.n_rows, plan.width, *plan.axes)
     if plan.solver.has_kernel:
@@ -198,7 +198,7 @@ def lane_outcome(plan: JobPlan, dataset: Path, run: Path, results: Sequence[dict
 
 
 def _without_others(model: Model, begin: int) -> Model:
-    """Leave out features below `begin` whose weight is 0: perhaps the data do not have them."""
+    """Leave out features numbered below `begin` whose weight is 0 in every class: the data may not have them."""
     assert model.maps is not None and model.maps.listed is not None
     features = model.maps.listed
     kept = (features >= begin) | np.any(np.atleast_2d(model.w) != 0.0, axis=0)
@@ -237,12 +237,12 @@ def _machine(plan: JobPlan, dataset: Path, run: Path, about: dict[str, Any]) -> 
 
 
 def _has_classes(plan: JobPlan) -> bool:
-    """Whether a lane has a decision value for each class. Of two classes those of the second are minus the first's."""
+    """Return whether a lane has a decision value for each class. With two classes, one value serves both."""
     return plan.spec.is_joint and len(plan.labels) > 2
 
 
 def _in_input_order(plan: JobPlan, dataset: Path, w: Array) -> Array:
-    """w (..., width) in the order of the input's features, (..., n_features); with maps in that of those they make."""
+    """Return w (..., n_features) in the order of the input's features or of those that maps make, without the bias."""
     own, base = Dataset(dataset), plan.manifest.index_base
     maps = plan.maps
     end = maps.width - (plan.spec.bias is not None)

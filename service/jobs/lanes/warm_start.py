@@ -1,10 +1,10 @@
-"""Starts a job from the solution of another on the same dataset: at another C, on other rows, or by another solver.
+"""Starts a job from the solution of another job on the same dataset: with another C, other rows or another solver.
 
 With C' in place of C, alpha and w are scaled by C' / C: alpha stays feasible, and w is still sum_i alpha_i y_i x_i (for
 hinge loss; Chu et al., "Warm start for parameter selection of linear classifiers", KDD 2015).
 
-Rows that are still there keep their alpha, new ones begin at 0 (Yu et al., section 6.3). If no row has gone, w is
-still that sum; else the reader computes w anew, in a pass of its own.
+Rows that are still there keep their alpha, new rows begin at 0 (Yu et al., section 6.3). If no row was removed, w is
+still that sum; else the reader computes w anew, in an additional pass.
 """
 
 from collections.abc import Callable
@@ -38,20 +38,19 @@ _WITHOUT = "Start without it."
 
 
 def rows_of(plan: JobPlan, dataset: Path) -> Array:
-    """Runs of the rows in the order of alpha, see `storage.rows.row_runs`.
+    """Return the runs of the job's rows in the order of alpha, see `storage.rows.row_runs`. Raises StorageError.
 
-    Data that are being read in count as more rows than will come.
-
-    Raises StorageError.
+    For a dataset that is still being read in, this is one run of the most rows that there may be.
     """
     return one_run(plan.n_rows) if plan.follows else Dataset(dataset).row_runs()
 
 
 def note_rows(job_dir: Path, plan: JobPlan, dataset: Path, has_begun: bool) -> None:
-    """Note the rows of an attempt that begins. Raises ServiceError `dataset_changed` if earlier ones had others."""
+    """Record an attempt's rows. Raises ServiceError `dataset_changed` if an earlier attempt (`has_begun`) had
+    others."""
     own, noted = rows_of(plan, dataset), noted_rows(job_dir)
     if noted is not None and has_begun:
-        # As far as notes tell; for data still being read in, the checkpoint tells how many came.
+        # As far as the records tell; for data still being read in, the checkpoint tells how many rows came.
         n_noted, n_own = count_rows(noted), count_rows(own)
         if int(shared_rows(noted, own)[:, 2].sum()) != n_own or n_noted not in (n_own, MOST_ROWS):
             hint = "Submit a job with warm_start."
@@ -60,7 +59,7 @@ def note_rows(job_dir: Path, plan: JobPlan, dataset: Path, has_begun: bool) -> N
 
 
 def noted_rows(job_dir: Path) -> Array | None:
-    """The rows that a job was trained on; None: an earlier version noted nothing, or the note is damaged."""
+    """Read the rows that a job was trained on; None: an earlier version recorded none, or the file is damaged."""
     try:
         content = unpack((job_dir / TRAINED_ROWS).read_bytes(), _VERSION, "note of a job's rows", "")
     except (StorageError, OSError):
@@ -70,10 +69,10 @@ def noted_rows(job_dir: Path) -> Array | None:
 
 @dataclass(frozen=True)
 class SharedRows:
-    """Rows that two jobs on a dataset share, where rows may have come and gone between them.
+    """Rows that two jobs on a dataset share; between the jobs, rows may have been added and removed.
 
     ranges   of rows, see `storage.rows.row_runs.shared_rows`
-    w_holds  w is still sum_i alpha_i y_i x_i: no row has gone, so that both labels are unchanged
+    w_holds  w is still sum_i alpha_i y_i x_i: no row was removed, so that both labels are unchanged
     """
 
     ranges: Array
@@ -86,7 +85,7 @@ class SharedRows:
 
 
 def check_warm_start(store: Store, settings: Settings, plan: JobPlan, dataset_id: str) -> None:
-    """Raises ServiceError: unknown_job; warm_start if the job named is not one to start from; dataset_changed."""
+    """Check the job that `warm_start` names. Raises ServiceError unknown_job, warm_start (unfit), dataset_changed."""
     if plan.spec.warm_start is None:
         return
     other = store.job(plan.spec.warm_start)
@@ -123,9 +122,9 @@ def _reasons(plan: JobPlan, other: dict[str, Any], dataset_id: str) -> list[str]
 def beginning(
     store: Store, settings: Settings, record: dict[str, Any], plan: JobPlan
 ) -> Callable[[State], None] | None:
-    """A function that prepares the state for a job's next lanes; None: they begin at zero.
+    """Return a function that fills the state for a job's next lanes; None: they begin at zero.
 
-    It raises ServiceError: checkpoint_lost, dataset_changed, unknown_job.
+    The function raises ServiceError: checkpoint_lost, dataset_changed, unknown_job.
     """
     if plan.number > 0:
         return next_beginning(plan, settings.jobs / record["id"])
@@ -146,12 +145,12 @@ def beginning(
 
 
 def next_beginning(plan: JobPlan, job_dir: Path) -> Callable[[State], None] | None:
-    """A function that prepares the state for lanes that follow others; None: they are the first, and begin at zero."""
+    """Return a function that fills the state for lanes that follow others; None: no lanes came before these."""
     return partial(begin_lane, plan=plan, job_dir=job_dir) if plan.number else None
 
 
 def begin_lane(state: State, plan: JobPlan, job_dir: Path) -> None:
-    """Begin lanes from the solution of the same classes and folds at the next smaller C, if its checkpoint is there."""
+    """Start lanes from the solution for the same classes and folds at the next smaller C, if its checkpoint exists."""
     state.control["elapsed_seconds"] = plan.seconds_before
     number = number_before(plan)
     if number is None:
@@ -164,7 +163,7 @@ def begin_lane(state: State, plan: JobPlan, job_dir: Path) -> None:
 
 
 def can_grow(before: JobPlan, plan: JobPlan) -> bool:
-    """Whether a job may begin with the solution of another on the same dataset before rows were added."""
+    """Return whether a job may start from another job's solution, trained before rows were added to the dataset."""
     spec = plan.spec
     is_one = len(before.lanes) == len(plan.lanes) == 1 and before.labels == plan.labels
     is_plain = not spec.class_weight and plan.manifest.weights is None and spec.loss_kind.is_quadratic
@@ -173,16 +172,16 @@ def can_grow(before: JobPlan, plan: JobPlan) -> bool:
 
 
 def grow(state: State, plan: JobPlan, before_C: float, checkpoints: Path, then: Array, now: Array) -> None:
-    """Fill the state of a job that `can_grow`: rows `then` (runs, see `storage.rows.row_runs`) are part of `now`."""
+    """Fill the state of a job that `can_grow` from a checkpoint at `before_C`, whose rows `then` are among `now`."""
     checkpoint = newest_checkpoint(checkpoints)
     if checkpoint is not None:
         warm_up(state, plan, before_C, checkpoint, SharedRows(shared_rows(then, now), w_holds=True))
 
 
 def _shared(settings: Settings, plan: JobPlan, other: dict[str, Any], n_rows: int) -> SharedRows:
-    """The rows that a job shares with one that has ended, whose checkpoint has alpha of so many rows.
+    """Return the rows that a job shares with `other`, an ended job whose checkpoint has alpha of `n_rows` rows.
 
-    Raises ServiceError `dataset_changed` if that is nothing.
+    Raises ServiceError `dataset_changed` if they share no row.
     """
     now = rows_of(plan, settings.datasets / other["dataset_id"])
     noted = noted_rows(settings.jobs / other["id"])
@@ -195,7 +194,7 @@ def _shared(settings: Settings, plan: JobPlan, other: dict[str, Any], n_rows: in
 
 
 def _guessed(n_rows: int, now: Array, has_gaps: bool) -> Array:
-    """The rows of a job that noted nothing, from what the dataset has become."""
+    """Return the rows of a job that recorded none: a guess from the dataset's present rows, `now`."""
     if not has_gaps:
         return one_run(n_rows)
     if n_rows != count_rows(now):
@@ -205,7 +204,7 @@ def _guessed(n_rows: int, now: Array, has_gaps: bool) -> Array:
 
 
 def warm_up(state: State, plan: JobPlan, other_C: float, checkpoint: Checkpoint, shared: SharedRows) -> None:
-    """Fill alpha and w of the lane that is about to start; say so if w is yet to be made."""
+    """Fill alpha and w of the next lane from a checkpoint at `other_C`; set `w_unmade` if the reader has to make w."""
     spec, own_C = plan.spec, plan.lane.C
     w, has_constant = checkpoint["w"] * (own_C / other_C), spec.bias is not None
     # New features begin at 0; the constant one is the last.
@@ -217,7 +216,7 @@ def warm_up(state: State, plan: JobPlan, other_C: float, checkpoint: Checkpoint,
         alpha = _scaled(checkpoint["alpha"], spec, own_C, other_C)
         for then, now, rows in shared.ranges.tolist():
             state.alpha[now : now + rows] = alpha[then : then + rows]
-        # Rows that came change what maps make of the others.
+        # New rows change the statistics of maps, and so the mapped values of all other rows.
         is_mapped_anew = bool(spec.features) and shared.n_rows < len(state.alpha)
         state.control["w_unmade"] = not shared.w_holds or is_mapped_anew
 
@@ -225,7 +224,7 @@ def warm_up(state: State, plan: JobPlan, other_C: float, checkpoint: Checkpoint,
 def _scaled(alpha: Array, spec: JobSpec, own_C: float, other_C: float) -> Array:
     scaled = alpha * (own_C / other_C)
     if not spec.loss_kind.has_curvature:
-        # C * (C' / C) need not be C' to the last bit, and nothing may be beyond it; below 0 are other classes.
+        # C * (C' / C) need not be C' to the last bit, and |alpha| may not exceed C'; other classes have alpha < 0.
         np.clip(scaled, -own_C, own_C, out=scaled)
         scaled[alpha == other_C] = own_C
         scaled[alpha == -other_C] = -own_C
