@@ -38,7 +38,7 @@ _Maps = list[str | dict[str, dict[str, Any]]]
 
 
 def type_of(option: Option) -> Any:
-    """The type of an option as pydantic checks it, with its limits."""
+    """Return the type of an option as pydantic checks it, with its limits."""
     kind: Any = Literal[option.choices] if option.choices else option.kind
     finite = {"allow_inf_nan": False} if option.kind is float else {}
     limited = Annotated[kind, Field(**option.limits, **finite)]
@@ -46,7 +46,7 @@ def type_of(option: Option) -> Any:
 
 
 def form_of(name: str, options: Mapping[str, Option]) -> type[BaseModel]:
-    """A model with a field for each option, which refuses other fields."""
+    """Return a pydantic model with a field for each option; it refuses other fields."""
     fields: dict[str, Any] = {
         each.name: (
             type_of(each),
@@ -84,7 +84,7 @@ _FOLDS: dict[str, tuple[str, ...]] = {"folds": (), "validation": ()}  # one of t
 
 @dataclass  # not frozen, for type checkers: `JobSpec`, made of it, is a class of pydantic's and frozen by itself
 class GeneralFields:
-    """Descriptions; there is no instance."""
+    """Fields of a job with their descriptions, as class attributes; there is no instance."""
 
     dataset: str = option(MISSING, "name of the dataset to train on", flags=None, part=None)
     solver: Literal[tuple(SOLVERS)] = option("streamsvm", "the algorithm that trains")  # type: ignore[valid-type]

@@ -1,4 +1,4 @@
-"""The feature maps that a job asks for: checked, planned for a dataset, fitted to it."""
+"""The feature maps that a job asks for: checks them, plans them for a dataset, and fits them to the dataset."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ _FORMS = {name: form_of(name, options_of(kind)) for name, kind in FEATURE_MAPS.i
 
 
 def named_maps(asked: Asked, bias: float | None = None) -> list[Named]:
-    """(name, map) of each map asked for, in order, a constant feature last. Raises ServiceError features_range."""
+    """Return (name, map) of each map asked for, then of the constant feature. Raises ServiceError features_range."""
     found = [_named(each) for each in asked]
     return found if bias is None else [*found, ("bias", Bias(bias))]
 
@@ -52,19 +52,19 @@ def _named(each: str | dict[str, dict[str, Any]]) -> Named:
 
 
 def planned_maps(spec: Any, manifest: Manifest) -> FeatureMaps:
-    """A job's maps on the dataset, not fitted. ServiceError features_order, features_range, features_missing,
+    """Plan a job's maps for the dataset. Raises ServiceError features_order, features_range, features_missing,
     no_statistics."""
     with _telling():
-        FeatureMaps.planned(_shape(manifest), named_maps(spec.features))  # a bias is not what strings lack
+        FeatureMaps.planned(_shape(manifest), named_maps(spec.features))  # strings need a map; a bias is none
         maps = FeatureMaps.planned(_shape(manifest), named_maps(spec.features, spec.bias))
         maps.check_row(manifest.longest_row)
     return maps
 
 
 def asked_maps(spec: Any, dataset: Dataset) -> FeatureMaps | None:
-    """The maps that a job's models carry, fitted to the dataset, without the constant feature; None: there are none.
+    """Return the maps that a job's models carry, fitted to the dataset, without the constant feature; None: no maps.
 
-    If the dataset numbers only the features that occur in it, the first map leaves out all others.
+    If the dataset numbers only the features that occur in it, the first of the maps leaves out all other features.
     """
     manifest = dataset.manifest
     if not spec.features and not manifest.own_width:
@@ -78,21 +78,21 @@ def asked_maps(spec: Any, dataset: Dataset) -> FeatureMaps | None:
 
 
 def fitted_maps(planned: FeatureMaps, dataset: Dataset) -> FeatureMaps:
-    """All maps of a job, fitted to the dataset. They take rows with the feature numbers of the dataset's blocks."""
+    """Return all maps of a job, fitted to the dataset, for rows with the feature numbers of the dataset's blocks."""
     with _telling():
         fitted = planned.fitted(_statistics(planned, dataset))
     return fitted.renumbered(dataset.in_own_order) if dataset.has_own_order else fitted
 
 
 def extra_values(spec: Any) -> int:
-    """Number of values that maps add to a row in the cache."""
+    """Return the number of values that maps add to each row in the cache."""
     maps = (each for _, each in named_maps(spec.features, spec.bias))
     early = takewhile(lambda each: not each.expands, maps)
     return sum(int(each.most_values(np.zeros(1, np.int64))[0]) for each in early)
 
 
 def mean_Qii(spec: Any, manifest: Manifest) -> float:
-    """The mean squared norm of the rows after the maps, as far as the maps tell it beforehand."""
+    """Return the mean squared norm of the mapped rows, as far as maps that are not fitted can tell."""
     mean = manifest.Qii_spread[1] / manifest.n_rows
     for _, each in named_maps(spec.features, spec.bias):
         mean = each.mean_square(mean)
@@ -100,7 +100,7 @@ def mean_Qii(spec: Any, manifest: Manifest) -> float:
 
 
 def scaling_note(spec: Any, manifest: Manifest) -> str | None:
-    """Words for a person whose job did not converge, if its features are on too large a scale."""
+    """Return a message for a person whose job did not converge if features are on too large a scale; else None."""
     mean = mean_Qii(spec, manifest)
     if spec.Cs[-1] * mean <= _LARGE:
         return None
@@ -117,7 +117,7 @@ def _shape(manifest: Manifest) -> Shape:
 
 
 def _statistics(maps: FeatureMaps, dataset: Dataset) -> FeatureStatistics | None:
-    """Statistics of the features if a map needs them; counted now if rows came or went since the last count."""
+    """Return statistics of the features, None if no map needs them; count anew if rows changed since the last count."""
     if not any(each.map.needs_statistics for each in maps.maps):
         return None
     found = read_statistics(dataset.directory)

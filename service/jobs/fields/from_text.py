@@ -1,4 +1,4 @@
-"""Values as people write them in one word, on a command line: sizes such as 256MiB, lists of numbers, names."""
+"""Parses and writes values of one word, as on a command line: sizes such as 256MiB, lists of numbers, names."""
 
 import argparse
 import json
@@ -10,12 +10,12 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", re.IGNORECASE)
 
 
 def number_or_scale(text: str) -> float | str:
-    """A number, or `scale`."""
+    """Parse a number, or `scale`."""
     return text if text == "scale" else float(text)
 
 
 def number_or_all(text: str) -> int | str:
-    """A whole number, or `all`."""
+    """Parse a whole number, or `all`."""
     return text if text == "all" else int(text)
 
 
@@ -44,7 +44,7 @@ def grid(text: str) -> list[float] | str:
 
 
 def names_or_json(text: str) -> Any:
-    """Names with commas between, or a list in JSON."""
+    """Parse names with commas between them, or a list in JSON."""
     try:
         return json.loads(text) if text.startswith("[") else text.split(",")
     except ValueError:
@@ -52,7 +52,7 @@ def names_or_json(text: str) -> Any:
 
 
 def label_and_number(text: str) -> dict[str, float] | str:
-    """`LABEL=NUMBER`, or `balanced`."""
+    """Parse `LABEL=NUMBER`, or `balanced`."""
     if text == "balanced":
         return text
     label, number = text.split("=")
@@ -60,7 +60,7 @@ def label_and_number(text: str) -> dict[str, float] | str:
 
 
 def option_and_value(text: str) -> dict[str, Any]:
-    """`NAME=VALUE`; a value is written as in JSON, or is `none` or another word."""
+    """Parse `NAME=VALUE`; a value is written as in JSON, or is `none` or another word."""
     name, value = text.split("=", 1)
     try:
         return {name: json.loads(value)}
@@ -69,7 +69,7 @@ def option_and_value(text: str) -> dict[str, Any]:
 
 
 def parse_size(text: str) -> int:
-    """Read a number of bytes; K, M, G, T are powers of 1000, Ki, Mi, Gi, Ti of 1024. Raises ValueError."""
+    """Parse a number of bytes; K, M, G, T are powers of 1000, Ki, Mi, Gi, Ti of 1024. Raises ValueError."""
     match = _SIZE.fullmatch(text.strip())
     if not match:
         raise ValueError(f"{text!r} is not a size such as 256MiB")

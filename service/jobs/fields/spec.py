@@ -1,4 +1,4 @@
-"""A job's fields, checked: as they are submitted, and as this version or one before it has stored them."""
+"""The fields of a job, checked: as they are submitted, and as this version or an earlier one has stored them."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -35,7 +35,7 @@ FOLLOWING = ("solver", "kernel", "bias", "select_by", "tolerance", "relative_gap
 _TOLERANCE = 1e-3  # the default, while jobs had no relative gap unless they were given one
 
 _PLAIN = re.compile(r"-?\d{1,15}(\.\d{1,15})?(e-?\d{1,3})?", re.ASCII)
-_OF_A_CHOICE = 2  # parts of the place of a fault: a field, and which of its types was tried
+_OF_A_CHOICE = 2  # parts of a fault's path: a field, and the one of its types that was tried
 
 _USUAL_FOLDS = 5
 _TRUTHS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
@@ -82,8 +82,8 @@ def migrate(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_the_first(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Translate what 0.1.0 alone has stored."""
-    # `selection` was something else.
+    """Translate the fields of a job that version 0.1.0 has stored."""
+    # `selection` meant something else then.
     fields = {name: value for name, value in stored.items() if name != "selection"}
     # With cutting planes the number of threads decides how sums over rows are rounded: it stays. Elsewhere 1 was the
     # default, and other numbers meant something that this version does not have.
@@ -122,7 +122,7 @@ class JobSpec(_Fields):
 
     @property
     def Cs(self) -> tuple[float, ...]:
-        """The values of C, ascending, each once; of C "auto" those of `with_ladder`."""
+        """The values of C in ascending order, without duplicates."""
         if self.searches_C:
             return self._ladder
         return tuple(sorted(set(self.C))) if isinstance(self.C, list) else (self.C,)
@@ -140,7 +140,7 @@ class JobSpec(_Fields):
 
     @property
     def n_folds(self) -> int:
-        """Folds that rows are dealt out to; 0: no rows are held out."""
+        """Number of folds of the cross-validation; 0: there is no cross-validation."""
         if self.validation is not None:
             return round(1.0 / self.validation)
         return self.folds or (_USUAL_FOLDS if self.probability or self.searches_C else 0)
@@ -152,17 +152,17 @@ class JobSpec(_Fields):
 
     @property
     def loss_kind(self) -> type[Loss]:
-        """The class of the loss, which says what it has."""
+        """The class of the loss, whose attributes say what the loss has."""
         return KINDS[self.loss]
 
     @property
     def is_joint(self) -> bool:
-        """Whether all classes are in one problem, that of Crammer and Singer."""
+        """Whether all classes are in one problem (Crammer and Singer)."""
         return self.multiclass == "crammer_singer"
 
     @property
     def options(self) -> Any:
-        """The options of the job's solver, an instance of the solver's own Options."""
+        """The options of the job's solver, an instance of the solver's Options class."""
         own = SOLVERS[self.solver].options
         general = {each.name: getattr(self, each.name) for each in fields(own) if each.name in FIELDS}
         return own(**general, **self.solver_options)
@@ -173,11 +173,12 @@ _JOINT_SOLVERS = tuple(name for name, solver in SOLVERS.items() if solver.has_jo
 
 
 class FieldRule(NamedTuple):
-    """
-    code       of the ServiceError
+    """A rule that the fields of a job have to keep.
+
+    code       code of the ServiceError
     is_broken  whether a job breaks the rule
     message    may name fields, as {spec.solver}
-    hint       the same; {losses} are those of the job's solver, {metrics} those of its loss
+    hint       may name fields, too; {losses} are those of the job's solver, {metrics} those of its loss
     """
 
     code: str
@@ -195,17 +196,17 @@ def check_rules(spec: JobSpec) -> None:
 
 
 def _is_set(spec: JobSpec, name: str) -> bool:
-    """Whether a field differs from its default."""
+    """Return whether a field differs from its default."""
     return bool(getattr(spec, name) != FIELDS[name].default)
 
 
 def _is_set_without(spec: JobSpec, name: str, needed: str, values: tuple[str, ...]) -> bool:
-    """Whether a field differs from its default, and the field that it needs has another value than these."""
+    """Return whether a field differs from its default, and the field `needed` has none of `values`."""
     return getattr(spec, needed) not in values and _is_set(spec, name)
 
 
 def _needing(needed: str, code: str) -> list[FieldRule]:
-    """A rule for each field that is for some values of another one."""
+    """Return a rule for each field that only some values of the field `needed` allow."""
     return [
         FieldRule(
             code,
@@ -294,7 +295,7 @@ RULES = (
 
 
 def parse_spec(given: Any) -> JobSpec:
-    """A checked JobSpec; raises ServiceError for the first thing wrong with it."""
+    """Return the fields of a job as a checked JobSpec. Raises ServiceError for the first fault."""
     try:
         spec = JobSpec.model_validate(given)
     except ValidationError as error:
@@ -309,7 +310,7 @@ def parse_spec(given: Any) -> JobSpec:
 
 
 def read_spec(stored: Mapping[str, Any]) -> JobSpec:
-    """The job in a record of any version. Raises ServiceError `job_outdated` if this version has no such job."""
+    """Return the job in a record of any version. Raises ServiceError `job_outdated` if this version has no such job."""
     try:
         return _with_options(JobSpec.model_validate(migrate(stored)))
     except (ValidationError, ServiceError) as error:
@@ -320,22 +321,22 @@ def read_spec(stored: Mapping[str, Any]) -> JobSpec:
 
 
 def end_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The end of a job that follows from the fields it is given: a tolerance stands alone unless a relative gap is
-    given, too, and a kernel has a tolerance, since it has no gap."""
+    """Return the defaults of tolerance and relative_gap that follow from the given fields: a given tolerance has no
+    relative gap beside it, and a kernel machine, which has no duality gap, has a tolerance."""
     if "tolerance" in given:
         return {"relative_gap": None}
     return {} if _is_linear(given) else {"tolerance": KERNEL_TOLERANCE, "relative_gap": None}
 
 
 def bias_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """No bias where a constant feature changes nothing, or is there already: beside a kernel, or a map of its own."""
+    """Return {"bias": None} where a constant feature has no effect (with a kernel) or a map `bias` makes it; or {}."""
     maps = given.get("features")
     names = [list(each) if isinstance(each, dict) else [each] for each in maps] if isinstance(maps, list) else []
     return {"bias": None} if ["bias"] in names or not _is_linear(given) else {}
 
 
 def _with_truths(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Write yes and no, and their like, as true and false where a field is one of the two."""
+    """Replace yes and no, and their like, by true and false in the fields that are true or false."""
     truths = {name: _TRUTHS.get(str(given[name]).lower()) for name in given if name in _OF_TRUTH}
     return {**given, **{name: truth for name, truth in truths.items() if truth is not None}}
 
@@ -357,7 +358,7 @@ def _complete(spec: JobSpec) -> JobSpec:
 
 
 def _with_options(spec: JobSpec) -> JobSpec:
-    """Fill in the options of the job's solver. ServiceError solver_option for the first that it does not have."""
+    """Fill in defaults of the solver's options. Raises ServiceError solver_option for the first unknown option."""
     own = options_of(SOLVERS[spec.solver].options)
     for name in spec.solver_options:
         if name not in own:
@@ -368,7 +369,7 @@ def _with_options(spec: JobSpec) -> JobSpec:
 
 
 def _place_of(name: str, own: Iterable[str]) -> str:
-    """Words for an option that the job's solver does not have: whose it is, or which of its own may be meant."""
+    """Say which solvers have an option that the job's solver lacks, or which option of this solver may be meant."""
     if name in FIELDS:
         return f"{name} is a field of every job: give it beside solver_options. "
     return f"{name} is for solver {', '.join(users(name))}. " if name in OPTIONS else meant(name, own)
@@ -393,7 +394,7 @@ def _explain(fault: Any) -> ServiceError:
 
 
 def _unquoted(field: str, fault: Any) -> str:
-    """Return the field as it is to be written, if a number came as text; a blank is behind it."""
+    """Return a hint to write a number without quotes, with a blank at its end, if it came as text; else ""."""
     value = fault["input"]
     if not isinstance(value, str) or not _PLAIN.fullmatch(value) or len(fault["loc"]) > _OF_A_CHOICE:
         return ""
@@ -401,7 +402,7 @@ def _unquoted(field: str, fault: Any) -> str:
 
 
 def _about(field: str) -> str:
-    """Return the values that a field may have and its meaning, for a hint."""
+    """Return a hint with the values that a field may have and its meaning; "" for an unknown field."""
     known = _KNOWN.get(field)
     return f"{field} may be {plain(values(known), 'null')}: {plain(known.meaning, 'null')}." if known else ""
 

@@ -1,4 +1,4 @@
-"""A field of a job in words, for the tables of the READMEs, the command line's help, the form and the docstrings.
+"""Describes a job's fields in words: for tables of the READMEs, the command line's help, the form and docstrings.
 
 `python -m streamsvm.service.jobs.fields.texts` writes the tables into the READMEs of service, trainer and reader.
 """
@@ -17,12 +17,12 @@ from streamsvm.trainer.solvers import OPTIONS, users
 
 _ROOT = Path(__file__).resolve().parents[3]
 _NUMBERS = {int: "whole number", float: "number", str: "text"}
-_BAR = r"\|"  # as a cell has it
+_BAR = r"\|"  # a bar within a cell
 _EDGES = {"gt": "above", "ge": "at least", "lt": "below", "le": "up to"}
 
 
 def needed(option: Option) -> str:
-    """The fields that the option needs, as Markdown: "" or "solver `bsca`, `bsgd`"."""
+    """Return the other fields that the option needs, with their values, as Markdown: "" or "solver `bsca`, `bsgd`"."""
     return "; ".join(
         f"{name} {', '.join(f'`{value}`' for value in values)}" if values else f"`{name}`"
         for name, values in option.needs.items()
@@ -30,7 +30,7 @@ def needed(option: Option) -> str:
 
 
 def values(option: Option) -> str:
-    """The values that the option may have, as Markdown."""
+    """Return the values that the option may have, as Markdown."""
     if option.values:
         return option.values
     if option.choices:
@@ -43,7 +43,7 @@ def values(option: Option) -> str:
 
 
 def default(option: Option) -> str:
-    """The default, as Markdown."""
+    """Return the option's default, as Markdown; "" if it has none."""
     if option.default is MISSING:
         return ""
     text = json.dumps(option.default)
@@ -51,7 +51,7 @@ def default(option: Option) -> str:
 
 
 def parameter(option: Option, default: Any) -> tuple[str, str]:
-    """(name, type and default; meaning) of a parameter of an estimator, in the form of numpydoc."""
+    """Return an estimator's parameter in the form of numpydoc: (name, type and default; meaning)."""
     kind = _python_type(Literal[option.choices] if option.choices else option.kind)
     needs = [f"{name} {' or '.join(json.dumps(value) for value in values)}" for name, values in option.needs.items()]
     meaning = plain(option.meaning, "None")
@@ -76,23 +76,23 @@ def _python(value: Any) -> str:
 
 
 def general_table() -> str:
-    """The table of service/README.md: the fields of a job."""
+    """Return the table of service/README.md: the fields of a job."""
     return _table(FIELDS, "field")
 
 
 def option_table() -> str:
-    """The table of trainer/README.md: the options of solvers."""
+    """Return the table of trainer/README.md: the options of solvers."""
     return _table({name: replace(each, needs={"solver": users(name)}) for name, each in OPTIONS.items()}, "option")
 
 
 def input_table() -> str:
-    """The table of reader/README.md: the options of an input."""
+    """Return the table of reader/README.md: the options of an input."""
     rows = [[f"`{each.name}`", default_words(each), without_null(each)] for each in INPUT_OPTIONS.values()]
     return _rows(["option", "default", "meaning"], rows)
 
 
 def _edges(limits: Mapping[str, Any]) -> str:
-    """The limits of a number, after it: ", 1 to 64", or " above 0"."""
+    """Return the limits of a number as the words after its type: ", 1 to 64", or " above 0"."""
     if limits.keys() == {"ge", "le"}:
         return f", {_number(limits['ge'])} to {_number(limits['le'])}"
     return "".join(f" {_EDGES[edge]} {_number(limit)}" for edge, limit in limits.items())
@@ -114,13 +114,13 @@ def _table(options: dict[str, Option], title: str) -> str:
 
 
 def _rows(titles: list[str], rows: list[list[str]]) -> str:
-    """A table of Markdown."""
+    """Return a table of Markdown."""
     cells = [titles, ["---"] * len(titles), *([cell.replace("|", _BAR) for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
 
 def _write(page: str, table: str) -> None:
-    """Put a table in the place of the one with the same titles."""
+    """Replace the table in a README that has the same titles."""
     path, titles = _ROOT / page, re.escape(table.partition("\n")[0])
     text, n_tables = re.subn(rf"^{titles}\n(\|.*\n)+", lambda _: f"{table}\n", path.read_text(), flags=re.MULTILINE)
     assert n_tables == 1, f"{page} has {n_tables} such tables"

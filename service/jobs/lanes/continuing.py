@@ -40,8 +40,7 @@ CHANGEABLE = ("max_passes", "max_seconds", "tolerance", "relative_gap")
 
 
 def continued_spec(jobs: Path, record: dict[str, Any], changes: dict[str, Any]) -> JobSpec:
-    """Return the spec of a job that continues another. Raises ServiceError unknown_field, not_possible,
-    job_outdated."""
+    """Return the spec of a job that continues this one. ServiceError: unknown_field, not_possible, job_outdated."""
     for name in changes:
         if name not in CHANGEABLE:
             message = f"a field {shown(name)} cannot be changed"

@@ -36,7 +36,7 @@ def lane_place(job_dir: Path, number: int) -> Path:
 
 
 def keep_held_out(directory: Path, plan: JobPlan, lane: Lane, run: Path, place: int) -> None:
-    """Save the rows that the lane at index `place` of a run held out. ServiceError: empty_fold, fold_without_class."""
+    """Save held-out rows of the lane at index `place` of a run. Raises ServiceError empty_fold, fold_without_class."""
     if plan.spec.is_joint:
         columns = [read_held_out(run, plan.n_rows, column) for column in range(len(plan.labels))]
         (ids, *_), targets, values = zip(*columns, strict=True)

@@ -46,8 +46,7 @@ def rows_of(plan: JobPlan, dataset: Path) -> Array:
 
 
 def note_rows(job_dir: Path, plan: JobPlan, dataset: Path, has_begun: bool) -> None:
-    """Record an attempt's rows. Raises ServiceError `dataset_changed` if an earlier attempt (`has_begun`) had
-    others."""
+    """Record an attempt's rows. Raises ServiceError `dataset_changed` if earlier attempts (`has_begun`) had others."""
     own, noted = rows_of(plan, dataset), noted_rows(job_dir)
     if noted is not None and has_begun:
         # As far as the records tell; for data still being read in, the checkpoint tells how many rows came.

@@ -1,6 +1,6 @@
-"""Feeds the changes of jobs to all who watch: each job is read at most ten times a second, however many watch it.
+"""Feeds the changes of jobs to all clients that watch: each job is read at most ten times a second for all of them.
 
-All streams of a job's events have one beat: what is new is read and encoded once, and each stream only sends it.
+All event streams of a job share one beat: what is new is read and encoded once, and each stream only sends it.
 """
 
 import asyncio
@@ -29,14 +29,14 @@ _MOST_KEPT = 256
 
 @dataclass(frozen=True)
 class Event:
-    """`kind` is state, pass, progress, end or ping; those with a number are told once, in its order."""
+    """An event; `kind` is state, pass, progress, end or ping. Events with a `number` are sent once, ascending."""
 
     kind: str
     data: str
     number: int | None = None
 
     def __bytes__(self) -> bytes:
-        """The event as it is sent: a ping is a comment."""
+        """Return the event as it is sent; a ping is a comment of the server-sent events format."""
         if self.kind == "ping":
             return b": ping\n\n"
         number = "" if self.number is None else f"id: {self.number}\n"
@@ -44,26 +44,26 @@ class Event:
 
 
 class _Events(tuple[Event, ...]):
-    """Events that are told together, encoded once for all readers."""
+    """Events that are sent together, encoded once for all clients."""
 
     @cached_property
     def encoded(self) -> bytes:
-        """Server-sent events."""
+        """The events in the format of server-sent events."""
         return b"".join(map(bytes, self))
 
 
 def _to_json(value: Any) -> str:
-    """JSON without blanks, as all other answers are."""
+    """Return JSON without blanks, the form of all other answers."""
     return json.dumps(value, separators=(",", ":"))
 
 
 def begun_last(transitions: Sequence[dict[str, Any]]) -> int:
-    """How many changes of state there are up to the beginning of the last attempt; 0: none has begun."""
+    """Return the number of state changes up to the beginning of the last attempt; 0: no attempt has begun."""
     return max((k for k, step in enumerate(transitions, start=1) if step["state"] == "running"), default=0)
 
 
 class _HistoryPart(NamedTuple):
-    """Passes of a part of a history, and where the next part begins in the file, in bytes."""
+    """The passes of a part of a history, and the offset in bytes where the next part begins in the file."""
 
     events: _Events
     end: int
@@ -71,9 +71,9 @@ class _HistoryPart(NamedTuple):
 
 @lru_cache(_PARTS_KEPT)
 def read_part(path: Path, begun: int, begin: int, end: int) -> _HistoryPart:
-    """The passes of the whole lines between these bytes, or of the one line that is longer.
+    """Read the passes in the whole lines between offsets `begin` and `end` in bytes, or one line that is longer.
 
-    begun  see `begun_last`: passes are numbered after the beginning of their attempt
+    begun  see `begun_last`: a part of the sequence numbers of the attempt's passes
     """
     text = b""
     if path.exists():
@@ -89,11 +89,11 @@ def read_part(path: Path, begun: int, begin: int, end: int) -> _HistoryPart:
 
 
 class Place:
-    """Where a client is in the events of a job.
+    """The position of a client in the events of a job.
 
-    after   number of the last event that it had seen when it came
-    begun   of the attempt whose passes it is told, `begun_last`
-    offset  bytes of the history that it has been told
+    after   number of the last event that the client had seen when it connected
+    begun   `begun_last` of the attempt whose passes are sent
+    offset  bytes of the history that have been sent
     """
 
     def __init__(self, after: int) -> None:
@@ -101,28 +101,28 @@ class Place:
         self.begun = self.offset = 0
 
     def states(self, transitions: Sequence[dict[str, Any]], until: int) -> _Events:
-        """Changes of state up to this many that it has not been told."""
+        """Return the changes of state among the first `until` ones that the client has not been sent."""
         first, self._states_told = self._states_told, max(until, self._states_told)
         steps = enumerate(transitions[first:until], start=first + 1)
         return self.unseen(_Events(Event("state", _to_json(step), sequence_number(k, 0)) for k, step in steps))
 
     def begin(self, begun: int) -> None:
-        """Note the attempt that began last: the passes of another are told from their first."""
+        """Set the attempt that began last; the passes of a new attempt are sent from the first."""
         if begun != self.begun:
             self.begun, self.offset = begun, 0
 
     def unseen(self, events: _Events) -> _Events:
-        """Leave out the events that it had seen when it came; their numbers grow."""
+        """Leave out events that the client had seen when it connected; the numbers of events ascend."""
         are_new = not events or (events[0].number or 0) > self._after
         return events if are_new else _Events(event for event in events if (event.number or 0) > self._after)
 
 
-_PING = _Events([Event("ping", "")])  # so that nobody takes a silent connection for a dead one
+_PING = _Events([Event("ping", "")])  # sent so that clients do not take a silent connection for a dead one
 
 
 @dataclass(frozen=True)
 class _JobView:
-    """A job at a time: as recorded, as shown, as JSON that is sent, and how long its history is."""
+    """A job at one time: its record, its dict as shown, that dict as JSON, and the length of its history."""
 
     change: tuple[int, ...]
     at: float
@@ -133,17 +133,17 @@ class _JobView:
 
     @cached_property
     def progress(self) -> _Events:
-        """The event of the job's progress, one object for all readers."""
+        """The event of the job's progress, made once for all clients."""
         return _Events([Event("progress", _to_json({"phase": self.view["phase"], **self.view["progress"]}))])
 
     @cached_property
     def end(self) -> _Events:
-        """The event of the job's end, one object for all readers."""
+        """The event of the job's end, made once for all clients."""
         return _Events([Event("end", self.encoded.decode())])
 
     @cached_property
     def length(self) -> tuple[int, int, bool]:
-        """The amount that there is to tell: it changes with all events but those of progress."""
+        """Counts of what there is to send: they change with all events but those of progress."""
         return len(self.view["transitions"]), self.history_bytes, self.is_between_runs
 
     @property
@@ -152,12 +152,12 @@ class _JobView:
 
     @property
     def is_between_runs(self) -> bool:
-        """Whether an attempt has begun whose files are not there yet; those of the attempt before may be."""
+        """Whether an attempt has begun that has no files yet; files of the attempt before may still exist."""
         return self.view["state"] == "running" and self.view["phase"] is None
 
 
 class JobFeed:
-    """Answers requests that wait for a job, without a thread each. Its methods raise ServiceError unknown_job."""
+    """Answers requests that wait for a job, without a thread for each. All methods raise ServiceError unknown_job."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings
@@ -171,18 +171,18 @@ class JobFeed:
         self._is_closing = True
 
     async def end(self) -> None:
-        """End work whose readers have gone."""
+        """Cancel the work for clients that have gone."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def text(self, job_id: str) -> bytes:
-        """The job as JSON, not older than a tenth of a second, encoded once for all readers."""
+        """Return the job as JSON, at most a tenth of a second old, encoded once for all clients."""
         return (await self._look(job_id)).encoded
 
     async def wait(self, job_id: str, after: int, seconds: float) -> bytes:
-        """The job as JSON once its `seq` is beyond `after`, it has ended, so many seconds are over, or `close`."""
+        """Return the job as JSON once its `seq` exceeds `after`, it ends, `seconds` are over, or `close` is called."""
 
         end = time.monotonic() + seconds
         while await self._is_awaited(job_id, after) and (left := end - time.monotonic()) > 0:
@@ -192,7 +192,7 @@ class JobFeed:
         return await self.text(job_id)
 
     async def events(self, job_id: str, after: int) -> AsyncIterator[bytes]:
-        """Events after the one of number `after` (0: all), past ones first, some at a time, until the job ends."""
+        """Yield encoded events after number `after` (0: all), past ones first, some at a time, until the job ends."""
         silent_beats, place, told, look = 0, Place(after), None, await self._look(job_id)
         while True:
             if look.length != told:
@@ -210,23 +210,23 @@ class JobFeed:
             look = await self._shared(("beat", job_id), partial(self._beat, job_id))
 
     async def _beat(self, job_id: str) -> _JobView:
-        """Return the next look at a job that streams tell of."""
+        """Wait half a second, and return the job as it is then."""
         await asyncio.sleep(_PROGRESS_SECONDS)
         return await self._look(job_id)
 
     async def _change(self, job_id: str, after: int) -> None:
-        """Return at the next change, or after a while: requests that still wait ask again."""
+        """Return at the job's next change, or after some seconds: requests that still wait call it again."""
         end = time.monotonic() + _CHANGE_SECONDS
         while await self._is_awaited(job_id, after) and time.monotonic() < end:
             await asyncio.sleep(_FRESH_SECONDS)
 
     async def _is_awaited(self, job_id: str, after: int) -> bool:
-        """Whether a request for something beyond `after` has to go on waiting."""
+        """Return whether a request for a `seq` above `after` has to go on waiting."""
         look = await self._look(job_id)
         return not (self._is_closing or look.view["seq"] > after or look.has_ended)
 
     async def _news(self, look: _JobView, place: Place) -> AsyncIterator[_Events]:
-        """Yield the events that a client at this place lacks; passes follow the beginning of their attempt."""
+        """Yield the events that a client at `place` lacks; passes follow the state change that began their attempt."""
         transitions = look.view["transitions"]
         place.begin(begun_last(transitions))
         yield place.states(transitions, place.begun)
@@ -262,7 +262,7 @@ class JobFeed:
         return look
 
     def _shared(self, key: Hashable, work: Callable[[], Awaitable]) -> Awaitable:
-        """The result of `work`, which runs once for all requests that arrive while it runs."""
+        """Return an awaitable of the result of `work`, which runs once for all requests that arrive while it runs."""
         task = self._tasks.get(key)
         if task is None:
             task = self._tasks[key] = asyncio.ensure_future(self._once(key, work))
@@ -270,7 +270,7 @@ class JobFeed:
         return asyncio.shield(task)
 
     async def _once(self, key: Hashable, work: Callable[[], Awaitable]) -> Any:
-        """The result of `work`, which nobody finds any more once it has ended: it may be old by then."""
+        """Return the result of `work`, and forget its task when it has ended: later requests start new work."""
         try:
             return await work()
         finally:

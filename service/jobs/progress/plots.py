@@ -1,4 +1,4 @@
-"""Pictures of a job, by matplotlib: how its gap falls, or that of each of its lanes, and its cross-validation."""
+"""Draws jobs by matplotlib: the gap of each lane over time, and the cross-validation."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite, nan
@@ -9,7 +9,7 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.progress.states import TRANSITIONS
 
 _PANEL_INCHES = (7, 4.5)
-_MOST_NAMED = 8  # lanes; if there are more, others are thin lines without a name
+_MOST_NAMED = 8  # lanes; if a job has more, those not chosen are thin lines without a name
 _WORST_NAMED = 3
 _MOST_RUNNING = 4
 _MOST_DOTS = 30  # points of a line that are marked
@@ -21,14 +21,14 @@ Curve = list[tuple[float, float]]  # seconds of the job, gap; nan where it is no
 
 
 def draw(job: Mapping[str, Any], passes: Sequence[Mapping[str, Any]], output: Path, metric: str | None = None) -> None:
-    """`plot_job` as a file; its name says the format."""
+    """Write the figure of `plot_job` to a file, in the format that the file's name says."""
     plot_job(job, passes, metric).savefig(output, dpi=150)
 
 
 def plot_job(job: Mapping[str, Any], passes: Sequence[Mapping[str, Any]], metric: str | None = None) -> Any:
-    """The figure of a job with these passes; with a cross-validation a panel of it below.
+    """Return the figure of a job with these passes; if it has a cross-validation, a second panel shows that.
 
-    metric  of the cross-validation; None: the one C was selected by
+    metric  metric of the cross-validation; None: the metric that C was selected by
 
     Raises ServiceError: no_matplotlib, no_such_metric.
     """
@@ -51,9 +51,9 @@ def plot_job(job: Mapping[str, Any], passes: Sequence[Mapping[str, Any]], metric
 
 
 def lane_curves(passes: Sequence[Mapping[str, Any]], of_steps: bool = False) -> dict[int, Curve]:
-    """Number of a lane -> its figure, see `lane_figure`, after each of its sweeps and passes.
+    """Return, by lane number, the lane's figure (see `lane_figure`) after each of its sweeps and passes.
 
-    of_steps  after Newton steps alone which the lane takes part in
+    of_steps  only after Newton steps in which the lane takes part
     """
     found: dict[int, Curve] = {}
     name = lane_figure(passes)
@@ -66,13 +66,13 @@ def lane_curves(passes: Sequence[Mapping[str, Any]], of_steps: bool = False) -> 
 
 
 def lane_figure(passes: Iterable[Mapping[str, Any]]) -> str:
-    """The figure drawn for lanes: `gap`, or, for solvers without M+ and M-, `relative_gap_bound`."""
+    """Return the name of the figure that is drawn: `gap`, or `relative_gap_bound` for solvers without M+ and M-."""
     gaps = (lane["gap"] for record in passes for lane in _lanes_in(record))
     return "gap" if any(gap is not None for gap in gaps) else "relative_gap_bound"
 
 
 def with_sweeps(passes: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    """Yield the records of passes, before each of them the records of its sweeps and its Newton steps."""
+    """Yield the records of passes, and before each pass the records of its sweeps and Newton steps."""
     for record in passes:
         own = (*record.get("sweeps", ()), *record.get("newton", ()))
         yield from ({"lane": record.get("lane"), **each} for each in own)
@@ -85,7 +85,7 @@ def draw_curves(
     running: set[int],
     names: Mapping[int, str],
 ) -> None:
-    """Draw a line for each lane, over seconds; lanes of `chosen_lanes` have a name from `names`, or their number."""
+    """Draw a line for each lane over seconds. Lanes of `chosen_lanes` are labelled by `names`, or by their number."""
     curves, steps = lane_curves(passes), lane_curves(passes, of_steps=True)
     chosen = chosen_lanes(curves, running)
     for lane in curves.keys() - chosen.keys():
@@ -97,12 +97,12 @@ def draw_curves(
 
 
 def running_lanes(job: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> set[int]:
-    """Lanes of the last pass; none if the job has ended."""
+    """Return the lanes of the last pass; an empty set if the job has ended."""
     return {lane["lane"] for lane in _lanes_in(passes[-1])} if TRANSITIONS[job["state"]] else set()
 
 
 def chosen_lanes(curves: Mapping[int, Curve], running: set[int]) -> dict[int, str]:
-    """Lanes to be named, in order, and why if not all are: the worst, the best, and the worst of those that run."""
+    """Return the lanes to label, and why if not all are: the worst, the best, and the worst of the running lanes."""
     if len(curves) <= _MOST_NAMED:
         return dict.fromkeys(sorted(curves), "")
     known = {lane: [value for _, value in curve if isfinite(value)] for lane, curve in curves.items()}
@@ -114,13 +114,13 @@ def chosen_lanes(curves: Mapping[int, Curve], running: set[int]) -> dict[int, st
 
 
 def lane_names(lanes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Names of lanes, from what differs between them: class, fold or C."""
+    """Return a name for each lane, of those of class, fold and C that differ between the lanes."""
     told = [part for part in _PARTS_OF_NAMES if len({lane.get(part) for lane in lanes}) > 1]
     return [", ".join(_part(part, lane.get(part)) for part in told) for lane in lanes]
 
 
 def _lanes_in(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """A pass's figures for each of its lanes; old jobs with one lane do not name it."""
+    """Return a pass's figures for each of its lanes; records of old jobs with one lane do not name the lane."""
     several = record.get("lanes")
     return [{**record, "lane": record.get("lane") or 0}] if several is None else several
 
@@ -144,7 +144,7 @@ def _draw_lanes(axes: Any, job: Mapping[str, Any], passes: Sequence[Mapping[str,
 
 
 def _draw_one(axes: Any, job: Mapping[str, Any], passes: Sequence[Mapping[str, Any]]) -> None:
-    """Draw a job of one lane. Its curves end at the certificate, which knows all rows, if there is one."""
+    """Draw a job of one lane. If there is a certificate, which is over all rows, the curves end at its figures."""
     records = list(with_sweeps(passes))
     certificate = (job["result"] or {}).get("certificate")
     if certificate and records:
@@ -166,7 +166,7 @@ def _draw_line(axes: Any, curve: Curve, label: str, **style: Any) -> None:
 
 
 def _draw_steps(axes: Any, curves: Iterable[Curve]) -> None:
-    """Mark the points of curves that are Newton steps; the legend names them once."""
+    """Mark the points of curves that are Newton steps, with one entry in the legend."""
     points = [point for curve in curves for point in curve if isfinite(point[1])]
     if points:
         axes.semilogy(*zip(*points, strict=True), label="Newton step", color="black", **_NEWTON)

@@ -1,4 +1,4 @@
-"""How a job is shown: a plain dictionary, as the interface documents it; and its progress and history."""
+"""Shows a job as a dict, as the API documents it, with the job's progress, history and warnings."""
 
 import csv
 import functools
@@ -26,11 +26,11 @@ from streamsvm.trainer.problem.objective import relative_gap
 HISTORY = "history.ndjson"  # in a job's directory: a line a pass
 _PLACE = ("pass", "block", "blocks", "sweep")
 _PASSES_FOR_RATE = 4
-_TAIL_BYTES = 1 << 14  # holds more than so many passes of one lane
+_TAIL_BYTES = 1 << 14  # longer than that many passes of one lane
 _log = logging.getLogger("streamsvm.api")
 _SCALED, _SCALED_BEFORE = 'with "features": ["scale"]', "on scaled rows: a kernel takes no features"
-_PASS_BITS = 32  # of a sequence number; what is left is enough for 2^20 changes of state in a double
-# Fields of a record that a job's view has; those of _FOUND are null if the record cannot be shown.
+_PASS_BITS = 32  # the low bits of a sequence number; as a double it has room for 2^20 changes of state beside them
+# Fields of a record that a job's dict has; those of _FOUND are None if the record cannot be shown.
 _KNOWN = (
     "id", "spec", "state", "attempt", "created_at", "started_at", "finished_at", "transitions",
     "model_id", "requested", "continues",
@@ -41,9 +41,10 @@ _FOUND = ("progress", "result", "failure")
 def progress(
     control: Control, lane: dict[str, Any], limits: JobSpec, blocks: int | None, history: list[dict]
 ) -> dict[str, Any]:
-    """The `progress` of a job on a dataset of so many blocks, None: not known yet; lane: the one that is run.
+    """Return the `progress` of a job, from the control page of its run and the history of its last passes.
 
-    Figures of a pass are null until there are some: of the last one finished, or of the last sweep at its end.
+    Figures of a pass are None before the first pass or sweep; then they are those of the last finished pass or sweep.
+    lane: the running lanes, see `run_file.running_lanes`; blocks: number of blocks of the dataset, None: not known yet
     """
     page = control.values()
     elapsed = page["elapsed_seconds"]
@@ -86,7 +87,7 @@ def progress(
 
 
 def _newton(page: dict[str, float]) -> dict[str, float | None] | None:
-    """The last Newton step, as a history has it; None before there is one."""
+    """Return the last Newton step, as the history has it; None before the first step."""
     if not page["newton_steps"]:
         return None
     sigma = page["sigma"] if math.isfinite(page["sigma"]) else None
@@ -94,15 +95,15 @@ def _newton(page: dict[str, float]) -> dict[str, float | None] | None:
 
 
 def made(control: Control) -> dict[str, int]:
-    """Sweeps, Newton steps and scans that a run has made; {} where its solver does not count them."""
+    """Return how many sweeps, Newton steps and scans a run has made; {} if its solver does not count them."""
     counts = {"sweeps": "sweeps_made", "newton_steps": "newton_steps", "scans": "scans"}
     return {name: int(control[field]) for name, field in counts.items()} if control["solver_phase"] else {}
 
 
 def eta_seconds(history: list[dict], limits: JobSpec) -> float | None:
-    """Time left if what is to end the job goes on falling as in the last passes and they take as long.
+    """Estimate the seconds until a job ends if its gap goes on falling, and passes take as long, as in the last passes.
 
-    None if there is no telling.
+    None with fewer than two passes.
     """
     last = history[-_PASSES_FOR_RATE:]
     if len(last) < 2:
@@ -119,7 +120,7 @@ def eta_seconds(history: list[dict], limits: JobSpec) -> float | None:
 
 
 def _passes_left(first: float | None, now: float | None, target: float, passes: int) -> float:
-    """Passes until a figure is at its target, if it goes on falling as in the last `passes`; inf: it does not fall."""
+    """Return the passes until a figure reaches its target, if it goes on falling as in the last `passes`; else inf."""
     if now is not None and now <= target:
         return 0.0
     if first is None or now is None or not 0 < now < first:
@@ -128,9 +129,9 @@ def _passes_left(first: float | None, now: float | None, target: float, passes: 
 
 
 def read_history(path: Path) -> list[dict[str, Any]]:
-    """The passes of a history file, without the result at its end. A line that is not whole is left out.
+    """Read the passes of a history file, without the result at its end and without incomplete lines.
 
-    Numbers that are not finite come as None: JSON has no word for them.
+    Numbers that are not finite are read as None: JSON has no word for them.
     """
     if not path.exists():
         return []
@@ -139,7 +140,7 @@ def read_history(path: Path) -> list[dict[str, Any]]:
 
 
 def last_passes(path: Path) -> list[dict[str, Any]]:
-    """The last few passes of a history file, as many as `eta_seconds` looks at, however long the file is."""
+    """Read the last passes of a history file, as many as `eta_seconds` uses; the length of the file does not matter."""
     if not path.exists():
         return []
     # The last may be the result.
@@ -148,7 +149,7 @@ def last_passes(path: Path) -> list[dict[str, Any]]:
 
 
 def _last_lines(path: Path, most: int) -> list[bytes]:
-    """The last whole lines of a file, so many if it has them. A line of many lanes is long."""
+    """Read the last `most` whole lines of a file, all if it has fewer. A line with many lanes is long."""
     with path.open("rb") as file:
         size, tail = file.seek(0, os.SEEK_END), _TAIL_BYTES
         while True:
@@ -161,7 +162,7 @@ def _last_lines(path: Path, most: int) -> list[bytes]:
 
 
 def records_of(lines: Iterable[bytes]) -> list[tuple[bytes, dict[str, Any]]]:
-    """The lines of a history that are whole, each with what it says. Of others a full disk has taken a part."""
+    """Return each whole line of a history with its record; lines of which a full disk took only a part are left out."""
     found = []
     for line in lines:
         with suppress(ValueError):
@@ -172,12 +173,12 @@ def records_of(lines: Iterable[bytes]) -> list[tuple[bytes, dict[str, Any]]]:
 
 
 def read_json(text: str) -> Any:
-    """A line of the trainer's output."""
+    """Parse a line of the trainer's output; numbers that are not finite become None."""
     return json.loads(text, parse_constant=lambda _: None)
 
 
 def job_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
-    """A job, with live progress if it runs. One that cannot be shown as a whole does not hide the others."""
+    """Return a job as a dict, with progress if it runs. A bad record gives a warning, and does not hide other jobs."""
     try:
         return _view(settings, record)
     except Exception:
@@ -216,14 +217,14 @@ def _view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
 
 
 def sequence_number(transitions: int, passes: int) -> int:
-    """Grows with every change of state, and every pass finished between two of them."""
+    """Return a number that grows with every change of state, and with every pass finished between two changes."""
     return transitions << _PASS_BITS | passes
 
 
 def history_csv(passes: list[dict[str, Any]]) -> str:
-    """A header and one line a pass, and lane where several were trained side by side; what is not known is empty.
+    """Return passes as CSV: a header and a line for each pass, or for each lane of a pass; unknown values are empty.
 
-    Sweeps and Newton steps are left out: they know less than passes do.
+    Sweeps and Newton steps are left out: their records have fewer figures than those of passes.
     """
     text = io.StringIO()
     lines = [line for each in passes for line in _lines(each)]
@@ -235,30 +236,30 @@ def history_csv(passes: list[dict[str, Any]]) -> str:
 
 
 def _lines(each: dict[str, Any]) -> list[dict[str, Any]]:
-    """A pass as its lanes saw it."""
+    """Return the figures of a pass for each of its lanes."""
     own = {name: value for name, value in each.items() if name not in ("lanes", "sweeps", "newton", "slowdowns")}
     return [{**own, **lane} for lane in each["lanes"]] if "lanes" in each else [own]
 
 
 def history(settings: Settings, job_id: str) -> list[dict[str, Any]]:
-    """The passes of a job, a dictionary each."""
+    """Return the passes of a job, a dict for each."""
     return read_history(history_file(settings, job_id))
 
 
 def history_file(settings: Settings, job_id: str) -> Path:
-    """The file that has a line for each pass of a job."""
+    """Return the path of the file that has a line for each pass of a job."""
     return settings.jobs / job_id / HISTORY
 
 
 def history_bytes(settings: Settings, job_id: str) -> int:
-    """How long the history of a job is; 0 before it has one."""
+    """Return the size of a job's history in bytes; 0 before it has one."""
     with suppress(FileNotFoundError):
         return history_file(settings, job_id).stat().st_size
     return 0
 
 
 def _blocks(run: Path, dataset: Path) -> int | None:
-    """Blocks of a pass, as its reader was told or as the dataset has them; None while that is being read in."""
+    """Return the number of blocks of a pass, by the run's settings or the dataset; None while the data arrive."""
     with suppress(FileNotFoundError, StorageError):
         told = json.loads((run / RUN_FILE).read_bytes()).get("reader", {"blocks": None})["blocks"]
         return told or len(_manifest(dataset, (dataset / MANIFEST).stat().st_mtime_ns).blocks)
@@ -271,7 +272,7 @@ def _manifest(dataset: Path, _changed: int) -> Manifest:
 
 
 def told_last(record: dict[str, Any]) -> list[dict[str, str]]:
-    """Slowdowns of the last attempt at a job; none while the job waits in the queue for another attempt."""
+    """Return the slowdowns of a job's last attempt; none while the job waits in the queue for another attempt."""
     attempts = [step for step in record["transitions"] if step["state"] == "running"]
     return attempts[-1].get("slowdowns", []) if attempts and record["state"] != "queued" else []
 
@@ -312,7 +313,7 @@ def _way_on(limits: list[str]) -> str:
 
 
 def _where(certificate: dict[str, Any], spec: dict[str, Any]) -> str:
-    """How far a job came, and how far it was to come."""
+    """Say which gap a job reached, and which was asked for."""
     if certificate["primal_objective"] is None:
         return "the objective is no number"
     if certificate["gap"] is None and certificate["relative_duality_gap"] is None:

@@ -1,4 +1,4 @@
-"""The states a job goes through, the phases of a running one, and how it ended: for commands that only watch, too."""
+"""The states of a job, the phases of a running job, and how jobs end. Commands that only watch jobs load it, too."""
 
 from collections.abc import Mapping
 from math import exp
@@ -22,9 +22,9 @@ PHASES = ("starting", "compiling", "training", "certifying", "exporting")
 # A user's request to end a job -> the state that the job ends in.
 REQUESTS = {"stop": "stopped", "cancel": "cancelled"}
 
-AVERAGED = "averaged"  # the stop_reason of several machines that had one round, to take the mean of it
-STALLED = "stalled"  # that of trainer.updates.convergence, which commands without an engine do not load
-END_HINTS = {  # by stop_reason, where no limit is to be raised
+AVERAGED = "averaged"  # stop_reason of a job whose machines made one round and took the mean of their models
+STALLED = "stalled"  # the stop_reason in trainer.updates.convergence, which commands without an engine do not load
+END_HINTS = {  # stop_reason -> hint, where a larger limit would not help
     AVERAGED: 'Rounds go on to the optimum: train anew with "combine": "line_search".',
     STALLED: "Passes change nothing any more: values, weights of rows or C lie too far apart for numbers of 64 bits.",
 }
@@ -33,13 +33,13 @@ _NEARLY = 1e-3  # kernel values so near to 0, or to 1, say nothing
 
 
 def check_transition(old: str, new: str) -> None:
-    """Raises ServiceError if a job in state `old` cannot go to `new`."""
+    """Raise ServiceError not_possible if a job in state `old` cannot go to state `new`."""
     if new not in TRANSITIONS[old]:
         raise ServiceError("not_possible", f"a job that is {old} cannot become {new}")
 
 
 def warning_of(distances: Mapping[str, Any]) -> str | None:
-    """The warning, if nearly all kernel values are 0 or nearly all are 1; see `run_file.distances_of`."""
+    """Return a warning if nearly all kernel values are 0, or nearly all 1; else None. See `run_file.distances_of`."""
     gamma, low, middle, high = (distances[name] for name in ("gamma", "low", "median", "high"))
     # Kernel values of rows that are far apart, and of rows that are near each other.
     smallest, largest = exp(-gamma * high), exp(-gamma * low)
@@ -53,12 +53,12 @@ def warning_of(distances: Mapping[str, Any]) -> str | None:
 
 
 def is_done(result: Mapping[str, Any]) -> bool:
-    """Whether all is done that was asked for: it has converged, or the one round of an average is over."""
+    """Return whether a job did what was asked for: it converged, or it made the one round of an average."""
     return bool(result["converged"]) or result["stop_reason"] == AVERAGED
 
 
 def limits_met(result: Mapping[str, Any]) -> list[str]:
-    """The fields, of max_passes and max_seconds, that ended a lane of the result which has not converged."""
+    """Return which of the fields max_passes and max_seconds ended lanes of the result that have not converged."""
     lanes = [each for each in result.get("lanes", ()) if "stop_reason" in each] or [result]
     reasons = {each["stop_reason"] for each in lanes if not each["converged"]}
     return [name for name in _LIMITS if name in reasons]
@@ -81,6 +81,6 @@ def score_in(cv: Mapping[str, Any], metric: str) -> dict[str, Any]:
 
 
 def gap_of(job: Mapping[str, Any]) -> float | None:
-    """M+ - M- of a job as it is shown: the certificate's if there is a result, else that of its progress."""
+    """Return M+ - M- of a job's dict: from the certificate if the job has a result, else from its progress."""
     shown = job["result"].get("certificate") if job["result"] else job["progress"]
     return (shown or {}).get("gap")
