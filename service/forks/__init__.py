@@ -1,1 +1,1 @@
-"""Processes that begin as copies of one that has loaded its libraries: who forks them, and who awaits them."""
+"""Processes that begin as copies of a process with loaded libraries: modules that fork them and that await them."""

@@ -1,4 +1,4 @@
-"""Processes that the event loop starts and awaits: forked, since one that loads its libraries takes a second."""
+"""Processes that the event loop starts and awaits: forked, since loading the libraries takes a new process a second."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ _STDERR = 2
 
 
 class AwaitedProcess:
-    """A process that was forked, and the file that has what it prints. `end` it, or `wait` for its end."""
+    """A forked process, and the file with its output. Callers `wait` for its end, or `end` it."""
 
     def __init__(self, child: Forked, output: int) -> None:
         self._child = child
@@ -19,14 +19,14 @@ class AwaitedProcess:
         self._is_over = False
 
     async def wait(self) -> tuple[int, bytes]:
-        """Wait until it has ended; return its exit code, or minus the signal that ended it, and what it has printed."""
+        """Wait until the process has ended; return its exit code, or minus the signal that ended it, and its output."""
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
         loop.add_reader(self._child, ended.set)
         try:
             await ended.wait()
         finally:
             loop.remove_reader(self._child)
-        # The server tells the exit code as soon as it runs again.
+        # The server reports the exit code as soon as it runs again.
         await asyncio.to_thread(self._child.wait)
         output = os.pread(self._output, os.fstat(self._output).st_size, 0)
         code = self._child.poll()
@@ -35,7 +35,7 @@ class AwaitedProcess:
         return code, output
 
     async def end(self) -> None:
-        """Kill it, unless it has ended, and wait for its end."""
+        """Kill the process, unless it has ended, and wait for its end."""
         if not self._is_over:
             self._child.kill()
             await self.wait()
@@ -48,7 +48,7 @@ class AwaitedProcess:
 
 
 async def fork_awaited(command: Sequence[str], stdin: int) -> AwaitedProcess:
-    """Start what `python -m` would with this module and its arguments; it dies with this thread.
+    """Start a module with arguments, as `python -m *command` does; the process dies with this thread.
 
     Raises OSError if there is no room for another process. If the caller is cancelled, no process stays.
     """
@@ -57,7 +57,7 @@ async def fork_awaited(command: Sequence[str], stdin: int) -> AwaitedProcess:
     try:
         return AwaitedProcess(await asyncio.shield(forking), output)
     except BaseException:
-        # A thread hands the files over, so they stay open until it has.
+        # Another thread passes the files on: they stay open until it has done so.
         await undisturbed(forking)
         if not forking.exception():
             with forking.result() as child:
@@ -67,15 +67,15 @@ async def fork_awaited(command: Sequence[str], stdin: int) -> AwaitedProcess:
 
 
 async def _fork(command: Sequence[str], files: Sequence[int]) -> Forked:
-    """Fork in a thread, for a server that is starting answers after a second; the server is this thread's."""
+    """Fork in another thread, since a new server answers only after a second; the server is this thread's."""
     try:
         return await asyncio.to_thread(fork_server().fork, command, files)
-    except (ChildProcessError, ConnectionError):  # it has just died
+    except (ChildProcessError, ConnectionError):  # the server has just died
         return await asyncio.to_thread(fork_server().fork, command, files)
 
 
 async def undisturbed(work: Awaitable[object]) -> None:
-    """Finish the work even if the caller is cancelled meanwhile."""
+    """Wait for the end of the work, even if the caller is cancelled meanwhile."""
     task = asyncio.ensure_future(work)
     while not task.done():
         with suppress(asyncio.CancelledError):

@@ -1,8 +1,8 @@
-"""Forks processes from one that has loaded Python, the libraries and the compiled kernels, see forking.py.
+"""Asks a process that has loaded Python, the libraries and the compiled kernels to fork processes, see forking.py.
 
-A process that starts from nothing takes 0.7 s to load them. A forked process dies with the one that forks, and that one
-with the process that started it. The fork server of `multiprocessing` is as quick, but it ends, with all that it has
-forked, when one fork fails or a descriptor is lacking: here that is an error of the one process.
+A process that starts from nothing takes 0.7 s to load them. A forked process dies with its fork server, and the server
+dies with the process that started it. The fork server of `multiprocessing` is as quick, but it ends, with all processes
+that it has forked, when one fork fails or a descriptor is lacking. Here such an error concerns one process only.
 """
 
 import atexit
@@ -25,9 +25,9 @@ MOST_BYTES = 1 << 16  # of a message
 
 
 def _has_word(descriptor: int, timeout: float | None) -> bool:
-    """Whether it can be read from within so many seconds.
+    """Return whether the descriptor can be read within `timeout` seconds; None: wait until it can.
 
-    By poll: a service has more descriptors than select can wait for.
+    This uses poll, since a service has more descriptors than select can wait for.
     """
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
@@ -35,7 +35,7 @@ def _has_word(descriptor: int, timeout: float | None) -> bool:
 
 
 class Forked:
-    """A process that was forked, used as one of subprocess.Popen: leaving its context waits for its end."""
+    """A forked process, with the methods of subprocess.Popen: leaving its context waits for its end."""
 
     def __init__(self, server: "ForkServer", number: int, pid: int, handle: int) -> None:
         self._server = server
@@ -45,13 +45,14 @@ class Forked:
         self.pid = pid
 
     def poll(self) -> int | None:
-        """The process's exit code, or minus the signal that ended it; None while it runs."""
+        """Return the process's exit code, or minus the signal that ended it; None while it runs."""
         if self._code is None:
             self._code = self._server.exit_code(self._number, waits=False)
         return self._code
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait until it has ended; return its exit code. Raises subprocess.TimeoutExpired after so many seconds."""
+        """Wait for the process's end; return its exit code. Raises subprocess.TimeoutExpired after `timeout`
+        seconds."""
         if self._code is None:
             if not _has_word(self._handle, timeout):
                 assert timeout is not None
@@ -61,7 +62,7 @@ class Forked:
         return self._code
 
     def fileno(self) -> int:
-        """Its descriptor, which can be read from when it has ended; -1 after its context."""
+        """Return the process's descriptor, which is readable once the process has ended; -1 after its context."""
         return self._handle
 
     def kill(self) -> None:
@@ -95,17 +96,18 @@ def _begin(descriptor: int, environment: Mapping[str, str]) -> "subprocess.Popen
 
 
 class ForkServer:
-    """Starts the process and asks it to fork, until `close`. It ends with the thread that it was made on.
+    """Starts a server process and asks it to fork others, until `close`. The server ends with the thread that makes it.
 
-    Other threads may use it, and what it has forked, meanwhile.
+    Other threads may use the server, and the processes that it has forked, until then.
 
-    begin  starts the process with a descriptor as its standard input, in an environment; used as subprocess.Popen
+    begin  starts the server process, with a descriptor as its standard input and an environment; returns a Popen or its
+           like
     """
 
     def __init__(self, begin: Callable[[int, Mapping[str, str]], Any] = _begin) -> None:
         self._talk = threading.Lock()  # a thread's request and its answer belong together
         self._codes: dict[int, int | None] = {}
-        self._is_lost = False  # it answers no more, though its process may still be ending
+        self._is_lost = False  # the server answers no more, though its process may still be ending
         self._environment = child_environment()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -117,7 +119,7 @@ class ForkServer:
 
     @property
     def pid(self) -> int:
-        """The process's id."""
+        """The id of the server process."""
         return self._process.pid
 
     def is_alive(self) -> bool:
@@ -125,11 +127,11 @@ class ForkServer:
         return not self._is_lost and self._process.poll() is None
 
     def fork(self, command: Sequence[str], files: Sequence[int]) -> Forked:
-        """Start what `python -m` would with this module and its arguments, and with these three standard files.
+        """Start a module with arguments, as `python -m *command` does, with three standard files (input, output, error).
 
-        The environment and the working directory are those that this process has now.
+        The process gets the environment and the working directory that this process has now.
 
-        Raises OSError if there is no server any more, or the machine has no room for another process now.
+        Raises OSError if the server has died, or the machine has no room for another process now.
         """
         message = json.dumps([command, self._changes()]).encode()
         if len(message) > MOST_BYTES:
@@ -145,14 +147,14 @@ class ForkServer:
             os.close(directory)
 
     def load(self, module: str) -> None:
-        """Have the server call the module's `load` before the next fork; does not wait for it."""
+        """Have the server call the module's `load` before the next fork, without waiting for it."""
         with self._talk:
             self._socket.send(json.dumps([[module], None]).encode())
 
     def exit_code(self, number: int, waits: bool) -> int | None:
-        """The exit code of the process of this number; None while it runs.
+        """Return the exit code of the forked process of this number; None while it runs.
 
-        waits   the process has ended: wait until the server reports it
+        waits   the process has ended: wait until the server reports its exit code
         """
         with self._talk:
             while self._codes[number] is None and (waits or _has_word(self._socket.fileno(), 0)):
@@ -191,12 +193,13 @@ class ForkServer:
         return Forked(self, number, pid, handles[0])
 
     def _changes(self) -> dict[str, str | None]:
-        """Variables of the environment that are not what they were when the server started; None: gone."""
+        """Return variables of the environment that have changed since the server started; None: removed since."""
         now, before = child_environment(), self._environment
         return {name: now.get(name) for name in now.keys() | before.keys() if now.get(name) != before.get(name)}
 
     def _learn(self) -> None:
-        """Wait until a process has ended; if the server has, all that it had forked have with it."""
+        """Wait until a forked process has ended. If the server itself has ended, so have all processes that it
+        forked."""
         message = self._socket.recv(MOST_BYTES)
         if message:
             number, _, code = json.loads(message)
@@ -214,14 +217,14 @@ _lock = threading.Lock()
 
 
 def known_fork_server() -> ForkServer | None:
-    """The server of this thread, alive or not; None if it has none."""
+    """Return this thread's server, alive or not; None if the thread has none."""
     return _servers.get(threading.current_thread())
 
 
 def fork_server() -> ForkServer:
-    """The server of this thread, else that of the main thread, else one that is started for this thread.
+    """Return this thread's server, else the main thread's, else a new one, which is started for this thread.
 
-    It does not outlive the thread that it is of.
+    The server ends with its thread.
     """
     server = known_fork_server() or _servers.get(threading.main_thread())
     if server is None or not server.is_alive():
@@ -231,7 +234,7 @@ def fork_server() -> ForkServer:
 
 
 def use_fork_server(server: ForkServer) -> ForkServer:
-    """Have this thread, which has none, use the server."""
+    """Make `server` the server of this thread, which has none."""
     with _lock:
         _servers[threading.current_thread()] = server
     return server
@@ -239,7 +242,7 @@ def use_fork_server(server: ForkServer) -> ForkServer:
 
 @atexit.register
 def close_fork_server() -> None:
-    """End that of this thread, and all that it has forked; and what is left of those of threads that have ended."""
+    """End this thread's server with all processes that it has forked, and servers of threads that have ended."""
     with _lock:
         ended = [thread for thread in _servers if thread is threading.current_thread() or not thread.is_alive()]
         servers = [_servers.pop(thread) for thread in ended]
@@ -252,8 +255,8 @@ os.register_at_fork(after_in_child=_servers.clear)
 
 
 def fork(command: Sequence[str], files: Sequence[int]) -> Forked:
-    """See ForkServer.fork."""
+    """Start a process by this thread's server, see ForkServer.fork."""
     try:
         return fork_server().fork(command, files)
-    except (ChildProcessError, ConnectionError):  # it has just died
+    except (ChildProcessError, ConnectionError):  # the server has just died
         return fork_server().fork(command, files)

@@ -1,4 +1,4 @@
-"""The process that forks: Python, the libraries and the compiled kernels are loaded in it already.
+"""The fork server's process: it has loaded Python, the libraries and the compiled kernels, and forks on request.
 
 python -m streamsvm.service.forks.forking    with a socket as its standard input, see fork_server.py
 """
@@ -35,7 +35,7 @@ _Task = Callable[[], int | None]
 
 
 class Forking:
-    """`serve` forks what is asked for."""
+    """The server's loop: `serve` forks the processes that the asking process requests."""
 
     def __init__(self) -> None:
         self._asked = socket.socket(fileno=sys.stdin.fileno())
@@ -44,7 +44,8 @@ class Forking:
         self._forked = 0
 
     def serve(self) -> _Task | None:
-        """Serve until the asking process has ended; in a forked process, return its task."""
+        """Serve until the asking process has ended, then return None; in a forked process, return the process's
+        task."""
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._waker)
         while True:
@@ -72,13 +73,13 @@ class Forking:
                     os.close(file)
 
     def _fork(self, command: list[str], changes: dict[str, str | None], files: list[int]) -> _Task | None:
-        """Fork; return, in the new process, what it has to do. Raises OSError if there can be none now."""
+        """Fork; return the new process's task there, and None here. Raises OSError if the machine cannot fork now."""
         module, *arguments = command
         if len(files) < _FILES:
             raise OSError(errno.EMFILE, "no descriptor is left for its files")
         parent, pid = os.getpid(), os.fork()
         if pid == 0:
-            _set_environment(changes)  # the thread that asks may be another than the one with which this process ends
+            _set_environment(changes)  # those of the asking process since this server started
             self._become((sys.executable, "-m", *command), parent, files)
             return partial(import_module(module).main, *arguments)
         try:
@@ -94,7 +95,7 @@ class Forking:
         return None
 
     def _become(self, command: Iterable[str], parent: int, files: list[int]) -> None:
-        """Turn into the process that this command would start with these files."""
+        """Make this forked process what `command` would start, with these standard files and working directory."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._asked.detach()
@@ -126,14 +127,14 @@ def _set_environment(changes: dict[str, str | None]) -> None:
 
 
 def load() -> None:
-    """Load what the processes need that are forked: libraries, modules, kernels."""
+    """Load what forked processes need: libraries, modules, kernels."""
     for module in _MODULES:
         import_module(module)
     load_kernels()
 
 
 def load_module(name: str) -> None:
-    """Load a module, and what it loads for the processes that run it; they do without if that fails."""
+    """Import a module and call its `load`; if that fails, forked processes start without it."""
     try:
         import_module(name).load()
     except Exception:
@@ -142,7 +143,7 @@ def load_module(name: str) -> None:
 
 
 class LoadedServer:
-    """A fork server that is a fork of this process, used as one of subprocess.Popen."""
+    """A fork server that is a fork of this process, with the methods of subprocess.Popen."""
 
     def __init__(self, descriptor: int, environment: Mapping[str, str]) -> None:
         self._code: int | None = None
@@ -152,7 +153,7 @@ class LoadedServer:
             _serve_in_a_fork(descriptor)
 
     def poll(self) -> int | None:
-        """The server's exit code; None while it runs."""
+        """Return the server's exit code; None while it runs."""
         return self._wait(os.WNOHANG)
 
     def wait(self) -> None:
@@ -173,9 +174,9 @@ class LoadedServer:
 
 
 def serve_here() -> None:
-    """Load everything and fork this thread's fork server, which would take another second to load it.
+    """Load everything and fork this thread's fork server; a server process started anew would take a second to load.
 
-    Where libraries have threads the server is started: a fork would lack them.
+    If libraries have started threads, the server is started anew: a fork would lack these threads.
     """
     load()
     if sum(1 for _ in Path("/proc/self/task").iterdir()) == 1:
@@ -185,7 +186,7 @@ def serve_here() -> None:
 
 
 def _serve_in_a_fork(descriptor: int) -> NoReturn:
-    """Turn this process, just forked, into what `python -m` would start."""
+    """Make this process, just forked, the fork server that `python -m` would start."""
     try:
         os.setsid()
         for number in (signal.SIGTERM, signal.SIGHUP):
@@ -204,7 +205,7 @@ def _serve_in_a_fork(descriptor: int) -> NoReturn:
 
 
 def _serve() -> NoReturn:
-    """Serve; in a forked process, do its task and end."""
+    """Serve; in a forked process, do the process's task and end."""
     gc.freeze()  # collecting the objects that exist now would copy their pages into each process
     task = Forking().serve()
     code = task() if task else None

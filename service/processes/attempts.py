@@ -1,4 +1,4 @@
-"""The worker's attempts at a job: plans one, lays out and starts its run, and ends the job when its lanes are done."""
+"""The worker's attempts at a job: plans an attempt, starts its run, and ends the job when its lanes are done."""
 
 import logging
 import shutil
@@ -33,9 +33,9 @@ _log = logging.getLogger("streamsvm.worker")
 
 @dataclass
 class RecordedAttempt:
-    """A run that has been started for a job on record. A `service.jobs.lanes.runner.Attempt`.
+    """A started run of a job that has a record. A `service.jobs.lanes.runner.Attempt`.
 
-    checkpoint  the checkpoint that the run goes on from, or None
+    checkpoint  the checkpoint from which the run goes on; None: it began without one
     remove      removes the run's directory
     slowdowns   bits of the slowdowns that are on record, see storage.run.slowdowns
     """
@@ -48,7 +48,7 @@ class RecordedAttempt:
     slowdowns: int = 0
 
     def poll(self, _plan: JobPlan) -> bool:
-        """Poll the run; raises Crash if it died of something that another attempt may not meet."""
+        """Poll the run. Raises Crash if it died of an error that another attempt may not meet; else ServiceError."""
         try:
             has_ended = self.run.poll()
         except ServiceError as error:
@@ -71,12 +71,12 @@ class RecordedAttempt:
         self.remove()
 
     def _tell_slowdowns(self) -> None:
-        """Note the faster ways that the run has given up since, on record and in the log."""
+        """Record and log the slowdowns that the run has reported since the last call."""
         found, job_id = int(self.run.control["slowdowns"]), self.record["id"]
         new = told(found & ~self.slowdowns)
         if not new:
             return
-        with suppress(sqlite3.Error):  # it is told the next time
+        with suppress(sqlite3.Error):  # the next poll tries again
             known = self.store.job(job_id)["transitions"][-1].get("slowdowns", [])
             self.store.explain_job(job_id, slowdowns=[*known, *(each for each in new if each not in known)])
             self.slowdowns = found
@@ -84,7 +84,7 @@ class RecordedAttempt:
                 JobLog(_log, job_id).warning("%s: %s", each["code"], each["message"])
 
     def _distrust_checkpoint(self) -> None:
-        """Remove the checkpoint, which was not sound, and what was made from it since."""
+        """Remove the checkpoint of the run, which was not sound, and the checkpoint that the run has made since."""
         if self.checkpoint:
             for path in (self.checkpoint.path, self.checkpoint.path.with_name(UNSURE_SLOT)):
                 path.unlink(missing_ok=True)
@@ -99,11 +99,11 @@ class Attempts:
         self.directories = RunDirectories(settings)
 
     def plan(self, record: dict[str, Any]) -> JobPlan:
-        """The plan of a job, as far as the dataset is known. Raises ServiceError if it does not suit, or is gone."""
+        """Plan a job by what is known of its dataset. Raises ServiceError if the dataset is gone, or does not suit."""
         return plan_recorded(self._settings, self._store, record)
 
     def begin(self, record: dict[str, Any], plan: JobPlan) -> RecordedAttempt:
-        """Start a run of the plan's next lanes. Leaves no files if it raises: ServiceError, StorageError, OSError."""
+        """Start a run of the plan's next lanes. Raises ServiceError, StorageError, OSError; then it leaves no files."""
         directory = self.directories.place(record, plan.number, plan.run_bytes)
         try:
             run, checkpoint = self._lay_out(record, plan, directory)
@@ -140,10 +140,10 @@ class Ending:
         self._store = store
 
     def publish(self, record: dict[str, Any], run: Run, outcome: Outcome, state: str) -> tuple[str, str]:
-        """Publish the models, and record that the job has ended in this state; `run` is its last one.
+        """Publish the models of a job, and record that the job has ended in `state`; `run` is the job's last run.
 
-        Returns the state it is in, `cancelled` if someone asked for that, and why it stopped. If this raises, the job
-        has not ended and no model stays.
+        Returns the recorded state, which is `cancelled` if a user asked for that, and the stop reason. If this raises,
+        the job has not ended and no model stays.
         """
         history, result = self._settings.jobs / record["id"] / HISTORY, outcome.result
         last = progress(run.control, run.lane, outcome.plan.spec, outcome.plan.blocks, last_passes(history))
@@ -165,7 +165,7 @@ class Ending:
 
     @contextmanager
     def _unpublished(self, job_id: str, published: list[dict[str, Any]]) -> Iterator[None]:
-        """Remove published models if the block raises before the job's end is on record."""
+        """Remove published models if the block raises before the end of the job is on record."""
         try:
             yield
         except BaseException:

@@ -1,4 +1,4 @@
-"""Work that is done beside requests, by a thread that lasts as long as there is some."""
+"""Work beside the answering of requests, by a thread that lasts as long as there is work."""
 
 import logging
 import sqlite3
@@ -10,10 +10,10 @@ _log = logging.getLogger("streamsvm.background")
 
 
 class Background:
-    """`wake` it when there is something to do. What goes wrong is logged, and tried again after a while.
+    """Calls `step` in its own thread after each `wake`. Errors are logged, and `step` is called again after a pause.
 
-    step    does one thing and returns whether it did; it is called until there is nothing left
-    pauses  seconds after a first error, and at most, for they double
+    step    does one piece of work and returns whether there was any; called until there is none
+    pauses  seconds of the pause after a first error, and of the longest pause; pauses double
     """
 
     def __init__(self, name: str, step: Callable[[], bool], pauses: tuple[float, float] = (1.0, 30.0)) -> None:
@@ -26,7 +26,7 @@ class Background:
         self._woken = threading.Event()
 
     def wake(self) -> None:
-        """Say that there is something to do. Begins a thread if there is none, or the last one has died."""
+        """Report that there is work. Starts a thread if none runs."""
         with self._lock:
             self._has_work = True
             self._woken.set()
@@ -38,7 +38,7 @@ class Background:
                     _log.exception("%s cannot be begun now", self._name)
 
     def is_there(self) -> bool:
-        """Whether the thread runs; a thread that has died is started again."""
+        """Return whether work, if there is any, has a thread; a thread that has died is started again."""
         if self._is_missing():
             self.wake()
         return not self._is_missing()
@@ -60,7 +60,7 @@ class Background:
                 pause = min(2 * pause, longest)
 
     def _goes_on(self) -> bool:
-        """Whether somebody has woken it since it last began to look."""
+        """Return whether `wake` was called since the last call of this method."""
         with self._lock:
             is_wanted, self._has_work = self._has_work, False
             self._woken.clear()
@@ -70,14 +70,14 @@ class Background:
 
 
 class Later:
-    """Writes that are done now or, if the disk does not take them, as soon as it does."""
+    """Makes writes at once or, if the disk refuses them, as soon as it takes them."""
 
     def __init__(self, pauses: tuple[float, float] = (1.0, 30.0)) -> None:
         self._waiting: deque[Callable[[], object]] = deque()
         self.background = Background("writing-later", self._write_first, pauses)
 
     def __call__(self, write: Callable[[], object]) -> None:
-        """Do it now, or later. What is not done when the process ends is up to the next one's recovery."""
+        """Call `write` now, or later. If the process ends before, recovery at the next start makes up for the write."""
         try:
             write()
         except (sqlite3.Error, OSError):

@@ -26,9 +26,9 @@ _ANSWER_SECONDS = 5.0
 
 
 def lock(data_dir: Path, kind: str) -> int:
-    """The lock's file descriptor.
+    """Lock the data directory for a process of this kind, "api" or "worker"; return the lock's file descriptor.
 
-    Raises ServiceError `already_running` if another process holds it, `data_dir_unusable` if there can be none.
+    Raises ServiceError `already_running` if another process holds the lock, `data_dir_unusable` if it cannot be made.
     """
     try:
         descriptor = os.open(data_dir / f"{kind}.lock", os.O_CREAT | os.O_RDWR, 0o644)
@@ -43,12 +43,12 @@ def lock(data_dir: Path, kind: str) -> int:
 
 
 def give_sign(descriptor: int) -> None:
-    """The holder of the lock says that it lives."""
+    """Give a sign of life as the holder of the lock."""
     os.utime(descriptor)
 
 
 def last_sign(data_dir: Path, kind: str) -> float | None:
-    """When its holder last did, in seconds since the epoch; None if there was none or it has ended."""
+    """Return when the lock's holder last gave a sign of life, in seconds since the epoch; None: nobody holds it."""
     try:
         return (data_dir / f"{kind}.lock").stat().st_mtime or None
     except FileNotFoundError:
@@ -56,13 +56,13 @@ def last_sign(data_dir: Path, kind: str) -> float | None:
 
 
 def unlock(descriptor: int) -> None:
-    """Let another process have it: there will be no more signs."""
+    """Release the lock for another process; this process gives no more signs of life."""
     os.utime(descriptor, (0, 0))
     os.close(descriptor)
 
 
 def api_answers(port: int) -> bool:
-    """Whether the api on this machine is ready for requests."""
+    """Return whether the api on this machine is ready for requests."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/health/ready", timeout=_ANSWER_SECONDS):
             return True
@@ -71,13 +71,13 @@ def api_answers(port: int) -> bool:
 
 
 def worker_is_there(data_dir: Path) -> bool:
-    """Whether a worker has the data directory and looks after its jobs."""
+    """Return whether a worker has the data directory and gives signs of life."""
     sign = last_sign(data_dir, "worker")
     return sign is not None and time.time() - sign < SILENCE_SECONDS
 
 
 def main() -> int:
-    """Exit code 0: it is there, 1: it is not."""
+    """Return exit code 0 if the process is alive, 1 if it is not."""
     parser = argparse.ArgumentParser(prog="python -m streamsvm.service.processes.health", description=__doc__)
     parser.add_argument("process", choices=("api", "worker"))
     parser.add_argument("--port", type=int, default=8000)

@@ -1,6 +1,6 @@
-"""Reader and trainer in one process, taking turns: for data so small that starting processes would take longest.
+"""Runs reader and trainer in one process, in turn: for data so small that starting processes would take longest.
 
-No threads of ours, no waiting, the same files and the same mathematics as with two processes.
+No threads, no waiting; the files and the mathematics are those of two processes.
 """
 
 import json
@@ -24,7 +24,7 @@ _POLL_SECONDS = 0.1
 
 
 class Turns(SharedState):
-    """Lets the reader make one step whenever the trainer waits for the reader, or asks whether it has committed."""
+    """Lets the reader take one step whenever the trainer waits for it, or asks whether it has committed a step."""
 
     def __init__(self, turn: Callable[[], object], *args: Any, **options: Any) -> None:
         super().__init__(*args, **options, wait=lambda _since: turn())  # type: ignore[misc]
@@ -36,7 +36,7 @@ class Turns(SharedState):
 
 
 class InlineRun:
-    """A `service.jobs.lanes.runner.Run`; each `poll` trains for a tenth of a second, or a pass if that takes longer."""
+    """A `service.jobs.lanes.runner.Run` in this process; `poll` trains for a tenth of a second, or a pass if longer."""
 
     pause_seconds = 0.0
 
@@ -59,7 +59,7 @@ class InlineRun:
             self._trainer = Trainer(self.directory, self._cache, self._make_shared)
 
     def poll(self) -> bool:
-        """Train for a while. Returns True once training has ended and the certificate is made."""
+        """Train for a while. Returns whether training has ended and the certificate is made."""
         assert self._trainer is not None, "start() comes first"
         end = time.monotonic() + _POLL_SECONDS
         with _told(), self._history.open("a") as history:
@@ -73,21 +73,21 @@ class InlineRun:
         return True
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the cache and the reader's files."""
         for part in (self._cache and self._cache.close, self._reader and self._reader.shutdown):
             if part:
                 part()
         self._cache = self._reader = None
 
     def request_stop(self) -> None:
-        """End after the running pass."""
+        """Have training end after the current pass."""
         self.control["stop"] = 1
 
     def hand_back(self) -> None:
-        """Do nothing: nobody goes on with an inline run in another process."""
+        """Do nothing: no other process goes on with an inline run."""
 
     def results(self) -> list[dict[str, Any]]:
-        """The trainer's last report, on each lane."""
+        """Read the trainer's last report, which has the result of each lane."""
         *_, last = self._history.read_text().splitlines()
         return read_json(last)["result"]
 
@@ -98,7 +98,7 @@ class InlineRun:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Raise an error of reader or trainer as one of the job."""
+    """Raise a StorageError of reader or trainer as a ServiceError of the job."""
     try:
         yield
     except StorageError as error:

@@ -9,9 +9,9 @@ from types import FrameType
 
 @contextmanager
 def interrupting(stop: Callable[[], None]) -> Iterator[None]:
-    """Let the first interrupt call `stop`, and leave the second to the handler before.
+    """Let a first interrupt call `stop`, and leave a second interrupt to the handler that was set before.
 
-    Changes nothing outside of the main thread, or where interrupts are ignored.
+    Does nothing outside of the main thread, or where interrupts are ignored.
     """
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):

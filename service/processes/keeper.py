@@ -18,7 +18,7 @@ from streamsvm.service.settings import Settings
 _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 30.0
 _SHUTDOWN_SECONDS = 10.0
 _LOOK_SECONDS = 1.0
-# More than a reader or a trainer may be silent: a worker may write gigabytes between two signs.
+# A worker may be silent for this many stall_seconds: it may write gigabytes between two signs of life.
 _STALLS = 5
 _log = logging.getLogger("streamsvm.keeper")
 Child = subprocess.Popen[bytes] | Forked
@@ -26,11 +26,11 @@ Start = Callable[[Sequence[str]], Child]
 
 
 class WorkerKeeper:
-    """`start`, then `stop`; in between a worker that dies, or falls silent and is killed, is followed by another.
+    """Keeps a worker running between `start` and `stop`: starts another if one ends, or falls silent and is killed.
 
-    start   starts the process of a module with arguments
-    pause   before the next is started; longer each time while none gives a sign of life; seconds
-    look    between two looks for one
+    start   function that starts a module, given with its arguments, as a process
+    pause   seconds before the next worker is started; doubled each time while no worker gives a sign of life
+    look    seconds between two looks for a sign of life
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class WorkerKeeper:
 
     @property
     def trouble(self) -> str:
-        """Why there is no worker that looks after the jobs, or empty: there is one, or one that is just starting."""
+        """Why no worker attends to the jobs; empty if a worker does, or is just starting."""
         if self._stopping.is_set() or self._thread.is_alive() or not self._thread.ident:
             return self._trouble
         return "nobody keeps a worker running"
@@ -65,7 +65,7 @@ class WorkerKeeper:
         self._thread.start()
 
     def ask_to_stop(self) -> None:
-        """Have the worker hand its job back and end; `stop` waits for it."""
+        """Ask the worker to hand its jobs back and end; `stop` waits for that."""
         with self._lock:
             if self._stopping.is_set():
                 return
@@ -75,7 +75,7 @@ class WorkerKeeper:
                 self._child.terminate()
 
     def stop(self) -> None:
-        """End the worker, which hands its job back, and wait for it."""
+        """Ask the worker to hand its jobs back and end, and wait for it; kill it if it takes too long."""
         self.ask_to_stop()
         self._thread.join(max(0.0, self._ends_by - time.monotonic()))
         if self._thread.is_alive() and self._child is not None:
@@ -92,32 +92,32 @@ class WorkerKeeper:
             except Exception as error:
                 # This thread has to go on after any error: nothing else starts a worker.
                 ended = f"no worker can be started: {getattr(error, 'strerror', None) or error!r}"
-            # One that did its work is followed by another at once.
+            # A worker that gave signs of life is followed by another without a longer pause.
             self._trouble = "" if self._has_signed else ended
             if not self._stopping.wait(pause):
                 _log.error("%s: starting another", ended)
 
     def _one_worker(self) -> str:
-        """From its start to its end; what went wrong."""
+        """Start a worker and wait for its end; return what went wrong."""
         if (child := self._spawn()) is None:
             return ""
         with child:
             code = self._watch(child)
         if code != REFUSED:
             return f"the worker ended with code {code}"
-        # One that is not ours; when it ends, or has ended without a word, there is to be another.
+        # Another program's worker has the data directory. When that worker is gone, this keeper starts one.
         while worker_is_there(self._data_dir) and not self._stopping.wait(self._look):
             self._note_sign()
         return "the worker that had the data directory is gone"
 
     def _watch(self, child: Child) -> int:
-        """Wait until the worker ends, and kill it if it gives no sign of life; returns its exit code."""
+        """Wait until the worker ends, and kill it if it gives no sign of life; return its exit code."""
         sign, since = last_sign(self._data_dir, "worker"), time.monotonic()
         try:
             while True:
                 with suppress(subprocess.TimeoutExpired):
                     return child.wait(self._look)
-                # Another one, not a later one: the clock that signs are made by may step.
+                # Any other time of a sign counts, not only a later time: the clock may be set back.
                 if (found := last_sign(self._data_dir, "worker")) != sign:
                     sign, since = found, time.monotonic()
                     self._note_sign()

@@ -1,4 +1,4 @@
-"""Compiles the kernels of the steps whose numbers it reads, one byte each, from standard input: see `kernels`.
+"""Compiles the kernels of those steps whose numbers, one byte each, it reads from standard input: see `kernels`.
 
 A step calls its kernels with hardly any rows.
 """
@@ -53,7 +53,7 @@ _READ_IN = replace(_ROWS, indptr=_ROWS.indptr.astype(INDPTR))
 
 
 def _storing() -> None:
-    """Shuffles and encodes some rows, and decodes them."""
+    """Compile by shuffling and encoding some rows, and decoding them."""
     rows, numbers = io.BytesIO(), np.arange(65)
     for array in (np.array([64, 64]), numbers[1:], numbers, numbers[1:] - 1, np.ones(64), np.empty(0)):
         np.save(rows, array)
@@ -68,7 +68,7 @@ def _parse(format_: str, text: bytes) -> None:
 
 
 def _training() -> None:
-    """Caches, scans, certificates and predictions."""
+    """Compile kernels of the cache, scans, certificates and predictions."""
     picked, one, w = random_order(0, np.random.default_rng(0)), np.zeros(1), np.zeros((1, 1))
     _BUILDER.add(_ROWS, picked)
     flags, kinds, m, new = np.empty(0, np.bool_), np.empty(0, np.uint8), np.zeros((0, 1)), np.empty(0, np.int64)
@@ -101,7 +101,7 @@ def _several() -> None:
 
 
 def _other() -> None:
-    """Feature maps; changes of w, which several machines tell each other; feature numbers of wide data."""
+    """Compile kernels of feature maps, changes of w between several machines, and feature numbers of wide data."""
     known, w = FeatureStatistics.none().of_width(4), np.zeros((4, 1))
     for name, kind in FEATURE_MAPS.items():
         maps = FeatureMaps.planned(Shape(4, 0, 4 * kind.of_strings), [(name, kind())]).fitted(known)

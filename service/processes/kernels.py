@@ -1,4 +1,4 @@
-"""The kernels of ordinary jobs, compiled ahead in STEPS by two processes side by side; `streamsvm warm` compiles all.
+"""Compiles the kernels of ordinary jobs ahead, in STEPS, by two processes side by side; `streamsvm warm` compiles all.
 
 numba keeps kernels beside the sources, or where NUMBA_CACHE_DIR says; `missing` looks there. Other kernels are compiled
 when a job needs them.
@@ -22,7 +22,7 @@ from streamsvm.storage.machine.kernel_sources import TREE, stamp_of
 Report = Callable[[int, int], None]  # steps done, steps in all
 
 _BAR, _PROCESSES = 30, 2
-# Name, of a format its own -> source and name of the kernel that is compiled last. What takes longest comes first.
+# Name of a step (for a format, the format) -> source and name of its last kernel. The longest steps come first.
 STEPS = {
     "text": ("reader/parsers/text/words_kernel.py", "hash_documents"),
     "several": ("trainer/problem/lane_kernel.py", "sums_of_lanes"),
@@ -38,9 +38,9 @@ ORDINARY = ("training", "storing")
 
 
 def missing(*more: str, tree: Path = TREE, or_unknown: bool = False) -> list[str]:
-    """Those of the ORDINARY and of `more` STEPS whose kernels are not compiled from the present sources.
+    """Return which of the STEPS in ORDINARY and in `more` have kernels not compiled from the present sources.
 
-    Where numba would keep kernels elsewhere nobody can say: none, or all if `or_unknown`. Needs no numba.
+    If numba's place for kernels is not known: no steps, or all of them if `or_unknown`. Does not import numba.
     """
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         return []
@@ -50,7 +50,7 @@ def missing(*more: str, tree: Path = TREE, or_unknown: bool = False) -> list[str
 
 
 def compile_kernels(report: Report, names: Iterable[str]) -> float:
-    """Compile the kernels of these STEPS; returns the seconds that it took. Raises ServiceError."""
+    """Compile the kernels of these STEPS; return the seconds that it took. Raises ServiceError if a process fails."""
     count, began, numbers = 0, time.monotonic(), [number for number, name in enumerate(STEPS) if name in {*names}]
     if not numbers:
         return 0.0
@@ -73,15 +73,15 @@ def compile_kernels(report: Report, names: Iterable[str]) -> float:
     return time.monotonic() - began
 
 
-@cache  # to look takes as long as to train on a few rows
+@cache  # looking for kernels takes as long as training on a few rows
 def compile_first(*names: str) -> None:
-    """Compile what is `missing` of these STEPS, and say so on standard error. Raises ServiceError."""
+    """Compile those of these STEPS that are `missing`, and say so on standard error. Raises ServiceError."""
     if needed := missing(*names):
         compile_kernels(show_bar(sys.stderr), needed)
 
 
 def show_bar(stream: IO[str]) -> Report:
-    """For a person: a bar that fills on a terminal, a line elsewhere."""
+    """Return a Report for people: it fills a bar on a terminal, and writes a line to any other stream."""
 
     def report(done: int, every: int) -> None:
         if stream.isatty():
@@ -96,7 +96,7 @@ def show_bar(stream: IO[str]) -> Report:
 
 
 def _is_compiled(name: str, kernel: str, mark: bytes, tree: Path, guess: bool) -> bool:
-    """Whether numba's index of a kernel of this source, with the mark of its sources, is there; else where: `guess`."""
+    """Return whether numba's index of the kernel has the mark of the present sources; `guess` if it cannot be found."""
     source = tree / name
     given = os.environ.get("NUMBA_CACHE_DIR")
     beside = source.parent / "__pycache__"

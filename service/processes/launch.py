@@ -1,6 +1,6 @@
-"""Lays out a plan's run where the plan says: in this process, in processes of this machine, or on a cluster.
+"""Prepares a plan's run where the plan says: in this process, in processes of this machine, or on a cluster.
 
-Nothing above this module asks which of them it is.
+No caller of this module asks in which of the three places a run is.
 """
 
 import subprocess
@@ -22,19 +22,19 @@ from streamsvm.storage.machine.child import child_environment
 from streamsvm.storage.run.checkpoint import Checkpoint
 from streamsvm.storage.run.state import State
 
-# Errors of a run that another attempt would meet again.
+# Codes of errors that another attempt at a run would meet again.
 LASTING = (DatasetCorrupt.code, OutOfSpace.code, ValuesOverflow.code, *FOR_GOOD)
 FORGETTING = "streamsvm.service.cluster.nodes.forgetting"
 
 
 @dataclass(frozen=True)
 class RunPlace:
-    """Where a run has its files.
+    """The directories of a run.
 
-    directory    the run's own; it is made
-    job_dir      receives history and log
-    checkpoints  where the run finds and leaves checkpoints; None: nowhere
-    is_on_disk   the directory is on a disk, for want of memory
+    directory    the run's own directory, still to be made
+    job_dir      directory for history and log
+    checkpoints  directory where the run finds and writes checkpoints; None: it has none
+    is_on_disk   the run's directory is on a disk, because memory has no room
     """
 
     directory: Path
@@ -52,10 +52,10 @@ def launch(
     begins: Callable[[State], None] | None,
     is_inline: bool = False,
 ) -> tuple[Run, Checkpoint | None]:
-    """Lay out a run, still to be started, and the checkpoint that it goes on from.
+    """Prepare a run, which the caller starts; return the run and the checkpoint from which it goes on, or None.
 
-    name       of the job, for the machines of a cluster
-    begins     fills the state if there is no checkpoint; None: zeros
+    name       name of the job for the machines of a cluster
+    begins     function that fills the state if there is no checkpoint; None: the state stays zero
     is_inline  train in this process, without starting others
 
     Raises ServiceError: dataset_changed; ray_missing, ray_address.
@@ -75,7 +75,7 @@ def launch(
 
 
 def forget_run(record: Mapping[str, Any], settings: Settings) -> None:
-    """Have the machines of a cluster remove their files of a job that failed; does not wait for them."""
+    """Have a cluster's machines remove their files of a job that failed or was cancelled, without waiting for it."""
     if record["spec"].get("machines") is None or settings.ray_address is None:
         return
     command = [sys.executable, "-m", FORGETTING, settings.ray_address, record["id"]]

@@ -1,4 +1,4 @@
-"""Logs for machines: a line of JSON a message, with the request or the job it is about."""
+"""Logs for machines: each message is a line of JSON, with the id of the request or the job that it is about."""
 
 import json
 import logging
@@ -7,12 +7,12 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
-# Id of the request that is being answered; empty outside of one.
+# Id of the request that is being answered; empty outside of a request.
 request_id: ContextVar[str] = ContextVar("request_id", default="")
 
 
 class JsonFormatter(logging.Formatter):
-    """at, level, logger, message; request_id within a request; `fields` of the message; traceback of an exception."""
+    """Formats a message as JSON: at, level, logger, message; any request_id, `fields` and traceback of an exception."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -40,9 +40,9 @@ class JobLog(logging.LoggerAdapter):
 
 
 class OnceASecond(logging.Filter):
-    """Lets a message through that is another than the last one, or a second later.
+    """Lets a message pass unless it repeats the last message within a second.
 
-    Where no descriptor is left for a connection, asyncio says so two thousand times a second.
+    Where no descriptor is left for a connection, asyncio logs that two thousand times a second.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class OnceASecond(logging.Filter):
         self._last, self._until = "", 0.0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to log this message."""
+        """Return whether to log this message."""
         message = record.getMessage()
         if message == self._last and record.created < self._until:
             return False

@@ -1,4 +1,4 @@
-"""Takes jobs from the queue as long as there is room: a slot, memory, and space on disk to record that they run."""
+"""Takes jobs from the queue as long as there is room: a slot, memory, and disk space to record that they run."""
 
 import logging
 import sqlite3
@@ -18,11 +18,11 @@ _log = logging.getLogger("streamsvm.worker")
 
 
 class Needs(NamedTuple):
-    """The resources that a job takes while it runs.
+    """The resources that a job needs while it runs.
 
-    memory_bytes  by its plan
-    has_cluster   whether it runs on the Ray cluster, which one job has at a time
-    is_alone      whether no other job may run: one of those that ran when a worker died, which may die of it again
+    memory_bytes  bytes of memory, by the job's plan
+    has_cluster   the job runs on the Ray cluster, which one job has at a time
+    is_alone      no other job may run beside it: it ran when a worker died, and may kill the worker again
     """
 
     memory_bytes: int = 0
@@ -31,14 +31,14 @@ class Needs(NamedTuple):
 
     @classmethod
     def of(cls, record: dict[str, Any], plan: JobPlan) -> "Needs":
-        """The needs of a job on record."""
+        """Return the needs of a recorded job with this plan."""
         is_alone = any(step.get("alone") for step in record["transitions"])
         if plan.spec.machines is not None:
             return cls(has_cluster=True, is_alone=is_alone)
         return cls(memory_needed(plan), is_alone=is_alone)
 
     def fit_beside(self, running: Collection["Needs"], predicting_bytes: int = 0) -> bool:
-        """Tell whether there is room for them beside jobs that run, and a prediction; always if no job does."""
+        """Return whether the job has room beside running jobs and a prediction; True if no job runs."""
         if not running:
             return True
         if self.is_alone or any(each.is_alone or (each.has_cluster and self.has_cluster) for each in running):
@@ -48,9 +48,9 @@ class Needs(NamedTuple):
 
 
 class Queue:
-    """The queue of jobs: `claim` the next.
+    """The queue of jobs: `claim` takes the next job from it.
 
-    plan  plans a job on record
+    plan  function that plans a recorded job
     """
 
     def __init__(self, store: Store, plan: Callable[[dict[str, Any]], JobPlan]) -> None:
@@ -59,18 +59,18 @@ class Queue:
         self._records = LastRead(store, lambda: store.waiting_jobs(_MOST_LOOKED_AT))
         self._is_told = False
         self._needs: dict[str, Needs] = {}  # of jobs that wait
-        self._waits_for: dict[str, frozenset[str]] = {}  # jobs without room -> those that ran when that was seen
+        self._waits_for: dict[str, frozenset[str]] = {}  # job that first had no room -> jobs that ran then
 
     def claim(
         self, pausing: Collection[str], running: Mapping[str, Needs], predicting_bytes: int = 0
     ) -> dict[str, Any] | None:
-        """Record the next job for which there is room as running; None if there is none, or the disk is full.
+        """Record the next job that has room as running; return its record, None if no job has room or the disk is full.
 
-        pausing  jobs that are passed over
-        running  those that run
-        predicting_bytes  memory of the prediction of files that runs beside
+        pausing           ids of jobs that are passed over
+        running           id of each running job -> what it needs
+        predicting_bytes  memory of the prediction of files that runs beside the jobs
         A full disk must not end the worker: that would count as a crash of each job whose end is not recorded yet. Nor
-        must records that cannot be read now while jobs run.
+        may the worker end if the records cannot be read while jobs run.
         """
         try:
             job_id = self._next(pausing, running, predicting_bytes)
@@ -86,10 +86,9 @@ class Queue:
         return record
 
     def _next(self, pausing: Collection[str], running: Mapping[str, Needs], predicting_bytes: int) -> str | None:
-        """The first waiting job for which there is room.
+        """Return the id of the first waiting job that has room; None: no job has.
 
-        A job without room is overtaken only as long as one of those runs that ran when it first had none: so its turn
-        comes.
+        Other jobs may overtake a job without room only until all jobs have ended that ran when it first had no room.
         """
         waiting = {each["id"]: each for each in self._records() if each["id"] not in pausing}
         self._needs = {job_id: needs for job_id, needs in self._needs.items() if job_id in waiting}
@@ -105,7 +104,7 @@ class Queue:
         if record["id"] not in self._needs:
             try:
                 self._needs[record["id"]] = Needs.of(record, self._plan(record))
-            except Exception:  # it is begun, and ends with what is wrong with it
+            except Exception:  # the job is started, and fails with this error
                 return Needs()
         return self._needs[record["id"]]
 

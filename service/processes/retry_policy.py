@@ -1,4 +1,4 @@
-"""Decides about a job whose attempt failed: it is queued again, waits for room, or fails."""
+"""Decides what happens to a job whose attempt failed: it is queued again, waits for disk space, or fails."""
 
 import errno
 import logging
@@ -32,7 +32,7 @@ _log = logging.getLogger("streamsvm.worker")
 class WorkerDied(Crash):
     """The worker ended while the job ran.
 
-    times  it has, since the job last got any further or sooner
+    times  crashes of the job since its last progress, this one included
     """
 
     code = "worker_died"
@@ -43,23 +43,23 @@ class WorkerDied(Crash):
 
 
 class Setbacks:
-    """Failures of the jobs of a data directory."""
+    """Handles the failures of the jobs of a data directory."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self._settings = settings
         self._store = store
-        self._pauses: dict[str, tuple[float, float]] = {}  # of jobs that lacked something: (seconds, until when)
+        self._pauses: dict[str, tuple[float, float]] = {}  # id of a job that lacked something -> (seconds, end)
         self._queued: dict[str, dict[str, Any]] = {}  # jobs that have run before
-        self._unsettled: dict[str, Callable[[], None]] = {}  # what could not be written down yet, by job
+        self._unsettled: dict[str, Callable[[], None]] = {}  # job id -> records a failure that could not be recorded
 
     @property
     def pausing(self) -> list[str]:
-        """Jobs that are to wait for a while."""
+        """Ids of jobs that still have to wait before their next attempt."""
         now = time.monotonic()
         return [job_id for job_id, (_, until) in self._pauses.items() if now < until]
 
     def attend(self) -> None:
-        """Try again to record the failures that could not be recorded, and tidy up after jobs cancelled in the queue.
+        """Try again to record failures that could not be recorded, and tidy up after jobs cancelled in the queue.
 
         A job that was queued again after a failure has files; once it is cancelled they are removed.
         """
@@ -78,10 +78,10 @@ class Setbacks:
             return True
 
     def settle(self, record: dict[str, Any], error: BaseException, trained: float | None) -> None:
-        """See to a running job whose attempt ended with this error after so many seconds of training, if known.
+        """Handle the failure of a running job, whose attempt ended with `error` after `trained` seconds (None: unknown).
 
-        A Crash, or what nobody foresaw, is counted, and the job queued again until there are too many; other errors of
-        ours fail it, and a full disk has it wait. What cannot be written down now is when `attend` is called.
+        A Crash or an unexpected error is counted, and the job queued again until there are too many; other errors of
+        this package fail the job, and a full disk makes it wait. What cannot be recorded now is recorded by `attend`.
         """
         if not _is_foreseen(error):
             _leave_trace(self._settings.jobs / record["id"] / "log", error)
@@ -100,7 +100,7 @@ class Setbacks:
 
     def _settle(self, record: dict[str, Any], error: BaseException, trained: float | None) -> None:
         if isinstance(error, WorkerDied) and error.times > self._settings.max_crashes:
-            self._give_up(record, error)  # without another look at its files: that may be what it dies of
+            self._give_up(record, error)  # without reading the job's files: that may be what kills the worker
         elif isinstance(error, Crash):
             self._retry(record, error, trained)
         elif _is_foreseen(error):
@@ -111,7 +111,7 @@ class Setbacks:
                 self._pause(record)
 
     def _retry(self, record: dict[str, Any], error: Crash, trained: float | None) -> None:
-        """Queue the job again, unless it has crashed too often without getting any further."""
+        """Queue the job again, unless it has crashed too often without progress."""
         lane, newest = self._newest(record)
         crashes, pass_ = count_crashes(lane, newest, record), newest.about["pass"] if newest else 1
         if is_stuck(crashes, pass_, record, self._settings.max_crashes):
@@ -121,7 +121,7 @@ class Setbacks:
         self._store.requeue_job(record["id"], crashes, reason=error.code, lost_seconds=lost, **{"pass": pass_})
 
     def _newest(self, record: dict[str, Any]) -> tuple[int, Checkpoint | None]:
-        """The lane begun last, and its newest checkpoint. If they cannot be looked at, the job has got no further."""
+        """Return the lane begun last, and its newest checkpoint; if they cannot be read, (0, None): no progress."""
         try:
             lane, directory = newest_lane(self._settings.jobs / record["id"])
             return lane, newest_checkpoint(directory)
@@ -134,7 +134,7 @@ class Setbacks:
         self._fail(record, {"code": "crash_loop", "message": times, "hint": error.hint})
 
     def _fail_or_pause(self, record: dict[str, Any], failure: dict[str, Any]) -> None:
-        """End a job that cannot run; for want of room it is queued, and goes on after a while. Others go before it."""
+        """Fail a job that cannot run. If the disk is full, queue the job for a while later; other jobs go before it."""
         if failure["code"] != OutOfSpace.code:
             self._fail(record, failure)
             return
@@ -158,7 +158,8 @@ class Setbacks:
         self.tidy(record)
 
     def tidy(self, record: dict[str, Any]) -> None:
-        """Remove what a job that failed or was cancelled leaves behind; an error here changes nothing in its record."""
+        """Remove the files of a job that failed or was cancelled. An error is logged, and does not change the
+        record."""
         try:
             self._tidy(record)
         except Exception:
@@ -170,7 +171,7 @@ class Setbacks:
 
 
 def describe(error: BaseException) -> dict[str, Any]:
-    """Code, message and hint, as a job's record has them."""
+    """Return code, message and hint of an error, as a job's record has them."""
     if isinstance(error, ServiceError | StorageError):
         return {"code": error.code, "message": error.message, "hint": error.hint}
     code = OutOfSpace.code if is_full(error) else "io_error" if isinstance(error, OSError) else INTERNAL
@@ -179,7 +180,7 @@ def describe(error: BaseException) -> dict[str, Any]:
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether a disk has no room, as it or the store told."""
+    """Return whether the error says that a disk is full, by the system's code or by SQLite's."""
     return getattr(error, "errno", None) in NO_ROOM or _store_code(error) == sqlite3.SQLITE_FULL
 
 
@@ -188,17 +189,17 @@ def _store_code(error: BaseException) -> int:
 
 
 def _is_foreseen(error: BaseException) -> bool:
-    """Whether the error is one of the package's own, or says in any form that the disk is full."""
+    """Return whether the error is one of the package's own, or says in any form that the disk is full."""
     return isinstance(error, _FORESEEN) or is_full(error)
 
 
 def lacks(error: BaseException) -> bool:
-    """Whether the machine is short of what may be there again in a while: descriptors, processes, memory, locks."""
+    """Return whether the machine lacks something that it may have later: descriptors, processes, memory, locks."""
     return getattr(error, "errno", None) in SCARCE or _store_code(error) in _STORE_BUSY
 
 
 def _unforeseen(error: BaseException) -> Crash:
-    """Make a crash of the job of it, without its whole text, which may name files of this machine."""
+    """Return a Crash for an unexpected error, without the error's full text, which may name files of this machine."""
     told = describe(error)
     return Crash(told["code"], f"the worker met an error: {told['message']}", "The end of the job's log says where.")
 

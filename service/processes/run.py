@@ -1,4 +1,4 @@
-"""A run in processes of this machine: a reader, a trainer, the files they share, and how they end."""
+"""A run in processes of this machine: a reader, a trainer, the files that both share, and how the processes end."""
 
 import json
 import os
@@ -45,11 +45,11 @@ def prepare_run(
     fitted: FeatureMaps | None = None,
     is_on_disk: bool = False,
 ) -> Checkpoint | None:
-    """Lay out a run directory: state files, which `warm_up` may fill if the run starts anew, and run.json.
+    """Prepare a run directory: state files and run.json. `warm_up` may fill the state if there is no checkpoint.
 
     checkpoints  directory in which the run makes checkpoints
-    fitted       feature maps to use; None: maps are fitted to the dataset here
-    is_on_disk   whether the directory is on disk because memory had no room
+    fitted       feature maps to use; None: the plan's maps, fitted to the dataset here
+    is_on_disk   the directory is on disk because memory had no room
 
     Returns the sound checkpoint from which the run goes on, None if there is none. Raises ServiceError
     `dataset_changed`.
@@ -75,7 +75,7 @@ def prepare_run(
 
 
 def _restore(state: State, checkpoint: Checkpoint) -> None:
-    # A pass streams at the w that was published at its start.
+    # The reader streams a pass by the w that was published at the start of the pass.
     published = "published" if checkpoint.about["pieces"] else "w"
     for name, kept_as in (*zip(KEPT_ARRAYS, KEPT_ARRAYS, strict=True), ("w", published)):
         array, kept = getattr(state, name), checkpoint[kept_as]
@@ -96,11 +96,11 @@ def _restore_lanes(state: State, checkpoint: Checkpoint) -> None:
 
 
 class ProcessRun:
-    """`start`, then `poll` until it returns True; `close` ends it at any time. A `service.jobs.lanes.runner.Run`.
+    """A `service.jobs.lanes.runner.Run` in processes: `start`, `poll` until it returns True; `close` at any time.
 
     directory  run directory, made by `prepare_run`
-    job_dir    receives history.ndjson, a line a pass, and log
-    modules    of its processes, by name; the trainer is what reports and ends last
+    job_dir    directory for history.ndjson, a line a pass, and log
+    modules    name -> module of each process; "trainer" writes the reports, and ends last
     """
 
     pause_seconds = _POLL_SECONDS
@@ -120,7 +120,7 @@ class ProcessRun:
         self.lane = read_lane(directory)
 
     def start(self) -> None:
-        """Start its processes, or none: OSError. What they report is added to the history."""
+        """Start all processes, or none if one cannot start: OSError. The trainer's reports are added to the history."""
         try:
             self._start()
         except BaseException:
@@ -136,7 +136,7 @@ class ProcessRun:
         self._started = time.monotonic()
 
     def poll(self) -> bool:
-        """Whether it is finished; raises ServiceError if a process died or fell silent."""
+        """Return whether all processes have ended well. Raises ServiceError if a process died or fell silent."""
         codes = {name: child.poll() for name, child in self._children.items()}
         if codes["trainer"] == HandedBack.exit_code:
             self.has_handed_back = True
@@ -151,7 +151,7 @@ class ProcessRun:
         return all(code == 0 for code in codes.values())
 
     def close(self) -> None:
-        """End its processes and wait for them."""
+        """Kill the run's processes and wait for their end."""
         children, self._children = self._children, {}
         with ExitStack() as ended:
             for child in children.values():
@@ -162,7 +162,7 @@ class ProcessRun:
         self.control["stop"] = 1
 
     def hand_back(self) -> None:
-        """Have the trainer make a checkpoint and end, if it can soon; raises as `poll` does."""
+        """Have the trainer make a checkpoint and end, if it can within seconds. Raises what `poll` raises."""
         deadline = time.monotonic() + HAND_BACK_SECONDS
         while self.request_hand_back() and time.monotonic() < deadline:
             if self.poll() or self.has_handed_back:
@@ -170,15 +170,15 @@ class ProcessRun:
             time.sleep(_POLL_SECONDS)
 
     def request_hand_back(self) -> bool:
-        """Ask the trainer to make a checkpoint and end after the running section.
+        """Ask the trainer to make a checkpoint and end after the current section of its work.
 
-        Returns False if there is no section to wait for: training has not begun, or a certificate is being made.
+        Returns False if no section is under way: training has not begun, or a certificate is being made.
         """
         self.control["hand_back"] = 1
         return self.control["committed_step"] > 0 and not self.control["certificates_wanted"]
 
     def results(self) -> list[dict[str, Any]]:
-        """The trainer's last report, on each lane."""
+        """Read the trainer's last report, which has the result of each lane."""
         *_, last = self._history.read_text().splitlines()
         return read_json(last)["result"]
 
@@ -191,7 +191,7 @@ class ProcessRun:
 
 
 def log_tail(path: Path) -> str:
-    """The last lines of a log."""
+    """Return the end of a log, some 2000 bytes."""
     if not path.exists():
         return ""
     with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Where attempts at jobs have their files while they run: in memory if there is room, else on the data disk."""
+"""Places the files of runs: in memory if there is room, else on the disk of the data directory."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ _SHOWN = "run"  # name of the link in a job's directory to the run directory of 
 
 
 class RunDirectories:
-    """Directories for runs of one data directory; their names tell them from those of other data directories."""
+    """Run directories of one data directory; their names distinguish them from those of other data directories."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -26,7 +26,7 @@ class RunDirectories:
         self._placed: dict[Path, int] = {}  # bytes that the runs of other jobs may take
 
     def place(self, record: dict[str, Any], lane: int, run_bytes: int) -> Path:
-        """A directory for the next attempt at a lane, which takes so many bytes. No two attempts share one."""
+        """Return a path for a new run directory, with `run_bytes` bytes of files. No two attempts share a path."""
         base = self._settings.cache_dir
         if not has_room(base, run_bytes + self._still_to_come(base)):
             base = self._settings.jobs
@@ -35,29 +35,29 @@ class RunDirectories:
         return directory
 
     def _still_to_come(self, base: Path) -> int:
-        """Bytes that runs which have been placed there have not taken yet."""
+        """Return the bytes that placed runs below `base` will still take."""
         self._placed = {directory: size for directory, size in self._placed.items() if directory.is_dir()}
         return sum(max(0, size - _taken(path)) for path, size in self._placed.items() if path.parent == base)
 
     def show(self, job_id: str, directory: Path) -> None:
-        """Link to the run directory from the job's directory: the api reads the state of a running job there."""
+        """Link the run directory from the job's directory, where the api reads the state of a running job."""
         self._link(job_id).unlink(missing_ok=True)
         self._link(job_id).symlink_to(directory)
 
     def remove(self, job_id: str, directory: Path) -> None:
-        """Remove the run directory of an attempt that is over, and the link to it."""
+        """Remove the run directory of an ended attempt, and the link to it."""
         shutil.rmtree(directory, ignore_errors=True)
         self._placed.pop(directory, None)
         self._link(job_id).unlink(missing_ok=True)
 
     def remove_all(self) -> None:
-        """Remove the directories that a worker left when it died."""
+        """Remove the run directories that a worker left when it died."""
         for base in (self._settings.cache_dir, self._settings.jobs):
             for stale in base.glob(f"{self._prefix}*"):
                 shutil.rmtree(stale, ignore_errors=True)
 
     def trained_seconds(self, job_id: str) -> float | None:
-        """How long a job has been trained, by the run directory of its attempt; None if there is none to read."""
+        """Read from a job's run directory how many seconds it has been trained; None if that cannot be read."""
         try:
             return read_control(self._link(job_id))["elapsed_seconds"]
         except (OSError, ValueError):
@@ -68,7 +68,7 @@ class RunDirectories:
 
 
 def _taken(directory: Path) -> int:
-    """Bytes that the files of a directory take; files that are being removed count as gone."""
+    """Return the bytes on disk of a directory's files; files that are being removed count as gone."""
     taken = 0
     for path in directory.iterdir():
         with suppress(OSError):
@@ -77,13 +77,13 @@ def _taken(directory: Path) -> int:
 
 
 def has_room(directory: Path, run_bytes: int) -> bool:
-    """Whether the files of a run of so many bytes may be made there."""
+    """Return whether the directory has room for the `run_bytes` bytes of a run's files."""
     return directory.is_dir() and shutil.disk_usage(directory).free >= run_bytes + _SPARE_BYTES
 
 
 @contextmanager
 def temporary_directory(base: Path | None, prefix: str) -> Iterator[Path]:
-    """A directory that is removed in the end. Its name has the number of this process."""
+    """Make a directory, which is removed at the end of the context. Its name has the number of this process."""
     directory = Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=base))
     try:
         yield directory

@@ -1,4 +1,4 @@
-"""The worker process: takes queued jobs, some at a time, and sees them through; predictions of files run beside.
+"""The worker process: takes jobs from the queue, several at a time, and runs each to its end; predicts files as well.
 
 python -m streamsvm.service.processes.worker DATA_DIRECTORY
 """
@@ -36,12 +36,12 @@ from streamsvm.storage.files.durable import make_directory
 from streamsvm.storage.machine.child import die_with_parent, keep_private
 
 _POLL_SECONDS, _SIGN_SECONDS = 0.1, 1.0
-REFUSED, UNUSABLE = 5, 1  # exit codes: another worker has the data directory; it, or its store, cannot be used
+REFUSED, UNUSABLE = 5, 1  # exit codes: another worker has the data directory; directory or store cannot be used
 _log = logging.getLogger("streamsvm.worker")
 
 
 class _RunningJob(NamedTuple):
-    """A running job: its record, the runner of its lanes, and what it needs."""
+    """A running job: its record, the runner of its lanes, and the resources that it needs."""
 
     record: dict[str, Any]
     lanes: LaneRunner
@@ -49,7 +49,7 @@ class _RunningJob(NamedTuple):
 
 
 class Worker:
-    """`setup` is the constructor; `step` does what is due; `shutdown` hands the running jobs back."""
+    """Runs the jobs of a data directory: `step` does what is due; `shutdown` puts running jobs back in the queue."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -66,7 +66,7 @@ class Worker:
         self._recover()
 
     def step(self) -> None:
-        """Look after the jobs that run, and start the next ones if there is room."""
+        """Attend to the jobs that run, and start the next jobs if there is room."""
         if time.monotonic() >= self._next_sign:
             give_sign(self._lock)
             self._next_sign = time.monotonic() + _SIGN_SECONDS
@@ -78,7 +78,7 @@ class Worker:
         self._fill()
 
     def _fill(self) -> None:
-        """Start the next jobs, as long as there is room; one that cannot be begun leaves the rest to the next step."""
+        """Start the next jobs as long as there is room. If one cannot be started, others wait for the next step."""
         while len(self._active) < self._settings.jobs_at_once:
             running = {job_id: active.needs for job_id, active in self._active.items()}
             record = self._queue.claim(self._setbacks.pausing, running, self._predictions.memory_bytes)
@@ -91,7 +91,7 @@ class Worker:
 
     @contextlib.contextmanager
     def _settling(self, record: dict[str, Any]) -> Iterator[None]:
-        """Settle a failure in the block as one of this job alone."""
+        """Treat an error in the block as a failure of this job alone."""
         try:
             yield
         except BaseException as error:
@@ -100,7 +100,7 @@ class Worker:
             self._setbacks.settle(record, error, trained)
 
     def shutdown(self) -> None:
-        """Hand the running jobs back to the queue, with checkpoints of where they are; they make them at once."""
+        """Put the running jobs back into the queue. Before, all make checkpoints of their state at the same time."""
         threads = [Thread(target=_hand_back, args=(active.lanes,)) for active in self._active.values()]
         for thread in threads:
             thread.start()
@@ -113,18 +113,18 @@ class Worker:
         unlock(self._lock)
 
     def _keep_house(self) -> None:
-        """Do the regular work that belongs to no running job; work that fails is tried again the next time."""
+        """Do the regular work that belongs to no running job; after an error it is tried again the next time."""
         try:
             self._setbacks.attend()
         except Exception:
             _log.exception("not done now, tried again")
 
     def _recover(self) -> None:
-        """Remove run directories and half-written files that a worker left when it died; queue its jobs again."""
+        """Remove run directories and half-written files of a worker that died; put its running jobs in the queue."""
         self._predictions.recover()
         running = self._store.jobs("running")
         if len(running) > 1:
-            # It may have died of one of them, and nobody knows of which: each runs alone, where a crash is its own.
+            # One of these jobs may have killed the worker: each now runs alone, so that a crash shows which job it was.
             for record in running:
                 self._store.requeue_job(record["id"], reason=WorkerDied.code, alone=True)
             running = []
@@ -155,7 +155,7 @@ class Worker:
             return None
 
     def _begin(self, record: dict[str, Any]) -> None:
-        """Start a job, or its first lanes that are not done."""
+        """Start a job: a run of its first lanes that are not done."""
         job_dir = self._settings.jobs / record["id"]
         make_directory(job_dir)
         inherit(self._settings.jobs, record)
@@ -179,7 +179,7 @@ class Worker:
             self._finish(active.record, active.lanes)
 
     def _finish(self, record: dict[str, Any], lanes: LaneRunner) -> None:
-        """Publish the models, then say so: a job that has succeeded has its models."""
+        """Publish the models of a job before its end is recorded: a job that has succeeded has its models."""
         assert lanes.run is not None
         ended = "stopped" if lanes.is_stopped else "succeeded"
         state, reason = self._ending.publish(record, lanes.run, lanes.outcome, ended)
@@ -194,14 +194,14 @@ class Worker:
         JobLog(_log, record["id"]).info("cancelled")
 
     def _settle_lanes(self, job_id: str, is_complete: bool) -> None:
-        """Settle the lanes of a job that has ended; an error changes nothing in how it ended."""
+        """Settle the files of an ended job's lanes; an error is logged, and does not change how the job ended."""
         try:
             settle_lanes(self._settings.jobs / job_id, is_complete)
         except Exception:
             JobLog(_log, job_id).exception("some of what it left stays")
 
     def _drop(self, job_id: str) -> float | None:
-        """End the run of a job, if there is one; the seconds that it has trained."""
+        """End the run of a job; return the seconds that the job has trained, None if it has no run."""
         active = self._active.pop(job_id, None)
         run = active and active.lanes.run
         if active is None or run is None:
