@@ -1,4 +1,4 @@
-"""Lays out a run on the machines of a cluster. A coordinator, one process here, stands for all of them."""
+"""Prepares a run on the machines of a cluster. One process on this machine, the coordinator, stands for all of them."""
 
 import json
 from collections.abc import Callable
@@ -18,7 +18,7 @@ PROCESS = "streamsvm.service.cluster.process"
 
 
 def check_machines(plan: JobPlan, settings: Settings) -> None:
-    """Check that a plan's machines and shards can be had.
+    """Check that a cluster is set up, and that the dataset can be divided among the machines that a plan asks for.
 
     Raises ServiceError: ray_missing, ray_address, machines_range, dataset_spread.
     """
@@ -42,9 +42,9 @@ def cluster_run(
 ) -> tuple[ProcessRun, Checkpoint | None]:
     """Make the run directory and a run, which the caller starts.
 
-    Returns the run, and the checkpoint that it goes on from, or None. Dual variables stay on the machines. alpha here
-    is their start: that of the newest checkpoint in `checkpoints`, else that of `warm_up`, else zeros.
-    Raises ServiceError: ray_missing, ray_address, and what `warm_up` does.
+    Returns the run, and the checkpoint from which it goes on, or None. Dual variables stay on the machines. The alpha
+    of the run directory is their start: from the newest checkpoint in `checkpoints`, else from `warm_up`, else zeros.
+    Raises ServiceError: ray_missing, ray_address, and what `warm_up` raises.
     """
     check_machines(plan, settings)
     directory.mkdir(parents=True)

@@ -51,8 +51,7 @@ class Forked:
         return self._code
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the process's end; return its exit code. Raises subprocess.TimeoutExpired after `timeout`
-        seconds."""
+        """Wait for the process's end; return its exit code. Raises subprocess.TimeoutExpired after `timeout` s."""
         if self._code is None:
             if not _has_word(self._handle, timeout):
                 assert timeout is not None
@@ -100,7 +99,7 @@ class ForkServer:
 
     Other threads may use the server, and the processes that it has forked, until then.
 
-    begin  starts the server process, with a descriptor as its standard input and an environment; returns a Popen or its
+    begin  starts the server process with a descriptor as standard input, and an environment; returns a Popen or its
            like
     """
 
@@ -127,7 +126,7 @@ class ForkServer:
         return not self._is_lost and self._process.poll() is None
 
     def fork(self, command: Sequence[str], files: Sequence[int]) -> Forked:
-        """Start a module with arguments, as `python -m *command` does, with three standard files (input, output, error).
+        """Start a module with arguments, as `python -m *command` does, with three standard files: input, output, error.
 
         The process gets the environment and the working directory that this process has now.
 
@@ -198,8 +197,7 @@ class ForkServer:
         return {name: now.get(name) for name in now.keys() | before.keys() if now.get(name) != before.get(name)}
 
     def _learn(self) -> None:
-        """Wait until a forked process has ended. If the server itself has ended, so have all processes that it
-        forked."""
+        """Wait until a forked process has ended. If the server has ended, so have all processes that it forked."""
         message = self._socket.recv(MOST_BYTES)
         if message:
             number, _, code = json.loads(message)

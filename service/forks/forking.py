@@ -44,7 +44,7 @@ class Forking:
         self._forked = 0
 
     def serve(self) -> _Task | None:
-        """Serve until the asking process has ended, then return None; in a forked process, return the process's
+        """Serve until the asking process has ended, and return None; in a forked process, return that process's
         task."""
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._waker)
@@ -79,7 +79,7 @@ class Forking:
             raise OSError(errno.EMFILE, "no descriptor is left for its files")
         parent, pid = os.getpid(), os.fork()
         if pid == 0:
-            _set_environment(changes)  # those of the asking process since this server started
+            _set_environment(changes)  # before `_become`: `changes` may have another PARENT_VARIABLE
             self._become((sys.executable, "-m", *command), parent, files)
             return partial(import_module(module).main, *arguments)
         try:

@@ -78,7 +78,7 @@ class Setbacks:
             return True
 
     def settle(self, record: dict[str, Any], error: BaseException, trained: float | None) -> None:
-        """Handle the failure of a running job, whose attempt ended with `error` after `trained` seconds (None: unknown).
+        """Handle the failure of a running job, whose attempt ended with `error` after `trained` seconds; None: unknown.
 
         A Crash or an unexpected error is counted, and the job queued again until there are too many; other errors of
         this package fail the job, and a full disk makes it wait. What cannot be recorded now is recorded by `attend`.
@@ -158,8 +158,7 @@ class Setbacks:
         self.tidy(record)
 
     def tidy(self, record: dict[str, Any]) -> None:
-        """Remove the files of a job that failed or was cancelled. An error is logged, and does not change the
-        record."""
+        """Remove the files of a job that failed or was cancelled. An error is logged, and does not change a record."""
         try:
             self._tidy(record)
         except Exception:

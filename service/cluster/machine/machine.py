@@ -1,4 +1,4 @@
-"""The agent of a machine: reads in and keeps its shards, runs a reader and a trainer on one, and speaks for them."""
+"""The agent of a machine: reads in and keeps its shards, runs a reader and a trainer on one, and reports on them."""
 
 import contextlib
 import io
@@ -27,9 +27,9 @@ _STAGED_SECONDS = 86400  # age at which an unfinished shard is removed
 
 
 class Machine:
-    """`receive` and `complete` a shard, `begin` a run, `go_on` round by round, `end` it.
+    """A machine of a cluster: `receive` and `complete` a shard, `begin` a run, `go_on` round by round, `end` the run.
 
-    root  everything of the machine is below it
+    root  directory for all files of the machine
     """
 
     def __init__(self, root: Path) -> None:
@@ -43,18 +43,18 @@ class Machine:
     # Shards
 
     def shards(self) -> list[str]:
-        """The names of the complete shards on this machine."""
+        """Return the names of the complete shards on this machine."""
         return sorted(path.name for path in self._settings.datasets.iterdir() if not path.name.startswith("."))
 
     def receive(self, shard: str, file: str, piece: bytes, is_first: bool) -> None:
-        """Write a piece of a file of a shard, the first one to a new file. Raises OSError."""
+        """Append a piece to a file of a shard; the first piece begins the file anew. Raises OSError."""
         path = staged_path(self._settings.datasets / shard) / file
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb" if is_first else "ab") as out:
             out.write(piece)
 
     def complete(self, shard: str, manifest: Manifest) -> None:
-        """Check every byte of a shard that has arrived, and keep it. Raises StorageError if a file has changed."""
+        """Check every byte of a shard that has arrived, and keep the shard. Raises StorageError if a file changed."""
         directory = self._settings.datasets / shard
         publish_dataset(staged_path(directory), directory, manifest)
         for fault in faults(directory):
@@ -62,7 +62,7 @@ class Machine:
             raise fault
 
     def settle(self, shard: str, manifest: Manifest) -> None:
-        """Keep the shard that was read in under this manifest. Raises DatasetCorrupt if that lists other blocks."""
+        """Keep the shard that was read in, under this manifest. Raises DatasetCorrupt if it lists other blocks."""
         assert self._reading is not None
         try:
             self._reading.settle(manifest)
@@ -72,12 +72,12 @@ class Machine:
         self._reading = None
 
     def read_in(self, shard: str, origin: Origin, number: int) -> None:
-        """Begin to read in a shard of a source, after dropping what an earlier attempt has read."""
+        """Start to read in a shard of a source, after removing what an earlier attempt has read."""
         self.drop(shard)
         self._reading = ShardReading(self._settings.datasets / shard, origin, number)
 
     def reading(self) -> dict[str, Any] | ReadIn:
-        """See `ShardReading.state`."""
+        """Return the state of the shard that is being read in, see `ShardReading.state`."""
         assert self._reading is not None
         return self._reading.state()
 
@@ -93,7 +93,7 @@ class Machine:
     # Dual variables of runs, which any machine may keep
 
     def keep(self, job: str, shard: str, alpha: Array) -> None:
-        """Keep the dual variables of a machine of this shard, durably. Raises OSError."""
+        """Save, durably, the dual variables of a run on this shard; another machine may train on it. Raises OSError."""
         path = self._kept_path(job, shard)
         path.parent.mkdir(parents=True, exist_ok=True)
         content = io.BytesIO()
@@ -101,11 +101,11 @@ class Machine:
         write_file(path, [content.getvalue()])
 
     def has_kept(self, job: str, shard: str) -> bool:
-        """Whether dual variables of this job and shard are kept."""
+        """Return whether dual variables of this job and shard are saved here."""
         return self._kept_path(job, shard).exists()
 
     def kept(self, job: str, shard: str) -> Array | None:
-        """The dual variables kept last; None if there are none, or the file is damaged."""
+        """Read the dual variables saved last for this job and shard; None: there are none, or the file is damaged."""
         try:
             return load_array(self._kept_path(job, shard))
         except (FileNotFoundError, ValueError, EOFError):
@@ -115,19 +115,19 @@ class Machine:
         return self._settings.jobs / job / f"{shard}.npy"
 
     def alpha(self, part: slice = slice(None)) -> Array:
-        """The present dual variables of this shard's rows, within the bounds of the whole problem."""
+        """Return the present dual variables of rows of this shard, as those of the whole problem: not times sigma."""
         assert self._running is not None
         return self._running.alpha(part)
 
     def forget(self, job: str) -> None:
-        """The job, or a lane of it, has ended: nothing of it is needed any more."""
+        """Remove all files of a job, or of a lane of a job, that has ended."""
         for directory in (self._settings.jobs / job, *self._settings.jobs.glob(f"{job}-*")):
             shutil.rmtree(directory, ignore_errors=True)
 
     # Rounds
 
     def begin(self, begin: Begin) -> Found:
-        """Start a reader and a trainer; what the machine brings with it. Raises ServiceError, StorageError, OSError."""
+        """Start a reader and a trainer; return their first report. Raises ServiceError, StorageError, OSError."""
         self.end()
         (self._settings.datasets / begin.shard).touch()  # it is still of use
         kept = begin.alpha if begin.alpha is not None else self.kept(begin.job, begin.shard)
@@ -135,16 +135,13 @@ class Machine:
         return self._running.found()
 
     def go_on(self, answer: OrderToMachine) -> Found | None:
-        """Take the step that was agreed on; returns the report on the next round, None after the last.
-
-        Raises ServiceError.
-        """
+        """Do what the answer orders; return the report on the next round, None after the last. Raises ServiceError."""
         assert self._running is not None
         self._running.take(answer)
         return None if answer.order == Order.END else self._running.found()
 
     def held_out(self, place: int) -> HeldRows:
-        """Rows that the lane at this place has left out, after the last round."""
+        """Return the rows that the lane at index `place` left out of training, once the last round is over."""
         assert self._running is not None
         return self._running.held_out(place)
 
@@ -158,7 +155,7 @@ class Machine:
 def _tidy(directory: Path) -> None:
     """Remove files unused for a week: shards of datasets deleted elsewhere, and files of jobs that never ended.
 
-    A shard that was read in here stays until it is dropped, since the service has no copy of it.
+    A shard that was read in on this machine stays until it is dropped, since the service has no copy of it.
     """
     for path in directory.iterdir():
         with contextlib.suppress(FileNotFoundError):

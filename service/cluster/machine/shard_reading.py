@@ -1,4 +1,4 @@
-"""Reads a shard of a source on the machine that is to keep it; removes what an unfinished one leaves."""
+"""Reads a shard of a source on the machine that keeps the shard; removes the files of unfinished reading."""
 
 import os
 import shutil
@@ -25,12 +25,12 @@ from streamsvm.storage.features.statistics import FeatureStatistics, read_statis
 from streamsvm.storage.files.durable import publish
 from streamsvm.storage.rows.csr import INDEX, Array
 
-# The shell leaves a grandchild behind: Ray ends the children of an actor with the actor.
+# The shell leaves a grandchild, which outlives the actor: Ray ends only an actor's children with the actor.
 _WAIT = 'exec 3<&0; (cat <&3; rm -rf -- "$0") > /dev/null 2>&1 &'
 
 
 class DirectoryRemover:
-    """A process that removes a directory when this process has ended. `remove` removes it at once."""
+    """A process that removes a directory when this process ends. `remove` removes the directory at once."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -46,7 +46,7 @@ class DirectoryRemover:
 
 @dataclass(frozen=True)
 class ReadIn:
-    """A shard that has been read in."""
+    """A shard that has been read in: its manifest, statistics, words, profile, and list of features."""
 
     manifest: Manifest
     statistics: FeatureStatistics | None
@@ -74,7 +74,7 @@ class ShardReading:
         self._thread.start()
 
     def state(self) -> dict[str, Any] | ReadIn:
-        """The progress (see `reader.ingest.progress`), or the shard once it has been read. ServiceError: bad data."""
+        """Return the progress (see `reader.ingest.progress`), or the shard once read. ServiceError for bad data."""
         if self._thread.is_alive():
             return read_progress(staged_path(self._directory)) or {}
         if isinstance(self._error, InputError):
@@ -87,7 +87,7 @@ class ShardReading:
         return ReadIn(self._found, read_statistics(own), read_words(own), read_profile(own), listed)
 
     def settle(self, manifest: Manifest) -> None:
-        """Keep the shard under this manifest. Raises DatasetCorrupt if that lists other blocks than were read in."""
+        """Keep the shard under this manifest. Raises DatasetCorrupt if it lists other blocks than those read in."""
         if read_manifest(self._directory).blocks != manifest.blocks:
             raise DatasetCorrupt("what was read in is not what it was before")
         write_manifest(self._directory, manifest)

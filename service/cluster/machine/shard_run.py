@@ -1,7 +1,7 @@
 """A reader and a trainer on a machine's shard, and their rounds.
 
-Their alpha and C are sigma times those of the problem (storage.run.rounds). What goes to the coordinator is divided by
-sigma.
+alpha and C of reader and trainer are sigma times those of the whole problem (storage.run.rounds). Figures for the
+coordinator are divided by sigma.
 """
 
 import json
@@ -50,18 +50,18 @@ from streamsvm.storage.run.rounds import (
 )
 from streamsvm.storage.run.state import RUN_FILE, State, open_state
 
-# A pass ends at the job's targets on a machine that is alone, else once its rows' gap has fallen to this share.
+# A pass ends at the job's targets if machines train alone, else once the gap of its rows has fallen to this share.
 _ALONE, _IN_ROUNDS = {"share_of_gap": 0.0}, {"share_of_gap": 0.75, "tolerance": None, "relative_gap": None}
 _NO_END = 1 << 62  # passes
-_LESS = 1.0 - 2.0**-51  # makes up for rounding
+_LESS = 1.0 - 2.0**-51  # a factor that makes up for rounding
 _MODULES = {**PROCESSES, "trainer": SHARD_TRAINER}
 _LOOK_SECONDS = 0.1  # between two looks at whether the processes live
 
 
 class Running:
-    """`found` and `take` in turn. Raises ServiceError if a process died, StorageError, OSError.
+    """A run on the shard: call `found` and `take` in turn. Raises ServiceError if a process died, StorageError, OSError.
 
-    alpha  (rows,) of the problem to begin with, feasible; None: zeros
+    alpha  (rows,) dual variables of the whole problem to begin with, feasible; None: zeros
     """
 
     def __init__(self, settings: Settings, begin: Begin, alpha: Array | None) -> None:
@@ -70,7 +70,7 @@ class Running:
         job_dir = settings.jobs / begin.job / begin.shard
         job_dir.mkdir(parents=True, exist_ok=True)
         place = settings.cache_dir if has_room(settings.cache_dir, plan.run_bytes) else job_dir
-        # A name of its own: the process that removes the directory of an earlier run may still be waiting.
+        # A new name each time: the process that removes the directory of an earlier run may still be waiting.
         self._directory = place / f"streamsvm-shard-{begin.job}-{begin.shard}-{secrets.token_hex(4)}"
         self._leftovers = DirectoryRemover(self._directory)
         begins = _beginning_at(alpha, self._sigma, plan)
@@ -82,8 +82,8 @@ class Running:
         self._state = open_state(self._directory, plan.n_rows, plan.width, *plan.axes)
         self._round = create_round(self._directory, plan.width, axis)
         self._lanes = len(plan.running)
-        self._w = np.zeros_like(self._state.w)  # that the round began with
-        # The machine's own part of w, and what has been told of it: changes are rounded, and the rest is told later.
+        self._w = np.zeros_like(self._state.w)  # w at the beginning of the round
+        # The machine's part of w, and what was reported of it: reports are rounded, and the rest is reported later.
         self._own, self._told = np.zeros_like(self._w), np.zeros_like(self._w)
         self._change = np.zeros_like(self._w)  # of the round
         self._untold = np.zeros_like(self._w)
@@ -96,7 +96,7 @@ class Running:
         self._run.start()
 
     def found(self) -> Found:
-        """Wait for the end of a round, of a look, or for some rows."""
+        """Wait for the end of a round, of a look, for exported rows, or for Newton steps; return the report."""
         self._wait()
         figures = self._round.lanes[: self._lanes]
         has_looked = self._order is Order.LOOK
@@ -137,7 +137,7 @@ class Running:
         )
 
     def take(self, answer: OrderToMachine) -> None:
-        """Take over what the coordinator has decided about the round."""
+        """Pass the coordinator's answer on to the reader and the trainer: w, alpha, step, and the next order."""
         if answer.newton is None:
             self._take_w(answer)
         else:
@@ -167,7 +167,7 @@ class Running:
         self._state.w[:] = self._w
 
     def _told_w(self) -> Array | None:
-        """The machine's part of w, if the report is to have it."""
+        """Return the machine's part of w for the first report, after a LOOK and after the first NEWTON; else None."""
         if self._order is None:
             return self._state.w / self._sigma
         if self._order is Order.LOOK:
@@ -175,11 +175,11 @@ class Running:
         return self._own.copy() if self._order is Order.NEWTON and not self._is_in_newton else None
 
     def alpha(self, part: slice = slice(None)) -> Array:
-        """alpha of these rows in the problem, (n,) or with an axis of lanes; feasible between two rounds."""
+        """Return alpha of these rows in the whole problem, (n,) or (n, lanes); feasible between two rounds."""
         return self._state.alpha[part] / self._sigma
 
     def held_out(self, place: int) -> HeldRows:
-        """Rows that the lane at this place has left out; the last look has been at all of them."""
+        """Return the rows that the lane at index `place` left out of training, as the last look has evaluated them."""
         ids, target, decision_values = read_held_out(self._directory, self._plan.n_rows, place)
         weight = read_weights(self._directory, self._plan.n_rows)
         return HeldRows(
@@ -187,12 +187,12 @@ class Running:
         )
 
     def kill(self) -> None:
-        """End the processes; their files go."""
+        """Kill the processes and remove their files."""
         self._run.close()
         self._leftovers.remove()
 
     def _dual(self, has_looked: bool) -> Array:
-        """The rows' part of D. Where steps are whole the trainer's is known up to an error, which a look tells."""
+        """Return the rows' part of D, (lanes,). With whole steps the trainer's D has an error, which a LOOK shows."""
         told = self._round.lanes["dual"][: self._lanes]
         if self._has_whole_steps and has_looked:
             exact = self._state.lanes["final_dual_objective"] + dots(self._round.own_w, self._round.own_w) / 2.0
@@ -200,20 +200,20 @@ class Running:
         return np.asarray((told - self._dual_error) / self._sigma)
 
     def _reply(self) -> bytes:
-        """The trainer's reply to a request of Newton steps."""
+        """Read the trainer's reply to a request of Newton steps."""
         path = self._directory / NEWTON_REPLY
         reply = path.read_bytes()
         path.unlink()  # it may be large, and in memory
         return reply
 
     def _exported_rows(self) -> ExportedRows:
-        """The rows that the trainer has exported."""
+        """Read the rows that the trainer has exported."""
         segments = split((self._directory / GIVEN).read_bytes())
         alpha = load_array(self._directory / GIVEN_ALPHA) / self._sigma
         return ExportedRows(segments, alpha)
 
     def _losses(self) -> Array:
-        """sum_i C loss_i (lanes,) over the machine's rows, with the C of the whole problem."""
+        """Return sum_i C loss_i, (lanes,), over the machine's rows, with the C of the whole problem."""
         P = self._state.lanes["final_primal_objective"][: self._lanes]
         return (P - dots(self._w, self._w)[: self._lanes] / 2.0) / self._sigma
 
@@ -251,19 +251,19 @@ def _beginning_at(alpha: Array | None, sigma: float, plan: JobPlan) -> Callable[
 
 
 def _scaled(alpha: Array, sigma: float, plan: JobPlan) -> Array:
-    """Multiply alpha of the whole problem by sigma for the machine's trainer. Rounding must not leave the box."""
+    """Multiply alpha of the whole problem by sigma for the machine's trainer; rounding does not break bounds."""
     found = alpha * sigma
     if plan.spec.loss.startswith("squared"):
         return np.asarray(found)
     if plan.manifest.weights is not None or plan.spec.class_weight is not None:
-        return np.asarray(found * _LESS)  # rows have boxes of their own
+        return np.asarray(found * _LESS)  # each row has its own upper bound
     for lane, column in zip(plan.running, found.T, strict=False):
         np.clip(column, -lane.C_positive, lane.C_positive, out=column)
     return np.asarray(found)
 
 
 def _tell_of_shard(directory: Path, begin: Begin, whole_steps: bool) -> None:
-    """Add to run.json that reader and trainer work on one shard of the rows, and when a pass over it ends."""
+    """Add to run.json that reader and trainer work on one shard of the rows, and when a pass over the shard ends."""
     told: dict[str, Mapping[str, Any]] = json.loads((directory / RUN_FILE).read_bytes())
     part = {"part_rows": begin.rows.tolist()}
     reader, stored = {**told["reader"], **part}, {**told["trainer"]["stored_rows"], **part}

@@ -1,1 +1,1 @@
-"""The nodes of a Ray cluster: connecting, agents on them, machines that are lost."""
+"""The nodes of a Ray cluster: connecting to them, agents on them, machines that are lost."""

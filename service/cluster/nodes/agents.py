@@ -1,4 +1,4 @@
-"""The agents of machines as actors on the nodes of a Ray cluster, and what a job says of one that is lost."""
+"""The agents of machines as actors on the nodes of a Ray cluster, and the error of a job whose machine is lost."""
 
 import os
 from collections.abc import Sequence
@@ -13,37 +13,37 @@ from streamsvm.service.cluster.rounds.messages import Change, Found, OrderToMach
 from streamsvm.service.errors import ServiceError
 from streamsvm.storage.errors import NO_ROOM, ROOM_HINT, StorageError
 
-CALL_SECONDS = 60.0  # of a call that has next to nothing to do
+CALL_SECONDS = 60.0  # timeout of a call that has next to nothing to do
 
 
-# Faults that every node would meet, at any time.
+# Codes of faults that every node would meet, at any time.
 _FOR_GOOD = (*FOR_GOOD, "cache_too_small", "memory_too_small", "features_range", "unknown_label")
 
 
 class Agent(Machine):
-    """A machine in an actor: below the root that its node's environment names."""
+    """A machine in an actor. The environment of its node names the directory for its files."""
 
     def __init__(self) -> None:
         super().__init__(Path(os.environ.get(ROOT_VARIABLE, DEFAULT_ROOT)))
 
     def about(self) -> tuple[str, list[str]]:
-        """The version of StreamSVM on this node, and the shards that it has."""
+        """Return the version of StreamSVM on this node, and the names of the node's shards."""
         return version("streamsvm"), self.shards()
 
     def go_on_by(self, answer: OrderToMachine, agreed: tuple[Change | None, bytes | None]) -> Found | None:
-        """`go_on` with an answer whose change and request Ray sends as an argument of its own."""
+        """Call `go_on` with the answer and what all agreed on, (change, request), which Ray sends as one argument."""
         change, newton = agreed
         return self.go_on(replace(answer, change=change, newton=newton))
 
     def keep_own(self, job: str, shard: str) -> Any:
-        """Keep the present dual variables, and return them for another machine to keep, too."""
+        """Save the present dual variables, and return them for another machine to save as well."""
         alpha = self.alpha()
         self.keep(job, shard, alpha)
         return alpha
 
 
 def agent_on(ray: Any, node: str) -> Any:
-    """Start an agent on a node; returns Ray's handle of the actor."""
+    """Start an agent on a node; return Ray's handle of the actor."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415 - an extra
 
     remote = ray.remote(num_cpus=0, max_restarts=0)(Agent)
@@ -51,7 +51,7 @@ def agent_on(ray: Any, node: str) -> Any:
 
 
 def agents_of(ray: Any, least: int) -> tuple[dict[str, Any], dict[str, list[str]]]:
-    """An agent on every node that is there, and the shards that each node has. ServiceError: machines_range."""
+    """Start an agent on every node; return agents and shards by node. Raises ServiceError machines_range."""
     nodes = nodes_of(ray)
     if len(nodes) < least:
         raise ServiceError(
@@ -67,7 +67,7 @@ def agents_of(ray: Any, least: int) -> tuple[dict[str, Any], dict[str, list[str]
 
 
 def placed(names: Sequence[str], shards: dict[str, list[str]]) -> list[str]:
-    """A node for each of these shards, one that has it where there is one; there are at least as many nodes."""
+    """Return a node for each of these shards, a node that has it if possible. There are nodes enough for all."""
     nodes: list[str | None] = [None] * len(names)
     for number, name in enumerate(names):
         nodes[number] = next((node for node, has in shards.items() if name in has and node not in nodes), None)
@@ -76,12 +76,12 @@ def placed(names: Sequence[str], shards: dict[str, list[str]]) -> list[str]:
 
 
 def is_for_good(cause: Exception) -> bool:
-    """Whether the machine would fail again wherever it is begun."""
+    """Return whether the machine would fail again on any node."""
     return isinstance(cause, ServiceError) and cause.code in _FOR_GOOD
 
 
 def told(number: int, cause: Exception) -> ServiceError:
-    """The error that the job fails with."""
+    """Return the error with which the job fails when machine `number` cannot go on."""
     if isinstance(cause, ServiceError | StorageError):
         return ServiceError(cause.code, f"machine {number}: {cause.message}", cause.hint)
     if isinstance(cause, OSError) and cause.errno in NO_ROOM:

@@ -1,7 +1,7 @@
-"""Connects to a Ray cluster, or says why it cannot. Ray is not installed with the rest: streamsvm[ray].
+"""Connects to a Ray cluster, or says why it cannot. Ray is an extra: streamsvm[ray] installs it.
 
-Only a node of a cluster can use it. A machine that is no node joins as one without a core: so the service may run
-anywhere from where it reaches the nodes and they reach it.
+Only a node of a cluster can use the cluster. A machine that is no node joins the cluster as a node without a core: so
+the service may run on any machine that reaches the nodes and that the nodes reach.
 """
 
 import contextlib
@@ -22,8 +22,8 @@ from typing import Any
 from streamsvm.service.errors import ServiceError
 
 _INSTALL = 'Install it beside the service, and on every node: pip install "streamsvm[ray]".'
-ROOT_VARIABLE = "STREAMSVM_NODE_DIR"  # of a node's environment: where its blocks are
-# No attempt after this one would fare better.
+ROOT_VARIABLE = "STREAMSVM_NODE_DIR"  # variable of a node's environment: directory of its blocks
+# Codes of errors that another attempt would meet again.
 FOR_GOOD = (
     "ray_missing", "ray_address", "ray_version", "ray_unreachable", "ray_token", "ray_tls", "machines_range",
     "node_version", "machine_lost",
@@ -34,11 +34,11 @@ _OBJECT_BYTES = 256 << 20  # of Ray's store here: what goes to the machines and 
 _JOIN_SECONDS = 60.0
 _POLL_SECONDS = 0.1
 _PR_SET_PDEATHSIG = 1
-_nodes: list[subprocess.Popen[bytes]] = []  # as long as this process lives
+_nodes: list[subprocess.Popen[bytes]] = []  # they live as long as this process
 
 
 def check_ray(address: str | None) -> None:
-    """Check that Ray is installed, and that its address is set. ServiceError: ray_missing, ray_address."""
+    """Check that Ray is installed, and that its address is set. Raises ServiceError: ray_missing, ray_address."""
     if importlib.util.find_spec("ray") is None:
         raise ServiceError("ray_missing", "training on several machines needs Ray, which is not installed", _INSTALL)
     if address is None:
@@ -50,7 +50,7 @@ def check_ray(address: str | None) -> None:
 
 
 def connect(address: str) -> Any:
-    """The module ray, connected. Raises ServiceError: ray_missing, ray_version, ray_unreachable, ray_token, ray_tls."""
+    """Return the module ray, connected. ServiceError: ray_missing, ray_version, ray_unreachable, ray_token, ray_tls."""
     check_ray(address)
     host, _, port = address.rpartition(":")
     if host and port.isdigit():
@@ -66,12 +66,12 @@ def connect(address: str) -> Any:
 
 
 def nodes_of(ray: Any) -> list[str]:
-    """The nodes that are there and have a core, by the id that Ray gives them."""
+    """Return the ids, in Ray, of the nodes that are alive and have a core."""
     return [node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
 
 
 def _knock(address: str, place: tuple[str, int]) -> None:
-    """Raises ServiceError: ray_unreachable if nobody listens there, ray_tls. Ray itself would try for minutes."""
+    """Raise ServiceError ray_unreachable if nobody listens there, ray_tls if TLS differs. Ray tries for minutes."""
     try:
         has_tls = _has_tls(socket.create_connection(place, _KNOCK_SECONDS))
     except OSError as error:
@@ -88,7 +88,7 @@ def _knock(address: str, place: tuple[str, int]) -> None:
 
 
 def _has_tls(connection: socket.socket) -> bool | None:
-    """Whether the listener there begins a handshake; None: it is not clear. Sends nothing secret."""
+    """Return whether the listener begins a TLS handshake; None: that is not clear. Sends nothing secret."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
@@ -129,7 +129,7 @@ def _first_line(text: str) -> str:
 
 
 def join(address: str) -> None:
-    """Be a node of the cluster at HOST:PORT until this process ends. Raises RuntimeError with what Ray says."""
+    """Be a node of the cluster at HOST:PORT until this process ends. Raises RuntimeError with the error of Ray."""
     if address == "auto" or _is_node(address):
         return
     ray = Path(sys.executable).with_name("ray")
@@ -151,7 +151,7 @@ def join(address: str) -> None:
 
 
 def _is_node(address: str) -> bool:
-    """Whether a raylet of the cluster runs on this machine."""
+    """Return whether a raylet of the cluster runs on this machine."""
     places = {address.encode(), *_resolved(address)}
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -170,7 +170,7 @@ def _resolved(address: str) -> list[bytes]:
 
 
 def _end_with_parent() -> None:
-    # A kill would leave what it has started.
+    # SIGTERM, since SIGKILL would leave the processes that it has started.
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 

@@ -1,4 +1,4 @@
-"""Has the nodes of a cluster drop their files of a job that has ended.
+"""Has the nodes of a cluster remove their files of a job that has ended.
 
 python -m streamsvm.service.cluster.nodes.forgetting ADDRESS JOB     for a job that was cancelled or failed
 """
@@ -14,7 +14,7 @@ from streamsvm.storage.machine.child import leave
 
 
 def forget_on(ray: Any, agents: Mapping[str, Any], job: str) -> set[str]:
-    """Ask these agents, by node; the nodes that have done so. A node that is away does a week after it is back."""
+    """Have agents (node -> agent) remove their files of a job; return the nodes that did. Absent nodes do in a week."""
     asked = {agent.forget.remote(job): node for node, agent in agents.items()}
     answered = ray.wait(list(asked), num_returns=len(asked), timeout=CALL_SECONDS)[0] if asked else []
     done = set()
@@ -27,7 +27,7 @@ def forget_on(ray: Any, agents: Mapping[str, Any], job: str) -> set[str]:
 
 def main(address: str, job: str) -> None:
     """Body of the process."""
-    with contextlib.suppress(Exception):  # without a cluster there is no node to tell
+    with contextlib.suppress(Exception):  # without a cluster there is no node to ask
         ray = connect(address)
         forget_on(ray, {node: agent_on(ray, node) for node in nodes_of(ray)}, job)
 

@@ -1,7 +1,7 @@
-"""The machines of a job as actors on the nodes of a Ray cluster, one a node while there are enough.
+"""The machines of a job as actors on the nodes of a Ray cluster, one on each node while there are enough nodes.
 
-Ray places them, carries what they say, and tells when one has died. Then another one is begun in its place, on a node
-that has the shard or is sent it, with the dual variables that were kept: on that node, or beside another machine's.
+Ray places the actors, carries their messages, and reports when an actor has died. Another actor is then started, on a
+node that has the shard or is sent it, with the dual variables that were saved on that node or on another machine's.
 """
 
 import contextlib
@@ -25,18 +25,18 @@ from streamsvm.storage.errors import DatasetCorrupt
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.row_runs import all_ids
 
-_MOST_FAILURES = 10  # of a machine in a row, without a finished round in between
+_MOST_FAILURES = 10  # failures of a machine in a row, without a finished round in between
 _NODE_SECONDS = 120.0  # how long a lost machine waits for a node
 _PAUSE_SECONDS = 1.0
 _log = logging.getLogger("streamsvm.cluster")
 
 
 class RayMachines:
-    """See `service.cluster.rounds.coordinator.Machines`. Leaving the context ends all.
+    """The machines of a job, see `service.cluster.rounds.coordinator.Machines`. Leaving the context ends all of them.
 
-    first_alpha  of all rows: where machines begin that have kept nothing; None: at 0
+    first_alpha  alpha of all rows, where machines begin that have saved none; None: they begin at 0
 
-    Raises ServiceError: machines_range, node_version, machine_lost, or what a machine cannot go on for.
+    Raises ServiceError: machines_range, node_version, machine_lost, or the error for which a machine cannot go on.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class RayMachines:
         self._keep_seconds, self._kept = keep_seconds, time.monotonic()
         self._actors: dict[int, Any] = {}
         self._nodes: dict[int, str] = {}
-        self._due: dict[int, Any] = {}  # what machines are at
-        self._beginning: dict[int, Future[Any]] = {}  # those that are being begun
-        self._agreed: tuple[Change | None, bytes | None] = None, None  # change and request, last, and where they are
+        self._due: dict[int, Any] = {}  # references to reports that machines will make
+        self._beginning: dict[int, Future[Any]] = {}  # machines that are being started
+        self._agreed: tuple[Change | None, bytes | None] = None, None  # last change and request; in Ray's store below
         self._shared = ray.put(self._agreed)
         self._failures: Counter[int] = Counter()
-        self._fresh: dict[str, Any] = {}  # by node: actors that have begun nothing
+        self._fresh: dict[str, Any] = {}  # by node: actors that run no machine yet
         self._pool = ThreadPoolExecutor(len(shards))
         for number, node in enumerate(self._placed()):
             self._beginning[number] = self._pool.submit(self._begin, number, node)
@@ -78,30 +78,30 @@ class RayMachines:
                 self._ray.kill(actor)
 
     def node(self, number: int) -> str:
-        """The node a machine is on, as Ray names it."""
+        """Return the id, in Ray, of the node of a machine."""
         return self._nodes.get(number, "")
 
     def held_out(self, number: int, place: int) -> HeldRows:
-        """Rows of a machine that the lane at this place has left out."""
+        """Return a machine's rows that the lane at index `place` left out of training."""
         return self._told(number, self._actors[number].held_out.remote(place))
 
     def alpha(self, number: int, part: slice) -> Array:
-        """The dual variables of some rows of a machine: (n,), or with an axis of lanes."""
+        """Return the dual variables of some rows of a machine: (n,), or (n, lanes)."""
         return self._told(number, self._actors[number].alpha.remote(part))
 
     def _told(self, number: int, asked: Any) -> Any:
         try:
             return self._ray.get(asked)
         except Exception as error:
-            # Another attempt begins with what all have kept.
+            # Another attempt begins with the dual variables that all machines have saved.
             raise ServiceError("machine_left", f"machine {number} has left before it told all of its rows") from error
 
     def forget(self) -> None:
         """Have all machines remove their files of the job."""
         job = self._begins[0].job
         agents = self._fresh | {self._nodes[number]: actor for number, actor in self._actors.items()}
-        with contextlib.suppress(Exception):  # the job itself is as good
-            # Something may be on a node that has lost its machine, be it only now.
+        with contextlib.suppress(Exception):  # the job has succeeded all the same
+            # A node that has lost its machine, even just now, may have files of the job, too.
             others = set(nodes_of(self._ray)) - forget_on(self._ray, agents, job)
             again = {node: agent_on(self._ray, node) for node in others}
             self._fresh |= again
@@ -112,7 +112,7 @@ class RayMachines:
             return
         agreed = answer.change, answer.newton
         if any(one is not other for one, other in zip(agreed, self._agreed, strict=True)):
-            # In Ray's store once: nodes may have it from each other.
+            # It is put into Ray's store once: nodes may get it from each other.
             self._agreed, self._shared = agreed, self._ray.put(agreed)
         own = replace(answer, change=None, newton=None)
         self._due[number] = self._actors[number].go_on_by.remote(own, self._shared)
@@ -156,7 +156,7 @@ class RayMachines:
             if neighbour is not None:
                 kept.append(self._actors[neighbour].keep.remote(begin.job, begin.shard, alpha))
             kept.append(alpha)
-        with contextlib.suppress(Exception):  # that a machine is lost shows at its next answer
+        with contextlib.suppress(Exception):  # the next answer shows that a machine is lost
             self._ray.wait(kept, num_returns=len(kept), timeout=CALL_SECONDS, fetch_local=False)
 
     # Placing and beginning
@@ -166,9 +166,9 @@ class RayMachines:
         return placed([shard.name for shard in self._shards], shards)
 
     def _begin(self, number: int, node: str, is_damaged: bool = False) -> Any:
-        """Begin a machine on a node, whose copy of the shard may be damaged; returns a reference of a report."""
+        """Start a machine on a node, whose copy of the shard may be damaged; return a reference to its first report."""
         shard, begin = self._shards[number], self._begins[number]
-        self._nodes[number] = node  # also if it fails there: another one is taken after some times
+        self._nodes[number] = node  # also if the machine fails there: after some failures it gets another node
         actor = self._fresh.pop(node, None) or agent_on(self._ray, node)
         if is_damaged:
             self._ray.get(actor.drop.remote(shard.name))
@@ -182,7 +182,7 @@ class RayMachines:
         return actor.begin.remote(replace(begin, alpha=alpha))
 
     def _supply(self, number: int, actor: Any) -> None:
-        """Send the shard, or have it read in again where it came from."""
+        """Send the shard to a machine, or have the machine read it in again from its source."""
         shard = self._shards[number]
         if shard.manifest.parts:
             _log.warning("machine %d reads its part of the dataset in again", number)
@@ -197,7 +197,7 @@ class RayMachines:
         self._ray.get(actor.complete.remote(shard.name, shard.manifest))
 
     def _first_alpha_of(self, number: int) -> Any:
-        """The dual variables of a machine that another one has kept, or those to begin with; None: zeros."""
+        """Return dual variables of a machine that another machine has saved, else those to begin with; None: zeros."""
         begin = self._begins[number]
         for other in sorted(self._actors, key=lambda k: (k <= number, k)):
             if other != number and other not in self._beginning:
@@ -210,7 +210,7 @@ class RayMachines:
     # Losing
 
     def _lose(self, number: int, error: Exception) -> None:
-        """Begin a machine anew elsewhere, unless there is no use in it."""
+        """Start a lost machine anew on some node. Raises ServiceError if it has failed too often, or would again."""
         cause = getattr(error, "cause", None) or error
         _log.warning(
             "machine %d is lost: %s", number, str(cause).splitlines()[0] if str(cause) else type(cause).__name__
