@@ -1,4 +1,4 @@
-"""The coordinator of a job on several machines; it reports as a trainer does.
+"""The process of a job's coordinator on several machines; it reports to the worker as a trainer does.
 
 python -m streamsvm.service.cluster.process RUN_DIRECTORY
 """
@@ -48,19 +48,19 @@ from streamsvm.trainer.updates.progress import NewtonStep
 
 
 class Reporter:
-    """`attend` while the machines work, `report` after each round."""
+    """Writes the coordinator's figures for the worker: `attend` while machines work, `report` after each round."""
 
     def __init__(self, state: State, told: dict[str, Any], machines: RayMachines, reports: TextIO) -> None:
         self._reports = reports
         self._state, self._control, self._lanes = state, state.control, state.lanes
         self._told, self._machines = told, machines
         self._before = {name: state.control[name] for name in (*COUNTED, "newton_steps", "scans")}
-        self._slowdowns = 0  # that have been told
+        self._slowdowns = 0  # bits of slowdowns that are in the history
 
     def attend(self, come: dict[int, Any], silence: float = 0.0) -> None:
-        """Give a sign of life before so many seconds without one.
+        """Give a heartbeat, which also covers the next `silence` seconds.
 
-        If the worker has to end, have machines keep their alpha, and raise HandedBack.
+        If the worker asks to hand back, have machines save their alpha, and raise HandedBack.
         """
         self._control["trainer_heartbeat"] = self._control["reader_heartbeat"] = time.monotonic() + silence
         if self._control["hand_back"]:
@@ -68,11 +68,11 @@ class Reporter:
             raise HandedBack
 
     def attend_all(self) -> None:
-        """`attend`, when all machines have come to the end."""
+        """Call `attend` when all machines have reported."""
         self.attend(dict.fromkeys(range(len(self._machines))))
 
     def show_step(self, step: NewtonStep) -> None:
-        """Show a Newton step while the round goes on."""
+        """Show a Newton step on the control page while the round goes on."""
         updates = self._control["updates"]
         note_step(self._state, self._in_job(step))
         show_figures(self._state, step.found)
@@ -80,7 +80,7 @@ class Reporter:
         self._enter("newton")
 
     def _in_job(self, step: NewtonStep) -> NewtonStep:
-        """The step as it counts in all attempts."""
+        """Return the step with the numbers of steps and scans of earlier attempts added."""
         number, scans = (int(self._before[name]) for name in ("newton_steps", "scans"))
         return replace(step, number=number + step.number, scans=scans + step.scans)
 
@@ -88,7 +88,7 @@ class Reporter:
         self._control["solver_phase"] = 1 + SOLVER_PHASES.index(phase)
 
     def report(self, now: Coordinator) -> None:
-        """Report the round that has ended."""
+        """Report the round that has ended, on the control page and in the history."""
         self._enter("sweep")
         worst = int(np.argmax(np.nan_to_num(now.convergence.M_plus - now.convergence.M_minus, nan=-np.inf)))
         page = {
@@ -118,7 +118,7 @@ class Reporter:
         self._reports.write(json.dumps(self._line(now, page, worst)) + "\n")
 
     def results(self, now: Coordinator) -> list[dict[str, Any]]:
-        """The result of each lane."""
+        """Return the result of each lane."""
         return [self._result(now, lane, by) for lane, by in enumerate(now.convergence.converged.tolist())]
 
     def _line(self, now: Coordinator, page: dict[str, Any], worst: int) -> dict[str, Any]:
@@ -141,7 +141,7 @@ class Reporter:
 
     @staticmethod
     def _found(now: Coordinator) -> int:
-        """Faster ways that a machine has given up, or the coordinator, as bits."""
+        """Return the slowdowns of all machines and of the coordinator, as bits."""
         given_up = (int(shard.counts.get("slowdowns", 0)) for shard in now.shards)
         own = {"pool_without_room"} if now.lacked_room else set()
         return reduce(or_, given_up, bits_of(own | (now.newton.slowdowns if now.newton else set())))
@@ -163,11 +163,11 @@ class Reporter:
             if np.isfinite(now.convergence.P[lane])
             else np.nan,
         }
-        # Before the first look there is no P.
+        # Before the first LOOK, P is not known.
         return {name: float(value) if np.isfinite(value) else None for name, value in figures.items()}
 
     def _machine(self, now: Coordinator, number: int) -> dict[str, Any]:
-        """`seconds`: of its last round; `waited_seconds`: for others, in all; `sent_bytes`: in all."""
+        """Describe a machine: `seconds` of the last round; `waited_seconds` for others, and `sent_bytes`, in all."""
         shard = now.shards[number]
         return {
             "machine": number,
@@ -188,8 +188,8 @@ class Reporter:
         return lane_result(by, now.convergence.stop_reason, now.round, certificate_of(*of_lane))
 
 
-_PIECE_ROWS = 1 << 20  # whose dual variables are on their way at a time
-FAILED = 11  # exit code; what is the matter lies beside
+_PIECE_ROWS = 1 << 20  # number of rows whose dual variables are sent at a time
+FAILED = 11  # exit code; the error is in the run directory
 
 
 def main(directory: str) -> int:
@@ -258,7 +258,7 @@ def _coordinate(run: Path, told: dict[str, Any], reports: TextIO) -> int:
 
 
 def _model(told: dict[str, Any]) -> ModelWeights:
-    """The w of models that the checkpoint has which this run goes on from."""
+    """Return the w of models that the checkpoint of this run has; an empty ModelWeights without a checkpoint."""
     if told["resume"] is None:
         return ModelWeights()
     checkpoint = open_checkpoint(Path(told["resume"]))
@@ -276,9 +276,9 @@ def _leave_checkpoint(
     run: Path,
     attend: Callable[[], None],
 ) -> None:
-    """Leave a checkpoint of alpha and `arrays` for jobs that continue this one or start from it.
+    """Write a checkpoint of alpha and `arrays`, for jobs that continue this job or start from it.
 
-    The job succeeds without one.
+    If a machine is lost meanwhile, no checkpoint is written: the job succeeds without one.
     """
     try:
         bring_alpha(machines, [shard.rows for shard in shards], state.alpha, attend)
@@ -293,7 +293,7 @@ def _leave_checkpoint(
 def bring_held_out(
     machines: RayMachines, run: Path, n_rows: int, places: Sequence[int], attend: Callable[[], None]
 ) -> None:
-    """Write down the rows that the lanes at these places have left out, as the reader of one machine does.
+    """Write the rows that the lanes at indices `places` left out of training, as the reader of one machine does.
 
     attend  is called again and again, and may raise
     Raises ServiceError machine_left.
@@ -315,7 +315,7 @@ def bring_alpha(
     attend: Callable[[], None],
     piece_rows: int = _PIECE_ROWS,
 ) -> None:
-    """Fill alpha (n_rows,), or with an axis of lanes; rows: of each machine, runs of their ids among all.
+    """Fill alpha, (n_rows,) or (n_rows, lanes), from the machines; rows: for each machine, runs of the ids of its rows.
 
     attend  is called again and again, and may raise
     Raises ServiceError machine_left.

@@ -1,1 +1,1 @@
-"""A dataset that is spread over machines: where it came from, its shards, and how they are read in."""
+"""A dataset that is spread over machines: its source, its shards, and how the machines read them in."""

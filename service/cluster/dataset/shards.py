@@ -1,4 +1,4 @@
-"""A dataset's blocks dealt out to machines. A shard is a dataset whose other blocks have been removed."""
+"""A dataset's blocks divided among machines. A shard is a dataset that has only some of the blocks."""
 
 import zlib
 from collections.abc import Iterator, Sequence
@@ -23,12 +23,12 @@ from streamsvm.storage.rows.row_runs import runs_of
 
 _NAME, _VERSION = "origin.json", 1
 _LEAST_STRIPE_BYTES = 1 << 20
-_STRIPES = 8  # at least that many for each machine, where files are large enough
+_STRIPES = 8  # least stripes for each machine, where files are large enough
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Files, how they are read, and among how many machines they are dealt out."""
+    """The source of a dataset: its files, the options for reading them, and the number of machines that read them."""
 
     files: tuple[SourceFile, ...]
     options: InputOptions
@@ -38,7 +38,7 @@ class Origin:
     settled: SharedSchema
 
     def shard(self, number: int) -> SourceInput:
-        """The ranges of the files that a machine reads."""
+        """Return the ranges of the files that machine `number` reads."""
         return SourceInput(self.files, self.limits, Share(number, self.machines, self.stripe_bytes))
 
     @property
@@ -48,12 +48,12 @@ class Origin:
 
 
 def shard_names(uid: str, machines: int) -> list[str]:
-    """Names of the shards of a dataset that was read in so."""
+    """Return the names of the shards of a dataset that `machines` machines have read in."""
     return [f"{uid}-part{number}of{machines}" for number in range(machines)]
 
 
 def stripe_bytes_for(files: Sequence[SourceFile], machines: int) -> int:
-    """Bytes of a stripe: large, but small enough that every machine gets several stripes."""
+    """Return the bytes of a stripe: large, but small enough that every machine gets several stripes."""
     each = sum(file.size for file in files) // (_STRIPES * machines)
     return min(max(each, _LEAST_STRIPE_BYTES), STRIPE_BYTES)
 
@@ -71,7 +71,7 @@ def write_origin(directory: Path, origin: Origin) -> None:
 
 
 def read_origin(directory: Path) -> Origin:
-    """The origin of the dataset in this directory. Raises CorruptData, DatasetCorrupt, FileNotFoundError."""
+    """Read the origin of the dataset in this directory. Raises CorruptData, DatasetCorrupt, FileNotFoundError."""
     content = unpack((directory / _NAME).read_bytes(), _VERSION, "origin", "Read the dataset in again.")
     return Origin(
         files=tuple(SourceFile(**file) for file in content["files"]),
@@ -95,8 +95,8 @@ _PIECE_BYTES = 16 << 20
 class Shard:
     """The part of a dataset that one machine has.
 
-    name  tells it from all other datasets and shares
-    rows  runs of the ids that its rows have in the dataset, see storage.rows.row_runs
+    name  differs from the names of all other shards, of this and other datasets
+    rows  runs of the ids that the shard's rows have in the dataset, see storage.rows.row_runs
     """
 
     name: str
@@ -105,7 +105,7 @@ class Shard:
 
 
 def shards_of(manifest: Manifest, machines: int) -> list[Shard]:
-    """The shards of a dataset for so many machines. Raises ServiceError machines_range."""
+    """Return the shards of a dataset for `machines` machines. Raises ServiceError machines_range."""
     if not manifest.parts:
         return deal(manifest, machines)
     count = len(manifest.parts)
@@ -124,7 +124,7 @@ def shards_of(manifest: Manifest, machines: int) -> list[Shard]:
 
 
 def check_here(manifest: Manifest) -> None:
-    """Raises ServiceError dataset_spread if the blocks of a dataset are on other machines."""
+    """Raise ServiceError dataset_spread if the blocks of a dataset are on other machines."""
     if manifest.parts:
         count = len(manifest.parts)
         raise ServiceError(
@@ -135,13 +135,13 @@ def check_here(manifest: Manifest) -> None:
 
 
 def shard_manifest(manifest: Manifest, number: int) -> Manifest:
-    """The manifest of one shard of a dataset that is spread."""
+    """Return the manifest of shard `number` of a dataset that machines have read in."""
     first = sum(manifest.parts[:number])
     return _with_blocks(manifest, manifest.blocks[first : first + manifest.parts[number]])
 
 
 def deal(manifest: Manifest, machines: int) -> list[Shard]:
-    """Deal blocks out evenly: the largest first, each to the machine with least. Raises ServiceError machines_range."""
+    """Divide blocks, the largest first, each to the machine with fewest values. Raises ServiceError machines_range."""
     if machines > len(manifest.blocks):
         raise ServiceError(
             "machines_range",
@@ -159,7 +159,7 @@ def _number(block: BlockInfo) -> int:
 
 
 def _shard(manifest: Manifest, blocks: Sequence[BlockInfo], number: int, of: int) -> Shard:
-    # An appended dataset keeps its uid: the blocks tell it from what it was.
+    # A dataset keeps its uid when rows are added: the hash of the blocks distinguishes its versions.
     blocks_hash = zlib.crc32(repr([(block.number, block.checksum) for block in blocks]).encode())
     ends = np.cumsum([block.rows for block in manifest.blocks])
     begins = {block.number: int(end) - block.rows for block, end in zip(manifest.blocks, ends, strict=True)}
@@ -173,14 +173,14 @@ def _with_blocks(manifest: Manifest, blocks: Sequence[BlockInfo]) -> Manifest:
 
 
 def files_of(directory: Path, shard: Shard) -> list[str]:
-    """Files of a shard to send, but for its manifest: paths below the dataset's directory."""
+    """Return the files of a shard to send, without its manifest, as paths below the dataset's directory."""
     beside = [path.name for path in directory.iterdir() if path.is_file() and path.name != MANIFEST]
     blocks = [str(block_path(directory, block.number).relative_to(directory)) for block in shard.manifest.blocks]
     return sorted(beside) + blocks
 
 
 def pieces_of(path: Path) -> Iterator[bytes]:
-    """A file, piece by piece."""
+    """Yield the bytes of a file, piece by piece."""
     with path.open("rb") as file:
         while piece := file.read(_PIECE_BYTES):
             yield piece

@@ -50,7 +50,7 @@ _Report = Callable[[dict[int, dict[str, int]]], None]
 
 
 def spread(directory: Path, given: argparse.Namespace) -> Manifest:
-    """Read a source in on the nodes of a cluster, a shard each; returns the manifest. InputError, ServiceError."""
+    """Have a cluster's nodes read a source in, a shard each; return the manifest. Raises InputError, ServiceError."""
     options, limits = input_options(given), limits_of(given)
     ray = connect(given.ray)
     count = len(nodes_of(ray)) if given.machines == "all" else int(given.machines)
@@ -71,16 +71,16 @@ def spread(directory: Path, given: argparse.Namespace) -> Manifest:
         limits.check_width(manifest.width)  # a part alone may have fewer features
         progress.remove()
         _write(staged, reading_in.origin, manifest, shards)
-        # Before the shards stay for good: from now on the directory says where they are.
+        # Published before the machines keep the shards: from now on the directory says where they are.
         publish_dataset(staged, directory, manifest)
         reading_in.settle(manifest)
     return manifest
 
 
 def drop(directory: Path, address: str) -> None:
-    """Have the machines forget a dataset; `directory` remembers which of its shards were found.
+    """Have the machines remove their shards of a dataset; `directory` gets a file for each shard that was found.
 
-    Raises ServiceError, machine_lost if a shard was on no node that is there.
+    Raises ServiceError, machine_lost if a shard was on no node that is alive.
     """
     manifest = read_manifest(directory)
     ray = connect(address)
@@ -95,7 +95,7 @@ def drop(directory: Path, address: str) -> None:
 
 
 def _drop_shard(ray: Any, agent: Any, name: str, found: Path) -> None:
-    # Before it is dropped: after a kill in between, nobody looks for what is gone.
+    # The file is made first: after a kill in between, the next call does not look for a shard that is gone.
     found.touch()
     try:
         ray.get(agent.drop.remote(name), timeout=CALL_SECONDS)
@@ -105,7 +105,7 @@ def _drop_shard(ray: Any, agent: Any, name: str, found: Path) -> None:
 
 
 def _write(staged: Path, origin: Origin, manifest: Manifest, shards: Sequence[ReadIn]) -> None:
-    """Write the files that lie beside the blocks of a dataset, summed over all shards."""
+    """Write the files beside the blocks of a dataset, from those of all shards."""
     features = origin.settled.features or Numbering()
     if features.places is not None:
         write_places(staged, features.places)
@@ -133,7 +133,7 @@ def _summed(shards: Sequence[FeatureStatistics | None]) -> FeatureStatistics | N
 
 
 def _with_words(first: FeatureWords, second: FeatureWords) -> FeatureWords:
-    """The words of `first`, and of features that only `second` has."""
+    """Return the words of `first`, and those of features that only `second` has."""
     new = np.flatnonzero(~np.isin(second.features, first.features))
     features = np.concatenate((first.features, second.features[new]))
     order = np.argsort(features)
@@ -143,7 +143,7 @@ def _with_words(first: FeatureWords, second: FeatureWords) -> FeatureWords:
 
 
 def main(*arguments: str) -> int:
-    """Body of the command."""
+    """Run the command; return its exit code."""
     die_with_parent()
     # Ray's output goes into the log.
     output = os.fdopen(os.dup(1), "w")
@@ -170,11 +170,10 @@ def main(*arguments: str) -> int:
 
 
 class _ReadingIn:
-    """Has machines read a source in. Callers `run`, then `settle`. Leaving the context ends the agents; it also drops
-    the shards, unless they were settled.
+    """Has machines read a source in: `run`, then `settle`. Leaving the context ends agents and drops unsettled shards.
 
-    report  receives how far each machine is, several times a second
-    Raises ServiceError: machines_range, node_version, machine_lost, and what is wrong with the data.
+    report  function that receives the progress of each machine several times a second
+    Raises ServiceError: machines_range, node_version, machine_lost, and the codes of faults in the data.
     """
 
     def __init__(self, ray: Any, origin: Origin, report: _Report) -> None:
@@ -201,7 +200,7 @@ class _ReadingIn:
                 continue
 
     def run(self) -> tuple[Manifest, list[ReadIn]]:
-        """The manifest of the whole dataset, and each shard as it was read in."""
+        """Have the machines read; return the manifest of the whole dataset, and each shard as it was read in."""
         found: dict[int, ReadIn] = {}
         missing = list(range(self.origin.machines))
         while missing:
@@ -217,7 +216,7 @@ class _ReadingIn:
         return all_, shards
 
     def settle(self, manifest: Manifest) -> None:
-        """Have the machines keep their shards as shards of the dataset that this manifest describes."""
+        """Have the machines keep their shards as shards of the dataset with this manifest."""
         for number, agent in self._agents.items():
             shard = shard_manifest(manifest, number)
             self._ray.get(agent.settle.remote(self.origin.names[number], shard), timeout=CALL_SECONDS)
@@ -258,7 +257,7 @@ class _ReadingIn:
             return {}
 
     def _begin_anew(self, number: int, origin: Any) -> None:
-        """Read a shard in again, on the node that has least to do."""
+        """Have another agent read a shard in again, on the node with the fewest shards."""
         self._ray.kill(self._agents[number])
         nodes = nodes_of(self._ray)
         if not nodes:

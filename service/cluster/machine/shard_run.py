@@ -59,7 +59,7 @@ _LOOK_SECONDS = 0.1  # between two looks at whether the processes live
 
 
 class Running:
-    """A run on the shard: call `found` and `take` in turn. Raises ServiceError if a process died, StorageError, OSError.
+    """A run on the shard: call `found` and `take` in turn. Raises ServiceError (a process died), StorageError, OSError.
 
     alpha  (rows,) dual variables of the whole problem to begin with, feasible; None: zeros
     """

@@ -1,1 +1,1 @@
-"""The rounds of a job on several machines: what is said, agreed on, pooled, certified and reported."""
+"""The rounds of a job on several machines: messages, common steps, pooled rows, certificates, Newton steps."""

@@ -1,4 +1,4 @@
-"""Compiled: changes of w, which is laid flat. Of many lanes it is long, and each of these reads it once.
+"""Compiled kernels for changes of w, which is flattened. With many lanes w is long, and each kernel reads it once.
 
 `lanes` is the length of arrays (lanes,), and the last axis of w.
 """
@@ -6,7 +6,7 @@
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.rows.csr import Array
 
-# add_step(change, step (lanes,), own): own += step change.
+# add_step(change, step (lanes,), own): own += step * change, lane by lane.
 
 
 @njit(cache=True, nogil=True)
@@ -25,7 +25,7 @@ def count_changed(difference: Array) -> int:
     return count
 
 
-# name_changed(difference, indices, values): the places and values of what is not 0.
+# name_changed(difference, indices, values): writes the indices and values of the numbers that are not 0.
 
 
 @njit(cache=True, nogil=True)

@@ -3,7 +3,7 @@
 Step: with hinge and squared hinge loss D(alpha + k change) is a parabola in k. Both ends of the line are feasible, and
 the box is convex: the best k in [0, 1] is known exactly from two dot products with w (Lee, Roth, "Distributed
 box-constrained quadratic optimization for dual linear SVM", ICML 2015). With other losses k is 1. D does not fall then
-either, whatever the loss: that is what sigma is for (Ma, Smith, Jaggi et al., ICML 2015, see storage.run.rounds).
+either, whatever the loss: sigma ensures that (Ma, Smith, Jaggi et al., ICML 2015, see storage.run.rounds).
 """
 
 import time
@@ -20,18 +20,18 @@ from streamsvm.trainer.problem.objective import relative_gap
 from streamsvm.trainer.updates.convergence import StoppingTargets, limit_reached, reason_of_all
 
 _LOOK_EVERY = 4  # rounds between two looks at all rows while machines report no gap
-SLOW = 0.5  # of the gap is left by a round
+SLOW = 0.5  # a round is slow if it leaves more than this share of the gap
 
 
 class RoundConvergence:
-    """Figures are (lanes,).
+    """The convergence of a job on several machines. Figures are (lanes,).
 
-    is_stopping  whether somebody wants an end
-    gap          P - D, estimated by what the round's first sweeps met; nan: not known
-    P            least that is known
-    converged    as `storage.run.state.OF_LANE` has it
-    is_slow      whether a round has left most of the gap
-    certificate  of the last look; stop_reason: None while the job goes on
+    is_stopping  function that returns whether a user has stopped the job
+    gap          P - D, estimated from the rows in the first sweeps of the round; nan: not known
+    P            the least primal objective that is known
+    converged    why a lane has converged, 0: it has not; see `converged_by` in `storage.run.state.OF_LANE`
+    is_slow      whether some round has left most of the gap
+    certificate  of the last LOOK; stop_reason: None while the job goes on
     """
 
     def __init__(self, rules: Rules, lanes: int, is_stopping: Callable[[], bool]) -> None:
@@ -44,28 +44,28 @@ class RoundConvergence:
         self.is_slow = False
         self.certificate: LaneCertificate | None = None
         self.stop_reason: str | None = None
-        # M+ - M- and the gap of a certificate, divided by what was met before it: rounds meet too little of both.
+        # M+ - M- and the gap of a certificate, divided by the round's estimates, which tend to be too small.
         self._gap_safety_factor = np.ones((2, lanes))
         self._last_look = rules.rounds_before
         self._began = time.monotonic()
 
     @property
     def elapsed_seconds(self) -> float:
-        """Seconds that the job has taken, in all attempts."""
+        """Seconds of the job so far, in all its attempts."""
         return self._rules.seconds_before + time.monotonic() - self._began
 
     @property
     def P_certified(self) -> Array:
-        """P of the certificate; inf if there is none."""
+        """The primal objective of the certificate, (lanes,); inf if there is no certificate."""
         return np.full(len(self.P), np.inf) if self.certificate is None else self.certificate.primal_objective
 
     def meet(self, gap: Array, M_plus: Array, M_minus: Array) -> None:
-        """Take in the figures of a round."""
+        """Take over the figures of a round."""
         self.is_slow |= bool((gap > SLOW * self.gap)[self.converged == 0].any())
         self.gap, self.M_plus, self.M_minus = gap, M_plus, M_minus
 
     def certify(self, found: LaneCertificate, round_: int) -> None:
-        """Take in the figures of a look at all rows; decide which lanes have converged, and whether the job ends."""
+        """Take over the certificate of a LOOK; decide which lanes have converged, and whether the job ends."""
         spread, gap = found.M_plus - found.M_minus, found.primal_objective - found.dual_objective
         for number, (true, met) in enumerate(((spread, self.M_plus - self.M_minus), (gap, self.gap))):
             self._gap_safety_factor[number] = np.maximum(
@@ -79,14 +79,14 @@ class RoundConvergence:
         self.stop_reason = reason_of_all(self.converged) or self.has_to_end(round_)
 
     def has_to_end(self, round_: int) -> str | None:
-        """Why the job is to end after this round, however near it is."""
+        """Return why the job has to end after this round, converged or not (rounds, time, a stop); None: it goes on."""
         rules = self._rules
         if rules.combine == "average" and round_ >= rules.max_rounds:
             return AVERAGED
         return limit_reached(round_, rules.max_rounds, self.elapsed_seconds, rules.max_seconds, self._is_stopping())
 
     def wants_look(self, round_: int, dual_objective: Array) -> bool:
-        """Whether all rows should be looked at: a lane is likely to have converged, or the job has to end."""
+        """Return whether all rows should be looked at: a lane has probably converged, or the job has to end."""
         rules, left = self._rules, self.converged == 0
         if self.has_to_end(round_):
             return True
@@ -100,7 +100,7 @@ class RoundConvergence:
 
 
 def has_whole_steps(spec: JobSpec, manifest: Manifest) -> bool:
-    """Whether the step is 1: D is no parabola, or rows have curvatures of their own."""
+    """Return whether the step of a round is always 1: D is no parabola along it, or rows differ in curvature."""
     is_weighed = spec.class_weight is not None or manifest.weights is not None
     loss = spec.loss_kind
     return not loss.is_quadratic or (loss.has_curvature and is_weighed)
@@ -114,14 +114,14 @@ def along_axis(figures: Array, w: Array) -> Array:
 
 
 def dots(a: Array, b: Array) -> Array:
-    """<a, b> of each lane, (lanes,)."""
+    """Return the inner product of a and b, (features, lanes) each, for every lane: (lanes,)."""
     return np.asarray(np.einsum("fl,fl->l", a, b))
 
 
 def best_step(w: Array, change: Array, linear: Array, square: Array) -> Array:
-    """k (lanes,) in [0, 1] where D(alpha + k change) is largest.
+    """Return k (lanes,) in [0, 1] where D(alpha + k change) is largest.
 
-    change  of w, as long as w;  linear - <w, change>: slope of D at 0;  square + |change|^2: minus its curvature
+    change  of w, in the shape of w;  linear - <w, change>: slope of D at 0;  square + |change|^2: minus D's curvature
     """
     slope, curvature = linear - dots(w, change), square + dots(change, change)
     return np.clip(np.divide(slope, curvature, out=np.ones_like(slope), where=curvature > 0.0), 0.0, 1.0)

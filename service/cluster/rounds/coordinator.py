@@ -1,10 +1,10 @@
 """Rounds of a job on several machines, from its beginning to its certificate.
 
 In a round each machine trains on its own rows. The coordinator adds up the changes of w and takes the best step along
-the sum. w is the sum of one part for each machine: if one dies and comes back with an older alpha, only its part is
-replaced. The coordinator waits for a late machine for some time only; the change of that machine then enters a later
-round, so that the line search stays exact. Once rounds bring little, rows that do not rest are trained here after each
-round (see pool), or all machines take Newton steps together (see newton).
+the sum. w is the sum of one part for each machine: if a machine dies and comes back with an older alpha, only its part
+is replaced. The coordinator waits for a late machine for some time only; that machine's change then enters a later
+round, so that the line search stays exact. Once rounds bring little, rows that do not rest are trained by the
+coordinator after each round (see pool), or all machines take Newton steps together (see newton).
 """
 
 import time
@@ -30,19 +30,19 @@ from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.rounds import Order
 from streamsvm.trainer.updates.model_weights import ModelWeights, with_columns
 
-_PATIENCE = 4.0  # times what a round usually takes, until others go on without a machine
+_PATIENCE = 4.0  # after this many times the usual seconds of a round, the others go on without a machine
 _LEAST_PATIENCE = 5.0  # seconds
 _POLL_SECONDS = 0.2
 
-# Is called several times a second with the reports that have come, or before a longer silence, of so many seconds;
-# it may raise.
+# A function that is called several times a second with the reports that have come, and 0 seconds, or with the length
+# of a longer silence in seconds before it begins; it may raise.
 Attend = Callable[[dict[int, Found], float], None]
 
 
 class Collector:
-    """`collect` reports, and note in `shards` when they came.
+    """Collects the machines' reports, and records in `shards` when they came.
 
-    attend  see above
+    attend  see `Attend` above
     """
 
     def __init__(self, machines: Machines, shards: list[ShardState], attend: Attend) -> None:
@@ -50,7 +50,7 @@ class Collector:
         self._usual_seconds: dict[Order, float] = {}
 
     def collect(self, pending: set[int], order: Order, needs_all: bool, least: int = 1) -> dict[int, Found]:
-        """Reports on this order from all pending machines, or from those in time, but from `least` of them."""
+        """Return reports on this order of the pending machines: of all, or of those in time, but `least` at least."""
         patience = max(_LEAST_PATIENCE, _PATIENCE * self._usual_seconds.get(order, inf))
         began = time.monotonic()
         come: dict[int, Found] = {}
@@ -73,18 +73,18 @@ class Collector:
 
 
 def total(come: Mapping[int, Found], name: str, lanes: int) -> Array:
-    """The sum of a figure over these reports."""
+    """Return the sum of a figure over these reports, (lanes,)."""
     return np.sum([getattr(found, name) for found in come.values()], axis=0) if come else np.zeros(lanes)
 
 
 def extremes(come: Mapping[int, Found]) -> tuple[Array, Array]:
-    """M+ and M-, each (lanes,), over the rows of these machines."""
+    """Return M+ and M-, each (lanes,), over the rows of these machines."""
     M_plus = np.max([found.M_plus for found in come.values()], axis=0)
     return M_plus, np.min([found.M_minus for found in come.values()], axis=0)
 
 
 def certificate_at(w: Array, come: Mapping[int, Found], machines: int) -> LaneCertificate | None:
-    """Make the certificate at w (features, axis) from the reports of all machines on a LOOK; None: some are missing."""
+    """Return the certificate at w (features, axis) from all machines' reports on a LOOK; None: a report is missing."""
     if len(come) < machines or any(found.losses is None for found in come.values()):
         return None
     v = np.zeros_like(w)
@@ -103,15 +103,15 @@ _NONE: Mapping[int, Array] = {}
 
 
 class Coordinator:
-    """`run` until the job has ended.
+    """Coordinates the machines of a job: `run` returns when the job has ended.
 
     width, axis   shape of w; the first `lanes` of its columns are lanes
-    report        is called with this coordinator after each round
-    is_stopping   tells whether a person has stopped the job
-    pool          trains rows that do not rest after a round; None: they are not pooled
-    newton        ends training by Newton steps where these are quicker; None: there are rounds alone
-    attend        see `collecting`
-    model         the w of models, where it is not the w of alpha
+    report        function that is called with this coordinator after each round
+    is_stopping   function that returns whether a user has stopped the job
+    pool          trains rows that do not rest after a round; None: rows are not pooled
+    newton        ends training by Newton steps where these are quicker; None: there are rounds only
+    attend        see `Attend` above
+    model         the w of models, where this is not the w of alpha
     """
 
     def __init__(
@@ -140,12 +140,12 @@ class Coordinator:
         self._attend, self._collect = attend, Collector(machines, self.shards, attend).collect
         self.convergence = RoundConvergence(rules, lanes, is_stopping)
         self._pool, self.newton, self.model = pool, newton, model or ModelWeights()
-        self._certified: Mapping[int, Array] = {}  # columns that stood for those of w in the last certificate
-        self.pooled_rows = self.pooled_updates = 0  # of the last round; of all
+        self._certified: Mapping[int, Array] = {}  # columns that took the place of those of w in the last certificate
+        self.pooled_rows = self.pooled_updates = 0  # rows of the last round; updates of all rounds
         self.lacked_room = False  # for pooled rows
 
     def run(self) -> None:
-        """Run rounds until the job has ended. Raises the errors of machines that cannot be begun anew."""
+        """Run rounds until the job has ended. Raises the errors of machines that cannot be started anew."""
         everyone = set(range(len(self.shards)))
         come = self._collect(everyone, Order.GO_ON, needs_all=True)
         self._join(come)
@@ -163,7 +163,7 @@ class Coordinator:
         return with_columns(self.w, self._certified).copy()
 
     def _end_round(self, come: dict[int, Found]) -> None:
-        """Take the best step along the changes these report; then do what `_next_order` says with all rows."""
+        """Take the best step along the changes in these reports; then do what `_next_order` says, for all rows."""
         is_joined = self._join(come)
         change = self._agree(come)
         self._machines.keep(come)
@@ -178,7 +178,7 @@ class Coordinator:
             self._look(set(come), needs_all=order is not Order.GIVE, is_whole=is_whole)
 
     def _next_order(self, come: dict[int, Found]) -> Order:
-        """Choose the order for the machines whose reports of a round have come; none of them has just begun anew."""
+        """Return the order for the machines that have reported on a round; none of these has just started anew."""
         are_all, has_to_end = len(come) == len(self.shards), self.convergence.has_to_end(self.round)
         if self.newton and are_all and not has_to_end and self.newton.is_next(self.shards):
             if self.newton.has_begun or not self._wants_look():
@@ -188,9 +188,9 @@ class Coordinator:
         return Order.LOOK if are_all and self._wants_look() else Order.GO_ON
 
     def _look(self, asked: set[int], needs_all: bool, is_whole: bool = True) -> None:
-        """Have these machines compute the figures of all their rows at the present w; then have them go on, or end.
+        """Have these machines compute the figures of all their rows at the present w; then order them to go on or end.
 
-        is_whole  w is that of all machines' alpha: if all are there, the figures are a certificate
+        is_whole  w is the w of all machines' alpha: if all machines report, the figures are a certificate
         """
         come = self._collect(asked, Order.LOOK, needs_all)
         is_certified = is_whole and self._certify(come)
@@ -205,15 +205,15 @@ class Coordinator:
         self._answer(come, Order.END if is_over else Order.GO_ON, None, is_whole=True)
 
     def _certify(self, come: Mapping[int, Found]) -> bool:
-        """Make the certificate of the model's w, if all machines have looked at their rows there."""
+        """Take over the certificate of the model's w; return False if some machine has not looked at its rows there."""
         columns = self.model.columns()
         if (found := certificate_at(with_columns(self.w, columns), come, len(self.shards))) is not None:
-            self.D, self._certified = found.dual_objective, columns  # what was known of D had been rounded
+            self.D, self._certified = found.dual_objective, columns  # D of the rounds had rounding errors
             self.convergence.certify(found, self.round)
         return found is not None
 
     def _take_newton_steps(self, everyone: set[int]) -> tuple[dict[int, Found], bool]:
-        """Take Newton steps with all machines; returns their last reports, and whether w is that of their alpha."""
+        """Take Newton steps with all machines; return their last reports, and whether w is the w of their alpha."""
         assert self.newton is not None
         come = self._collect(everyone, Order.NEWTON, needs_all=True)
 
@@ -239,7 +239,7 @@ class Coordinator:
         return bool(self.convergence.has_to_end(self.round))
 
     def _train_pooled(self, asked: set[int]) -> dict[int, Found]:
-        """Train rows that do not rest, of these machines; send their alpha back. Returns the last reports."""
+        """Train the rows of these machines that do not rest, and send their alpha back. Return the last reports."""
         assert self._pool is not None
         alpha: Mapping[int, Array] = {}
         with self._pool.open() as pooled:
@@ -248,7 +248,7 @@ class Coordinator:
                 share = share_of_gap(self.convergence.gap, self._rules.relative_gap, self.D)
                 alpha = pooled.train(self.w, self.convergence.converged, share, lambda: self._has_to_end(come))
                 if pooled.count and not alpha:
-                    # The disk did not take them.
+                    # The disk had no room for the pooled rows.
                     self._pool, self.lacked_room = replace(self._pool, most_bytes=self._pool.most_bytes // 2), True
             self.pooled_rows = pooled.count if alpha else 0
             self.pooled_updates += pooled.updates
@@ -256,7 +256,7 @@ class Coordinator:
         return come
 
     def _join(self, come: Mapping[int, Found]) -> bool:
-        """Take over the parts of w that machines report as a whole; returns whether one of them has started anew."""
+        """Replace the parts of w that machines report as a whole; return whether one of them has started anew."""
         told = {k: found.own_w for k, found in come.items() if found.own_w is not None}
         for k, own_w in told.items():
             self.shards[k].w[:] = own_w
@@ -269,7 +269,7 @@ class Coordinator:
         return any(found.has_begun_anew for found in come.values())
 
     def _agree(self, come: Mapping[int, Found]) -> Change:
-        """Take the best step along the changes that these machines report; returns the sum of the changes."""
+        """Take the best step along the changes that these machines report; return the sum of the changes."""
         moved = {k: found for k, found in come.items() if found.own_w is None and found.exported is None}
         changes = np.subtract(self._sum_of_shards, self.w, out=self._total)  # rounding errors of earlier rounds
         for found in moved.values():

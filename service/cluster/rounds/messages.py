@@ -14,14 +14,14 @@ from streamsvm.storage.run.state import COUNTS
 
 # Counts of a control page whose sums over all machines are the counts of the job.
 COUNTED = (*COUNTS, "reader_wait_seconds", "trainer_wait_seconds")
-_WORTH_NAMING = 0.5  # of all numbers: an index takes as much room as a number
+_WORTH_NAMING = 0.5  # largest share of numbers that are sent with indices: an index is as large as a number
 
 
 @dataclass(frozen=True)
 class Change:
-    """A change of w as float32: all its numbers, or those that are not 0.
+    """A change of w in float32: all its numbers, or only the numbers that are not 0.
 
-    indices  (k,) places in the flattened w, ascending, uint32 (int64 if w is longer); None: all places
+    indices  (k,) indices in the flattened w, ascending, uint32 (int64 if w is longer); None: all numbers of w
     values   (k,) float32. Both arrays are read-only
     """
 
@@ -30,7 +30,7 @@ class Change:
 
     @classmethod
     def of(cls, difference: Array) -> "Change":
-        """The change that this array, as long as w, describes."""
+        """Return the change that the array `difference`, in the shape of w, describes."""
         flat = difference.reshape(-1)
         count = count_changed(flat)
         if count > _WORTH_NAMING * len(flat):
@@ -42,7 +42,7 @@ class Change:
 
     @property
     def n_bytes(self) -> int:
-        """To be sent."""
+        """Bytes to send."""
         return self.values.nbytes + (0 if self.indices is None else self.indices.nbytes)
 
     def add_to(self, total: Array, step: Array | float = 1.0) -> None:
@@ -55,7 +55,7 @@ class Change:
 
 
 def _kept(values: Array) -> Array:
-    """The array, made read-only as arrays from another process are: kernels are compiled for that alone."""
+    """Make the array read-only, as arrays from other processes are: kernels are compiled for read-only arrays alone."""
     values.flags.writeable = False
     return values
 
@@ -76,26 +76,26 @@ class ExportedRows:
 
     @property
     def n_bytes(self) -> int:
-        """To be sent."""
+        """Bytes to send."""
         return sum(map(len, self.segments)) + self.alpha.nbytes
 
 
 @dataclass(frozen=True)
 class Found:
-    """A machine's report on a round. Figures are (lanes,) float64, of its rows alone.
+    """A machine's report on a round. Figures are (lanes,) float64, over the machine's rows alone.
 
     change         change of the machine's part of w since the last step was agreed on
-    own_w          the machine's part of w, as long as w: when it joins, and after a LOOK or the first NEWTON
+    own_w          the machine's part of w, in the shape of w: in its first report, and after a LOOK or the first NEWTON
     dual           sum_i alpha_i - D alpha_i^2 / 2 after the last step; linear, square: see storage.run.rounds
-    gap            its rows' terms of P - D in the round's first sweep; nan: there was no sweep
-    rate           the factor by which a sweep of the round reduced its rows' terms of P - D; nan: it is not known
+    gap            the rows' terms of P - D in the round's first sweep; nan: there was no sweep
+    rate           the factor by which a sweep of the round reduced the rows' terms of P - D; nan: it is not known
     M_plus, M_minus  largest and smallest projected gradient of the round
     losses         sum_i C loss_i at the present w, after a LOOK
-    exported       rows, if they were asked for
+    exported       exported rows, after a GIVE
     newton         pickled Reply to a request of Newton steps (trainer.newton.requests), after a NEWTON; empty: there
-                   was no request, or not all rows are at hand
+                   was no request, or the machine does not hold all of its rows
     counts         COUNTED, sweeps_made, slowdowns, free_rows, and newton_equations (storage.run.rounds)
-    seconds        that the round took
+    seconds        seconds that the round took
     """
 
     change: Change
@@ -115,12 +115,12 @@ class Found:
 
     @property
     def has_begun_anew(self) -> bool:
-        """Whether the machine tells where it begins: it has answered no order yet."""
+        """Whether this is the first report of a machine, which has answered no order yet."""
         return self.own_w is not None and self.losses is None and self.newton is None
 
     @property
     def n_bytes(self) -> int:
-        """To be sent."""
+        """Bytes to send."""
         exported = 0 if self.exported is None else self.exported.n_bytes
         own_w = 0 if self.own_w is None else self.own_w.nbytes
         return self.change.n_bytes + own_w + exported + len(self.newton or b"")
@@ -128,12 +128,12 @@ class Found:
 
 @dataclass(frozen=True)
 class OrderToMachine:
-    """The coordinator's answer to a report.
+    """The coordinator's answer to a report: the next order.
 
     change    sum of the changes of all machines, of which `step` (lanes,) is taken; None: `w` is the new w
-    converged (lanes,) int64, as `storage.run.state.OF_LANE` has it
+    converged (lanes,) int64, see `converged_by` in `storage.run.state.OF_LANE`
     alpha     new alpha of the rows that this machine has exported, in their order; None: it has not changed
-    most_bytes  limit on the rows that this machine exports, in all
+    most_bytes  limit on the bytes of rows that this machine exports, in all
     most_sweeps  limit on the sweeps of the next round; 0: none
     newton      pickled Request of Newton steps
     """
@@ -151,10 +151,10 @@ class OrderToMachine:
 
 @dataclass(frozen=True)
 class HeldRows:
-    """Rows of a machine that a lane has left out, evaluated at its last LOOK.
+    """Rows of a machine that a lane left out of training, evaluated at the machine's last LOOK.
 
     row_id  (n,) ids among all rows; target (n,): their y; decision_values (n,)
-    weight  (n,); None: rows have none
+    weight  (n,) weights of the rows; None: the rows have none
     """
 
     row_id: Array
@@ -165,15 +165,15 @@ class HeldRows:
 
 @dataclass(frozen=True)
 class Begin:
-    """The order to begin a run.
+    """The order to begin a run on a shard.
 
-    job      name of the run, under which a machine keeps its dual variables
-    spec     the job, as `JobSpec.model_dump` has it
+    job      name of the run, under which a machine saves its dual variables
+    spec     the fields of the job, as `JobSpec.model_dump` returns them
     number, at_once   number of the first lane, and how many lanes are trained side by side at most
     machines number of machines, which is sigma
     maps     feature maps, fitted to all rows
     rows     ids of the shard's rows among all rows, in runs, see storage.rows.row_runs
-    alpha    (rows,) or (rows, lanes) to begin with; None: the alpha that the machine has kept, or zeros
+    alpha    (rows,) or (rows, lanes) to begin with; None: the alpha that the machine has saved, or zeros
     """
 
     job: str
@@ -193,29 +193,29 @@ class Begin:
 
 
 class Machines(Protocol):
-    """The machines of a job by number. The implementation starts a lost machine anew; the machine then joins again."""
+    """The machines of a job, by number. The implementation starts a lost machine anew; it then joins the job again."""
 
     def __len__(self) -> int: ...
 
     def answer(self, number: int, answer: OrderToMachine) -> None:
-        """Send the answer to a machine, which goes on with it."""
+        """Send an answer to a machine, which then does what the answer orders."""
 
     def wait(self, pending: Collection[int], seconds: float) -> dict[int, Found]:
-        """Wait for reports of these machines; return as soon as one has come, or empty after so many seconds."""
+        """Wait until a machine in `pending` reports, or `seconds` are over; return the reports by machine."""
 
     def is_lost(self, number: int) -> bool:
-        """Whether the machine has died, and another one is being begun in its place."""
+        """Return whether the machine has died, and another is being started in its place."""
 
     def keep(self, come: Collection[int]) -> None:
-        """If it is time, have machines that have reported save their dual variables, also on another machine."""
+        """If it is time, have the machines in `come` save their dual variables, each also on another machine."""
 
 
 @dataclass(frozen=True)
 class Rules:
     """The rules by which a job ends; None: the job has no such rule.
 
-    whole_steps  the step of a round is 1
-    rounds_before and seconds_before were made by earlier attempts
+    whole_steps  the step of each round is 1
+    rounds_before, seconds_before: rounds and seconds of earlier attempts
     """
 
     tolerance: float | None
@@ -230,14 +230,14 @@ class Rules:
 
 @dataclass
 class ShardState:
-    """A machine's shard where the last step ended: its share of w, and of D without |w|^2 / 2."""
+    """A machine's shard at the end of the last step: its part of w, and its part of D without |w|^2 / 2."""
 
     w: Array
     dual: Array
     counts: Mapping[str, float] = field(default_factory=dict)
-    round: int = -1  # whose w it has
+    round: int = -1  # the round whose w it has
     seconds: float = 0.0
-    waited: float = 0.0  # for others, in all
+    waited: float = 0.0  # seconds for other machines, in all
     sent_bytes: int = 0
     came: float = 0.0
 

@@ -1,8 +1,8 @@
-"""Newton steps over the rows of all machines: each answers the requests about its shard, this adds the answers up.
+"""Newton steps over the rows of all machines: each machine answers requests about its shard, and this adds answers up.
 
-The steps are those of one machine (trainer.newton). A request is one message to each machine, and w goes out with it.
-So they take as many scans as on one machine, to the same optimum. What was added up in the order of machines is the
-same each time.
+The steps are those on one machine (trainer.newton). A request is one message to each machine, and w goes out with it.
+So the steps take as many scans as on one machine, to the same optimum. Answers are added up in the order of machines:
+the sums are the same each time.
 """
 
 import pickle
@@ -36,11 +36,11 @@ from streamsvm.trainer.updates.model_weights import ModelWeights
 from streamsvm.trainer.updates.progress import NewtonStep, PassProgress, TaskStep
 
 _SHARE_OF_MEMORY = 0.5
-_MOST_VAIN = 3  # runs in a row that end before a step has been made, because a machine is lost, or its rows
+_MOST_VAIN = 3  # runs in a row that end before their first step, because a machine, or rows that it held, are lost
 _HALF_MATRIX, _MATRIX = 4, 8  # bytes of an entry of a system, as a machine sends it, and here
 
 Exchange = Callable[[bytes], Mapping[int, Found]]  # sends a request to all machines; returns all reports
-# Gives a sign of life before so many seconds without one; returns whether the job goes on.
+# Gives a sign of life that covers the next seconds, as many as the argument says; returns whether the job goes on.
 GoesOn = Callable[[float], bool]
 
 
@@ -56,11 +56,11 @@ class Rounds(Protocol):
 
 
 class _Ends(Exception):
-    """The job has to end while a system is being solved."""
+    """Raised while a system is being solved, if the job has to end."""
 
 
 class MachineRows:
-    """All rows, on machines: `trainer.newton.requests.ProblemRows`. Interrupted if one has not all of its rows."""
+    """All rows, on machines: `trainer.newton.requests.ProblemRows`. Raises Interrupted if a machine lacks rows."""
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
@@ -74,14 +74,14 @@ class MachineRows:
 
 
 class Newton:
-    """`meet` the figures of each round, `run` once it `is_next`.
+    """The Newton steps of a job: `meet` takes the figures of each round, `run` makes steps once `is_next` is true.
 
-    n_values   values in all rows
-    most       equations that the coordinator has room for
-    show       is called with each step
-    has_begun  it has been run; has_failed: systems are too large, or a task is stuck: only rounds remain
+    n_values   number of values in all rows
+    most       most equations of a system that the coordinator has room for
+    show       function that is called with each step
+    has_begun  `run` was called; has_failed: systems are too large, or a task is stuck, and only rounds remain
     slowdowns  codes of storage.run.slowdowns
-    steps, scans  that have been made
+    steps, scans  numbers of steps and scans made so far
     """
 
     def __init__(
@@ -102,8 +102,8 @@ class Newton:
         self.steps = self.scans = self._vain = 0
         self._show = show
         self._shown: list[NewtonStep] = []
-        self._left: Mapping[int, Left] = {}  # where the steps of tasks are that still go on
-        self._is_quicker = self._is_slower = False  # as far as is known
+        self._left: Mapping[int, Left] = {}  # task -> where its steps go on
+        self._is_quicker = self._is_slower = False  # Newton steps than rounds; both False: not known
 
     @property
     def most_sweeps(self) -> int:
@@ -113,7 +113,7 @@ class Newton:
         return 1 if self.has_begun else LEAST_SWEEPS
 
     def meet(self, now: Rounds, come: Mapping[int, Found]) -> None:
-        """Take in a round that all machines have taken part in; decide whether steps are next."""
+        """Take over the figures of a round in which all machines took part; decide whether Newton steps are next."""
         figures, trained = now.convergence, now.convergence.converged == 0
         rates = np.max([found.rate for found in come.values()], axis=0)[trained]
         sweeps = max(found.counts["sweeps_made"] for found in come.values())
@@ -137,20 +137,20 @@ class Newton:
         room = self._room(now.shards)
         if self._is_quicker and system_size(outlook) > room:
             self._is_quicker = False
-            # A machine says by itself why it has not all of its rows at hand.
+            # A machine that does not hold all of its rows (room < 0) reports by itself why.
             self.slowdowns |= {"newton_without_room"} if room >= 0 else set()
         self._is_slower = not self._is_quicker
 
     def is_next(self, shards: Sequence[ShardState]) -> bool:
-        """Whether to make steps now: all machines have all of their rows at hand, and room."""
+        """Return whether to make steps now: all machines hold all of their rows, and have room for a system."""
         wanted = self.has_begun or self._is_quicker
         return wanted and not self.has_failed and self._room(shards) > 0
 
     def run(self, exchange: Exchange, now: Rounds, goes_on: GoesOn, after_step: Callable[[], None]) -> bool:
-        """Take Newton steps from the coordinator's w, which belongs to the machines' alpha; w changes in place.
+        """Take Newton steps from the coordinator's w, which is the w of the machines' alpha; w changes in place.
 
         after_step  is called after each step
-        Returns whether w belongs to alpha at the end. It does not if a machine, or the rows that it had, were lost.
+        Returns whether w is the w of alpha at the end: it is not if a machine, or rows that it held, were lost.
         """
         self.has_begun, most, before = True, self._room(now.shards), self.scans
         numbers = np.flatnonzero(now.convergence.converged == 0).tolist()
@@ -190,7 +190,7 @@ class Newton:
         return shown
 
     def _put_back(self, steps: NewtonSteps, now: Rounds) -> None:
-        """Set the coordinator's w and figures to the values that the steps have reached, and note the best w."""
+        """Set the coordinator's w and figures to the values that the steps have reached; offer the model the best w."""
         reached, figures = steps.put_back(), now.convergence
         steps.offer_best(now.model)
         self._left = steps.left()
@@ -201,7 +201,7 @@ class Newton:
             figures.gap[number] = task.primal - now.D[number]
 
     def _note(self, now: Rounds, taking_part: Mapping[int, TaskStep]) -> None:
-        """Note the step that has been made, for the history, and for those who watch."""
+        """Record the step that was made, for the history, and show it."""
         self.steps += 1
         figures, free = now.convergence, max(task.rows for task in taking_part.values())
         each = tuple(
@@ -222,7 +222,7 @@ class Newton:
         self.slowdowns.add(because)
 
     def _room(self, shards: Sequence[ShardState]) -> int:
-        """Equations that all have room for; -1: a machine has not all rows at hand."""
+        """Return the most equations that all have room for; -1: a machine does not hold all of its rows."""
         return min(self._most, *(int(shard.counts.get("newton_equations", -1)) for shard in shards))
 
 
@@ -233,9 +233,9 @@ def newton_for(
     show: Callable[[NewtonStep], None] = lambda _: None,
     room: int | None = None,
 ) -> Newton | None:
-    """The Newton steps of a job on so many machines; None: they train alone, and the results are averaged.
+    """Return the Newton steps of a job on `machines` machines; None: machines train alone, and results are averaged.
 
-    room  bytes that the coordinator may hold; by default a share of this machine's memory
+    room  bytes that the coordinator may hold; None: a share of this machine's memory
     """
     if plan.spec.combine == "average":
         return None
@@ -248,9 +248,9 @@ def newton_for(
 
 
 def equations_here(room: int, n_tasks: int, machines: int) -> int:
-    """Equations for which so many bytes are enough on the coordinator.
+    """Return the most equations of a system for which `room` bytes are enough on the coordinator.
 
-    It holds the systems that machines have sent, what they add up to, one that is being added, and one being solved.
+    It holds the systems that machines have sent, their sum, one that is being added, and one that is being solved.
     """
     each = n_tasks * (machines * _HALF_MATRIX + 2 * _MATRIX) + _MATRIX
     return min(LARGEST, int((room / each) ** 0.5))

@@ -1,9 +1,9 @@
 """Rows of all machines that do not rest, brought to the coordinator and trained there as one problem.
 
-Near the optimum most rows rest, on every machine. The rows that do not rest depend on rows of other machines, which
-rounds over each machine's own rows settle ever more slowly. One trainer that has all of them needs a few sweeps only,
-as with the informative rows in the cache of one machine (StreamSVM; SBM: Chang, Roth, KDD 2011). Then each machine
-looks at all its rows: those that have become active move in the round that follows.
+Near the optimum most rows rest at a bound, on every machine. The rows that do not rest depend on rows of other
+machines. Rounds, in which each machine trains its rows alone, settle these rows ever more slowly. One trainer that has
+all of them needs a few sweeps only, as with the informative rows in the cache of one machine (StreamSVM; SBM: Chang,
+Roth, KDD 2011). Then each machine looks at all its rows: those that have become active move in the round that follows.
 """
 
 import shutil
@@ -25,16 +25,16 @@ from streamsvm.trainer.distributed.active_set_solver import PooledRows
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.solvers import settings_of
 
-_SHARE_OF_DISK = 0.25  # of the free space: rows may be there twice, and others need some, too
-# Share of the gap at which training of a pool ends. Beyond that, rows that are not in the pool matter as much.
+_SHARE_OF_DISK = 0.25  # of the free space: rows may be there twice, and other programs need space, too
+# Least share of the gap at which training of a pool ends: then rows outside the pool matter as much. Largest share.
 SHARE_OF_GAP, _MOST_SHARE = 0.1, 0.5
 
 
 @dataclass(frozen=True)
 class Pool:
-    """Settings for training rows that machines have brought together here.
+    """Settings for training the pooled rows of all machines on the coordinator.
 
-    settings    settings of a trainer of the whole problem; rows are kept in its spill_directory
+    settings    settings of a trainer of the whole problem; its spill_directory holds the rows
     directory   directory of the run
     most_bytes  limit on the rows in a pool
     """
@@ -44,12 +44,12 @@ class Pool:
     most_bytes: int
 
     def open(self) -> "Pooled":
-        """An empty pool."""
+        """Return an empty pool."""
         return Pooled(PooledRows(self.settings, self.directory))
 
 
 class Pooled:
-    """`fill` it with rows that machines export, then `train` them, once. Leaving the context removes their files."""
+    """A pool: `fill` it with rows that machines export, then `train` them, once. Leaving the context removes files."""
 
     def __init__(self, rows: PooledRows) -> None:
         self._rows = rows
@@ -64,7 +64,7 @@ class Pooled:
     def fill(
         self, asked: set[int], collect: Callable[..., dict[int, Found]], machines: Machines, answer: OrderToMachine
     ) -> tuple[dict[int, Found], bool]:
-        """Add the rows that these machines export, which are asked for more by `answer` until they have no more.
+        """Add the rows that the machines in `asked` export; `answer` asks them for more until they have no more.
 
         collect  see `Collector`
         Returns their last reports, and whether no machine was late.
@@ -84,7 +84,7 @@ class Pooled:
         return ready, len(ready) == len(come)
 
     def add(self, number: int, exported: ExportedRows) -> None:
-        """Add the rows that a machine exports."""
+        """Add the rows that machine `number` exports."""
         start = 0
         for segment in exported.segments:
             rows = view(segment)
@@ -100,13 +100,13 @@ class Pooled:
 
     @property
     def updates(self) -> int:
-        """Visits to pooled rows in training."""
+        """Number of visits to pooled rows in training."""
         return self._rows.updates
 
     def train(
         self, w: Array, converged: Array, share_of_gap: float, is_interrupted: Callable[[], bool]
     ) -> dict[int, Array]:
-        """Train as `PooledRows.train` does; returns alpha by machine, of its rows in their order, or {} for None."""
+        """Train as `PooledRows.train` does; return machine -> alpha of its rows in order, {} if that returns None."""
         alpha = self._rows.train(w, converged, share_of_gap, is_interrupted) if self.count else None
         if alpha is None:
             return {}
@@ -118,9 +118,9 @@ class Pooled:
 
 
 def pool_for(plan: JobPlan, dataset: Path, maps: FeatureMaps, directory: Path) -> Pool | None:
-    """The pool of a job, on the dataset's disk or, if the job may not use it, in memory; None: machines work alone.
+    """Return the Pool of a job, on the dataset's disk, or in memory if the job may not spill; None: no rows are pooled.
 
-    Where no row rests, all of them would come here.
+    Where no row rests (a logistic loss), the pool would have all rows.
     """
     if plan.spec.combine == "average" or not plan.spec.loss_kind.has_rest:
         return None
@@ -134,9 +134,9 @@ def pool_for(plan: JobPlan, dataset: Path, maps: FeatureMaps, directory: Path) -
 
 
 def share_of_gap(gap: Array, wanted: float | None, D: Array) -> float:
-    """The share of this gap, (lanes,), to which pooled rows are trained, if this relative gap is wanted."""
+    """Return the share of `gap` (lanes,) at which training of a pool ends, by the job's relative gap, `wanted`."""
     if wanted is None:
         return SHARE_OF_GAP
-    # An estimate that is not known, or 0, asks for nothing.
+    # A lane whose gap is not known, or 0, does not change the share.
     enough = np.divide(wanted * np.abs(D + gap) / 2, gap, out=np.ones_like(gap), where=gap > 0.0)
     return float(np.clip(enough.min(), SHARE_OF_GAP, _MOST_SHARE))
