@@ -1,1 +1,1 @@
-"""A service elsewhere, over HTTP: connections, and its datasets, jobs and models as objects."""
+"""A client of a service, over HTTP: connections, and the service's datasets, jobs and models as objects."""

@@ -18,17 +18,17 @@ class Client(Connection):
     """The service at an address. Raises ServiceError if the service refuses a request, or does not answer."""
 
     def datasets(self) -> list[RemoteDataset]:
-        """All datasets, by name."""
+        """Return all datasets, by name."""
         return [RemoteDataset(self, each["name"], each) for each in self.json("GET", "/v1/datasets")["datasets"]]
 
     def dataset(self, name: str) -> RemoteDataset:
-        """The dataset of this name."""
+        """Return the dataset of this name."""
         return RemoteDataset(self, name).refresh()
 
     def add_dataset(self, name: str, source: Path | str | IO[bytes], **options: Any) -> RemoteDataset:
-        """Upload a file, or the bytes of a stream, as a new dataset; returns when it has been read in.
+        """Upload a file, or the bytes of a stream, as a new dataset; return when the service has read it in.
 
-        options  how to read it: the fields of InputOptions
+        options  how to read the data: the fields of InputOptions
         Raises InputError for a fault in the data.
         """
         with Path(source).open("rb") if isinstance(source, str | Path) else nullcontext(source) as file:
@@ -37,41 +37,41 @@ class Client(Connection):
     def import_dataset(self, name: str, file: str, machines: int | str | None = None, **options: Any) -> RemoteDataset:
         """Have the service import a file of its import directory, or the files of a URL, in the background.
 
-        machines  how many machines of its Ray cluster, or "all", each read and keep a range of the URL's files
-        options   how to read them: the fields of InputOptions
+        machines  how many machines of the service's Ray cluster, or "all", each read and keep a part of the URL's files
+        options   how to read the files: the fields of InputOptions
         """
         more = {"import": file} if machines is None else {"import": file, "machines": str(machines)}
         return RemoteDataset(self, name, self.json("PUT", _reading_in(name, options, more)))
 
     def jobs(self, state: str | None = None) -> Iterator[RemoteJob]:
-        """All jobs, or those in a state, the newest first."""
+        """Yield all jobs, or the jobs in this state, the newest first."""
         for each in self._pages("/v1/jobs", "jobs", state):
             yield RemoteJob(self, each["id"], each)
 
     def job(self, id: str) -> RemoteJob:
-        """The job of this id."""
+        """Return the job of this id."""
         return RemoteJob(self, id).refresh()
 
     def submit(self, dataset: str, **fields: Any) -> RemoteJob:
-        """Submit a job on a dataset, with fields such as C, solver and tolerance."""
+        """Submit a job on a dataset, with fields such as C, solver and tolerance; return the queued job."""
         job = self.json("POST", "/v1/jobs", {**fields, "dataset": dataset})
         return RemoteJob(self, job["id"], job)
 
     def predictions(self, state: str | None = None) -> Iterator[RemotePrediction]:
-        """All predictions of files, or those in a state, the newest first."""
+        """Yield all predictions of files, or those in this state, the newest first."""
         for each in self._pages("/v1/predictions", "predictions", state):
             yield RemotePrediction(self, each["id"], each)
 
     def prediction(self, id: str) -> RemotePrediction:
-        """The prediction of files of this id."""
+        """Return the prediction of files with this id."""
         return RemotePrediction(self, id).refresh()
 
     def predict_dataset(self, model: str, dataset: str, destination: str, **fields: Any) -> RemotePrediction:
-        """Have the service predict the rows of a dataset into a file; the arguments are those of `predict_files`."""
+        """Have the service predict the rows of a dataset into a file; other arguments are those of `predict_files`."""
         return self._predict({**fields, "model": model, "dataset": dataset, "destination": destination})
 
     def predict_files(self, model: str, source: str, destination: str, **fields: Any) -> RemotePrediction:
-        """Have the service predict files that it can read into a file that it can write, in the background.
+        """Have the service read rows from files and write predictions to a file, in the background.
 
         model   id, name, `NAME:VERSION` or `NAME@ALIAS`
         source  file or pattern below its import directory, or a URL; destination: below its export directory, or a URL
@@ -84,24 +84,24 @@ class Client(Connection):
         return RemotePrediction(self, prediction["id"], prediction)
 
     def models(self) -> list[RemoteModel]:
-        """All models, the newest first."""
+        """Return all models, the newest first."""
         return [RemoteModel(self, each["id"], each) for each in self.json("GET", "/v1/models")["models"]]
 
     def model(self, id: str) -> RemoteModel:
-        """The model of this id, name, `NAME:VERSION` or `NAME@ALIAS`."""
+        """Return the model of this id, name, `NAME:VERSION` or `NAME@ALIAS`."""
         return RemoteModel(self, id).refresh()
 
     def registered_models(self) -> list[RegisteredModel]:
-        """All registered models, by name."""
+        """Return all registered models, by name."""
         shown = self.json("GET", "/v1/registered-models")["registered_models"]
         return [RegisteredModel(self, each["name"], each) for each in shown]
 
     def registered_model(self, name: str) -> RegisteredModel:
-        """The registered model of this name."""
+        """Return the registered model of this name."""
         return RegisteredModel(self, name).refresh()
 
     def _pages(self, route: str, name: str, state: str | None) -> Iterator[dict[str, Any]]:
-        """Yield the views of a list, page by page."""
+        """Yield the entries of a list of the service, page by page."""
         path = f"{route}?page_size=200" + (f"&state={state}" if state else "")
         page = self.json("GET", path)
         while True:
@@ -112,7 +112,7 @@ class Client(Connection):
 
 
 def _reading_in(name: str, options: Mapping[str, Any], more: Mapping[str, str] = MappingProxyType({})) -> str:
-    """The path and query of a request that reads a dataset in."""
+    """Return path and query of a request that reads a dataset in."""
     input_options = options_from(options)
     query = {option: getattr(input_options, option) for option in sorted(input_options.given)}
     return f"/v1/datasets/{quote(name, safe='')}?{urlencode({**query, **more})}"

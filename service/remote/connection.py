@@ -1,4 +1,4 @@
-"""Sends requests to a service over HTTP, and raises the errors that it answers with."""
+"""Sends requests to a service over HTTP, and raises the errors of its answers."""
 
 import http.client
 import json
@@ -23,18 +23,18 @@ _RETRY_SECONDS = 0.25  # before the second try; doubled before each further one
 _TOO_MANY = 429
 _MOST_WAIT_SECONDS = 120.0
 _FROM_PIPE = "Data from a pipe cannot be sent again: send a file, which waits for its turn, or start again later."
-_PLACES = {"line", "column", "byte", "file"}  # in an input
+_PLACES = {"line", "column", "byte", "file"}  # parts of a position in an input
 Refusal = TypeVar("Refusal", ServiceError, InputError)
 _KINDS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
 
 
 class Connection:
-    """Makes one connection for each request. Raises the service's ServiceError, `no_service` if it does not answer.
+    """Sends each request over a new connection. Raises the service's ServiceError; `no_service` if it does not answer.
 
-    token    None: the one in the environment variable STREAMSVM_TOKEN, if it is set
+    token    token to send; None: the environment variable STREAMSVM_TOKEN, if set
     retries  how often to repeat a GET that no service answers, and an upload that the service is too busy for; 0: an
              upload does not go on after a lost connection, either
-    sleep    a function that waits for a number of seconds
+    sleep    function that waits for a number of seconds
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class Connection:
     where = "Start one with streamsvm serve, or say where it is with --url or STREAMSVM_URL."
 
     def told(self, error: Refusal) -> Refusal:
-        """The error as it is to be raised: callers may put its hint into their own words."""
+        """Return the error to raise; subclasses may reword its hint."""
         return error
 
     def json(self, method: str, path: str, body: Any = None) -> Any:
-        """Send a request with a JSON body; returns the JSON of the answer, None if the answer is empty."""
+        """Send a request with a JSON body; return the JSON of the answer, None if the answer is empty."""
         retries = self._retries if method == "GET" else 0
         for retry in range(retries):
             with suppress_unanswered():
@@ -76,7 +76,7 @@ class Connection:
         return json.loads(answer) if answer else None
 
     def upload(self, path: str, source: IO[bytes]) -> Any:
-        """PUT a stream. One that can seek goes on after a lost connection, and waits while the service is busy.
+        """PUT a stream. With a seekable stream, go on after a lost connection, and wait while the service is busy.
 
         Raises InputError for a fault in the data.
         """
@@ -91,7 +91,7 @@ class Connection:
             raise self.told(ServiceError(error.code, error.message, _FROM_PIPE, error.at)) from None
 
     def post(self, path: str, chunks: Callable[[], Iterable[bytes]], kind: str, repeats: bool = True) -> Any:
-        """POST the bytes that `chunks` returns, with this Content-Type; again later if the service is busy.
+        """POST the bytes that `chunks` returns, with the Content-Type `kind`; try again later if the service is busy.
 
         repeats  whether `chunks` can be called again
         Raises InputError for a fault in the bytes.
@@ -112,7 +112,7 @@ class Connection:
 
     @contextmanager
     def _faults_told(self) -> Iterator[None]:
-        """Raise a fault in the data as InputError: it has a line, or a code of the reader."""
+        """Raise a ServiceError about the data, which has a line or a code of the reader, as an InputError."""
         try:
             yield
         except ServiceError as error:
@@ -127,7 +127,7 @@ class Connection:
                 target.write(chunk)
 
     def events(self, path: str, after: str = "") -> Iterator[tuple[str, str, Any]]:
-        """Yield server-sent events, those after the number `after`: (kind, number, data)."""
+        """Yield the server-sent events after number `after`, as (kind, number, data)."""
         with self._response("GET", path, None, {"Last-Event-ID": after} if after else {}) as response:
             fields: dict[str, str] = {}
             for line in map(bytes.decode, response):
@@ -147,13 +147,13 @@ class Connection:
         headers: dict[str, str] | None = None,
         takes_long: bool = False,
     ) -> Iterator[http.client.HTTPResponse]:
-        """The answer to a request; takes_long: the service may work for minutes before it answers."""
+        """Yield the answer to a request; takes_long: the service may work for minutes before it answers."""
         connection = _KINDS[self._parts.scheme](self._parts.netloc, timeout=_TIMEOUT_SECONDS)
         try:
             if takes_long:
                 connection.connect()
                 _wait_while_alive(connection.sock)
-            # A service that stops reading the body answers why.
+            # A service that stops reading the body says why in its answer.
             with suppress(BrokenPipeError, ConnectionResetError):
                 path = self._parts.path.rstrip("/") + path
                 connection.request(method, path, body, {**self._headers, **(headers or {})}, encode_chunked=True)
@@ -178,7 +178,7 @@ def suppress_unanswered() -> Iterator[None]:
 
 
 def _wait_while_alive(connection: socket.socket) -> None:
-    """Let a connection be silent for as long as its other end is there, which the kernel asks now and then."""
+    """Let the connection be silent as long as its other end is alive, which the kernel checks from time to time."""
     connection.settimeout(None)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _ALIVE.items():

@@ -1,4 +1,4 @@
-"""Datasets, jobs and models of a service as small objects; `view` is the service's latest description of one."""
+"""Datasets, jobs and models of a service as objects; `view` is the service's latest description of one, as a dict."""
 
 import json
 import time
@@ -20,7 +20,7 @@ _PAUSE_SECONDS = 0.5
 class Remote:
     """A dataset, job or model of a service, by its name or id.
 
-    view  the service's latest description, documented in api/README.md; {} if it has not been asked for
+    view  the service's latest description as a dict, documented in api/README.md; {} if it was not requested yet
     """
 
     _FOLDER = ""
@@ -32,11 +32,11 @@ class Remote:
 
     @property
     def path(self) -> str:
-        """The path of the route of this dataset, job or model."""
+        """The path of the service's route for this dataset, job or model."""
         return f"/v1/{self._FOLDER}/{quote(self.id, safe='')}"
 
     def refresh(self) -> Self:
-        """Ask the service for the current view."""
+        """Request the current `view` from the service."""
         self.view = self._connection.json("GET", self.path)
         return self
 
@@ -49,7 +49,7 @@ class Remote:
 
 
 class RemoteDataset(Remote):
-    """Rows that jobs train on; `id` is its name."""
+    """Rows that jobs train on; `id` is the dataset's name."""
 
     _FOLDER = "datasets"
 
@@ -68,13 +68,13 @@ class RemoteModel(Remote):
     _FOLDER = "models"
 
     def register(self, name: str) -> int:
-        """Make the model the next version of a name; returns the version."""
+        """Make the model the next version of the registered model `name`; return the version."""
         return self._connection.json("POST", f"{self.path}/register", {"name": name})["version"]
 
     def download(self, path: str | PathLike[str], format: str | None = None) -> None:
-        """Write the model to a file, in the format that the ending of its name means; `streamsvm.load` reads it.
+        """Write the model to a file, in the format that the ending of its name says; `streamsvm.load` reads the file.
 
-        format  takes the place of the ending; a text is LIBLINEAR's or, of a kernel machine, LIBSVM's
+        format  takes the place of the ending; text formats are LIBLINEAR's or, for a kernel machine, LIBSVM's
         Raises ServiceError not_exportable, unknown_format.
         """
         if format is None:
@@ -108,17 +108,17 @@ class RemoteModel(Remote):
 
 
 class RegisteredModel(Remote):
-    """A name of models: its versions, and aliases that point at one; `id` is the name."""
+    """A name with its models: versions, and aliases that each point at a version; `id` is the name."""
 
     _FOLDER = "registered-models"
 
     def version(self, reference: int | str) -> RemoteModel:
-        """The model of a version, or of an alias."""
+        """Return the model of a version (a number) or of an alias (a text)."""
         sign = ":" if isinstance(reference, int) else "@"
         return RemoteModel(self._connection, f"{self.id}{sign}{reference}").refresh()
 
     def move(self, alias: str, version: int) -> Self:
-        """Point an alias at a version; predictions that begin from then on are made by that."""
+        """Point an alias at a version: predictions that begin later by this alias are made by this version."""
         self._connection.json("PUT", f"{self.path}/aliases/{quote(alias, safe='')}", {"version": version})
         return self.refresh()
 
@@ -136,14 +136,14 @@ class Progress(NamedTuple):
 
 
 class RemotePrediction(Remote):
-    """A prediction of files, queued, running or ended."""
+    """A prediction of files, which is queued, running or ended."""
 
     _FOLDER = "predictions"
 
     def wait(self, seconds: float = _PATIENCE_SECONDS) -> Self:
-        """Wait until it has ended, even if the service restarts. Raises ServiceError if it failed or was cancelled.
+        """Wait until the prediction ends, even if the service restarts. Raises ServiceError if it failed, or was ended.
 
-        seconds  that a request waits for the end
+        seconds  longest time that one request waits for the end, at most 25
         """
         while self.view.get("state") in (None, "queued", "running"):
             with suppress_unanswered():
@@ -157,29 +157,29 @@ class RemotePrediction(Remote):
         return self
 
     def cancel(self) -> Self:
-        """Ask the service to end it; nothing stays at its destination."""
+        """Ask the service to end the prediction; no file stays at its destination."""
         self.view = self._connection.json("POST", f"{self.path}/cancel")
         return self
 
 
 class RemoteJob(Remote):
-    """A training job, queued, running or ended."""
+    """A training job, which is queued, running or ended."""
 
     _FOLDER = "jobs"
 
     @property
     def state(self) -> str:
-        """The state in the latest view."""
+        """The state of the job in the latest `view`."""
         return self.view["state"]
 
     @property
     def models(self) -> list[RemoteModel]:
-        """The models of a job that has ended, one for each C."""
+        """The models of an ended job, one for each C."""
         models = (self.view["result"] or {}).get("models", ())
         return [RemoteModel(self._connection, each["model_id"]) for each in models]
 
     def watch(self) -> Iterator[Progress]:
-        """Yield events until the job ends, even if the service restarts; `view` is final then."""
+        """Yield the events of the job until its end, even if the service restarts; then `view` is final."""
         after, last_event = "", time.monotonic()
         while True:
             with suppress_unanswered():
@@ -204,11 +204,11 @@ class RemoteJob(Remote):
         return self
 
     def history(self) -> list[dict[str, Any]]:
-        """The figures of each pass, as GET /v1/jobs/{id}/history answers."""
+        """Return the figures of each pass, as GET /v1/jobs/{id}/history answers."""
         return self._connection.json("GET", f"{self.path}/history")["passes"]
 
     def stop(self) -> Self:
-        """Ask the service to end the job soon, with the model that it has by then."""
+        """Ask the service to end the job soon, with a model of the state that training has reached by then."""
         return self._act("stop")
 
     def cancel(self) -> Self:
@@ -216,7 +216,7 @@ class RemoteJob(Remote):
         return self._act("cancel")
 
     def resume(self, **changes: Any) -> "RemoteJob":
-        """Submit a job that continues this one; changes: max_passes, max_seconds, tolerance, relative_gap."""
+        """Submit a job that continues this job; changes: max_passes, max_seconds, tolerance, relative_gap."""
         job = self._connection.json("POST", f"{self.path}/resume", changes)
         return RemoteJob(self._connection, job["id"], job)
 

@@ -1,4 +1,4 @@
-"""Writes rows of a Python program as a body that a service predicts: files, data frames, matrices and lists."""
+"""Writes rows of a Python program (files, data frames, matrices, lists) as the body of a prediction request."""
 
 import csv
 import io
@@ -16,15 +16,16 @@ from streamsvm.reader.parsers.values import is_gap, word_of
 from streamsvm.service.errors import ServiceError
 
 _CHUNK_BYTES = 1 << 20
-_ROWS = 1 << 12  # of a frame or a matrix that are written at a time
+_ROWS = 1 << 12  # rows of a frame or a matrix that are written at a time
 _BY_CONTENT = "application/octet-stream"
 
 
 class RowsBody(NamedTuple):
-    """
-    kind      the Content-Type
-    chunks    a function that returns the bytes, from their beginning at each call
-    query     parameters that say how to read them
+    """The body of a request.
+
+    kind      Content-Type
+    chunks    function that returns the bytes, from their beginning at each call
+    query     parameters of the request that say how to read the bytes
     is_once   the bytes can be read only once
     """
 
@@ -35,16 +36,16 @@ class RowsBody(NamedTuple):
 
 
 def predicted(answer: Mapping[str, Any]) -> np.ndarray:
-    """The labels, or numbers, in an answer of predictions, (n_rows,)."""
+    """Return the labels, or the numbers, of an answer with predictions, (n_rows,)."""
     return np.array([each["label"] if "label" in each else each["value"] for each in answer["predictions"]])
 
 
 def body_of(X: Any, input: Mapping[str, Any] | None) -> RowsBody:
-    """Make the body of rows X for a model with this `input`, in the form of GET /v1/models/{id}.
+    """Return the body for rows X and a model with this `input`, which is that of GET /v1/models/{id}.
 
-    X is the path of a file, or an open text; a data frame, or an object that gives streams of Arrow; a matrix
-    (n_rows, n_features), whose columns are those of training in their order; a list of objects, of documents, or of
-    strings. Raises ServiceError wrong_type.
+    X is the path of a file, or an open file; a data frame, or an object that gives streams of Arrow; a matrix (n_rows,
+    n_features) with the columns of training in their order; a list of objects, documents or strings. Raises
+    ServiceError wrong_type.
     """
     if isinstance(X, str | PathLike):
         return RowsBody(_BY_CONTENT, partial(_chunks, Path(fspath(X))))
@@ -66,7 +67,7 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 
 def _is_stream(X: Any) -> bool:
-    """Whether X gives streams of Arrow and is no frame whose columns can be read one by one."""
+    """Return whether X gives streams of Arrow, but is no frame whose columns can be read one by one."""
     is_column = hasattr(X, "dtype") or (hasattr(X, "type") and not hasattr(X, "columns"))
     is_frame = hasattr(X, "iloc") or hasattr(X, "num_rows") or hasattr(X, "get_columns")
     return hasattr(X, "__arrow_c_stream__") and not is_column and not is_frame
@@ -81,7 +82,7 @@ def _arrow(X: Any) -> Iterator[bytes]:
 
 
 def _columns(X: Any) -> dict[str, Sequence[Any]] | None:
-    """The columns of a frame of pandas, polars or pyarrow by name, without importing these; None: X is no frame."""
+    """Return the columns, by name, of a frame of pandas, polars or pyarrow without importing these; None: no frame."""
     for read in ("collect", "to_table", "read_all"):
         if hasattr(X, read) and (hasattr(X, "collect_schema") or hasattr(X, "schema")):
             X = getattr(X, read)()
@@ -98,7 +99,7 @@ def _columns(X: Any) -> dict[str, Sequence[Any]] | None:
 
 
 def _values(column: Any) -> Sequence[Any]:
-    """The values as Python's own."""
+    """Return the values of a column as Python objects."""
     for read in ("to_pylist", "to_list"):  # of pyarrow; of pandas and polars
         if hasattr(column, read):
             return getattr(column, read)()
@@ -125,7 +126,7 @@ def _word(value: Any) -> str:
 
 
 def _cell(value: Any) -> str:
-    """A value of a column of numbers; True and False are 1 and 0 there."""
+    """Write a value of a column of numbers; True and False become 1 and 0."""
     return str(int(value)) if isinstance(value, bool | np.bool_) else _word(value)
 
 
@@ -155,14 +156,14 @@ def _lists(X: Any) -> Iterator[list[Any]]:
 
 
 def _libsvm(X: Any) -> Iterator[bytes]:
-    """LIBSVM text whose features are numbered from 0."""
+    """Yield the rows as LIBSVM text, with features numbered from 0."""
     for first in range(0, X.shape[0], _ROWS):
         lines = map(_line, X[first : first + _ROWS])
         yield "".join(lines).encode()
 
 
 def _line(row: Any) -> str:
-    """A line of a row, (n_features,) or, if it is sparse, (1, n_features)."""
+    """Write a row, (n_features,) or sparse (1, n_features), as a line of LIBSVM text."""
     places = row.indices if hasattr(row, "tocsr") else np.flatnonzero(row)
     values = row.data if hasattr(row, "tocsr") else row[places]
     pairs = zip(places.tolist(), values.tolist(), strict=True)

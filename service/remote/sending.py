@@ -1,7 +1,7 @@
-"""Sends a file to a service as an upload that goes on after a lost connection, from the byte that the service names.
+"""Uploads a file to a service. After a lost connection the upload goes on from the byte that the service names.
 
-The protocol is draft-ietf-httpbis-resumable-upload. It begins with an empty request, for `http.client` does not
-understand the interim response that could name the upload in the course of a first one.
+The protocol is draft-ietf-httpbis-resumable-upload. An upload begins with an empty request, since `http.client` does
+not understand the interim response in which the service could name the upload while it receives a body.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import IO, Any
 from streamsvm.service.errors import ServiceError
 
 CHUNK_BYTES = 1 << 20
-_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 0.25, 30.0  # doubled from failure to failure
-_MOST_FAILURES = 8  # in a row, without a byte that got through: about a minute
+_PAUSE_SECONDS, _MOST_PAUSE_SECONDS = 0.25, 30.0  # first and longest pause; pauses double from failure to failure
+_MOST_FAILURES = 8  # in a row, without any byte that reached the service: about a minute
 _MOST_BEGINNINGS = 4
-# The upload may be there still; `unknown_upload` says that it is not.
+# Codes after which the upload may still exist in the service; after `unknown_upload` a new one begins.
 _GOES_ON = (
     "no_service",
     "too_slow",
@@ -33,12 +33,12 @@ Response = Callable[..., AbstractContextManager[http.client.HTTPResponse]]
 
 
 class FileUpload:
-    """One file's upload.
+    """The upload of one file.
 
-    response  sends a request (method, path, body, headers) and raises the ServiceError of its answer
-    path      where to PUT the file, with its query
-    source    can seek; it is sent from where it stands
-    tries     how often to go on without progress, and to wait when the service is busy; 0: never
+    response  function that sends a request (method, path, body, headers) and raises the ServiceError of its answer
+    path      path and query of the PUT request for the file
+    source    a seekable file, which is sent from its current position
+    tries     how often to wait when the service is busy; 0: never, and a failed upload does not go on, either
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class FileUpload:
         self._is_cut = False  # the service has to be asked where to go on
 
     def send(self) -> Any:
-        """Send the file; return the view of its dataset. Raises the ServiceError of a failure that goes on."""
+        """Send the file; return the service's description of its dataset. Raises ServiceError if it cannot go on."""
         while True:
             try:
                 return self._try()
@@ -72,7 +72,7 @@ class FileUpload:
             return json.loads(response.read())
 
     def _pause_after(self, error: ServiceError) -> float:
-        """Seconds to wait after this error before the next try. Raises it if there is to be none."""
+        """Return the seconds to wait after this error before the next try. Raises the error if none is to follow."""
         if error.retry_after is not None and self._busy_left:
             self._busy_left -= 1
             return error.retry_after
@@ -86,7 +86,7 @@ class FileUpload:
         return min(_MOST_PAUSE_SECONDS, _PAUSE_SECONDS * 2 ** (self._failures - 1))
 
     def _begin(self) -> Any:
-        """Begin an upload. A service of an older version gets the file in one request: returns the dataset's view."""
+        """Begin an upload; return None. A service of an older version gets the whole file and returns the dataset."""
         if self._beginnings == _MOST_BEGINNINGS:
             raise ServiceError("given_up", "the service has given this upload up each time", "Its log may say why.")
         try:
@@ -95,7 +95,7 @@ class FileUpload:
         except ServiceError as error:
             if error.code != "no_rows":
                 raise
-            return self._send_at_once()  # it took the empty part for a whole body
+            return self._send_at_once()  # the older service took the empty part for a whole body
         self._beginnings += 1
         # A proxy may have put a prefix before the path, which `response` does, too.
         self._place, self._offset, self._is_cut = place[place.index("/v1/") :], 0, False
@@ -107,17 +107,17 @@ class FileUpload:
             return json.loads(response.read())
 
     def _ask(self) -> bool:
-        """Ask the service where to go on; return whether all bytes have come."""
+        """Ask the service at which byte to go on; return whether it has all bytes."""
         with suppress(ServiceError), self._response("HEAD", self._place) as response:
             self._note(int(response.headers["Upload-Offset"]))
             return response.headers["Upload-Complete"] == "?1"
-        # The answer to a HEAD does not say what is wrong; that to an empty part does.
+        # The answer to a HEAD has no error message; the answer to an empty part has one.
         with self._patch(b"", False) as response:
             self._note(int(response.headers["Upload-Offset"]))
         return False
 
     def _outcome(self) -> Any:
-        """The view of the dataset whose bytes have all come; waits until it has been read in."""
+        """Wait until the service has read in the dataset that it has all bytes of; return the dataset's description."""
         pause = _PAUSE_SECONDS
         while True:
             try:
@@ -136,7 +136,7 @@ class FileUpload:
     def _patch(
         self, body: Any, is_last: bool, headers: dict[str, str] | None = None
     ) -> AbstractContextManager[http.client.HTTPResponse]:
-        """Send a part of the upload, from the offset on."""
+        """Send a part of the upload, from the current offset on."""
         of_part = {
             "Content-Type": "application/partial-upload",
             "Upload-Offset": str(self._offset),
@@ -145,7 +145,7 @@ class FileUpload:
         return self._response("PATCH", self._place, body, {**of_part, **(headers or {})})
 
     def _note(self, offset: int) -> None:
-        """Go on at this byte; every byte of progress makes up for all failures before it."""
+        """Set the byte to go on from; any progress resets the count of failures."""
         if offset > self._offset:
             self._failures = 0
         self._offset = offset
