@@ -99,8 +99,7 @@ class ForkServer:
 
     Other threads may use the server, and the processes that it has forked, until then.
 
-    begin  starts the server process with a descriptor as standard input, and an environment; returns a Popen or its
-           like
+    begin  function that starts the server process with this standard input and environment, and returns its Popen
     """
 
     def __init__(self, begin: Callable[[int, Mapping[str, str]], Any] = _begin) -> None:

@@ -40,12 +40,11 @@ class Forking:
     def __init__(self) -> None:
         self._asked = socket.socket(fileno=sys.stdin.fileno())
         self._woken, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._numbers: dict[int, int] = {}  # of the processes that run, by pid
+        self._numbers: dict[int, int] = {}  # pid -> number of each process that runs
         self._forked = 0
 
     def serve(self) -> _Task | None:
-        """Serve until the asking process has ended, and return None; in a forked process, return that process's
-        task."""
+        """Serve until the asking process ends, and return None; in a forked process, return that process's task."""
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._waker)
         while True:

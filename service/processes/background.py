@@ -34,7 +34,7 @@ class Background:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 try:
                     self._thread.start()
-                except RuntimeError:  # there are too many
+                except RuntimeError:  # there are too many threads
                     _log.exception("%s cannot be begun now", self._name)
 
     def is_there(self) -> bool:

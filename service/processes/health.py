@@ -77,7 +77,7 @@ def worker_is_there(data_dir: Path) -> bool:
 
 
 def main() -> int:
-    """Return exit code 0 if the process is alive, 1 if it is not."""
+    """Run the health check of the command line; return exit code 0 if the process is alive, 1 if it is not."""
     parser = argparse.ArgumentParser(prog="python -m streamsvm.service.processes.health", description=__doc__)
     parser.add_argument("process", choices=("api", "worker"))
     parser.add_argument("--port", type=int, default=8000)

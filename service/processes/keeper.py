@@ -105,7 +105,7 @@ class WorkerKeeper:
             code = self._watch(child)
         if code != REFUSED:
             return f"the worker ended with code {code}"
-        # Another program's worker has the data directory. When that worker is gone, this keeper starts one.
+        # A worker that this keeper did not start has the data directory. Once that is gone, another is to be started.
         while worker_is_there(self._data_dir) and not self._stopping.wait(self._look):
             self._note_sign()
         return "the worker that had the data directory is gone"

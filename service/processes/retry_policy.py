@@ -74,7 +74,7 @@ class Setbacks:
     def _is_cancelled(self, job_id: str) -> bool:
         try:
             return self._store.job(job_id)["state"] == "cancelled"
-        except ServiceError:  # it was deleted, too
+        except ServiceError:  # the job was deleted, too
             return True
 
     def settle(self, record: dict[str, Any], error: BaseException, trained: float | None) -> None:
@@ -92,7 +92,7 @@ class Setbacks:
         self._unsettled.pop(job_id, None)
         try:
             settle()
-        except ServiceError:  # it is running no more
+        except ServiceError:  # the job is not running any more
             return
         except BaseException:
             JobLog(_log, job_id).exception("what became of it is to be written down later")

@@ -211,7 +211,7 @@ class Worker:
 
 
 def _hand_back(lanes: LaneRunner) -> None:
-    with contextlib.suppress(Exception):  # died, which is what was wanted
+    with contextlib.suppress(Exception):  # the run has died, and was to end
         lanes.hand_back()
 
 

@@ -86,9 +86,9 @@ class RemoteModel(Remote):
             self._connection.download(f"{self.path}/file?format={format_}", target)
 
     def predict(self, X: Any, **options: Any) -> Any:
-        """The label of each row, or, in regression, the number: an array of numpy (n_rows,).
+        """Return the label of each row, or in regression the number, as an array of numpy (n_rows,).
 
-        X        path of a file in a format that the service predicts, or an open text; a data frame of pandas, polars
+        X        path of a file in a format that the service predicts, or an open file; a data frame of pandas, polars
                  or pyarrow; an array or a matrix of scipy.sparse (n_rows, n_features), whose columns are those of
                  training in their order; a list of objects {column: value}, of documents, or of strings
         options  label_column, text_column, index_base, header, delimiter, decimal, encoding, strict
@@ -141,7 +141,7 @@ class RemotePrediction(Remote):
     _FOLDER = "predictions"
 
     def wait(self, seconds: float = _PATIENCE_SECONDS) -> Self:
-        """Wait until the prediction ends, even if the service restarts. Raises ServiceError if it failed, or was ended.
+        """Wait for the prediction's end, even if the service restarts. Raises ServiceError: it failed or was cancelled.
 
         seconds  longest time that one request waits for the end, at most 25
         """

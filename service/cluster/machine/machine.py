@@ -93,7 +93,7 @@ class Machine:
     # Dual variables of runs, which any machine may keep
 
     def keep(self, job: str, shard: str, alpha: Array) -> None:
-        """Save, durably, the dual variables of a run on this shard; another machine may train on it. Raises OSError."""
+        """Save dual variables of a run on this shard, durably; the shard may be another machine's. Raises OSError."""
         path = self._kept_path(job, shard)
         path.parent.mkdir(parents=True, exist_ok=True)
         content = io.BytesIO()
@@ -115,7 +115,7 @@ class Machine:
         return self._settings.jobs / job / f"{shard}.npy"
 
     def alpha(self, part: slice = slice(None)) -> Array:
-        """Return the present dual variables of rows of this shard, as those of the whole problem: not times sigma."""
+        """Return the present alpha of rows of this shard, in the scale of the whole problem: not times sigma."""
         assert self._running is not None
         return self._running.alpha(part)
 
@@ -129,7 +129,7 @@ class Machine:
     def begin(self, begin: Begin) -> Found:
         """Start a reader and a trainer; return their first report. Raises ServiceError, StorageError, OSError."""
         self.end()
-        (self._settings.datasets / begin.shard).touch()  # it is still of use
+        (self._settings.datasets / begin.shard).touch()  # the shard is in use: see `_tidy`
         kept = begin.alpha if begin.alpha is not None else self.kept(begin.job, begin.shard)
         self._running = Running(self._settings, begin, kept)
         return self._running.found()

@@ -74,7 +74,7 @@ class ShardReading:
         self._thread.start()
 
     def state(self) -> dict[str, Any] | ReadIn:
-        """Return the progress (see `reader.ingest.progress`), or the shard once read. ServiceError for bad data."""
+        """Return the progress (see `reader.ingest.progress`), or the shard once read. Raises ServiceError: bad data."""
         if self._thread.is_alive():
             return read_progress(staged_path(self._directory)) or {}
         if isinstance(self._error, InputError):

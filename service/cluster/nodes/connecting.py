@@ -50,7 +50,7 @@ def check_ray(address: str | None) -> None:
 
 
 def connect(address: str) -> Any:
-    """Return the module ray, connected. ServiceError: ray_missing, ray_version, ray_unreachable, ray_token, ray_tls."""
+    """Connect and return ray. Raises ServiceError: ray_missing, ray_version, ray_unreachable, ray_token, ray_tls."""
     check_ray(address)
     host, _, port = address.rpartition(":")
     if host and port.isdigit():
@@ -71,7 +71,7 @@ def nodes_of(ray: Any) -> list[str]:
 
 
 def _knock(address: str, place: tuple[str, int]) -> None:
-    """Raise ServiceError ray_unreachable if nobody listens there, ray_tls if TLS differs. Ray tries for minutes."""
+    """Raise ServiceError ray_unreachable if nobody listens there, ray_tls if TLS differs. Ray would take minutes."""
     try:
         has_tls = _has_tls(socket.create_connection(place, _KNOCK_SECONDS))
     except OSError as error:

@@ -14,7 +14,7 @@ from streamsvm.storage.machine.child import leave
 
 
 def forget_on(ray: Any, agents: Mapping[str, Any], job: str) -> set[str]:
-    """Have agents (node -> agent) remove their files of a job; return the nodes that did. Absent nodes do in a week."""
+    """Have agents (node -> agent) remove their files of a job; return nodes that did. Absent nodes do so in a week."""
     asked = {agent.forget.remote(job): node for node, agent in agents.items()}
     answered = ray.wait(list(asked), num_returns=len(asked), timeout=CALL_SECONDS)[0] if asked else []
     done = set()

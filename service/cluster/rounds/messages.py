@@ -244,7 +244,7 @@ class ShardState:
 
 @dataclass(frozen=True)
 class LaneCertificate:
-    """Exact figures of each lane, (lanes,), over all rows, at the w of the model."""
+    """Exact figures (lanes,) over all rows, at the w of the model. w_error is |w - sum_i alpha_i y_i x_i| / |w|."""
 
     primal_objective: Array
     dual_objective: Array

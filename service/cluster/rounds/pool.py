@@ -120,7 +120,7 @@ class Pooled:
 def pool_for(plan: JobPlan, dataset: Path, maps: FeatureMaps, directory: Path) -> Pool | None:
     """Return the Pool of a job, on the dataset's disk, or in memory if the job may not spill; None: no rows are pooled.
 
-    Where no row rests (a logistic loss), the pool would have all rows.
+    Where no row rests at a bound, as with logistic loss, the pool would have to hold all rows: such a job has none.
     """
     if plan.spec.combine == "average" or not plan.spec.loss_kind.has_rest:
         return None

@@ -1,1 +1,1 @@
-"""The fields of a job: their types, limits, meanings, and the migration of older ones."""
+"""The fields of a job: their types, limits and meanings, and the migration of fields that older versions stored."""

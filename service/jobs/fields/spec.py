@@ -67,7 +67,7 @@ COUNTERPARTS = {
 def migrate(stored: Mapping[str, Any]) -> dict[str, Any]:
     """Translate the fields of a job that any version has stored into those of this version."""
     if "bias" not in stored:
-        stored = {**stored, "bias": None}  # the default, while it was not 1
+        stored = {**stored, "bias": None}  # the default in versions before it was 1
     if "relative_gap" not in stored:
         stored = {"tolerance": _TOLERANCE, **stored, "relative_gap": None}
     if "eviction" in stored:
@@ -176,7 +176,7 @@ class FieldRule(NamedTuple):
     """A rule that the fields of a job have to keep.
 
     code       code of the ServiceError
-    is_broken  whether a job breaks the rule
+    is_broken  function that returns whether a job breaks the rule
     message    may name fields, as {spec.solver}
     hint       may name fields, too; {losses} are those of the job's solver, {metrics} those of its loss
     """

@@ -40,7 +40,8 @@ CHANGEABLE = ("max_passes", "max_seconds", "tolerance", "relative_gap")
 
 
 def continued_spec(jobs: Path, record: dict[str, Any], changes: dict[str, Any]) -> JobSpec:
-    """Return the spec of a job that continues this one. ServiceError: unknown_field, not_possible, job_outdated."""
+    """Return the spec of a job that continues the job of `record`, with `changes` of its fields. Raises ServiceError
+    unknown_field, not_possible, job_outdated."""
     for name in changes:
         if name not in CHANGEABLE:
             message = f"a field {shown(name)} cannot be changed"
@@ -93,7 +94,7 @@ def inherit(jobs: Path, record: dict[str, Any]) -> None:
 
 
 def keep_history(job_dir: Path, passes: int) -> None:
-    """Shorten the history to its first `passes` passes, and remove the result from it."""
+    """Shorten a job's history file to its first `passes` passes, without the result."""
     path = job_dir / HISTORY
     if passes and path.exists():
         lines = path.read_bytes().split(b"\n")[:-1]
@@ -104,7 +105,7 @@ def keep_history(job_dir: Path, passes: int) -> None:
 
 
 def count_crashes(lane: int, newest: Checkpoint | None, record: dict[str, Any]) -> dict[str, int]:
-    """Return columns of a job that has just crashed: `crashes` since its newest checkpoint, and that one's number."""
+    """Return `crashes`, since the newest checkpoint, and `crash_checkpoint` for the record of a job that crashed."""
     number = lane * _CHECKPOINTS_OF_A_LANE + (newest.about["number"] if newest else 0)
     crashes = 1 if number > record["crash_checkpoint"] else record["crashes"] + 1
     return {"crashes": crashes, "crash_checkpoint": number}
@@ -126,7 +127,7 @@ def lost_seconds(newest: Checkpoint | None, trained: float) -> float:
 
 
 def drop_unsound(job_dir: Path, plan: JobPlan) -> None:
-    """Remove the files of lanes that have to be trained again; to find these lanes, read the files of all."""
+    """Remove the files of lanes that have to be trained again: damaged lanes, and some with them. Reads all files."""
     groups = [replace(plan, number=first) for first in plan.firsts]  # a group is the lanes that one run trains
     for group in groups:
         come = [has_come(lane_place(job_dir, group.number + place)) for place in range(len(group.running))]
@@ -156,7 +157,7 @@ def _drop(job_dir: Path, group: JobPlan) -> None:
 
 
 def _lost_beginning(job_dir: Path, group: JobPlan) -> JobPlan | None:
-    """Return the group from whose solution `group` is to start, if that solution is lost; None: `group` needs none."""
+    """Return the group from whose solution `group` has to start, if that solution is lost; else None."""
     number, own = number_before(group), lane_directory(job_dir, group)
     # The last group is run once more if all are done, see `next_lanes`.
     is_kept = has_come(lane_place(job_dir, group.number)) and group.number != group.firsts[-1]

@@ -59,7 +59,7 @@ def keep_held_out(directory: Path, plan: JobPlan, lane: Lane, run: Path, place: 
 
 
 def _check_fold(plan: JobPlan, lane: Lane, target: Array) -> None:
-    """Raise ServiceError if a fold is empty, or if training without its rows has no row, or no row of a class."""
+    """Raise ServiceError if a fold is empty, or if no row, or no row of a class, is left outside of it to train on."""
     if len(target) in (0, plan.n_rows):
         has = "all rows" if len(target) else "no rows"
         raise ServiceError("empty_fold", f"fold {lane.fold} has {has}", "Ask for fewer folds, or have more groups.")
@@ -165,7 +165,10 @@ def newest_lane(job_dir: Path) -> tuple[int, Path]:
 
 
 def keep_outcomes(job_dir: Path, plan: JobPlan, run: Path, make: Callable[[int], Model]) -> None:
-    """Save the model, and the held-out rows, of each lane of a run; `make(index in the run)` returns a lane's model."""
+    """Save the model, and any held-out rows, of each lane of a run; `make(index in the run)` returns a lane's model.
+
+    Raises ServiceError: empty_fold, fold_without_class.
+    """
     # The first lane is written last: after a crash in between, no lane of the run counts as done.
     for place, lane in reversed(list(enumerate(plan.running))):
         directory = lane_place(job_dir, plan.number + place)

@@ -187,7 +187,7 @@ class CrossValidation:
 
 
 def cross_validation(plan: JobPlan, job_dir: Path, n_done: int) -> CrossValidation | None:
-    """Return the job's cross-validation; None if the job has no folds, or only `n_done` of its lanes are done."""
+    """Return the job's cross-validation; None if the job has no folds, or not all lanes are done: `n_done` are."""
     Cs = plan.Cs_of(n_done)
     return CrossValidation(plan, job_dir, Cs) if plan.spec.n_folds and Cs else None
 
@@ -245,7 +245,7 @@ class Outcome:
         return self.folds.view if self.folds else {}
 
     def models(self, about: Mapping[str, Any], directory: Path) -> Iterator[tuple[float, Model]]:
-        """Yield each C whose lanes over all rows are done, with its model; with folds, the selected C alone or all.
+        """Yield each C whose lanes over all rows are done, with its model; with folds `keep` says which: selected C or all.
 
         about      added to every model's `about`: says which data the model comes from
         directory  on a disk that holds the weights of all classes; memory holds the weights of one class at a time
@@ -268,8 +268,8 @@ class Outcome:
 def job_result(lanes: Sequence[Lane], abouts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the result of some lanes, from the record of each lane, in the same order.
 
-    `converged` says if all lanes have; if not, the first lane that has not gives the reason. The certificate is the
-    worst of all lanes.
+    The job has converged if all lanes have; if not, the first lane that has not gives the reason. The certificate is
+    that of the lane with the largest gap.
     """
     results = [about["result"] for about in abouts]
     first = next((each for each in results if not each["converged"]), results[-1])

@@ -70,7 +70,7 @@ def noted_rows(job_dir: Path) -> Array | None:
 class SharedRows:
     """Rows that two jobs on a dataset share; between the jobs, rows may have been added and removed.
 
-    ranges   of rows, see `storage.rows.row_runs.shared_rows`
+    ranges   (n, 3): first index in the earlier alpha, first index in the new alpha, number of rows; see `shared_rows`
     w_holds  w is still sum_i alpha_i y_i x_i: no row was removed, so that both labels are unchanged
     """
 

@@ -39,7 +39,7 @@ def estimate(plan: JobPlan) -> dict[str, Any]:
         "disk": {
             "model_bytes": _MODEL_WEIGHT_BYTES * plan.width * (len(plan.labels) if len(plan.labels) > 2 else 1),
             "run_bytes": plan.run_bytes,
-            # An upper bound: in the second pass the file of the first one is still there.
+            # An upper bound: in the second pass the file of the first pass still exists.
             "spill_bytes": manifest.decoded_bytes if plan.spills else 0,
         },
         "lanes": {"count": len(plan.lanes), "at_once": at_once, "groups": len(plan.firsts)},
@@ -79,7 +79,7 @@ def _newton(plan: JobPlan) -> dict[str, Any]:
 
 
 def planned_on(plan: JobPlan, dataset: Path) -> frozenset[str]:
-    """Return what `planned` returns for the dataset in this directory: `scales` comes from the dataset's profile."""
+    """Return the slowdowns that `planned` finds, with the scales from the profile of the dataset in this directory."""
     profile = read_profile(dataset)
     return planned(plan, profile.scales if profile else ())
 
@@ -96,7 +96,7 @@ def planned(plan: JobPlan, scales: Sequence[object] = ()) -> frozenset[str]:
 
 
 def _needs_scaling(plan: JobPlan) -> bool:
-    """Return whether scales far apart may slow training: no map scales, and Newton steps may not end it soon."""
+    """Return whether scales far apart may slow training: no map scales; Newton steps are not sure to end it soon."""
     is_scaled = {"scale", "idf"} & {name for name, _ in named_maps(plan.spec.features)}
     is_soon = plan.manifest.nnz * len(plan.lanes) <= _FEW_VALUES
     is_sure = takes_newton(plan.spec) and min(plan.n_rows, plan.width) <= LARGEST and is_soon

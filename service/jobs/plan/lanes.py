@@ -60,7 +60,7 @@ class Lane:
 
 
 def labels_of(spec: JobSpec, manifest: Manifest) -> tuple[float, ...]:
-    """Return the labels of the model: of two the positive one first, more in ascending order; none in regression.
+    """Return the labels of the model: of two, the larger (positive) one first; more, ascending; none in regression.
 
     Raises ServiceError: single_class, too_many_classes, unknown_label, label_not_numeric, label_too_large.
     """
@@ -155,7 +155,7 @@ def with_ladder(spec: JobSpec, manifest: Manifest) -> JobSpec:
 
 
 def order_note(C: float | list[float]) -> str | None:
-    """Return a message on the order in which values of C run if `C` lists them in another, or twice; else None."""
+    """Return a message on the order in which values of C run, if `C` lists them in another order or twice; or None."""
     if not isinstance(C, list) or sorted(set(C)) == C:
         return None
     values = sorted(set(C))

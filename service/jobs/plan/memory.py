@@ -180,7 +180,9 @@ _LEAST_SHARE = 0.05  # part of memory_bytes that the cache gets at least
 class JobMemory:
     """Bytes that a job holds in reader, trainer and memory files together.
 
-    newton_bytes  bytes of Newton steps beyond those that sweeps free before Newton steps begin
+    processes, buffers  interpreters with compiled code; pieces and segments on their way
+    rows, features      arrays with a number, or one for each lane, for each row and for each feature
+    newton_bytes        bytes of Newton steps beyond those that sweeps free before Newton steps begin
     """
 
     processes_bytes: int
@@ -211,7 +213,7 @@ class JobMemory:
 def threads_of(spec: JobSpec, cores: int) -> int:
     """Return the number of trainer threads: at pace "fixed" one, except for some kernel machines.
 
-    A run of pace "fixed" is a function of data, settings and seed, to the byte; some kernel machines with any threads.
+    Runs of pace "fixed" repeat to the byte. Kernel machines without memory_bytes do so with any number of threads.
     """
     if spec.pace == "adaptive":
         return spec.threads or cores
@@ -263,7 +265,7 @@ def _long_row_buffers(longest_row: int, threads: int) -> int:
 
 
 def _class_buffers(manifest: Manifest, axis: int, threads: int) -> int:
-    """Return the bytes of the arrays that the reader makes with a column for each class from the rows of a piece."""
+    """Return the bytes of the reader's arrays with a row for each row of a piece and a column for each class."""
     words = 3 + 2 * manifest.nnz / max(1, manifest.n_rows)  # mean words that a row takes in a piece
     rows = min(manifest.n_rows, int(PIECE_WORDS / words))
     return rows * axis * _ROW_LANE_BYTES * (_CERTIFIED_ARRAYS + threads * _SCREENED_ARRAYS)

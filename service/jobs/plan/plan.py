@@ -85,7 +85,7 @@ class JobPlan:
         return SOLVERS[self.spec.solver]
 
     def lanes_of(self, C: float, done: int) -> list[int]:
-        """Return the numbers of this C's lanes over all rows; [] if the first `done` lanes lack one of them."""
+        """Return the numbers of the lanes with this C and no fold; [] unless the first `done` lanes include all."""
         found = [k for k, lane in enumerate(self.lanes[:done]) if (lane.fold, lane.C) == (None, C)]
         each = len(self.labels) if len(self.labels) > 2 and not self.spec.is_joint else 1
         return found if len(found) == each else []
@@ -292,7 +292,7 @@ def plan_arriving(
 def followed_again(plan: JobPlan, error: ServiceError) -> JobPlan | None:
     """Return a plan to try after `plan` ended with `error`: after RowTooLong, one whose cache takes longer rows.
 
-    None: DatasetLost, or the cache has no room for longer rows. Any other error is raised.
+    None: after DatasetLost, or if the cache has no room for longer rows. Any other error is raised.
     """
     if error.code not in (RowTooLong.code, DatasetLost.code):
         raise error

@@ -85,7 +85,7 @@ def run_file(plan: JobPlan, dataset: Path) -> dict[str, Any]:
 
 
 def running_lanes(plan: JobPlan) -> dict[str, Any]:
-    """Describe the next run's lanes: `number` of the first, `count`, `of` how many; class, fold, C if all share it."""
+    """Describe the next run's lanes: `number` of the first, `count`, `of` all; class, fold, C, None if they differ."""
     views = [lane.view for lane in plan.running]
     same = {name: value if all(view[name] == value for view in views) else None for name, value in views[0].items()}
     return {"number": plan.number, "count": len(views), "of": len(plan.lanes), **same}

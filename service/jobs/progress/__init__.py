@@ -1,1 +1,1 @@
-"""How far a job is: states, history, events, plots."""
+"""The progress of a job: states, history, events, plots."""

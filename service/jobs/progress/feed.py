@@ -29,7 +29,7 @@ _MOST_KEPT = 256
 
 @dataclass(frozen=True)
 class Event:
-    """An event; `kind` is state, pass, progress, end or ping. Events with a `number` are sent once, ascending."""
+    """An event of a job; `kind` is state, pass, progress, end or ping. With a `number`, it is sent once, in order."""
 
     kind: str
     data: str
@@ -73,7 +73,7 @@ class _HistoryPart(NamedTuple):
 def read_part(path: Path, begun: int, begin: int, end: int) -> _HistoryPart:
     """Read the passes in the whole lines between offsets `begin` and `end` in bytes, or one line that is longer.
 
-    begun  see `begun_last`: a part of the sequence numbers of the attempt's passes
+    begun  see `begun_last`: the passes have sequence numbers that follow this change of state
     """
     text = b""
     if path.exists():
@@ -143,7 +143,7 @@ class _JobView:
 
     @cached_property
     def length(self) -> tuple[int, int, bool]:
-        """Counts of what there is to send: they change with all events but those of progress."""
+        """Transitions, bytes of history, `is_between_runs`: what changes with every event but those of progress."""
         return len(self.view["transitions"]), self.history_bytes, self.is_between_runs
 
     @property
@@ -192,7 +192,7 @@ class JobFeed:
         return await self.text(job_id)
 
     async def events(self, job_id: str, after: int) -> AsyncIterator[bytes]:
-        """Yield encoded events after number `after` (0: all), past ones first, some at a time, until the job ends."""
+        """Yield encoded events after number `after` (0: all), past events first, some at a time, to the job's end."""
         silent_beats, place, told, look = 0, Place(after), None, await self._look(job_id)
         while True:
             if look.length != told:

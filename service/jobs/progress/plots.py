@@ -114,7 +114,7 @@ def chosen_lanes(curves: Mapping[int, Curve], running: set[int]) -> dict[int, st
 
 
 def lane_names(lanes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a name for each lane, of those of class, fold and C that differ between the lanes."""
+    """Return a name for each lane, made of what differs between the lanes: class, fold or C."""
     told = [part for part in _PARTS_OF_NAMES if len({lane.get(part) for lane in lanes}) > 1]
     return [", ".join(_part(part, lane.get(part)) for part in told) for lane in lanes]
 

@@ -54,7 +54,7 @@ def progress(
         "trainer_wait_ratio": "trainer_wait_seconds",
     }
     figures = {
-        # Passes of sweeps over all rows are the trainer's alone.
+        # Where sweeps go over all rows, the trainer counts passes in which the reader takes no part.
         "pass": max(page["pass"], page["finished_passes"]),
         "block": page["block"],
         "blocks": blocks,
@@ -143,7 +143,7 @@ def last_passes(path: Path) -> list[dict[str, Any]]:
     """Read the last passes of a history file, as many as `eta_seconds` uses; the length of the file does not matter."""
     if not path.exists():
         return []
-    # The last may be the result.
+    # The last line may be the result.
     found = records_of(_last_lines(path, _PASSES_FOR_RATE + 1))
     return [record for _, record in found if "result" not in record][-_PASSES_FOR_RATE:]
 
@@ -155,7 +155,7 @@ def _last_lines(path: Path, most: int) -> list[bytes]:
         while True:
             begin = file.seek(max(0, size - tail))
             lines = file.read(size - begin).split(b"\n")[:-1]
-            # The first may be half a line.
+            # The first line may be incomplete.
             if begin == 0 or len(lines) > most:
                 return lines[-most:]
             tail *= 4
