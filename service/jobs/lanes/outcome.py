@@ -245,7 +245,7 @@ class Outcome:
         return self.folds.view if self.folds else {}
 
     def models(self, about: Mapping[str, Any], directory: Path) -> Iterator[tuple[float, Model]]:
-        """Yield (C, model) for each C whose lanes over all rows are done; with folds, for the selected C or all: `keep`.
+        """Yield (C, model) for each C whose lanes over all rows are done; with folds, the selected C or all (`keep`).
 
         about      added to every model's `about`: says which data the model comes from
         directory  on a disk that holds the weights of all classes; memory holds the weights of one class at a time
