@@ -155,7 +155,8 @@ class Machine:
 def _tidy(directory: Path) -> None:
     """Remove files unused for a week: shards of datasets deleted elsewhere, and files of jobs that never ended.
 
-    A shard that was read in on this machine stays until it is dropped, since the service has no copy of it.
+    Unfinished shards go after a day. A shard that was read in on this machine stays until it is dropped, since the
+    service has no copy of it.
     """
     for path in directory.iterdir():
         with contextlib.suppress(FileNotFoundError):

@@ -32,7 +32,7 @@ _log = logging.getLogger("streamsvm.cluster")
 
 
 class RayMachines:
-    """The machines of a job, see `service.cluster.rounds.coordinator.Machines`. Leaving the context ends all of them.
+    """The machines of a job, see `service.cluster.rounds.messages.Machines`. Leaving the context ends all of them.
 
     first_alpha  alpha of all rows, where machines begin that have saved none; None: they begin at 0
 

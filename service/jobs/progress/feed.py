@@ -171,7 +171,7 @@ class JobFeed:
         self._is_closing = True
 
     async def end(self) -> None:
-        """Cancel the work for clients that have gone."""
+        """Cancel all work that is still under way: its clients have gone."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
