@@ -33,7 +33,7 @@ def command() -> NoReturn:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; returns its exit code."""
+    """Run the command line `arguments` (None: that of this process) and return its exit code."""
     words = spell_out(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["train"] and "--url" not in words and not missing("one"):
         fork_server()  # it loads the libraries of training while this process loads the command
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
         return _complain(f"there is no command {words[0]!r} any more", GONE_COMMANDS[words[0]], USAGE)
     if near := _near(words):
         return _complain(f"there is no command {words[0]!r}", f"Did you mean {near}?", USAGE)
-    # Before they are parsed: --select would be taken for --select-by. Another command may have one that this lacks.
+    # Parsing would take the removed --select for --select-by. An option that this command still has is not refused.
     gone = GONE_OPTIONS.keys() - set(_flags(parser))
     if told := {GONE_OPTIONS[flag]: flag for word in words if (flag := word.split("=")[0]) in gone}:
         parser.error("\n  ".join([f"unrecognized arguments: {' '.join(told.values())}", *told]))
@@ -88,14 +88,14 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _near(words: list[str]) -> str | None:
-    """The command that a mistyped one is likely to mean."""
+    """Return the known command most similar to an unknown one; None if it is known, or no command is similar."""
     if words[0] in COMMANDS or words[0].startswith("-"):
         return None
     return next(iter(get_close_matches(words[0], COMMANDS, 1)), None)
 
 
 def _not_known(rest: list[str], command: str, parser: argparse.ArgumentParser) -> str:
-    """Explain arguments that a command does not have; files are those of a pattern that the shell expanded."""
+    """Explain which arguments a command does not have; if all are files, the shell has expanded a pattern to them."""
     message = f"unrecognized arguments: {' '.join(rest)}"
     flags = [*_flags(_commands(parser)[command])]
     near = [flag for word in rest if word.startswith("--") for flag in get_close_matches(word.split("=")[0], flags, 1)]
@@ -106,20 +106,20 @@ def _not_known(rest: list[str], command: str, parser: argparse.ArgumentParser) -
 
 
 def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The parsers of a parser's commands, by name."""
+    """Return the parsers of a parser's subcommands, by name."""
     choices = (action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction))
     return {name: command for each in choices for name, command in each.items()}
 
 
 def _flags(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """The options of a command, and of its actions."""
+    """Yield the options of a command and of its actions, such as `--help`."""
     yield from parser._option_string_actions
     for action in _commands(parser).values():
         yield from _flags(action)
 
 
 def _parser(words: list[str]) -> argparse.ArgumentParser:
-    """Make the parser, with the options of the command in `words` only."""
+    """Make the parser. Only the command that `words` begin with has its options: other modules are not imported."""
     parser = _Root(prog="streamsvm", description="Linear support vector machines on data larger than memory.")
     parser.add_argument("--version", action=_Version, nargs=0)
     kind = argparse.ArgumentParser  # commands must not inherit the help of _Root
@@ -132,7 +132,7 @@ def _parser(words: list[str]) -> argparse.ArgumentParser:
 
 
 class _Root(argparse.ArgumentParser):
-    """Shows the commands in groups; the help fits a screen of 24 lines and 80 columns."""
+    """Parser whose help shows the commands in groups, and fits a screen of 24 lines and 80 columns."""
 
     def format_help(self) -> str:
         groups = []
@@ -144,7 +144,7 @@ class _Root(argparse.ArgumentParser):
 
 
 class _Version(argparse.Action):
-    """Looks the version up only when it is asked for, which is slow."""
+    """Prints the version. Looking the version up is slow, so only `--version` does it."""
 
     def __call__(self, *_: object) -> NoReturn:
         print(f"streamsvm {version('streamsvm')}")

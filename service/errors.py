@@ -25,17 +25,17 @@ class ServiceError(Exception):
         return type(self), (self.code, self.message, self.hint, self.at)
 
     def problem(self) -> dict[str, Any]:
-        """The error as a JSON object."""
+        """Return the error as an object for JSON; `of` turns it into an error again."""
         return {"code": self.code, "detail": self.message, "hint": self.hint, "at": self.at}
 
     @classmethod
     def of(cls, problem: dict[str, Any]) -> "ServiceError":
-        """Make the error of a `problem` that another process wrote."""
+        """Make the error from the object that its method `problem` returned, such as in another process."""
         return cls(problem["code"], problem["detail"], problem.get("hint", ""), problem.get("at"))
 
 
 def unknown(code: str, message: str, name: str, known: Iterable[str]) -> ServiceError:
-    """The error for a name that is not among the known ones; its hint says which of them may be meant."""
+    """Make the error for a name that is not in `known`; its hint suggests the most similar known name."""
     return ServiceError(code, message, f"{meant(name, known)}{HINTS[code]}")
 
 
@@ -65,7 +65,7 @@ class ModelFormatError(Exception):
 
 @contextmanager
 def needing_space() -> Iterator[None]:
-    """Raise the OSError of a full disk, or SQLite's, as ServiceError out_of_space."""
+    """In the `with` statement, turn the error of a full disk, OSError or SQLite's, into ServiceError out_of_space."""
     try:
         yield
     except (OSError, sqlite3.OperationalError) as error:
@@ -76,7 +76,7 @@ def needing_space() -> Iterator[None]:
 
 
 def refuse_other_fields(fields: Mapping[str, Any], known: Collection[str], hint: str) -> None:
-    """Raise ServiceError unknown_field for the first field that is not among the known ones."""
+    """Raise ServiceError unknown_field, with this hint, for the first of the fields that is not in `known`."""
     for field in fields:
         if field not in known:
             message = f"there is no field {shown(field)} here"

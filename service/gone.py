@@ -1,7 +1,7 @@
-"""What earlier versions had and this one has not, each with what to use instead.
+"""Features of earlier versions that were removed, each with a sentence that says what to use instead.
 
-Whoever sends a field, a route, a setting, a command or an option of these is answered with the words beside it. Fields
-of stored jobs are passed over. CHANGELOG.md names all of it, by version.
+Who uses a removed field, route, setting, command or option gets its sentence as the answer. In stored jobs, removed
+fields are ignored. CHANGELOG.md lists the removals by version.
 """
 
 import json
@@ -19,7 +19,7 @@ PAPER_FIELDS = {
 _CHAT = "Follow a job and tell its end: api/python/examples/follow_to_chat.py."
 _MLFLOW = "Follow a job and log it: api/python/examples/follow_to_mlflow.py."
 
-# Option of solvers, which was a field of all jobs -> its solvers, and a value of it.
+# Option of solvers that was once a field of all jobs -> the solvers that have it, and an example of a value.
 SOLVER_OPTIONS = {
     "updates_per_row": (f'"streamsvm", "{PAPER}"', 4.0),
     "screening": ('"streamsvm"', 0.0),
@@ -88,12 +88,12 @@ OPTIONS = {
 
 
 def gone_route(path: str) -> str:
-    """The sentence for a path that an earlier version answered; "" if none did."""
+    """Return the sentence for a path that an earlier version served; "" for any other path."""
     return next((told for start, told in ROUTES.items() if f"{path}/".startswith(f"{start}/")), "")
 
 
 def tell_gone_settings() -> None:
-    """Name on stderr each variable of the environment that means nothing any more."""
+    """Warn on stderr of each environment variable that this version ignores, and say what to use instead."""
     for name, told in SETTINGS.items():
         if name in os.environ:
             print(f"streamsvm: {name} means nothing any more. {told}", file=sys.stderr, flush=True)

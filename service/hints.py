@@ -1,4 +1,4 @@
-"""Hints of the errors of services, by code. An error that knows better brings a hint of its own."""
+"""Default hints of ServiceError, by code. A hint that is passed to an error replaces the default."""
 
 import re
 from collections.abc import Iterable
@@ -54,11 +54,11 @@ HINTS = {
 
 
 def meant(name: str, known: Iterable[str]) -> str:
-    """A question, with a blank behind it, after the name that is most like a mistyped one; "" if none is."""
+    """Return "Did you mean X? ", where X is the known name most similar to `name`; "" if no known name is similar."""
     in_small, given = {each.lower(): each for each in known}, name.lower()[:_MOST_LETTERS]
     return "".join(f"Did you mean {in_small[near]}? " for near in get_close_matches(given, [*in_small], 1))
 
 
 def shown(name: str) -> str:
-    """A name that a user sent, for a message; other names than those of fields are not repeated."""
+    """Quote a name that a user sent, for a message; "of this name" if it is long or could not be a field's name."""
     return repr(name) if re.fullmatch(r"[A-Za-z0-9_.-]{1,40}", name) else "of this name"

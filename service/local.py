@@ -1,4 +1,4 @@
-"""Trains without a server, with its ingest, reader and trainer, in a temporary directory."""
+"""Trains without a server, with the same ingest, reader and trainer processes, in a temporary directory."""
 
 import sys
 import time
@@ -38,7 +38,7 @@ Check = Callable[[JobPlan, Path], None]
 
 
 class Trained(NamedTuple):
-    """Models with their C, ascending, and the figures of a cross-validation, if there was one."""
+    """The models of a job, each with its C, by ascending C; `folds` has the figures of cross-validation, or is {}."""
 
     models: list[tuple[float, Model]]
     folds: dict[str, Any]
@@ -53,7 +53,7 @@ def train_file(
     check: Check,
     stopping: Callable[[], None] = lambda: None,
 ) -> Trained:
-    """Train on a file, or on the files of a URL or pattern (a str), if possible while they are being read in.
+    """Train on a file, or on the files of a URL or pattern (a str), if possible while ingest still reads them.
 
     `report` receives progress and history about ten times a second. `check` receives the plan and the dataset's
     directory before training, and raises ServiceError if the models would be of no use. A first interrupt in training
@@ -80,7 +80,7 @@ def train_file(
 
 
 def _follow(training: "LocalTraining", spec: JobSpec, max_features: int) -> Trained | None:
-    """Train while the dataset is read in; None: the job turns out to need the whole dataset first."""
+    """Train while ingest still reads the dataset; return None if the job turns out to need the whole dataset first."""
     plan: JobPlan | None = plan_following(spec, max_features)
     while plan:
         try:
@@ -93,11 +93,11 @@ def _follow(training: "LocalTraining", spec: JobSpec, max_features: int) -> Trai
 class LocalTraining:
     """Trains all lanes of a job on the dataset `dataset`, and keeps their models in `work`, an empty directory.
 
-    ingesting    what reads the dataset in, if it is not complete
+    ingesting    the ingest that still reads the dataset; None: the dataset is complete
     is_inline    train in this process, see `service.processes.launch`
-    checkpoints  where a job of one lane leaves its checkpoint, an empty directory; None: nowhere
-    begins       prepares the state of such a job
-    stopping     called once a stop that was asked for has reached the run
+    checkpoints  empty directory for the checkpoint of a job whose lanes all train in one run; None: keep no checkpoint
+    begins       is called with the new State of such a job before training
+    stopping     is called once, after `stop` has been passed on to the run
     """
 
     def __init__(
@@ -127,13 +127,13 @@ class LocalTraining:
         self.is_stopping = self._has_told = False
 
     def stop(self) -> None:
-        """End after the running pass; the remaining lanes end after their first. Models are made of what they have."""
+        """End the run after its current pass; lanes that begin later end after one pass. Every lane gets a model."""
         self.is_stopping = True
         if self._lanes is not None:
             self._lanes.request_stop()
 
     def all_lanes(self, plan: JobPlan) -> Trained:
-        """Train, and make the models."""
+        """Train all lanes of the plan, and return their models."""
         if not plan.follows:
             self._check(plan, self._dataset)
         with LaneRunner(self._work, self._dataset, self._begin, partial(self._replan, plan)) as lanes:
@@ -145,7 +145,7 @@ class LocalTraining:
         return Trained([(C, with_heaviest(model, self._dataset)) for C, model in models], outcome.folds_view)
 
     def _wait(self, lanes: LaneRunner) -> None:
-        """Step until all lanes are done, at first often, for a run may be short."""
+        """Step `lanes` until all lanes are done. The pauses between steps grow during a run, since it may be short."""
         run, pause, has_ended = None, 0.0, False
         while not has_ended:
             pause = 2 * pause if lanes.run is run else _FIRST_PAUSE_SECONDS
@@ -159,13 +159,13 @@ class LocalTraining:
             has_ended = lanes.step()
 
     def _tell_once(self) -> None:
-        """Call `stopping` here: what handles a signal must not print, for it may interrupt a print."""
+        """Call `stopping` at the first call. `stop` does not: it runs in a signal handler, which must not print."""
         if not self._has_told:
             self._has_told = True
             self._stopping()
 
     def _replan(self, plan: JobPlan) -> JobPlan:
-        """The job's plan for the whole dataset, once that is there; until then the plan it has."""
+        """Return a plan for the whole dataset once ingest has finished; until then return `plan`."""
         if self._ingesting is None or not self._ingesting.is_done():
             return plan
         whole = plan_job(plan.spec, read_manifest(self._dataset))
@@ -184,7 +184,7 @@ class LocalTraining:
             scratch = files.enter_context(temporary_directory(cache_dir if in_memory else self._work, "streamsvm-run-"))
             checkpoints, begins = self._checkpoints, self._begins
             if len(plan.lanes) > len(plan.running):
-                # For the next lanes alone: nobody resumes this job.
+                # The checkpoint only serves the start of the next lanes: nobody resumes this job.
                 checkpoints, begins = checkpoint_place(self._work, plan), next_beginning(plan, self._work)
             place = RunPlace(scratch / "run", self._work, self._dataset, checkpoints, not in_memory)
             run, _ = launch(plan, place, self._settings, f"local-{scratch.name}", begins, self._is_inline)
@@ -199,14 +199,14 @@ class LocalTraining:
 
 
 class _LocalAttempt:
-    """A run of a command, whose progress it reports. A `service.jobs.lanes.runner.Attempt`."""
+    """An attempt that reports the progress of its run; a `service.jobs.lanes.runner.Attempt` of the command line."""
 
     def __init__(self, run: Run, files: ExitStack, history: Path, report: Report) -> None:
         self.run = run
         self._files, self._history, self._report = files, history, report
 
     def poll(self, plan: JobPlan) -> bool:
-        """Poll the run, and report how far it is."""
+        """Poll the run and report its progress; return whether the run has ended."""
         has_ended = self.run.poll()
         history = read_history(self._history)
         shown = progress(self.run.control, self.run.lane, plan.spec, plan.blocks, history)
@@ -221,13 +221,13 @@ class _LocalAttempt:
 
 
 def _readers(file: Path | str, spec: JobSpec) -> int | str | None:
-    """The machines of a job read URLs themselves; a pattern is of files that may be here alone."""
+    """Return the machines that read the input: those of the job for a URL, else None: only this one may have files."""
     return spec.machines if isinstance(file, str) and is_url(file) else None
 
 
 @contextmanager
 def _forgetting(dataset: Path, settings: Settings) -> Iterator[None]:
-    """Have machines drop their shards of the dataset in the end."""
+    """Have other machines drop their shards of the dataset when the `with` statement ends."""
     try:
         yield
     finally:
@@ -236,7 +236,7 @@ def _forgetting(dataset: Path, settings: Settings) -> Iterator[None]:
 
 @contextmanager
 def _open(file: Path | str) -> Iterator[Any]:
-    """The file, or standard input for `-`; a URL or a pattern as they are."""
+    """Yield the opened file, or standard input for `-`; for a str, which is a URL or pattern, a list of only it."""
     if isinstance(file, str):
         yield [file]
     elif str(file) == "-":

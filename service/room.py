@@ -1,4 +1,4 @@
-"""Limits the disk space of rows to predict and of answers under way, for all clients together and for each of them."""
+"""Limits the disk space of rows to predict and of unfinished answers, for all clients together and for each client."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ _HINT = "Ask for less at a time, or later; streamsvm predict needs no disk space
 
 
 class Room:
-    """Space for files in a directory: at most `most` bytes, and a quarter of what is free. Any thread may use it.
+    """Space for files in a directory: at most `most` bytes, and a quarter of the disk's free bytes. Thread-safe.
 
     free_bytes  a function that returns the free bytes of a directory's disk
     """
@@ -32,16 +32,16 @@ class Room:
 
     @property
     def in_use(self) -> int:
-        """The bytes of all open files."""
+        """The bytes that all open files hold."""
         return sum(self._held.values())
 
     def file(self, client: str) -> "RoomFile":
-        """A new file without a name, in memory while it is small."""
+        """Make an unnamed file whose bytes count for the client; the file stays in memory while it is small."""
         return RoomFile(self, client)
 
     @contextmanager
     def spooled(self, client: str, chunks: Iterable[bytes]) -> Iterator[IO[bytes]]:
-        """A file with an input that is not read from front to back. Raises as RoomFile.write."""
+        """Yield a file with the chunks, for a parser that has to seek. Raises what RoomFile.write raises."""
         with self.file(client) as stored:
             stored.writelines(chunks)
             with os.fdopen(os.dup(stored.fileno()), "rb") as file:
@@ -60,7 +60,7 @@ class Room:
             self._held[client] = of_client
 
     def give_back(self, client: str, count: int) -> None:
-        """Give back `count` bytes that the client took."""
+        """Stop counting `count` bytes that the client took."""
         with self._lock:
             self._held[client] -= count
             if not self._held[client]:
@@ -68,7 +68,7 @@ class Room:
 
 
 class RoomFile:
-    """A binary file whose bytes, `size` of them, count for its client until it is closed."""
+    """A binary file. The `size` bytes that were written count for the file's client until the file is closed."""
 
     def __init__(self, room: Room, client: str) -> None:
         self._room, self._client = room, client
@@ -78,14 +78,14 @@ class RoomFile:
 
     @property
     def _file(self) -> Any:
-        """The file, which is made at its first use."""
+        """The temporary file, which the first use creates."""
         if self._opened is None:
             directory = str(self._room.directory)
             self._opened = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES, dir=directory)  # noqa: SIM115
         return self._opened
 
     def write(self, data: bytes) -> int:
-        """Write at the end. Raises ServiceError answer_too_large, out_of_space."""
+        """Append bytes, with the position at the end. Raises ServiceError answer_too_large, out_of_space."""
         if self._is_closed:  # a thread may still write after its request has ended
             raise ValueError("the file is closed")
         self._room.take(self._client, len(data))
@@ -94,28 +94,28 @@ class RoomFile:
             return self._file.write(data)
 
     def writelines(self, pieces: Iterable[bytes]) -> None:
-        """Write pieces one after the other. Raises as `write`."""
+        """Append the pieces, which are bytes, one after the other. Raises what `write` raises."""
         for piece in pieces:
             self.write(piece)
 
     def read(self, count: int = -1) -> bytes:
-        """Read from the current position."""
+        """Read `count` bytes from the current position, fewer at the end of the file; -1: all that follow."""
         return self._file.read(count)
 
     def seek(self, place: int) -> int:
-        """Move to a position. Raises ServiceError out_of_space: buffered bytes may have to go to the disk."""
+        """Move to byte `place` of the file. Raises ServiceError out_of_space: buffered bytes may have to go to disk."""
         with needing_space():
             return self._file.seek(place)
 
     def fileno(self) -> int:
-        """The descriptor of the file, which now is on disk, with all written bytes."""
+        """Write all bytes to the disk, and return the file's descriptor. Raises ServiceError out_of_space."""
         with needing_space():
             number = self._file.fileno()
             self._file.flush()
         return number
 
     def close(self) -> None:
-        """Close the file, and give back its bytes; a second call does nothing."""
+        """Close the file, whose bytes then count no more; a second call does nothing."""
         self._is_closed = True
         if self._opened is not None:
             self._opened.close()

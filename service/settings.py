@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Settings:
-    """Each field's meaning is beside or above it; service/README.md says more."""
+    """Settings of the service. A comment beside or above a field says what it means; service/README.md says more."""
 
     data_dir: Path  # everything durable is below it
     cache_dir: Path = Path("/dev/shm")  # of running jobs' caches; one that does not fit there goes below data_dir
@@ -26,20 +26,20 @@ class Settings:
     max_predict_bytes: int = 1 << 36  # limit of rows to predict as sent, and of their text after decompression
     max_answer_bytes: int = 1 << 34  # disk for rows to predict, and answers being made or sent, all together
     max_json_bytes: int = 1 << 20  # limit of a body of JSON
-    # Memory that the process which answers may take beside what it has when it starts, 0: half of the machine's or of
-    # its control group's, at least 1 GiB; else at least 256 MiB.
+    # Memory that the API's process may take in addition to what it has when it starts. 0: half of the memory of the
+    # machine or its control group, at least 1 GiB; a smaller value than 256 MiB counts as 256 MiB.
     max_api_bytes: int = 0
     max_features: int = 1 << 27  # feature numbers of a dataset are below this
     jobs_at_once: int = 2  # jobs that run at a time, if memory has room for them
     max_queued_jobs: int = 1000  # jobs that may be queued at a time; one client may have three quarters of them
     max_uploads: int = 4  # uploads at a time; a child process reads each of them in
-    upload_wait: float = 600.0  # seconds for which an upload that can go on waits for its client
-    max_connections: int = 4096  # open connections; more close first those that have sent no request yet
+    upload_wait: float = 600.0  # seconds for which an interrupted resumable upload waits for its client
+    max_connections: int = 4096  # open connections; beyond it, those that have sent no request yet are closed first
     least_bytes_per_second: float = 500.0  # least rate of a body or an answer, after the first minute
-    shutdown_seconds: int = 5  # for which running requests may go on when the service ends
-    # A job fails after so many crashes without a newer checkpoint, or ten times as many in a pass.
+    shutdown_seconds: int = 5  # seconds that running requests may still take when the service ends
+    # A job fails after this many crashes without a newer checkpoint, or after ten times as many in one pass.
     max_crashes: int = 5
-    # A reader, trainer or prediction that is silent for longer is killed, unless it has announced that.
+    # A reader, trainer or prediction without a heartbeat for longer is killed, unless it has announced the silence.
     stall_seconds: float = 120.0
 
     @classmethod

@@ -1,9 +1,9 @@
-"""Divides an amount among clients: no client gets all of it, and those that wait take turns."""
+"""Divides an amount among clients: no client gets all of it, and waiting clients take turns."""
 
 import asyncio
 from collections import deque
 
-# Bytes a second of a client that holds what another one waits for; a slower one may lose it.
+# Bytes a second. A client slower than this may lose its amount if another client waits for it.
 LEAST_RATE = 10_000.0
 
 
@@ -13,7 +13,7 @@ def share_of(total: int) -> int:
 
 
 class Shares:
-    """An amount of which one client has at most its share, `share_of(total)`. Used in one event loop.
+    """Divides `total` among clients; each holds at most its share, `share_of(total)`. Used in one event loop.
 
     A client calls `take` or `wait`, then `give_back` with the same amount. An amount above the share counts as a share.
     """
@@ -30,7 +30,7 @@ class Shares:
         return sum(self._held.values())
 
     def is_wanted(self, client: str) -> bool:
-        """Whether somebody waits for what this client holds: another client, which has not its share, or itself."""
+        """Whether a request waits for an amount: one of another client that is below its share, or of this client."""
         return any(
             waiting and (other == client or self._has_room(other, waiting[0][0]))
             for other, waiting in self._waiting.items()
@@ -83,9 +83,9 @@ class Shares:
             turn.set_result(None)
 
     def _next(self) -> str | None:
-        """The client whose turn it is; None if nobody waits, or too little is free for that client.
+        """Return the client whose turn it is; None if nobody waits, or too little is free for that client.
 
-        Clients that have their share already are skipped; no other client is overtaken.
+        Clients whose next request would exceed their share are skipped; no other client is overtaken.
         """
         for client, waiting in list(self._waiting.items()):
             # A cancelled request is still in the queue until its task runs and calls `_leave`.

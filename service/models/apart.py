@@ -1,8 +1,8 @@
-"""Processes that do with a model what a request asks for: they evaluate it, or predict the rows of a stranger's body.
+"""Child processes in which the service evaluates a model, or predicts the rows of a request's body.
 
 python -m streamsvm.service.models.apart ASKED < BODY > RESULTS    predicts; ASKED has arguments of `_predicted` in JSON
 
-A body may decode to much more than its size, or kill what reads it: that ends this process, and not the service.
+A body may decompress to much more than its size, or crash its parser: that ends the child process, not the service.
 """
 
 import json
@@ -44,7 +44,7 @@ _LOOK_SECONDS = 0.1
 async def evaluate_apart(model: Path, dataset: Path) -> dict[str, Any]:
     """Evaluate the model on the dataset, both given as directories, in a child process; cancelling kills it.
 
-    Returns what `evaluate` returns. Raises the ServiceError of `evaluate`; evaluation_failed if the process died.
+    Returns what `evaluate` returns. Raises ServiceError as `evaluate` does, and evaluation_failed if the process died.
     """
     command = ["streamsvm.service.models.evaluation.evaluation", str(model), str(dataset)]
     with Path(os.devnull).open("rb") as nothing:
@@ -72,7 +72,7 @@ def predict_apart(
     """Predict the rows of a body in a process that the server forks, as `Predictor.predict_text` does in this one.
 
     values  an empty file that takes the decision values
-    Raises ServiceError, and Unwanted if the caller has left; the process has ended then.
+    Raises ServiceError, and Unwanted if the client has left. In each case the child process has ended.
     """
     asked = {
         "model": str(settings.models / model_id),
@@ -104,7 +104,7 @@ def predict_apart(
 
 
 def _next(results: Connection) -> bytes:
-    """The next that a process sends. Raises EOFError if it has ended, Unwanted if the caller has left."""
+    """Return the child's next message. Raises EOFError if the child has ended, Unwanted if the client has left."""
     check_wanted()
     while not results.poll(_LOOK_SECONDS):
         check_wanted()
@@ -112,7 +112,7 @@ def _next(results: Connection) -> bytes:
 
 
 def load() -> None:
-    """Load the code of predictions, in the process that forks those that predict."""
+    """Load the code of predictions into the fork server, so that the processes it forks have loaded it already."""
     with suppress(ModuleNotFoundError):
         import_module("streamsvm.reader.parsers.tables.stored")
         import_module("pyarrow").array([])  # loads pandas, where it is installed
@@ -122,7 +122,7 @@ def load() -> None:
 
 
 def main(text: str) -> int:
-    """Body of the process that `predict_apart` forks."""
+    """Body of the process that `predict_apart` forks; `text` has the arguments of `_predicted` as JSON."""
     die_with_parent()
     with Connection(os.dup(sys.stdout.fileno()), readable=False) as results:
         told = _predicted(results, **json.loads(text))
@@ -134,11 +134,11 @@ def main(text: str) -> int:
 def _predicted(
     results: Connection, model: str, strict: bool, most: int, options: dict[str, Any], scratch: str, room: int
 ) -> Mapping[str, Any]:
-    """Send decision values; return the other fields of `Predicted`, or the problem.
+    """Predict the body on standard input: send decision values, return the other fields of `Predicted`, or a problem.
 
-    model    its directory
-    most     bytes of the body, decompressed
-    scratch  a directory that takes `room` bytes of a body that is compressed and not read from front to back
+    model    directory of the model
+    most     limit of the decompressed body's bytes
+    scratch  directory for a compressed body whose parser has to seek; it may take `room` bytes
     """
     try:
         predictor = Predictor(read_model(Path(model)), strict=strict)

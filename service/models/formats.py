@@ -18,7 +18,7 @@ MOST_ONNX_WEIGHTS = (1 << 27) + 1
 
 
 def format_of(path: str | os.PathLike[str], has_kernel: bool = False) -> str:
-    """The format of a model file to be written, by the ending of its name.
+    """Return the format in which to write a model file, by the ending of its name.
 
     Any other ending means text: LIBSVM's for a kernel machine, else LIBLINEAR's.
     """
@@ -37,7 +37,7 @@ def check_ending(path: str | os.PathLike[str]) -> None:
 
 
 def stored_format(path: str | os.PathLike[str]) -> str:
-    """The format of an existing model file: by its ending, or, of a text, by its first bytes.
+    """Return the format of an existing model file: by its ending, or, for a text, by its first bytes.
 
     Raises ModelFormatError for a model in JSON, which earlier versions wrote.
     """
@@ -57,7 +57,7 @@ def is_c_int(label: float) -> bool:
 
 
 def usual_format(has_kernel: bool, is_listed: bool) -> str:
-    """The format of a download that names none, if it can hold the model: a text, or npz for listed features.
+    """Return the default format of a download, if it can hold the model: a text, or npz for a list of features.
 
     A text has a line for every possible feature number, however few of them the model lists.
     """
@@ -71,7 +71,7 @@ def formats_for(
     bias: float | None = None,
     is_listed: bool = False,
 ) -> list[str]:
-    """The formats that can hold a model (see `refusal`), in the order of SUFFIXES but the usual one first."""
+    """Return the formats that can hold a model (see `refusal`): the usual format first, then in the order of SUFFIXES."""
     formats = [name for name in SUFFIXES if refusal(name, labels, has_kernel, maps, bias) is None]
     return sorted(formats, key=lambda name: name != usual_format(has_kernel, is_listed))
 
@@ -84,12 +84,12 @@ def refusal(
     bias: float | None = None,
     n_weights: int = 0,
 ) -> str | None:
-    """Say why a format cannot hold a model, before or after training; None if it can.
+    """Say why the format `name` cannot hold a model, before or after training; return None if it can.
 
-    labels     the model's, none in regression
-    maps       names of its feature maps
-    bias       value of its constant feature
-    n_weights  number of its weights, 0 if it is not known yet
+    labels     labels of the model; empty in regression
+    maps       names of the model's feature maps
+    bias       value of the model's constant feature
+    n_weights  number of the model's weights, 0 if it is not known yet
     """
     if name != "npz" and not set(maps) <= set(FOLDED):
         return f"the model has feature maps ({', '.join(maps)}), for which this format has no place"

@@ -16,9 +16,9 @@ MOST_CLASSES = 100
 
 
 def input_about(manifest: Manifest) -> dict[str, Any]:
-    """The part of a model's `about` that says how its dataset was read, so that other rows can be read alike.
+    """Return the part of a model's `about` that says how its dataset was read, so that other rows are read alike.
 
-    A table makes one model, whatever the format that it came in.
+    A table makes the same model whatever the format of its file.
     """
     input_ = manifest.input
     if input_ is None:
@@ -35,7 +35,7 @@ def with_heaviest(model: Model, dataset: Path) -> Model:
     with `alternate_sign` it may differ in sign from the weight of the feature.
     """
     is_text = (model.about.get("input") or {}).get("format") == "text"
-    # The features of a kernel machine have no weights, nor have those that maps make others of.
+    # The features of a kernel machine have no weights, nor have features that feature maps replace by others.
     weighs_words = model.vectors is None and (model.maps is None or model.maps.keeps_numbers)
     words = read_words(dataset) if is_text and weighs_words else None
     if words is None:

@@ -1,4 +1,4 @@
-"""Keeps the predictors of the most recently used models in memory; has small ones that load their code."""
+"""Keeps predictors of the most recently used models in memory; makes small sample models, which load the code."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -35,7 +35,7 @@ def load_predictor(settings: Settings, model_id: str) -> Predictor:
         return predictor
     directory = settings.models / model_id
     with _lock:
-        if directory in _predictors:  # since the look before
+        if directory in _predictors:  # another thread has loaded it since `loaded_predictor` returned
             return _predictors[directory]
         loading, is_first = _loading.get(directory), directory not in _loading
         if loading is None:
@@ -73,17 +73,17 @@ def loaded_predictor(settings: Settings, model_id: str) -> Predictor | None:
 
 
 def forget_predictors() -> None:
-    """Give back the memory of all models; they are read again when they are asked for."""
+    """Free the memory of all loaded models; each model is read again at its next use."""
     with _lock:
         _predictors.clear()
     OWN_MEMORY.renew()
 
 
 def samples() -> Iterator[tuple[Predictor, str, bytes]]:
-    """Yield a predictor, a format ("json": an object with rows) and an input of one row.
+    """Yield small predictors, each with a format ("json": an object with `rows`) and an input of one row in it.
 
-    A process that has predicted them has loaded the code of predictions: that takes it seconds, and to compile a kernel
-    that no process has compiled yet takes longer.
+    Predicting all these inputs loads the code of predictions, which takes seconds; compiling a kernel that no process
+    has compiled yet takes longer.
     """
     two, three, hinge = np.ones(2), np.ones((3, 2)), {"loss": "hinge"}
     for model in (

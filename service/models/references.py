@@ -1,4 +1,4 @@
-"""Finds the model that a reference means, many times a second: what was found stays known until names change."""
+"""Finds the model that a reference means, many times a second: answers are cached until names of models change."""
 
 import asyncio
 import sqlite3
@@ -11,14 +11,14 @@ from streamsvm.service.records.models import Reference, is_id
 from streamsvm.service.records.store import Store
 
 _MOST = 1000
-# Names may change without a note: a crash can come between the two, and a store can be put into the place of another.
+# `store.names` misses a change if a process crashes between the change and its note, or another store replaces this one.
 _UNNOTED_SECONDS = 1.0
 
 Answer = Reference | Exception
 
 
 class _Seen(NamedTuple):
-    """References as the records had them at a moment; `mark` and `change` are of the moment before."""
+    """References as read from the records at time `at`; `mark` and `change` were read just before the references."""
 
     mark: int | None
     change: tuple[int, ...]
@@ -27,10 +27,10 @@ class _Seen(NamedTuple):
 
 
 class References:
-    """The references that were looked up since names changed.
+    """A cache of the references that were looked up since names last changed.
 
-    Look-ups that come while records are read share the next read: it begins after the last change that their clients
-    know of, and a change costs one read however many predict.
+    Look-ups that come while records are read share the next read, which begins after every change that their clients
+    know of. A change of names costs one read, however many clients predict.
     """
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
@@ -41,14 +41,14 @@ class References:
         store.names.note()
 
     def known(self, reference: str) -> Reference | None:
-        """The model that a reference means, if that is known without a look at the records; an id always is."""
+        """Return the model that a reference means, or None if that takes a look at the records; an id never does."""
         if is_id(reference):
             return Reference(reference)
         found = self._seen.references.get(reference)
         return found if found is not None and (self._is_fresh() or self._is_unchanged()) else None
 
     async def find(self, reference: str) -> Reference:
-        """The model that a reference means. Raises `unknown_model`, `unknown_alias`, sqlite3.Error."""
+        """Return the model that a reference means. Raises ServiceError unknown_model, unknown_alias; sqlite3.Error."""
         if (known := self.known(reference)) is not None:
             return known
         if reference not in self._asked:
@@ -61,7 +61,7 @@ class References:
         raise answer
 
     def _is_fresh(self) -> bool:
-        """Whether no change of names was noted since."""
+        """Whether the last read is recent, and `store.names` shows no change of names since."""
         mark = self._store.names.mark()
         return mark is not None and mark == self._seen.mark and self._clock() < self._seen.at + _UNNOTED_SECONDS
 
@@ -74,7 +74,7 @@ class References:
             self._reading.add_done_callback(self._give_up)
 
     async def _read(self) -> None:
-        """Answer what is asked until nothing is."""
+        """Look up the references in `_asked` and answer their callers, until no reference is asked for."""
         while asked := self._asked:
             self._asked = {}
             try:
@@ -103,14 +103,14 @@ class References:
             return error
 
     def _note(self, seen: _Seen) -> None:
-        """Keep what was found, with what was found before if that holds."""
+        """Keep the references found, in addition to the earlier ones if those still hold."""
         if seen.mark == self._seen.mark and self._is_fresh() and len(self._seen.references) < _MOST:
             self._seen.references.update(seen.references)
         else:
             self._seen = seen
 
     def _give_up(self, reading: asyncio.Task) -> None:
-        """Answer nobody any more if the event loop ends; else who asks now may wait for the next read already."""
+        """Cancel the waiting look-ups if the read was cancelled, as at the event loop's end; else the next read answers."""
         if reading.cancelled():
             asked, self._asked = self._asked, {}
             for answer in asked.values():

@@ -43,7 +43,7 @@ def model_view(record: dict[str, Any], model: ModelHead) -> dict[str, Any]:
 
 
 def publish_models(settings: Settings, dataset_id: str, outcome: Outcome) -> list[dict[str, Any]]:
-    """Write the models of a job (see `Outcome.models`) to disk; returns the C and the new id of each.
+    """Write the models of a job (see `Outcome.models`) to disk; return the C and the new id of each model.
 
     The caller records the ids, then calls `settle_models`; or `unpublish_models`, to remove the files.
     The files contain no job and no time, so that the same run writes the same bytes.
@@ -64,7 +64,7 @@ def publish_models(settings: Settings, dataset_id: str, outcome: Outcome) -> lis
 
 
 def settle_models(settings: Settings, published: Iterable[dict[str, Any]]) -> None:
-    """Note that the models are recorded, so that no clean-up removes their files."""
+    """Unmark the directories of models that are recorded now, so that no clean-up removes them."""
     for each in published:
         unmark(settings.models / each["model_id"])
 
@@ -76,7 +76,7 @@ def unpublish_models(settings: Settings, published: Iterable[dict[str, Any]]) ->
 
 
 def model_bytes(settings: Settings, model_id: str) -> int:
-    """Bytes of the files of a model; 0 if it has been deleted."""
+    """Return the bytes of a model's files; 0 if the model has been deleted."""
     with suppress(FileNotFoundError):
         return sum(path.stat().st_size for path in (settings.models / model_id).iterdir())
     return 0
@@ -95,9 +95,9 @@ def load_head(settings: Settings, model_id: str) -> ModelHead:
 def model_file(
     settings: Settings, record: dict[str, Any], format_: str | None, room: Room, client: str
 ) -> tuple[str, RoomFile]:
-    """Write a recorded model to an unnamed file, dated as the model; returns the format and the file.
+    """Write a recorded model to an unnamed file, dated as the model; return the format and the file.
 
-    format_  None: the first that can hold the model, see `formats_for`
+    format_  a name in MODEL_FORMATS; None: the first format that can hold the model, see `formats_for`
     The file is written anew from checked weights at each call: no stored copy can go bad.
     The caller closes the file. Raises ModelFormatError, or ServiceError answer_too_large, out_of_space.
     """

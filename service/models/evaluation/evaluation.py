@@ -103,7 +103,7 @@ def _class_figures(model: Model, classes: ClassificationPass) -> dict[str, Any]:
 
 
 def _stream(dataset: Dataset, evaluation: EvaluationPass, encoder: RowEncoder) -> None:
-    """Show the pass all rows."""
+    """Stream all rows of the dataset through the evaluation pass."""
     streamer = Streamer(encoder, lambda: time.sleep(_NAP_SECONDS))
     threads = usable_cores() - 1
     for streamed in streamer.stream(Shuffled(dataset), 0, 0, evaluation.look, threads):
@@ -111,7 +111,7 @@ def _stream(dataset: Dataset, evaluation: EvaluationPass, encoder: RowEncoder) -
 
 
 def _codes(model: Model, manifest: Manifest) -> Array:
-    """(n_labels,) float64: how rows of the dataset store the model's labels; nan for a label that none can have."""
+    """Return the number that stands for each of the model's labels in the dataset, (n_labels,); nan: no row has it."""
     places: dict[float | str, float] = {name: float(place) for place, name in enumerate(manifest.label_names)}
     code = places.get if manifest.label_names else lambda label, _: np.nan if isinstance(label, str) else label
     return np.array([code(label, np.nan) for label in model.labels])
@@ -131,7 +131,7 @@ def _check(model: Model, labels: Array, manifest: Manifest) -> None:
 
 
 def _applied(model: Model, dataset: Dataset, matched: Matched) -> Applied:
-    """The model with its features numbered as in the dataset."""
+    """Return the model's decision function for rows whose features are numbered as in the dataset's blocks."""
     begin, end = model.index_base, model.index_base + model.n_features
     # numbers[f] is the number in the model of feature f of the blocks.
     numbers = dataset.numbers if matched.numbers is None else matched.numbers[dataset.numbers]
@@ -183,7 +183,7 @@ def _machine(model: Model, numbers: Array) -> Callable[[Segment], Array]:
 
 
 def _squared_norm(model: Model) -> float:
-    """|f|^2 with the bias; with several classes, the sum over them."""
+    """Return |f|^2, the squared norm of the decision function and the bias weight; summed over several classes."""
     norm = float(np.vdot(model.w, model.w)) if model.vectors is None else squared_norm(model.vectors, model.w)
     return (norm + float(np.sum(np.square(model.w_bias)))) * (2 if model.is_mirrored else 1)
 
@@ -200,7 +200,7 @@ def _view(model: Model, manifest: Manifest, evaluation: EvaluationPass, figures:
 
 
 def main(model: str, dataset: str) -> int:
-    """Body of the process: both are directories."""
+    """Print the evaluation, or its problem, as JSON; return the exit code. `model` and `dataset` are directories."""
     die_with_parent()
     os.nice(_NICE)
     try:
@@ -215,10 +215,10 @@ def main(model: str, dataset: str) -> int:
 
 
 def _model_losses(model: Model) -> _Losses | None:
-    """A function (rows, decision) -> sum of C_i loss_i; None if the model does not say its problem.
+    """Make a function (rows, decision) -> sum of C_i loss_i over rows i; None if the model does not record its C.
 
-    rows      class codes are places of the model's labels
-    decision  (n_rows,) or (n_rows, n_classes)
+    rows      their class codes are positions in the model's labels
+    decision  decision values, (n_rows,) or (n_rows, n_classes)
     With one class against the rest, the losses of all classes are summed; a class's weight multiplies C for the
     rows of that class in its own problem, as in LIBLINEAR.
     """
@@ -244,7 +244,7 @@ def _model_losses(model: Model) -> _Losses | None:
 
 
 def _others(weights: Array) -> float:
-    """Weight of the rows that are not of the class: of two classes they have one of their own."""
+    """Return the class weight of rows outside the positive class: the second class's if there are two, else 1."""
     return weights[1] if len(weights) == 2 else 1.0
 
 
@@ -253,7 +253,7 @@ def _weight(rows: Segment) -> Array:
 
 
 def _crammer_singer(C: Array) -> _Losses:
-    """Sum over rows of C_yi max_c (1 [c is not y_i] + f_c - f_yi), with C (n_classes,): Crammer and Singer 2001."""
+    """Make a function: sum over rows i of C_yi max_c (1 [c is not y_i] + f_c - f_yi), Crammer and Singer 2001."""
 
     def losses(rows: Segment, decision: Array) -> float:
         if decision.ndim == 1:
@@ -264,7 +264,7 @@ def _crammer_singer(C: Array) -> _Losses:
 
 
 def _class_weights(model: Model) -> Array | None:
-    """The factors of C of the model's labels (n_labels,); None if they were counted, and an older version kept none."""
+    """Return the class weights, factors of C, (n_labels,); None if they were balanced by a version that lost them."""
     asked = model.about.get("spec", {}).get("class_weight") or {}
     if asked == "balanced":
         counted = model.about.get("class_weights")

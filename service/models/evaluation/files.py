@@ -1,4 +1,4 @@
-"""Evaluates a model on rows that are no dataset yet: they are read in, as the rows of training were, to be removed."""
+"""Evaluates a model on rows that are no dataset: ingest makes a temporary dataset, with the options of training."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -18,9 +18,9 @@ _OF_TABLE = ("categorical", "missing", "categories", "n_features", "columns")
 
 
 def evaluate_rows(model: Model, rows: Iterable[bytes] | SourceInput, options: InputOptions) -> dict[str, Any]:
-    """Compute the figures of `evaluate` for an input. Raises InputError, and the errors of `evaluate`.
+    """Compute the figures of `evaluate` for rows that are not yet parsed. Raises InputError, and as `evaluate` does.
 
-    options  those that are not at their default hold; the others are as in training
+    options  options that differ from their defaults apply; the others are as in training
     """
     with temporary_directory(None, "streamsvm-evaluate-") as work:
         ingest(rows, work / "dataset", options_as_trained(model, options), InputLimits())
@@ -28,7 +28,7 @@ def evaluate_rows(model: Model, rows: Iterable[bytes] | SourceInput, options: In
 
 
 def options_as_trained(model: Model, options: InputOptions) -> InputOptions:
-    """Complete the options by how the rows of training were made."""
+    """Fill in the options that were not given with those by which the rows of training were made."""
     input_ = model.about.get("input") or {}
     options = replace(options, trained=input_)
     has_words = any(isinstance(label, str) for label in model.labels)

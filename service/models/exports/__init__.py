@@ -20,7 +20,7 @@ class ModelFormat:
     media_type  HTTP's Content-Type
     write       yields the file in pieces under 1 MiB; the call raises ModelFormatError if the format cannot hold the
                 model
-    read        reads a model from a seekable file; ModelFormatError if it is damaged or of another kind
+    read        reads a model from a seekable file; raises ModelFormatError if the file is damaged or of another kind
     """
 
     suffix: str

@@ -9,7 +9,7 @@
     0.5                                 weight of LIBLINEAR's feature 1, and so on; the bias comes last
     input 8d1f3e02 {...}                how rows become features, if the model says so: see `texts`
 
-With more than two classes a line has a weight for each, in the order of the labels. Labels that are texts are refused.
+With more than two classes a line has a weight for each class, in the order of the labels. Text labels are refused.
 A sigmoid is left out: LIBLINEAR's `predict -b 1` has probabilities of logistic regression only.
 
 LIBLINEAR numbers features from 1. If the input numbered them from 0, its feature f is LIBLINEAR's f + 1: add one to the
@@ -109,7 +109,7 @@ def _head(model: Model) -> bytes:
 
 
 def _zeros(model: Model) -> str:
-    """Zeros written before `nr_feature`: none for base 1, one for base 0, two for columns without numbers."""
+    """Return the zeros to write before `nr_feature`: none for index_base 1, one for 0, two for unnumbered columns."""
     return "" if model.index_base else "0" if model.about.get(NUMBERED, True) else "00"
 
 
@@ -123,7 +123,7 @@ def _solver_type(model: Model) -> str:
 
 
 def read(file: BinaryIO) -> Model:
-    """Read a text of this program or of LIBLINEAR; `about` has the loss.
+    """Read a text of this program or of LIBLINEAR; `about` of the model has the loss.
 
     Raises ModelFormatError unless it is a whole linear model of classes or of regression. A line feed must follow the
     last weight, so that a file cut inside that weight is refused.
@@ -164,7 +164,7 @@ def read(file: BinaryIO) -> Model:
 
 
 def _weights_and_input(file: BinaryIO) -> tuple[int, dict[str, Any]]:
-    """The number of bytes of weights ahead, and the `input` in the last line; the file's position stays."""
+    """Return how many bytes of weights follow, and the `input` of the last line; keep the file's position."""
     begin = file.tell()
     end = last_line(file, begin)
     file.seek(end)
@@ -176,7 +176,7 @@ def _weights_and_input(file: BinaryIO) -> tuple[int, dict[str, Any]]:
 def _model(
     w: Array, w_bias: Array, labels: tuple[float, ...], base: int, bias: float | None, about: dict[str, Any]
 ) -> Model:
-    """Make a model of w (n_values, n_features) and w_bias (0 or 1, n_values)."""
+    """Make a model of w (n_values, n_features) and w_bias: (1, n_values), or (0, n_values) without a bias."""
     factors = tuple(w_bias.ravel().tolist())
     if len(w) > 1:
         return Model(w, labels, base, bias, factors or 0.0, about)
@@ -184,14 +184,14 @@ def _model(
 
 
 def _dense_lines(rows: Array) -> Iterator[bytes]:
-    """Yield rows (n, n_values) as lines, in pieces under 1 MiB."""
+    """Yield a line for each row of a matrix of weights (n, n_values), in pieces under 1 MiB."""
     size = _rows_a_piece(rows)
     for begin in range(0, len(rows), size):
         yield _lines(rows[begin : begin + size])
 
 
 def _spread_lines(weights: Array, places: Array, n_rows: int) -> Iterator[bytes]:
-    """Yield `n_rows` lines: weights (k, n_values) at ascending places (k,), zeros elsewhere."""
+    """Yield `n_rows` lines: line places[i] has weights[i], others have zeros; weights (k, n_values), places ascend."""
     size = _rows_a_piece(weights)
     zeros = b" ".join([b"0"] * weights.shape[1]) + b"\n"
     full_piece = zeros * size
@@ -250,7 +250,7 @@ def _chunks(file: BinaryIO, n_bytes: int | None) -> Iterator[bytes]:
 
 
 def _numbers(chunks: Iterator[bytes], count: int, line_bytes: int) -> Iterator[Array]:
-    """Read `count` numbers in lines of at most `line_bytes`."""
+    """Yield `count` numbers in arrays; lines have at most `line_bytes`. Raises ModelFormatError for another count."""
     n_read, rest = 0, b""
     for chunk in chunks:
         lines, _, rest = (rest + chunk).rpartition(b"\n")

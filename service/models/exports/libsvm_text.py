@@ -18,8 +18,8 @@
 A model that says how rows become features has one more line, which LIBSVM ignores: see `texts`.
 
 Features are numbered from 0 or 1, as in the input: `svm-predict` takes the file that the model was trained on as it is.
-The format does not say how many features there are, nor whether they begin at 0. So the first vector gets a 0 at the
-last feature, and one at feature 0 if there is one, unless some vector has a value there. Other zeros are left out.
+The format does not say how many features there are, nor whether they begin at 0. So the first vector gets a value 0 at
+the last feature, and at feature 0 of index_base 0, unless some vector has a value there. Other zeros are left out.
 
 With more than two classes LIBSVM needs a machine for each pair of them, so one against the rest is refused.
 """
@@ -66,7 +66,7 @@ def write(model: Model) -> Iterator[bytes]:
 
 
 def _is_first(beta: Array) -> Array:
-    """(n_vectors,) bool: whether a vector counts for LIBSVM's first label."""
+    """Return which vectors count for LIBSVM's first label, (n_vectors,) bool: those with a positive beta."""
     return beta > 0
 
 
@@ -91,7 +91,7 @@ def _without_zeros(vectors: SupportVectors) -> SupportVectors:
 def _parts(head: bytes, vectors: SupportVectors, beta: Array, index_base: int) -> Iterator[bytes]:
     yield head
     padded = _bounds(vectors, index_base)
-    # A stable order, so that a file that is read and written again stays the same.
+    # The order is stable, so that reading and writing a file again does not change it.
     for s in np.argsort(~_is_first(beta), kind="stable"):
         place = slice(vectors.indptr[s], vectors.indptr[s + 1])
         indices, values = vectors.indices[place], vectors.values[place]
@@ -107,7 +107,7 @@ def _parts(head: bytes, vectors: SupportVectors, beta: Array, index_base: int) -
 
 
 def _bounds(vectors: SupportVectors, index_base: int) -> list[int]:
-    """The last feature, and feature 0 of base 0, unless a vector has them."""
+    """Return the last feature, and feature 0 if index_base is 0, each only if no vector has a value there."""
     last = vectors.width - 1
     bounds = [0] if index_base == 0 <= last and 0 not in vectors.indices else []
     return [*bounds, last] if last >= max(index_base, 1) and last not in vectors.indices else bounds
@@ -132,7 +132,7 @@ def _batched(parts: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def read(file: BinaryIO) -> Model:
-    """Read a text of this program or of `svm-train`; `about` has the loss.
+    """Read a text of this program or of `svm-train`; `about` of the model has the loss.
 
     Raises ModelFormatError unless it is a whole kernel machine of two classes, with a Gaussian kernel. A line feed must
     follow the last vector, so that a file cut inside that vector is refused.
@@ -176,7 +176,7 @@ def _sigmoid(header: dict[str, list[str]]) -> tuple[tuple[float, float]] | None:
 
 
 def _read_vectors(file: BinaryIO, count: int, gamma: float) -> tuple[Array, SupportVectors]:
-    """Read beta (count,) and the vectors, a line each."""
+    """Read `count` lines, each with the factor beta of a support vector and the vector's values; return both."""
     beta: list[float] = []
     lengths, features, values = [0], [np.empty(0, INDEX)], [np.empty(0, VALUE)]
     for line in islice(iter(file.readline, b""), count):

@@ -7,11 +7,11 @@
 w           (n_features,) float64; w[0] belongs to the feature numbered index_base in the input
 labels      (2,) float64 or text: the label of positive decision values, then the other; (0,) in regression
 bias        () float64, the value of the constant feature, nan if there is none
-w_bias      () float64, its weight
+w_bias      () float64, the weight of the constant feature
 intercept   () float64, bias * w_bias
 index_base  () int64
 about       () text, a JSON object: where the model comes from
-sigmoid     (1, 2) float64, if there is one: A and B of the probability 1 / (1 + exp(A decision + B))
+sigmoid     (1, 2) float64, absent without probabilities: A and B of the probability 1 / (1 + exp(A decision + B))
 
 With more than two classes the arrays have an entry for each, in the order of the labels: w (n_classes, n_features),
 labels, intercept and w_bias (n_classes,), sigmoid (n_classes, 2). The largest decision value is predicted:
@@ -19,7 +19,7 @@ labels, intercept and w_bias (n_classes,), sigmoid (n_classes, 2). The largest d
     decision = X @ model["w"].T + model["intercept"]
     label = model["labels"][decision.argmax(axis=1)]
 
-A model of features far apart has weights of the features `map_0_features` (n,) only, numbered as in the input:
+A model whose features are far apart has weights for those in `map_0_features` (n,) only, numbered as in the input:
 
     columns = model["map_0_features"].astype(int) - model["index_base"]
     decision = X[:, columns] @ model["w"].T + model["intercept"]
@@ -38,7 +38,7 @@ With column j of X the feature j + index_base:
 gamma       () float64
 n_features  () int64
 indptr      (n_vectors + 1,) int64; vector s has the features indices[indptr[s]:indptr[s + 1]], (nnz,) int32, numbered
-            as in the input, with the values at the same places of values, (nnz,) float32
+            as in the input, and their values at the same positions of values, (nnz,) float32
 """
 
 import io
@@ -78,7 +78,7 @@ LAYOUT: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {
 }
 KERNEL = ("gamma", "n_features", "indptr", "indices", "values")
 OPTIONAL = {"sigmoid", "maps", *KERNEL}
-# Names of the arrays that feature maps were fitted to.
+# Names of the arrays of fitted feature maps.
 FITTED = re.compile(r"map_\d_[a-z]+")
 FITTED_LAYOUT = ("<f8",), (1,)
 
@@ -150,7 +150,7 @@ def _stream(arrays: dict[str, Array]) -> Iterator[bytes]:
 
 
 def read(file: BinaryIO) -> Model:
-    """Read the archive of a model; ModelFormatError unless it is whole and its arrays agree."""
+    """Read the archive of a model. Raises ModelFormatError unless the archive is whole and its arrays agree."""
     try:
         with zipfile.ZipFile(file) as archive:
             members = _members(archive)
@@ -180,7 +180,7 @@ def read(file: BinaryIO) -> Model:
 
 
 def _members(archive: zipfile.ZipFile) -> set[str]:
-    """Names of the members; ModelFormatError for an unknown name, or damage in the archive's directory.
+    """Return the members' names. Raises ModelFormatError for an unknown name, or damage in the archive's directory.
 
     Without this check, damage to the name of an optional array would go unnoticed: it would count as absent.
     """

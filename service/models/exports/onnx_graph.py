@@ -6,8 +6,8 @@
     probabilities    float64 (n, n_classes), if the model has them
 
 Columns are in ascending order of the labels, as in scikit-learn's `classes_` and sklearn-onnx. The graph's metadata
-hold the head of the model, all but its weights and support vectors as a JSON object; it has the labels in the model's
-own order, in which ties go to the first.
+hold the head of the model: a JSON object of all but its weights and support vectors. It lists the labels in the model's
+order, in which a tie goes to the first label.
 
     {"format": "streamsvm-linear", "version": 1, "labels": [1.0, -1.0], "index_base": 1, "n_features": 3,
      "bias": 1.0, "w_bias": 0.25, "intercept": 0.25, "about": {...}}
@@ -75,7 +75,7 @@ def _stream(data: bytes) -> Iterator[bytes]:
 
 
 def read(file: BinaryIO) -> Model:
-    """Read a file that `write` made; ModelFormatError for any other graph, or for damage."""
+    """Read a file that `write` made. Raises ModelFormatError for any other graph, or for a damaged file."""
     onnx = onnx_package()
     try:
         graph = onnx.load_model_from_string(file.read())
@@ -168,9 +168,9 @@ def _with_weights(head: str, w: Array, arrays: Sequence[Array] | None, fitted: M
 
     w       weights; of several classes (n, n_classes), else (n, 1)
     arrays  indptr, indices and values of the support vectors of a kernel machine
-    fitted  the arrays of feature maps, by name; those of features count from 0
-    Raises ModelFormatError if `_head_of` writes another head of this model: it is of another version, or contradicts
-    the arrays.
+    fitted  arrays of the fitted feature maps, by name; feature numbers in them count from 0
+    Raises ModelFormatError if `_head_of` writes another head for this model: then `head` is of another version, or
+    contradicts the arrays.
     """
     document = parse_object(head)
     try:
@@ -201,7 +201,7 @@ def _model(document: dict[str, Any], w: Array, arrays: Sequence[Array] | None, f
 
 
 def onnx_package() -> Any:
-    """Import the package onnx; ModelFormatError if it is not installed."""
+    """Import and return the package onnx. Raises ModelFormatError if it is not installed."""
     try:
         import onnx  # noqa: PLC0415
     except ImportError:

@@ -21,13 +21,13 @@ USED, PLACES, VALUES = "used", "places", "values"
 
 
 def size_of(model: Model) -> int:
-    """How many numbers the graph of a kernel machine, or a runtime that loads it, holds besides w; 0 if linear."""
+    """Return how many numbers besides w the graph of a kernel machine, or a runtime that loads it, holds; 0: linear."""
     vectors = model.vectors
     return 0 if vectors is None else 3 * len(vectors.values) + len(np.unique(vectors.indices)) * len(vectors)
 
 
 def products_of(model: Model) -> tuple[list[Any], list[Any]]:
-    """Nodes and constants that compute `products`, (n, n_values), from X."""
+    """Make the nodes and constants of a kernel machine that compute `products`, (n, n_values), from X."""
     from onnx import helper, numpy_helper  # noqa: PLC0415 - not every installation has it
 
     vectors = model.vectors
@@ -68,7 +68,7 @@ def products_of(model: Model) -> tuple[list[Any], list[Any]]:
 
 
 def arrays_of(constants: Mapping[str, Array]) -> list[Array]:
-    """indptr, columns and values of the support vectors in a graph; ModelFormatError if its constants do not fit."""
+    """Return indptr, columns and values of a graph's support vectors. Raises ModelFormatError if they are wrong."""
     try:
         count = len(constants["norms"])
         row, vector = constants[PLACES].T
@@ -90,14 +90,14 @@ class GraphOutput:
 
 
 def order_of(model: Model) -> list[int] | None:
-    """Places of the labels in ascending order, that of scikit-learn's `classes_`; None if they are in order."""
+    """Return the positions of the labels in ascending order, as scikit-learn's `classes_`; None if labels ascend."""
     places = list(range(len(model.labels)))
     order = sorted(places, key=lambda place: model.labels[place])
     return None if order == places else order
 
 
 def outputs_of(model: Model, values: str, as_before: bool = False) -> list[GraphOutput]:
-    """Labels, unless it is regression, and probabilities, if the model has them.
+    """Make the outputs: labels, except in regression, and probabilities, if the model has them.
 
     values     name of the decision values in the order of the model's labels
     as_before  write them as older versions did: numbers as float64, probabilities in the order of the model's labels
@@ -107,14 +107,14 @@ def outputs_of(model: Model, values: str, as_before: bool = False) -> list[Graph
 
 
 def in_order(columns: str, name: str) -> list[Any]:
-    """A node that puts columns in the order of the model's labels into ascending order of the labels."""
+    """Make a node that takes columns in the order of the model's labels, and orders them by ascending label."""
     from onnx import helper  # noqa: PLC0415 - not every installation has it
 
     return [helper.make_node("Gather", [columns, "order"], [name], axis=1)]
 
 
 def _labels(model: Model, values: str, as_before: bool) -> GraphOutput:
-    """The label of the largest decision value, ties to the first; with two classes the first if it is above 0."""
+    """Make the output of labels: that of the largest decision value; of two labels, the first if the value is > 0."""
     from onnx import TensorProto, helper  # noqa: PLC0415
 
     labels = np.array(model.labels)
@@ -141,7 +141,7 @@ def _labels(model: Model, values: str, as_before: bool) -> GraphOutput:
 
 
 def _probabilities(model: Model, values: str, as_before: bool) -> GraphOutput:
-    """Probabilities as defined in storage/models/probability.py, in ascending order of the labels."""
+    """Make the output of probabilities (see storage/models/probability.py), in ascending order of the labels."""
     from onnx import TensorProto, helper  # noqa: PLC0415
 
     n_classes, order = len(model.labels), None if as_before else order_of(model)

@@ -1,4 +1,4 @@
-"""What several formats need: the check of a model, weights in pieces, feature maps, and JSON."""
+"""Parts that several formats share: the check of a model, weights in pieces, feature maps, and JSON."""
 
 import json
 import math
@@ -22,7 +22,7 @@ MOST_FEATURES = 2**31 - 1  # their numbers are C ints
 
 
 def pieces(w: Array) -> Iterator[Array]:
-    """Cut weights (n,) or (n_classes, n), class by class, into views of at most WEIGHTS_A_PIECE."""
+    """Cut weights (n,) or (n_classes, n), class by class, into array views of at most WEIGHTS_A_PIECE numbers."""
     flat = w.reshape(-1)
     for begin in range(0, len(flat), WEIGHTS_A_PIECE):
         yield flat[begin : begin + WEIGHTS_A_PIECE]
@@ -53,7 +53,7 @@ def checked(model: Model) -> Model:
 
 
 def check_holds(name: str, model: Model) -> None:
-    """Raise ModelFormatError if a format cannot hold the model; its hint names those that do."""
+    """Raise ModelFormatError if the format `name` cannot hold the model; the error's hint names formats that can."""
     about = model.labels, model.vectors is not None, (), model.bias
     if (why := refusal(name, *about)) is not None:
         raise ModelFormatError(why, f"take the model as {' or '.join(formats_for(*about))}")
@@ -74,7 +74,7 @@ def _check_labels(model: Model) -> None:
 
 
 def _check_sizes(model: Model) -> None:
-    """Check that each decision value has a sigmoid, if there are any, and a weight of the bias."""
+    """Check that each decision value has a sigmoid, if the model has any, and a bias weight."""
     n_values = len(model.w) if model.is_multiclass else 1
     if model.sigmoid is not None and (not model.labels or np.shape(model.sigmoid) != (n_values, 2)):
         raise ModelFormatError(f"there is not one sigmoid of two numbers for each of {n_values} decision values")
@@ -101,7 +101,7 @@ def _check_vectors(vectors: SupportVectors, count: int, index_base: int) -> None
 
 
 def read_maps(document: Any, arrays: Mapping[str, Array]) -> FeatureMaps:
-    """Read the maps of a file. Raises ModelFormatError if a map is unknown or incomplete."""
+    """Read the feature maps of a model file. Raises ModelFormatError if a map is unknown or incomplete."""
     try:
         return FeatureMaps.read(document, arrays)
     except (FeaturesError, KeyError, TypeError, ValueError, AttributeError) as error:
@@ -109,7 +109,7 @@ def read_maps(document: Any, arrays: Mapping[str, Array]) -> FeatureMaps:
 
 
 def folded(model: Model, program: str) -> Model:
-    """Fold maps into the weights, so that they apply to rows of the input. ModelFormatError if a map cannot be folded.
+    """Fold feature maps into the weights, which then apply to rows as in the input. Raises ModelFormatError.
 
     A constant that the maps make goes into the weight of the bias. A list of features stays, without numbers below
     index_base; `columns_of` gives their columns.
@@ -139,7 +139,7 @@ def folded(model: Model, program: str) -> Model:
 
 
 def columns_of(model: Model) -> Array | None:
-    """Columns (k,) int64, from 0, of the features that a folded model has weights for; None: it has all."""
+    """Return the columns (k,) int64, from 0, of the features that a folded model has weights for; None: all columns."""
     listed = None if model.maps is None else model.maps.listed
     return None if listed is None else listed.astype(np.int64) - model.index_base
 
@@ -156,7 +156,7 @@ def plain(value: Any) -> Any:
 
 
 def parse_object(text: bytes | str) -> dict[str, Any]:
-    """Parse a JSON object; ModelFormatError if the text is none."""
+    """Parse a JSON object. Raises ModelFormatError if the text is no JSON object."""
     try:
         document = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):  # never quote the error: it repeats the input

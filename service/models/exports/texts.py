@@ -1,8 +1,8 @@
-"""Parts of the texts of LIBLINEAR and LIBSVM: the header, numbers as C writes them, and a last line of our own.
+"""Parts of the texts of LIBLINEAR and LIBSVM: the header, numbers as C writes them, and a last line for this program.
 
-Both programs stop reading after the last weight or vector. There we add a line if the model has an `input`, which says
-how rows become features and names the columns: the word `input`, the CRC of the rest, and a JSON object. A leading zero
-in the number of classes, `nr_class 02`, which C reads as the same number, announces the line.
+Both programs stop reading after the last weight or vector. A line follows there if the model has an `input`, which says
+how rows become features and names the columns. It has the word `input`, the CRC of the rest, and a JSON object. The
+number of classes announces it by a leading zero, `nr_class 02`, which C reads as the same number.
 """
 
 import json
@@ -29,7 +29,7 @@ def has_input(word: str) -> bool:
 
 
 def input_line(model: Model) -> Iterator[bytes]:
-    """Yield the last line of a text, with the model's `input`, in pieces; nothing if it has none."""
+    """Yield the last line of a text, with the model's `input`, in pieces; nothing if the model has no `input`."""
     if input_ := model.about.get("input"):
         document = json.dumps(input_, separators=(",", ":")).encode()
         line = b"%b%08x %b\n" % (_INPUT, zlib.crc32(document), document)
@@ -37,7 +37,7 @@ def input_line(model: Model) -> Iterator[bytes]:
 
 
 def read_input(line: bytes) -> dict[str, Any]:
-    """Read the `input` in a line. ModelFormatError if it is damaged, cut, or another line."""
+    """Read the `input` in a line. Raises ModelFormatError if the line is damaged, cut, or of another kind."""
     document = line[len(_INPUT) + 9 : -1]
     if line != b"%b%08x %b\n" % (_INPUT, zlib.crc32(document), document):
         raise ModelFormatError("the last line, which says how rows become features, is damaged or cut")
@@ -51,7 +51,7 @@ def read_input(line: bytes) -> dict[str, Any]:
 
 
 def last_line(file: BinaryIO, begin: int) -> int:
-    """Find where the last line of a file begins, at `begin` or after it."""
+    """Return the offset where the last line of a file begins; `begin` if no line begins after that offset."""
     place = file.seek(0, 2) - 1  # a line feed at the very end begins no line
     while place > begin:
         start = max(begin, place - PIECE_BYTES)
@@ -66,7 +66,7 @@ def last_line(file: BinaryIO, begin: int) -> int:
 def read_header(file: BinaryIO, program: str, names: Collection[str], end: str) -> dict[str, list[str]]:
     """Read the header: name -> the words after it; leaves the file after the line `end`.
 
-    ModelFormatError for a name that is not among `names`, or if the file ends first.
+    Raises ModelFormatError for a name that is not in `names`, or if the file ends before the line `end`.
     """
     header: dict[str, list[str]] = {}
     while line := file.readline(HEADER_BYTES):
@@ -80,21 +80,21 @@ def read_header(file: BinaryIO, program: str, names: Collection[str], end: str) 
 
 
 def one_word(words: list[str]) -> str:
-    """Return the only word of a line; ModelFormatError if there is not one."""
+    """Return the only word of a line. Raises ModelFormatError for no word, or several."""
     if len(words) != 1:
         raise ModelFormatError("a line of the header is not a name and a value")
     return words[0]
 
 
 def integer(word: str) -> int:
-    """Read an integer of a header."""
+    """Read an integer of a header. Raises ModelFormatError."""
     if not word.removeprefix("-").isdecimal() or len(word) > 11:
         raise ModelFormatError("a number of the header is not an integer")
     return int(word)
 
 
 def floats(words: list[bytes]) -> list[float]:
-    """Read numbers as C does."""
+    """Read numbers as C does. Raises ModelFormatError."""
     try:
         if any(b"_" in word for word in words):  # Python reads 1_0 as 10, C does not
             raise ValueError

@@ -1,1 +1,1 @@
-"""Predicts rows that come as text, JSON or tensors, and matches their features to the model's."""
+"""Predicts rows that come as files, JSON or tables, and matches their features to the model's."""

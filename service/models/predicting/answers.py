@@ -1,7 +1,7 @@
 """Writes predictions as JSON, CSV or text, for requests of any size in bounded memory.
 
-`keep` predicts all rows, and holds of each its decision values only, eight bytes each, in a file. The answer is written
-after all of the input has been read: a fault anywhere in the input is answered by its problem, never by half an answer.
+`keep` predicts all rows and stores only their decision values, eight bytes each, in a file. The answer is written after
+all of the input has been read: a fault anywhere in the input is answered by its problem, never by half an answer.
 """
 
 import csv
@@ -35,7 +35,7 @@ class BinaryFile(Protocol):
 
 
 class PredictedPiece(NamedTuple):
-    """The predictions of some rows; probabilities are None if the model has none."""
+    """The predictions of some rows; `probabilities` is None if the model has no probabilities."""
 
     labels: list[Any]
     decision_values: list[Any]
@@ -50,7 +50,7 @@ class Predicted:
     rows              rows of the input
     unknown_features  stored values of features that the model does not know
     unknown_columns   names of a table's columns that were left out
-    judged            how labels beside documents compare with the predictions; None: there are none
+    judged            how labels beside documents compare with the predictions; None: no document has a label
     """
 
     predictor: Predictor
@@ -61,7 +61,7 @@ class Predicted:
     judged: str | None
 
     def pieces(self) -> Iterator[PredictedPiece]:
-        """The predictions in order, up to _PIECE_BYTES of decision values at a time."""
+        """Yield the predictions in the order of rows, up to _PIECE_BYTES of decision values at a time."""
         self.values.seek(0)
         n_values = self.predictor.n_values
         row_bytes = _VALUE.itemsize * (n_values or 1)
@@ -70,7 +70,7 @@ class Predicted:
             yield self._piece(values if n_values is None else values.reshape(-1, n_values))
 
     def close(self) -> None:
-        """Remove the file of decision values."""
+        """Close the file of decision values; it has no name, so this also removes it."""
         self.values.close()
 
     def _piece(self, decision_values: Array) -> PredictedPiece:
@@ -82,14 +82,14 @@ class Predicted:
 
 
 def keep(predictor: Predictor, predictions: Iterable[Prediction], values: BinaryFile) -> Predicted:
-    """Make all predictions and write their decision values to a file, which the caller closes."""
+    """Make all predictions, and write their decision values to the file `values`, which the caller closes."""
     return Predicted(predictor, values, *written(predictor, predictions, values.write))
 
 
 def written(
     predictor: Predictor, predictions: Iterable[Prediction], write: Callable[[bytes], object]
 ) -> tuple[int, int, list[str], str | None]:
-    """Make all predictions and write their decision values; return the other fields of `Predicted`."""
+    """Make all predictions and write their decision values; return the last four fields of `Predicted`."""
     rows = unknown = 0
     columns, figures = list[str](), PredictionFigures()
     for prediction in predictions:
@@ -142,18 +142,18 @@ def as_csv(predicted: Predicted) -> Iterator[bytes]:
 
 
 def as_text(predicted: Predicted) -> Iterator[bytes]:
-    """Write a label or value a line, as LIBLINEAR's predict does."""
+    """Write the predicted label or value of each row on a line, as LIBLINEAR's predict does."""
     for piece in predicted.pieces():
         yield "".join(f"{shown_label(label)}\n" for label in piece.labels).encode()
 
 
 def shown_label(label: Label) -> str:
-    """A label as text; a number has as few digits as read back exactly, and a whole one no point."""
+    """Return a label as text: a number has as few digits as read back exactly, and a whole number no decimal point."""
     return label if isinstance(label, str) else number_text(label)
 
 
 def first_names(columns: Sequence[str]) -> list[str]:
-    """The first few names, shortened to fit an HTTP header."""
+    """Return the first _MOST_NAMES names, cut to MOST_CHARACTERS, so that they fit an HTTP header."""
     return [name[:MOST_CHARACTERS] for name in columns[:_MOST_NAMES]]
 
 
@@ -166,7 +166,7 @@ ANSWERS: dict[str, Callable[[Predicted], Iterator[bytes]]] = {
 
 
 def _rows(piece: PredictedPiece) -> Iterator[tuple[Any, Any, Any]]:
-    """Label, decision values and probabilities of each row."""
+    """Yield the label, decision values and probabilities (None if the model has none) of each row."""
     return zip(piece.labels, piece.decision_values, piece.probabilities or repeat(None), strict=False)
 
 
@@ -180,7 +180,7 @@ def _objects(predicted: Predicted, piece: PredictedPiece) -> Iterator[str]:
 
 
 def _json(value: Any) -> str:
-    """A number or a list of numbers as JSON; an infinite sum becomes null."""
+    """Write a number or a list of numbers as JSON; an infinite number becomes null."""
     if isinstance(value, list):
         return f"[{','.join(map(_json, value))}]"
     return json.dumps(value) if abs(value) < np.inf else "null"

@@ -1,4 +1,4 @@
-"""Computes decision values, without the intercept, of models of all kinds, and what features contribute to them."""
+"""Computes decision values, without the intercept, for all kinds of models, and the contributions of features."""
 
 from typing import Any
 
@@ -22,14 +22,14 @@ MOST_CONTRIBUTIONS = 10  # of a row
 
 
 def applied(model: Model) -> "Linear | AppliedMachine | Mapped":
-    """Prepare a model; any thread may use the result, which keeps no state between calls."""
+    """Make the object that computes a model's decision values; threads may share it, for it keeps no state."""
     if model.maps is not None:
         return Mapped(model.maps, model.w, model.index_base)
     return Linear(model) if model.vectors is None else AppliedMachine(model.vectors, model.w, model.index_base)
 
 
 class Linear:
-    """<w, x> with w (n_features,), or (n_classes, n_features)."""
+    """The decision function <w, x> of a linear model; w is (n_features,) or (n_classes, n_features)."""
 
     def __init__(self, model: Model) -> None:
         self._w = _by_number(model)
@@ -52,7 +52,7 @@ class Linear:
 
 
 class AppliedMachine:
-    """sum_s beta_s k(z_s, x); the features of the vectors are numbered from `index_base`."""
+    """The decision function sum_s beta_s k(z_s, x); features of the support vectors z_s count from `index_base`."""
 
     def __init__(self, vectors: SupportVectors, beta: Array, index_base: int) -> None:
         self.w = beta
@@ -75,7 +75,7 @@ class AppliedMachine:
 
 
 class Mapped:
-    """<w, maps(x)>; w is (width,) or (n_classes, width), a weight for each feature that the maps make."""
+    """The decision function <w, maps(x)>; w, (width,) or (n_classes, width), weighs the features that the maps make."""
 
     def __init__(self, maps: FeatureMaps, w: Array, index_base: int) -> None:
         self.w = w
@@ -92,7 +92,7 @@ class Mapped:
         return self.of_sparse(X.indptr, X.indices, X.data)
 
     def of_sparse(self, indptr: Array, columns: Array, values: Array) -> Array:
-        """For rows in compressed sparse form, columns (nnz,) int64; those from n_features on are unknown."""
+        """Decision values of rows in CSR form; columns (nnz,) int64 count from 0, and from n_features on are unknown."""
         return self._values(indptr.astype(INDPTR), columns + self._index_base, values.astype(VALUE))
 
     def _values(self, indptr: Array, numbers: Array, values: Array) -> Array:
@@ -118,7 +118,7 @@ def _without_unknown(indptr: Array, numbers: Array, values: Array, begin: int, e
 
 
 def _by_number(model: Model) -> Array:
-    """Weights (index_base + n_features,), or (n_classes, ...), with feature f at place f; no copy for base 0."""
+    """Return weights (index_base + n_features,), or (n_classes, ...), w[..., f] for feature f; no copy for base 0."""
     if model.index_base == 0:
         return np.ascontiguousarray(model.w, np.float64)
     w = np.zeros((*model.w.shape[:-1], model.n_features + model.index_base))
@@ -127,11 +127,11 @@ def _by_number(model: Model) -> Array:
 
 
 def contributions(model: Model, rows: Rows, decision: Array) -> list[dict[str, float]]:
-    """The terms w_j x_j of each row that are largest in size, the largest first, by names of features.
+    """Return, for each row, the terms w_j x_j of largest magnitude by feature name, the largest first.
 
     A feature without a name goes by its number. All terms of a row and the intercept add up to its decision value;
-    terms that are 0 are left out, and so are features that the model does not know. Of several classes, the decision
-    value of the class that is predicted is explained.
+    terms that are 0 are left out, and so are features that the model does not know. With more than two classes, the
+    terms are those of the predicted class.
     """
     d, base = model.n_features, model.index_base
     row = np.repeat(np.arange(len(rows)), np.diff(rows.indptr))

@@ -1,6 +1,6 @@
 """Matches the features of a dataset to a model's, or says how the rows were made differently.
 
-Features of tables are matched by their column and, for categories, the word. All other features match by number.
+Features of tables are matched by column and, for categories, by word. All other features match by number.
 """
 
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ def match_dataset(model: Model, manifest: Manifest) -> Matched:
     try:
         if ours is None:
             match_columns({"n_features": model.n_features}, None, manifest.n_features, [])
-            # By place: the numbers of the dataset are shifted to the base of the model.
+            # Columns match by position: the dataset's feature numbers are shifted to the model's index_base.
             return Matched(np.arange(manifest.input_width) + model.index_base - manifest.index_base, [])
         return _by_columns(model, ours, manifest, theirs)
     except InputError as error:
@@ -61,9 +61,9 @@ def match_dataset(model: Model, manifest: Manifest) -> Matched:
 
 
 def check_input(model: Input, dataset: Input) -> None:
-    """Raise ServiceError input_mismatch if the `input`s of a model and a dataset differ; not for two tables.
+    """Raise ServiceError input_mismatch if the `input`s of a model and a dataset, not both tables, differ.
 
-    A dataset of numbered features passes unless the model takes strings: its numbers may be the model's.
+    A dataset of numbered features passes unless the model takes strings: the dataset's numbers may be the model's.
     """
     if dataset is None and not is_of_strings(model):
         return
@@ -121,10 +121,10 @@ def _by_columns(model: Model, ours: dict[str, Any], manifest: Manifest, theirs: 
 
 
 def _numbers(input_: dict[str, Any], model_names: Mapping[str, str]) -> tuple[dict[_Key, int], int]:
-    """Number the features of a table from 0; returns the numbers by key, and the number of the first category.
+    """Number the features of a table from 0; return the numbers by key, and the number of the first category.
 
     A key is (column, "", kind) for a column of numbers, (column, word, "word") for a category.
-    model_names  the dataset's name -> the model's name of each column that the model has
+    model_names  name in this table -> name in the model's table, of each column that the model has
     """
     words = set(input_["categorical"])
     columns = [name for name in input_["columns"] if name not in words]

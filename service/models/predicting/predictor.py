@@ -37,14 +37,14 @@ _MOST_VALUES = 1 << 18  # decision values in memory
 class Prediction:
     """The predictions of a model for a batch of rows.
 
-    labels            (n_rows,) labels of the model, float64 or text; in regression the decision values
+    labels            (n_rows,) predicted labels, float64 or text; in regression the decision values
     decision_values   float64, (n_rows,), positive for the first of two labels; or (n_rows, n_classes)
-    expected          (n_rows,) labels in the input, of the type of `labels`; nan or "" where there is none
+    expected          (n_rows,) labels in the input, of the type of `labels`; nan or "" for a row without a label
     unknown_features  number of stored values of features the model does not know: a linear model ignores them, a
                       kernel machine adds them to the distance from all support vectors, as LIBSVM does
-    match             how the columns of a table were matched, and which were left out; None if it is no table
-    contributions     of each row, see `applied.contributions`; None: they were not asked for
-    unknown_words     how many of `unknown_features` are words of each column of a table
+    match             how the columns of a table were matched, and which were left out; None if rows are no table
+    contributions     largest terms of each row, see `applied.contributions`; None: they were not asked for
+    unknown_words     column of a table -> how many of `unknown_features` are unknown words in that column
     """
 
     labels: Array
@@ -102,7 +102,7 @@ class Predictor:
 
     @property
     def n_values(self) -> int | None:
-        """Number of decision values of a row if there are more than two classes, one for each; else None."""
+        """Number of a row's decision values with more than two classes, one for each class; else None."""
         return len(self.classes) if self._model.is_multiclass else None
 
     @property
@@ -121,7 +121,7 @@ class Predictor:
         return isinstance(self._applied, Linear) and not self.reads_documents
 
     def with_strict(self, strict: bool) -> "Predictor":
-        """A predictor of the same model that is strict, or not; they share the weights."""
+        """Return a predictor of the same model, and the same weights in memory, whose `strict` is the argument."""
         if strict == self.strict:
             return self
         other = copy.copy(self)
@@ -134,30 +134,30 @@ class Predictor:
         return self._model.vectors is None and self._model.maps is None
 
     def explaining(self) -> "Predictor":
-        """A predictor of the same model, which `can_explain`, whose predictions have contributions."""
+        """Return a predictor of the same model whose predictions have contributions; `can_explain` must be true."""
         other = copy.copy(self)
         other.explains = True
         return other
 
     def predict(self, rows: Rows) -> Prediction:
-        """Predict rows whose features are numbered as the model's; ties are decided as LIBLINEAR does."""
+        """Predict rows whose features are numbered as the model's; ties are decided as in LIBLINEAR."""
         unknown = self._count_unknown(rows)
         decision = self._applied.of_rows(rows) + self._model.intercept
         terms = contributions(self._model, rows, decision) if self.explains else None
         return Prediction(self.labels(decision), decision, rows.label, unknown, None, terms)
 
     def decision_values(self, X: Any) -> Array:
-        """(n_rows,) or (n_rows, n_classes) for X (n_rows, n_features), dense or sparse; column 0: the first feature."""
+        """Compute (n_rows,) or (n_rows, n_classes) decision values; X (n_rows, n_features) is dense or sparse."""
         return self._applied.of_columns(X) + self._model.intercept
 
     def labels(self, decision_values: Array) -> Array:
-        """(n,): the labels for decision values (n,) or (n, n_classes); in regression, the values themselves."""
+        """Return labels (n,) for decision values (n,) or (n, n_classes); in regression, the decision values."""
         if self.is_regression:
             return decision_values
         return np.array(self.classes)[predicted_classes(decision_values)]
 
     def probabilities(self, decision_values: Array) -> Array | None:
-        """(n, n_classes) float64 in the order of `classes`; None if the model has none."""
+        """Return probabilities (n, n_classes) float64, in the order of `classes`; None if the model has none."""
         sigmoid = self._model.probability
         return None if sigmoid is None else probabilities(decision_values, sigmoid)
 
@@ -168,10 +168,10 @@ class Predictor:
         options: InputOptions | None = None,
         parsers: Mapping[str, ParserMaker] = FORMATS | OF_PROGRAMS,
     ) -> Iterator[Prediction]:
-        """Predict a file, in chunks of any size, plain or compressed, a batch at a time. InputError at its first fault.
+        """Predict a file, in chunks of any size, plain or compressed, batch by batch. Raises InputError at a fault.
 
-        options  how to read it; those that `settled` returned are not settled again
-        parsers  makes the parser of each format
+        options  how to read the file; options that `settled` has returned are used as they are
+        parsers  format -> function that makes its parser
         """
         limits = limits or InputLimits(max_features=MOST_FEATURES)
         options, text = options or DEFAULTS, decompressed(chunks, limits)
@@ -193,7 +193,7 @@ class Predictor:
                 yield replace(prediction, expected=table.expected(prediction.expected))
 
     def predictions(self, rows: Rows) -> Iterator[Prediction]:
-        """Predict rows in pieces of at most _MOST_VALUES decision values: with many classes they fill the memory."""
+        """Predict rows in parts of at most _MOST_VALUES decision values, so that many classes do not fill the memory."""
         for piece in rows.pieces(max(1, _MOST_VALUES // (self.n_values or 1))):
             check_wanted()
             yield self.predict(piece)
@@ -215,21 +215,21 @@ class Predictor:
             words = {}
 
     def predict_documents(self, documents: Sequence[str]) -> Iterator[Prediction]:
-        """Predict documents, a batch at a time. InputError no_documents, or a fault: its `line` counts documents."""
+        """Predict documents, batch by batch. Raises InputError, whose `line` is the document's number from 1."""
         for rows in DocumentRows(self._input_of_documents()).rows_of(documents):
             yield from self.predictions(rows)
 
     def document_values(self, documents: Sequence[str]) -> Array:
-        """Decision values (n,) float64, or (n, n_classes). Raises InputError as `predict_documents`."""
+        """Return decision values (n,) float64, or (n, n_classes), of documents. Raises as `predict_documents` does."""
         no_rows = self.decision_values(sparse.csr_matrix((0, self.n_features)))
         return np.concatenate([no_rows, *(each.decision_values for each in self.predict_documents(documents))])
 
     def numbering(self, index_base: IndexBase) -> InputNumbering:
-        """The numbering of an input whose first feature is number `index_base`."""
+        """Make the numbering of an input whose first feature has the number `index_base`."""
         return InputNumbering(index_base, self.index_base, self.n_features, self._model.about.get(NUMBERED, True))
 
     def settled(self, options: InputOptions, head: bytes) -> InputOptions:
-        """The options of a file that begins with `head` (PEEK_BYTES), as its content and the model's `input` say."""
+        """Fill in options that follow from the model's `input` and a file's `head`, its first PEEK_BYTES."""
         like = self.input or {"n_features": self.n_features}
         options = replace(settled(options, head, like, self.classes), like=like)
         if options.format == "npz" and options.index_base == "auto":

@@ -1,4 +1,4 @@
-"""Makes a model's rows of strings, or of the columns of a table, in memory, and of JSON:
+"""Makes rows for a model from strings, from the columns of a table in memory, and from JSON:
 
 {"rows": [{"3": 1.5, "17": 2}, ...]}                features by number, as in the training data
 {"rows": [{"proto": "tcp", "count": 3}, ...]}       columns by name, for a model of a table
@@ -39,7 +39,7 @@ _MOST_CELLS = 1 << 24  # rows times columns of a table in memory
 
 
 class TableRows(NamedTuple):
-    """Rows of a table, the number of values in unknown categories by column, and how the columns were matched."""
+    """Rows of a table; `unknown`: column -> its values of unknown categories; `match`: how columns were matched."""
 
     rows: Rows
     unknown: Mapping[str, int]
@@ -49,19 +49,19 @@ class TableRows(NamedTuple):
 def is_of_columns(input: Mapping[str, Any] | None) -> bool:
     """Whether a model with this `input` takes the columns of a table by name.
 
-    Columns of numbers in a table without names can only be taken by place.
+    Columns of numbers in a table without names can only be taken by position.
     """
     return input is not None and "columns" in input and bool(input["has_names"] or input["categorical"])
 
 
 def may_be_numbered(input: Mapping[str, Any], names: Iterable[str]) -> bool:
-    """Whether these names can be numbers of features; the model must have columns of numbers only."""
+    """Whether all names can be numbers of features: the model has columns of numbers only, and none of these names."""
     names = set(names)
     return not input["categorical"] and all(map(str.isdecimal, names)) and not names & set(input["columns"])
 
 
 def rows_of_strings(strings: Sequence[Any], input: dict[str, Any] | None) -> Rows:
-    """Make rows, without labels, of strings of bases. Raises InputError; its `line` is the string's number from 1."""
+    """Make rows, without labels, from strings of bases. Raises InputError; its `line` is the string's number from 1."""
     if not is_of_strings(input):
         raise InputError("input_mismatch", "the model takes no strings", hint="send rows like those of training")
     lines = []
@@ -84,10 +84,10 @@ def rows_of_strings(strings: Sequence[Any], input: dict[str, Any] | None) -> Row
 def rows_of_columns(
     columns: Mapping[str, Sequence[Any] | Array], names: Sequence[str], n_rows: int, input: dict[str, Any], base: int
 ) -> TableRows:
-    """Make rows, without labels, of the columns (n_rows,) of a table by name.
+    """Make rows, without labels, from the columns of a table.
 
-    columns  those that the model may need; a missing value is None or nan
-    names    of all columns of the table
+    columns  name -> n_rows values, for the columns that the model may need; a missing value is None or nan
+    names    names of all columns of the table
     base     the model's index_base
     Raises InputError, also those of `match_columns`; its `line` is the row's number from 1.
     """
@@ -108,7 +108,7 @@ def rows_of_columns(
 
 
 def match_names(input: dict[str, Any], names: Sequence[str]) -> Match:
-    """Match columns by name; columns of a table without names, if some are categories, go by their numbers."""
+    """Match columns to the model's by name; a model of a table without names has column numbers as names."""
     if len(set(names)) < len(names):
         raise InputError("duplicate_column", "a column name stands twice")
     if input["categorical"] and set(input["columns"]) <= set(names):
@@ -118,7 +118,7 @@ def match_names(input: dict[str, Any], names: Sequence[str]) -> Match:
 
 
 def _numbers(column: Sequence[Any] | Array, name: str, must_be_there: bool) -> Array:
-    """The column as (n,) float64, with nan for missing values."""
+    """Convert a column to (n,) float64, with nan for missing values. Raises InputError missing_value, wrong_type."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "biuf":
         values = column.astype(np.float64)
     else:
@@ -160,7 +160,7 @@ def _words(column: Sequence[Any] | Array, name: str, features: MixedFeatures) ->
 
 
 def json_tables(fields: dict[str, Any], input: dict[str, Any] | None, index_base: int) -> TableRows | None:
-    """Read {"strings": [...]}, or the rows of a table, {"rows": [{"column": value}]}; None if features are numbered.
+    """Read {"strings": [...]}, or rows of a table, {"rows": [{"column": value}]}; return None for numbered features.
 
     A column that a row leaves out is missing there. Raises ServiceError; its `at` has the row's number from 1.
     """
@@ -206,7 +206,7 @@ def _are_arrays(items: Any) -> TypeGuard[list[Any]]:
 
 
 def _arrays(items: list[Any], length: int, of_what: str) -> Iterator[list[Any]]:
-    """Yield the rows. Raises ServiceError for one that is no array of this length."""
+    """Yield the items. Raises ServiceError for an item that is no array of `length` values, features or columns."""
     for number, row in enumerate(items, 1):
         if not isinstance(row, list):
             raise ServiceError("wrong_type", "rows before this one are arrays, and it is none", _ALIKE, {"row": number})
@@ -242,7 +242,7 @@ def json_rows(fields: dict[str, Any], index_base: int, n_features: int) -> Rows:
 
 
 def json_documents(fields: dict[str, Any]) -> list[str]:
-    """Read the documents of a JSON object. Raises ServiceError."""
+    """Read the documents of a JSON object. Raises ServiceError unknown_field, wrong_type, no_rows."""
     refuse_other_fields(fields, {"documents"}, 'Send {"documents": ["a text"]}.')
     items = fields.get("documents")
     if not isinstance(items, list) or not all(isinstance(document, str) for document in items):

@@ -57,7 +57,7 @@ def opened(
 
 
 def stored_formats(scratch: Scratch) -> dict[str, ParserMaker]:
-    """The formats that are not read from front to back, which are stored in `scratch` first."""
+    """Return the makers of parsers that have to seek, by format; they store their input in `scratch` first."""
     return dict.fromkeys((*STORED_TABLES, "npz"), partial(opened, scratch=scratch))
 
 
@@ -70,7 +70,7 @@ OF_PROGRAMS: dict[str, ParserMaker] = {OF_FRAMES: opened}
 
 
 class InputNumbering:
-    """How one input numbers its features; the model has `n_features` features, numbered from `model_base`.
+    """The numbering of features in an input; the model has `n_features` features, numbered from `model_base`.
 
     index_base   number of the first feature in the input; "auto": the same as in the training data
     is_numbered  the training data numbered their features; if not, "auto" finds the first number in the input
@@ -89,7 +89,7 @@ class InputNumbering:
         return None if self._is_open else 1 if self._model_base > self._shift else 0
 
     def as_model(self, rows: Rows) -> Rows:
-        """Renumber rows as the model does. Raises InputError if they contradict the base, or do not show it."""
+        """Renumber the features of rows as in the model. Raises InputError if rows contradict the base or leave it open."""
         if self._is_open and len(rows.indices):
             self._settle(rows)
         elif self._shift < 0 and (rows.indices == 0).any():
