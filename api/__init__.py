@@ -1,1 +1,1 @@
-"""HTTP and pages: a route asks `service` and sends what it answers."""
+"""HTTP and pages: a route calls `service` and sends the result."""

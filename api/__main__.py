@@ -29,11 +29,11 @@ from streamsvm.storage.machine.resources import memory_limit
 
 _REFUSED = 5
 _SWITCH_SECONDS = 5e-4
-_LEAST_BYTES, _LEAST_GIVEN = 1 << 30, 256 << 20  # with less, to compile a kernel ends the process
+_LEAST_BYTES, _LEAST_GIVEN = 1 << 30, 256 << 20  # with less memory, compiling a kernel would end the process
 
 
 def main() -> int:
-    """Serve until SIGTERM or Ctrl-C, then end the worker."""
+    """Serve until SIGTERM or Ctrl-C, then end the worker; return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m streamsvm.api")
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--host")
@@ -47,7 +47,7 @@ def main() -> int:
     try:
         open_store(settings)
         check_bind(settings)
-        # Held until the process ends: cleaning up would remove the unfinished uploads of a second api process.
+        # The lock is held until the process ends: cleaning up would remove unfinished uploads of a second api process.
         lock(settings.data_dir, "api")
         worker = None if options.no_worker else WorkerKeeper(settings)
         app = create_app(settings, worker)
@@ -60,7 +60,7 @@ def main() -> int:
     # When uvicorn ends it raises its signal again, which must unwind this function and not kill the process.
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        # Of this thread, which lasts as long as the process: it forks the worker and all that reads bytes of clients.
+        # Made in this thread, which lasts as long as the process: it forks the worker, and what reads clients' bytes.
         forks = fork_server()
         if worker:
             worker.start()
@@ -83,7 +83,7 @@ def main() -> int:
 
 
 def _access_notice(settings: Settings) -> str:
-    """A sentence for the person who starts a service on loopback: which clients can use it."""
+    """Write a sentence for the person who starts a service on loopback: it says which clients can use the service."""
     tokens = Tokens(Database(settings.database))
     if tokens.are_needed() and not tokens.table():
         return f"Nobody gets in, for there have been tokens. {NO_TOKENS}"
@@ -98,5 +98,5 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 
 if __name__ == "__main__":
-    # Does not wait for threads whose clients have gone.
+    # `leave` does not wait for threads whose clients have gone.
     leave(main())

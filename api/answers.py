@@ -1,4 +1,4 @@
-"""Objects of answers, and of bodies in JSON, for the OpenAPI document and the tests; `answers.txt` describes them.
+"""Models of JSON objects in answers and bodies, for the OpenAPI document and the tests, made from `answers.txt`.
 
 Routes neither check nor write answers with these models.
 """
@@ -44,9 +44,9 @@ def _such_as(example: str) -> Any:
 
 
 def _read(lines: list[tuple[str, ...]], indent: str = "", owner: str = "") -> dict[str, Any]:
-    """Take lines that are indented so, and those below them, from the end; returns the fields that they describe.
+    """Take lines with this indent, and those below them, from the end of `lines`; return the fields they describe.
 
-    owner  name of the object that has the fields
+    owner  name of the object to which the fields belong
     """
     fields = {}
     while lines and lines[-1][0] == indent:
@@ -65,7 +65,7 @@ def _read(lines: list[tuple[str, ...]], indent: str = "", owner: str = "") -> di
 
 
 def type_of(type_: str) -> Any:
-    """The model of a type of `answers.txt`, such as "Job" or "Dataset | DatasetSummary"."""
+    """Return the model of a type of `answers.txt`, such as "Job" or "Dataset | DatasetSummary"."""
     return eval(type_, _TYPES)
 
 
@@ -103,9 +103,9 @@ BODIES = [each for each in _TYPES.values() if isinstance(each, type) and issubcl
 
 
 def answers(type_: str, status: int = 200, meaning: str = "", headers_: Mapping[str, str] | None = None) -> Responses:
-    """The `responses` of a route that answers with this status and an object of this type.
+    """Return FastAPI's `responses` for a route that answers with this status and an object of this type.
 
-    meaning   of the status; "": the framework's words
+    meaning   description of the status; "": FastAPI's
     headers_  name -> meaning of the headers that the answer may have
     """
     more: dict[str, Any] = {"description": meaning} if meaning else {}
@@ -113,23 +113,23 @@ def answers(type_: str, status: int = 200, meaning: str = "", headers_: Mapping[
 
 
 def headers(meanings: Mapping[str, str]) -> dict[str, Any]:
-    """The `headers` of a response: name -> meaning."""
+    """Return the `headers` of a response for OpenAPI; `meanings`: name of a header -> its meaning."""
     return {name: {"description": meaning, "schema": {"type": "string"}} for name, meaning in meanings.items()}
 
 
 def ref(*names: str) -> dict[str, Any]:
-    """The schema of an object of one of these types, which the document has to list (`api.description`)."""
+    """Return the schema of an object of one of these types, which the document has to list (`api.description`)."""
     refs = [{"$ref": f"#/components/schemas/{name}"} for name in names]
     return refs[0] if len(refs) == 1 else {"anyOf": refs}
 
 
 def stream_of(media_type: str, *names: str) -> dict[str, Any]:
-    """The `content` of a text of this type, whose lines or events have an object of one of these types each."""
+    """Return the `content` of a text of this media type, each of whose lines or events is an object of these types."""
     return {media_type: {"schema": {"type": "string", "contentMediaType": media_type, "contentSchema": ref(*names)}}}
 
 
 def body_of(*names: str, files: Iterable[str] = ()) -> dict[str, Any]:
-    """The `openapi_extra` of a route that takes an object of one of these types, or a file of one of these types."""
+    """Return the `openapi_extra` of a route whose body is an object of a type in `names`, or a file of a media type."""
     content = {**{kind: {"schema": _file(kind)} for kind in files}, "application/json": {"schema": ref(*names)}}
     return {"requestBody": {"required": True, "content": content}}
 

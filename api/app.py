@@ -32,9 +32,9 @@ _FREQUENT = ("predict", "getJob")
 
 
 def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAPI:
-    """Make an app on the data directory of `settings`, which is created if it is missing.
+    """Make an app on the data directory of `settings`; create that directory if it is missing.
 
-    keeper  keeps the worker running; None if another process does
+    keeper  keeps the worker running; None: this process has no worker
     """
     store = open_store(settings)
     tell_strays(settings)
@@ -70,9 +70,9 @@ def create_app(settings: Settings, keeper: WorkerKeeper | None = None) -> FastAP
 
 
 class HostCheck:
-    """Passes a request on if its Host is a loopback name or one of `allowed`, at any port; answers others with 421.
+    """Middleware that answers 421 unless a request's Host is a loopback name or one of `allowed`, with any port.
 
-    Another site may point its own name at this address (DNS rebinding).
+    Without it, another site could point its own name at this address (DNS rebinding).
     """
 
     def __init__(self, app: ASGIApp, allowed: Iterable[str]) -> None:

@@ -14,21 +14,21 @@ from streamsvm.service.room import Room
 from streamsvm.service.settings import Settings
 from streamsvm.service.shares import Shares
 
-# A prediction may hold some 30 MB, or a process. Bodies that are still arriving take none: they are on disk.
+# A thread's prediction may hold some 30 MB, or a process. Arriving bodies need no thread: they go to the disk.
 _THREADS = 8
 _OPEN = 64
 _EVALUATIONS = 1
-# Bytes of bodies that are kept in memory until they have arrived: JSON, but for rows to predict.
+# Bytes of bodies that are kept in memory until they have arrived: JSON, except rows to predict.
 _BODY_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
 class SharedWork:
-    """Limits that all clients share.
+    """Limits of work that is done at a time; clients share each limit.
 
-    predictions  threads for predictions whose bodies have arrived
-    open         bodies of rows to predict that are still arriving
-    evaluations  evaluations at a time
+    predictions  number of threads for predictions whose bodies have arrived
+    open         number of bodies with rows to predict that are still arriving
+    evaluations  number of evaluations
     body_bytes   bytes of bodies in memory
     """
 
@@ -44,9 +44,9 @@ class AppContext:
 
     references  finds models by id, name, version or alias
     feed        publishes the changes of jobs
-    room        the disk for answers
-    keeper      keeps the worker running, if this process does
-    shared      the limits that all clients share
+    room        limits the disk space of rows to predict and answers
+    keeper      keeps the worker running; None: this process has no worker
+    shared      limits of work that clients share
     """
 
     settings: Settings

@@ -1,4 +1,4 @@
-"""The OpenAPI document of the routes, completed by what FastAPI does not say: servers, tags, lines of streams."""
+"""The OpenAPI document of the routes, completed by parts that FastAPI leaves out: servers, tags, lines of streams."""
 
 from typing import Any
 
@@ -40,10 +40,10 @@ ABOUT: dict[str, Any] = {
 
 
 class DescribedApp(FastAPI):
-    """An app whose document is complete."""
+    """An app whose OpenAPI document has the parts that FastAPI leaves out."""
 
     def openapi(self) -> dict[str, Any]:
-        """Make the document, once."""
+        """Return the OpenAPI document, which the first call makes."""
         if self.openapi_schema is None:
             document = super().openapi()
             document["components"]["schemas"] |= _further_schemas()
@@ -65,7 +65,7 @@ def _further_schemas() -> dict[str, Any]:
 
 
 def _tidy(operation: dict[str, Any]) -> None:
-    """Mend what FastAPI says of a route that has several paths, and of one that returns a dictionary."""
+    """Correct FastAPI's description of routes that have several paths, and of routes that return a dict."""
     for parameter in operation.get("parameters", ()):
         if parameter["in"] == "path" and "anyOf" in parameter["schema"]:
             # Without a value, the request has another path.
@@ -77,7 +77,7 @@ def _tidy(operation: dict[str, Any]) -> None:
 
 
 def _tidied(schema: dict[str, Any]) -> dict[str, Any]:
-    """The model alone, where it was merged with the schema of a dictionary."""
+    """Return the schema of the model alone, where FastAPI has merged it with the schema of a dict."""
     own = next((name for name in ("$ref", "anyOf") if name in schema), None)
     if own:
         return {own: schema[own]}

@@ -13,7 +13,7 @@ DOCUMENT = Path(__file__).with_name("openapi.json")
 
 
 def document() -> dict[str, Any]:
-    """Return the document that /openapi.json answers with."""
+    """Return the OpenAPI document, which /openapi.json also sends."""
     with tempfile.TemporaryDirectory() as directory:
         return create_app(Settings(Path(directory))).openapi()
 

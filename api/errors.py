@@ -1,4 +1,4 @@
-"""Turns errors into RFC 9457 problems. STATUS gives the status of a code; a code it does not have is a 422."""
+"""Turns errors into RFC 9457 problems. STATUS has the HTTP status of each code; a code without one gets 422."""
 
 import errno
 import logging
@@ -31,11 +31,11 @@ from streamsvm.service.records.opening import RESTORE, check_sound, is_blank
 from streamsvm.storage.errors import NO_ROOM, ROOM_HINT, StorageError
 from streamsvm.storage.options import default_words, plain, without_null
 
-_MOST_LETTERS = 200  # of a path that is compared
-_LEAST_RATIO = 0.6  # of two segments that may be meant to be the same
+_MOST_LETTERS = 200  # longest path that is compared with routes
+_LEAST_RATIO = 0.6  # least likeness of a mistyped segment of a path and the segment that is suggested
 # How curl sends a body by a method; the other methods need no hint.
 _SENDERS = {"PUT": "curl -X PUT, or -T FILE,", "POST": "curl --data-binary @FILE, or --json,"}
-_CODES = {  # of each status
+_CODES = {  # HTTP status -> codes of errors
     400: "bad_json bad_request upload_header_missing upload_length_mismatch duplicate_key",
     401: "token_missing token_invalid token_expired",
     403: "scope_missing cross_site import_forbidden export_forbidden",
@@ -86,7 +86,7 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 def problem(code: str, detail: str, hint: str = "", at: dict[str, Any] | None = None) -> JSONResponse:
-    """Make the response for an error code; a request must be under way, for its id."""
+    """Make the response for an error code; it has the id of the current request."""
     status = STATUS.get(code, 422)
     content = {
         "type": f"urn:streamsvm:problem:{code}",
@@ -104,7 +104,7 @@ def problem(code: str, detail: str, hint: str = "", at: dict[str, Any] | None = 
 
 
 def no_memory(error: Exception) -> JSONResponse | None:
-    """Make the answer to a lack of memory, that for the stack of a thread too; None to another error."""
+    """Make the response if an error is a lack of memory, also for a thread's stack; return None for other errors."""
     if not isinstance(error, MemoryError) and "can't start new thread" not in str(error):
         return None
     forget_predictors()
@@ -112,7 +112,7 @@ def no_memory(error: Exception) -> JSONResponse | None:
 
 
 def bug(database: Path) -> JSONResponse:
-    """Make the answer to an unexpected error: the store's code if the store is damaged, else `internal`."""
+    """Make the response to an unexpected error: code store_corrupt if the store is damaged, else internal."""
     try:
         check_sound(database)
     except ServiceError as error:
@@ -132,7 +132,7 @@ def _on_service_error(request: Request, error: Any) -> Response:
 
 
 def _is_person(request: Request) -> bool:
-    """Tell whether a browser asks for a page."""
+    """Whether the request comes from a browser that asks for a page."""
     return "text/html" in request.headers.get("accept", "")
 
 
@@ -141,7 +141,7 @@ def _on_storage_error(_request: Request, error: Any) -> JSONResponse:
 
 
 def _on_model_format_error(_request: Request, error: Any) -> JSONResponse:
-    # Training made this model, so it is not damaged: the format cannot hold it, and another one can.
+    # Training made this model, so the model is not damaged: this format cannot hold it, and another format can.
     return problem("not_exportable", error.message, error.hint)
 
 
@@ -153,7 +153,7 @@ def _on_validation_error(_request: Request, error: Any) -> JSONResponse:
 
 
 def _hint_of_parameter(fault: Any) -> str:
-    """Say what a parameter of the query may be, by the description of the option or by the values that it takes."""
+    """Say which values a query parameter may have, from its description as an input option or from its choices."""
     if expected := re.findall(r"'([\w.-]+)'", str(fault.get("ctx", {}).get("expected", ""))):
         given = str(fault["input"])
         if expected == [*MODEL_FORMATS] and given in gone.FORMATS:
@@ -193,7 +193,7 @@ def _on_http_error(request: Request, error: Any) -> Response:
 
 
 def hint_of_route(routes: Iterable[Any], path: str, method: str) -> str:
-    """A hint for a path that no route has, or not with this method; "" if no route is near."""
+    """Write a hint for a path that no route has, or no route with this method; "" if no route is similar."""
     if told := gone_route(path):
         return told
     known = [route for route in routes if isinstance(route, APIRoute) and route.include_in_schema]
@@ -212,7 +212,7 @@ def hint_of_route(routes: Iterable[Any], path: str, method: str) -> str:
 
 
 def _nearness(template: str, path: str) -> float:
-    """How alike the least alike segments are, 0 to 1; a parameter is like any segment."""
+    """Return the likeness of the least similar pair of segments, 0 to 1; a parameter equals any segment."""
     wanted, given = template.strip("/").split("/"), path.strip("/").split("/")
     if len(wanted) != len(given):
         return 0

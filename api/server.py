@@ -16,14 +16,14 @@ from streamsvm.service.records.database import Database
 from streamsvm.service.records.tokens import Tokens
 from streamsvm.service.settings import Settings
 
-# Open files that are no connections: uploads, model files, the store.
+# Number of open files that are no connections: uploads, model files, the store.
 _OTHER_FILES = 512
 # Work for a client that was cut off has this long to reach its next check and end.
 _BORDER_SECONDS = 1.0
 
 
 def check_bind(settings: Settings) -> None:
-    """Raise ServiceError `token_needed` if others could reach the service and there is no token."""
+    """Raise ServiceError token_needed if other machines could reach the service and there is no token."""
     if not settings.is_loopback and not Tokens(Database(settings.database)).list():
         raise ServiceError(
             "token_needed", f"listening on {settings.host} needs a token", "Make one: streamsvm token new NAME"
@@ -31,7 +31,7 @@ def check_bind(settings: Settings) -> None:
 
 
 def make_server(app: FastAPI, settings: Settings, port: int, deadlines: Deadlines) -> uvicorn.Server:
-    """Make a server whose `run` returns after a signal, at the latest `shutdown_seconds` and a little later."""
+    """Make a server whose `run` returns after a signal, within little more than `shutdown_seconds`."""
     most = min(settings.max_connections, _allow_files(settings) - _OTHER_FILES)
     connections = Connections(most, settings.least_bytes_per_second, deadlines)
     config = uvicorn.Config(
@@ -50,10 +50,10 @@ def make_server(app: FastAPI, settings: Settings, port: int, deadlines: Deadline
 
 
 class _Server(uvicorn.Server):
-    """Ends within `shutdown_seconds`: it answers waiting polls at once, and waits for other requests until then.
+    """A server that ends within `shutdown_seconds`: it answers waiting polls at once, and waits for other requests.
 
-    Then it cuts off the remaining clients and leaves, though threads may still work for them. uvicorn itself would
-    cancel such a request, write a traceback, and wait for the thread.
+    Then it cuts off the remaining clients and ends, though threads may still work for them. uvicorn itself would
+    cancel a request whose thread still works, write a traceback, and wait for the thread.
     """
 
     def __init__(self, config: uvicorn.Config, context: AppContext) -> None:
@@ -61,7 +61,7 @@ class _Server(uvicorn.Server):
         self._context = context
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until a signal; return even while threads are at work."""
+        """Serve until a signal; return even if threads still work."""
         loop = (self.config.get_loop_factory() or asyncio.new_event_loop)()
         loop.set_exception_handler(_on_fault)
         try:
@@ -96,14 +96,14 @@ class _Server(uvicorn.Server):
 
 
 def _on_fault(loop: asyncio.AbstractEventLoop, fault: dict[str, Any]) -> None:
-    """Make room if a connection was closed because there was none; log the fault."""
+    """Free the memory of models if the event loop lacked memory; log the fault."""
     if isinstance(fault.get("exception"), MemoryError):
         forget_predictors()
     loop.default_exception_handler(fault)
 
 
 def _allow_files(settings: Settings) -> int:
-    """Raise the limit of open files to `max_connections` and some more, or as far as the system allows; return it."""
+    """Raise the process's limit of open files above `max_connections`, or as far as possible; return the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = max(soft, settings.max_connections + _OTHER_FILES)
     allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)

@@ -1,1 +1,1 @@
-"""Decides who may do what: tokens, scopes, logins, hosts."""
+"""Decides which client may make which request: tokens, scopes, logins."""

@@ -100,9 +100,9 @@ _IN_DOCUMENT = Depends(HTTPBearer(scheme_name="token", description="streamsvm to
 
 
 class Access:
-    """The table of tokens, read again when it is a second old, or for a token that may have been made since.
+    """A cached table of tokens, read again when it is a second old, or for an unknown token if tokens have changed.
 
-    The use of a token is noted at most once a minute.
+    The last use of a token is recorded at most once a minute.
     """
 
     def __init__(self, tokens: Tokens, required: bool) -> None:
@@ -116,7 +116,7 @@ class Access:
         self._noting: set[asyncio.Future[None]] = set()
 
     async def token_of(self, text: str) -> Token | None:
-        """Return the token with this text, or None if there is none. Raises ServiceError token_expired."""
+        """Return the token with this text, or None if no token has it. Raises ServiceError token_expired."""
         await self._refresh()
         hashed = hash_of(text)
         for _ in range(2):  # the first read may be one that began before the token was made
@@ -142,11 +142,11 @@ class Access:
             _log.exception("the last use of the token %s could not be noted", name)
 
     async def is_open(self) -> bool:
-        """Tell whether requests need no token: there never was one, and only this machine can reach the service."""
+        """Whether requests need no token: no token has ever existed, and only this machine can reach the service."""
         return not self._required and not self._tokens.are_needed()
 
     async def has_tokens(self) -> bool:
-        """Tell whether there is any valid token."""
+        """Whether there is any token."""
         await self._refresh()
         return bool(self._table)
 
@@ -167,7 +167,7 @@ class Access:
 
 
 async def require_scope(request: Request, _: Annotated[object, _IN_DOCUMENT] = None) -> None:
-    """Dependency of every route: refuses with `scope_missing`, or as `scope_of_request` does."""
+    """Raise ServiceError scope_missing, or as `scope_of_request`, unless the client may call the route."""
     route = request.scope["route"]
     operation = route.operation_id or route.name
     if operation in OPEN:
@@ -181,7 +181,10 @@ async def require_scope(request: Request, _: Annotated[object, _IN_DOCUMENT] = N
 
 
 async def scope_of_request(request: Request, access: Access) -> str:
-    """Return the client's scope and note its token; raises `token_missing`, `_invalid` or `_expired`, `cross_site`."""
+    """Return the scope of the client of a request; write the name of the client's token into `request.scope[TOKEN]`.
+
+    Raises ServiceError token_missing, token_invalid, token_expired, cross_site.
+    """
     header = request.headers.get("authorization")
     if header is not None:
         scheme, _, text = header.partition(" ")
@@ -209,9 +212,9 @@ async def _hint(access: Access) -> str:
 
 
 def refuse_other_sites(request: Request, must_show: bool) -> None:
-    """Raise `cross_site` if a page of another site asks for a change.
+    """Raise ServiceError cross_site if a page of another site asks for a change.
 
-    must_show  refuse requests, too, that do not say which site they come from: browsers say it, programs need not
+    must_show  also refuse requests that do not name the site they come from: browsers name it, programs need not
     """
     if request.method in _SAFE_METHODS:
         return

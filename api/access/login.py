@@ -1,4 +1,4 @@
-"""/login: a form that keeps the token of a person in a cookie, for the pages."""
+"""/login: a form that puts a person's token into a cookie, for the pages."""
 
 import html
 from typing import Annotated
@@ -53,15 +53,15 @@ async def own_pages_only(request: Request) -> None:
 
 @router.get("/login", operation_id="showLogin")
 def show_login(target: Next = "/") -> HTMLResponse:
-    """Show the form."""
+    """Show the form for logging in."""
     return _page("", target)
 
 
 @router.post("/login", operation_id="login", dependencies=[Depends(own_pages_only)], response_model=None)
 async def login(request: Request) -> HTMLResponse | RedirectResponse:
-    """Keep a valid token in a cookie and redirect to the page asked for.
+    """Put a valid token into a cookie, and redirect to the page that was asked for.
 
-    Wrong ones are not counted: nobody guesses 256 random bits, and others may share the address.
+    Wrong tokens are not counted: nobody guesses 256 random bits, and several people may share an address.
     """
     text = b"".join([chunk async for chunk in stream(request, _MOST_BYTES)]).decode(errors="replace")
     form = parse_qs(text)
@@ -82,7 +82,7 @@ async def login(request: Request) -> HTMLResponse | RedirectResponse:
 
 @router.post("/logout", operation_id="logout", dependencies=[Depends(own_pages_only)])
 def logout() -> RedirectResponse:
-    """Forget the cookie."""
+    """Delete the cookie and redirect to the form."""
     answer = RedirectResponse("/login", 303)
     answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
     return answer

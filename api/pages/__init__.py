@@ -1,1 +1,1 @@
-"""The pages for people: rendered here, kept alive by small scripts that use the interface as anyone may."""
+"""The pages for people: rendered here, and updated by small scripts that use the public REST interface."""

@@ -1,7 +1,7 @@
-"""The forms of jobs and uploads, made of the descriptions of their fields and options.
+"""The forms of jobs and uploads, made from the descriptions of their fields and options.
 
-A new field or option, or a new choice of one, is there at once. Also a row that a model can predict, for the command
-that its page shows.
+A new field or option, or a new choice of one, thus appears by itself. The module also makes an example row for a model,
+for the command that the model's page shows.
 """
 
 import json
@@ -17,8 +17,8 @@ from streamsvm.service.jobs.fields.from_text import parse_size
 from streamsvm.storage.options import Option, default_words, null_words, plain
 from streamsvm.trainer.solvers import SOLVERS
 
-_MOST_COLUMNS = 20  # of a table: the command stays one that can be read
-# (option of an input, value) -> words for it; a value that is missing here is its own word.
+_MOST_COLUMNS = 20  # of a table whose row the command shows: a longer command could not be read
+# (option of an input, value) -> words for the value; a value that is missing here is shown as it is.
 _WORDS = {
     ("index_base", "auto"): "found out",
     ("label_type", "auto"): "as the first one",
@@ -45,14 +45,14 @@ _KINDS = {bool: "choice", int: "number", float: "number", list: "list"}
 @dataclass(frozen=True)
 class FormField:
     """
-    name, label   of the field
-    meaning       shown beside it
-    kind          how home.js reads it: "choice", "number", "size" (in MiB), "list", or "words": numbers or words
-    choices       (value, words, needs) of each
-    default       value of the default, "": null
-    when_empty    what the field means without a value; "" if it has to have one
-    limits        attributes of a number: min, max, step
-    needs         JSON: name of another field -> values of it that this one is for; []: any
+    name, label   name of the job's field, and its label in the form
+    meaning       text that is shown beside the field
+    kind          how home.js reads the field: "choice", "number", "size" (in MiB), "list", or "words": numbers or words
+    choices       (value, words, needs) of each choice
+    default       default value as text; "": null
+    when_empty    what an empty field means; "" if the field must have a value
+    limits        HTML attributes of a number: min, max, step
+    needs         JSON: name of another field -> its values for which this field is shown; []: any value
     """
 
     name: str
@@ -69,12 +69,12 @@ class FormField:
 @dataclass(frozen=True)
 class InputField:
     """
-    name, label      of the option
-    usual            its default, in words
-    choices          (value, words) of each other value; (): any text
+    name, label      name of the input option, and its label in the form
+    usual            default of the option, in words
+    choices          (value, words) of each value except the default; (): any text
     formats          formats that have the option
-    is_of_documents  whether only documents have it
-    is_column        whether it names a column
+    is_of_documents  whether only documents have the option
+    is_column        whether the option names a column
     """
 
     name: str
@@ -87,7 +87,7 @@ class InputField:
 
 
 def input_fields() -> list[InputField]:
-    """A field for every option of an input but the format."""
+    """Make a field for every option of an input except the format."""
     return [_input_field(option) for option in OPTIONS.values() if option.name != "format"]
 
 
@@ -110,7 +110,7 @@ def _label(option: Option) -> str:
 
 
 def job_form() -> dict[str, list[FormField]]:
-    """part of the form -> its fields"""
+    """Return the fields of the form of a job: part of the form -> fields in it."""
     parts: dict[str, list[FormField]] = {}
     for option in FIELDS.values():
         if option.part is not None:
@@ -147,7 +147,7 @@ def _choices(option: Option) -> list[tuple[str, str, str]]:
 
 
 def _needs_of(name: str, choice: str) -> str:
-    """JSON of the fields that have to be set for this choice: of a loss, the solvers that have it; else empty."""
+    """Write, as JSON, the values of other fields that a choice needs: of a loss, the solvers that have it; else ""."""
     solvers = [solver for solver, known in SOLVERS.items() if choice in known.losses]
     return json.dumps({"solver": solvers}) if name == "loss" else ""
 
@@ -166,17 +166,17 @@ def _value(default: Any) -> str:
 
 
 class _Example(NamedTuple):
-    """A body of a prediction: its media type, and its text with line ends as printf writes them."""
+    """The body of a request for a prediction: its media type, and its text, as a format for the shell's printf."""
 
     media_type: str
     text: str
 
 
 def example_of(model: Mapping[str, Any], input_: Mapping[str, Any] | None) -> _Example | None:
-    """A row of the form that the model was trained on; None if that takes too long a line.
+    """Make an example row of the kind that the model was trained on; None if it has too many columns to show.
 
     model   as `model_view` describes it
-    input_  of what its dataset was read in, with all columns and words; None: of LIBSVM text
+    input_  `input` of the model, with all columns and words; None: the model was trained on LIBSVM text
     """
     name = input_["format"] if input_ else "libsvm"
     if name == "text":
@@ -196,7 +196,7 @@ def _table(input_: Mapping[str, Any]) -> _Example:
 
 
 def _quoted(field: str) -> str:
-    """A field of CSV within single quotes of a shell, within what printf takes for its format."""
+    """Write a field of CSV for the format of printf, in single quotes of a shell."""
     if set(field) & set(',"\r\n'):
         field = '"' + field.replace('"', '""') + '"'
     return field.replace("\\", r"\\").replace("%", "%%").replace("\n", r"\n").replace("\r", r"\r").replace("'", r"'\''")

@@ -1,6 +1,6 @@
 """Pages of work: /queue, /predictions, /predictions/{id}, and /compare?jobs=a,b.
 
-The queue shows what runs, what waits in the order of turns, and what it waits for.
+The queue shows running jobs, then waiting jobs in the order of their turns, and what each one waits for.
 """
 
 import json
@@ -38,7 +38,7 @@ _REASONS = {
 
 @router.get("/queue", operation_id="showQueue")
 def show_queue(context: Context, request: Request) -> HTMLResponse:
-    """Show the jobs and predictions of files that run or wait."""
+    """Show the jobs, and the predictions of files, that run or wait."""
     store, settings = context.store, context.settings
     running = sorted(store.jobs("running"), key=lambda record: record["started_at"] or "")
     may_run = store.waiting_jobs(_MOST_SHOWN)
@@ -61,7 +61,7 @@ def show_queue(context: Context, request: Request) -> HTMLResponse:
 
 
 def _shown(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
-    """A job with its priority, and the memory that it needs by its plan; None: there is no plan."""
+    """Return a job with its priority, and the bytes of memory that its plan needs; None: it cannot be planned now."""
     memory, priority = None, 0
     with suppress(ServiceError, StorageError):
         priority = read_spec(record["spec"]).priority
@@ -70,7 +70,7 @@ def _shown(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _waiting(context: AppContext, record: dict[str, Any], n_running: int) -> dict[str, Any]:
-    """A job that waits: `waits_for` are jobs by their ids, `why` is a sentence."""
+    """Return a waiting job with `waits_for`, ids of the jobs that it waits for, and `why`, else the reason in words."""
     last = record["transitions"][-1] if record["transitions"] else {}
     jobs, why = last.get("waits_for", []), ""
     if not jobs:
@@ -85,7 +85,7 @@ def _waiting(context: AppContext, record: dict[str, Any], n_running: int) -> dic
 def show_predictions(
     context: Context, request: Request, before: Annotated[str | None, Query(pattern="^prd_[0-9A-Z]{26}$")] = None
 ) -> HTMLResponse:
-    """Show predictions of files, submitted `before` one of them, and a form that submits one."""
+    """Show predictions of files, those submitted before the id `before`, and a form that submits one."""
     store = context.store
     newest = store.models()[:_MOST_SHOWN]
     records = store.predictions(None, before, _MOST_SHOWN + 1)
@@ -145,7 +145,7 @@ def compare_jobs(context: Context, request: Request, jobs: Annotated[str, Query(
 
 
 def _differing(specs: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Map each field that differs between specs to its value in each of them, None where a spec does not have it."""
+    """Return field -> its value in each spec (None: the spec lacks it), for the fields in which specs differ."""
     names = dict.fromkeys(name for spec in specs for name in spec)
     values = {name: [spec.get(name) for spec in specs] for name in names}
     return {name: each for name, each in values.items() if len({json.dumps(value) for value in each}) > 1}

@@ -18,7 +18,7 @@ _FILES = {path.relative_to(_FOLDER).as_posix(): path for path in _FOLDER.rglob("
 
 @router.get("/reference", operation_id="showReference")
 def show_reference(request: Request) -> HTMLResponse:
-    """Show every route of the interface: parameters, body, answers, and the fields of all objects."""
+    """Show every route of the REST interface: parameters, body, answers, and the fields of all objects."""
     groups: dict[str, list[dict[str, Any]]] = {}
     document = request.app.openapi()
     schemas = document["components"]["schemas"]
@@ -41,7 +41,7 @@ async def get_document(request: Request) -> JSONResponse:
 
 
 def _fields(operation: dict[str, Any], schemas: dict[str, Any]) -> list[dict[str, Any]]:
-    """List the parameters and the fields of a JSON body, each with name, where, required, type and default."""
+    """List the parameters of a route and the fields of its JSON body, as dicts (see `_field`)."""
     fields = [
         _field(item["name"], item["in"], item["required"], item["schema"]) for item in operation.get("parameters", ())
     ]
@@ -56,13 +56,13 @@ def _fields(operation: dict[str, Any], schemas: dict[str, Any]) -> list[dict[str
 
 
 def _kinds(status: str, said: dict[str, Any]) -> list[dict[str, Any]]:
-    """The media types of an answer with this status, each with the type of its content; one of them if it has none."""
+    """List the media types of an answer with this status, each with its content's type; "" if the answer has none."""
     kinds = {kind: _type(content["schema"]) for kind, content in said.get("content", {}).items() if "schema" in content}
     return [{"status": status, "kind": kind, "type": type_} for kind, type_ in (kinds or {"": ""}).items()]
 
 
 def _object(schema: dict[str, Any]) -> dict[str, Any]:
-    """The meaning and the fields of an object, each with name, type, meaning, and whether it is always there."""
+    """Describe an object: its meaning, its type, and its fields; `always`: every such object has the field."""
     required = schema.get("required", ())
     fields = [
         {"name": name, "type": _type(field), "meaning": field.get("description", ""), "always": name in required}

@@ -34,7 +34,7 @@ def page(request: Request, template: str, status: int = 200, **values: Any) -> H
 
 
 def missing_page(request: Request, error: Any) -> HTMLResponse:
-    """The answer 404 with the error's message."""
+    """Make the response 404: a page with the error's message."""
     return page(request, "error.html", 404, error=error)
 
 
@@ -48,7 +48,7 @@ def _count(number: Any) -> str:
 
 
 def _short(number: Any, digits: int = 3) -> str:
-    """Write a number in `digits` digits; of a list, all numbers, or the smallest and the largest if they are many."""
+    """Write a number in `digits` digits; for a list, all numbers, or if it is long its length, least and largest."""
     if isinstance(number, list):
         if len(number) > _MOST_LISTED:
             return f"{len(number)}: {_short(min(number), digits)} to {_short(max(number), digits)}"
@@ -63,14 +63,14 @@ def _short(number: Any, digits: int = 3) -> str:
 
 
 def _field(value: Any) -> str:
-    """Write the value of a job's field as the interface does."""
+    """Write the value of a job's field as in JSON, but words without quotes and numbers with commas."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
     return _UNKNOWN if _is_unknown(value) else value if isinstance(value, str) else json.dumps(value)
 
 
 def flat(spec: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a job with the options of its solver among them."""
+    """Return the fields of a job in one dict with the options of its solver."""
     general = {name: value for name, value in spec.items() if name != "solver_options"}
     return general | spec.get("solver_options", {})
 
@@ -80,7 +80,7 @@ def _size(size: Any) -> str:
 
 
 def _place(at: dict[str, Any]) -> str:
-    """Write the file and line of a fault, whichever of them is known."""
+    """Write the file and line of a fault, or the one of them that is known."""
     parts = [*([at["file"]] if "file" in at else []), *([f"line {at['line']}"] if "line" in at else [])]
     return f"{', '.join(parts)}: " if parts else ""
 

@@ -44,7 +44,7 @@ _NAME = ("class", "fold", "C")
 def show_home(
     context: Context, request: Request, before: Annotated[str | None, Query(pattern="^job_[0-9A-Z]{26}$")] = None
 ) -> HTMLResponse:
-    """Lists of datasets, jobs (submitted `before` one of them) and models, and the forms that make more."""
+    """Show datasets, jobs (those submitted before the id `before`) and models, and forms that make more of them."""
     records, has_more = context.store.page_of_jobs(None, before, _MOST_SHOWN)
     jobs = [job_view(context.settings, record) for record in records]
     return page(
@@ -66,7 +66,7 @@ def show_home(
 
 @router.get("/jobs/{job_id}", operation_id="showJob")
 def show_job(context: Context, request: Request, job_id: str) -> HTMLResponse:
-    """A job, with curves that grow."""
+    """Show a job, with curves that grow while it runs."""
     try:
         record = context.store.job(job_id)
     except ServiceError as error:
@@ -88,7 +88,7 @@ def show_job(context: Context, request: Request, job_id: str) -> HTMLResponse:
 
 @router.get("/models/{model_id}", operation_id="showModel")
 def show_model(context: Context, request: Request, model_id: str) -> HTMLResponse:
-    """A model: its certificate, its files, its evaluation on a dataset, and how to use it."""
+    """Show a model: its certificate, its files, its evaluation on a dataset, and how to use it."""
     try:
         record = context.store.model(model_id)
         head = load_head(context.settings, record["id"])
@@ -113,9 +113,9 @@ def show_model(context: Context, request: Request, model_id: str) -> HTMLRespons
 
 
 def _formats(classes: Iterable[Any], spec: Mapping[str, Any], is_listed: bool) -> dict[str, Any]:
-    """The formats that can hold a job's model, by the classes of its lanes and its fields; the usual one first.
+    """Return the formats that can hold a job's model, the usual one first.
 
-    A class that is None is ignored: a lane of regression, or of all classes in one problem, has no class.
+    `classes` are those of the lanes; None, of regression or of all classes in one problem, is ignored.
     """
     maps = [name for name, _ in named_maps(spec.get("features", ()))]
     labels = [label for label in classes if label is not None]
@@ -124,7 +124,7 @@ def _formats(classes: Iterable[Any], spec: Mapping[str, Any], is_listed: bool) -
 
 
 def _is_listed(context: AppContext, model_id: str | None) -> bool:
-    """Whether a model has weights of listed features only; False if there is no model, or it cannot be read."""
+    """Whether a model has weights of listed features only; False for `model_id` None, or an unreadable model."""
     with suppress(StorageError, OSError):
         return model_id is not None and load_head(context.settings, model_id).is_listed
     return False
@@ -134,18 +134,18 @@ def _dataset(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
     try:
         return context.datasets.view(record["name"])
     except (StorageError, ServiceError) as error:
-        # A dataset that is damaged, or gone by now, does not hide the others.
+        # A damaged or deleted dataset does not hide the other datasets.
         return {**dataset_view(record, None), "fault": error.message}
 
 
 def _named(context: AppContext, model: dict[str, Any]) -> dict[str, Any]:
-    """A model with the names that it is registered by, such as churn:3."""
+    """Return a model with `names`: the names and versions that it has, such as churn:3."""
     names = context.store.names_of_model(model["id"])
     return {**model, "names": [f"{each['name']}:{each['version']}" for each in names]}
 
 
 def _model(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
-    """A model with its job (None: deleted), its own C among the job's, and the formats that can hold it."""
+    """Return a model with its job (None: deleted), the model's C, and the formats that can hold it."""
     try:
         job = context.store.job(record["job_id"])
     except ServiceError:
@@ -164,9 +164,9 @@ def _model(context: AppContext, record: dict[str, Any]) -> dict[str, Any]:
 
 
 def lanes_of_job(context: AppContext, record: dict[str, Any]) -> list[dict[str, Any]]:
-    """One dictionary for each lane, in the order of their numbers: class, fold and C, and its result if it is done.
+    """Return a dict for each lane, in the order of their numbers: class, fold and C, and the result of a done lane.
 
-    If the dataset is gone, or has changed since, only lanes that are done.
+    If the dataset is deleted or has changed since, the list has only lanes that are done.
     """
     done = (record["result"] or {}).get("lanes", [])
     results = {_name(lane): lane for lane in done}
@@ -178,7 +178,7 @@ def lanes_of_job(context: AppContext, record: dict[str, Any]) -> list[dict[str, 
 
 
 def lane_names(lanes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Class, fold and C of each lane: the scripts of the page name lanes by them."""
+    """Return class, fold and C of each lane, by which the page's scripts name the lane."""
     return [dict(zip(_NAME, _name(lane), strict=True)) for lane in lanes]
 
 
@@ -197,7 +197,7 @@ def _name(lane: dict[str, Any]) -> tuple[Any, ...]:
 
 @router.get("/registered-models/{name}", operation_id="showRegisteredModel")
 def show_registered_model(context: Context, request: Request, name: str) -> HTMLResponse:
-    """Show the versions of a name with their certificates, and a form that moves its aliases."""
+    """Show the versions of a name with their certificates, and a form that moves the name's aliases."""
     try:
         registered = context.store.registered_model(name)
     except ServiceError as error:
@@ -208,7 +208,7 @@ def show_registered_model(context: Context, request: Request, name: str) -> HTML
 
 
 def _version(context: AppContext, registered: dict[str, Any], version: dict[str, Any]) -> dict[str, Any]:
-    """A version with its aliases and the view of its model, {} if that cannot be read."""
+    """Return a version with its aliases and its model (see `model_view`), {} if the model cannot be read."""
     aliases = [each["alias"] for each in registered["aliases"] if each["version"] == version["version"]]
     try:
         model = model_view(context.store.model(version["model_id"]), load_head(context.settings, version["model_id"]))
@@ -240,7 +240,7 @@ def show_dataset(context: Context, request: Request, name: str) -> HTMLResponse:
 
 
 def _names(context: AppContext, name: str, dataset: dict[str, Any]) -> dict[int, str]:
-    """Map the numbers of the most frequent features to their names, where features have names."""
+    """Return number -> name for those of the most frequent features that have names."""
     frequent = {each["feature"] for each in (dataset.get("profile") or {}).get("frequent_features", ())}
     if not (frequent and dataset["input"]):
         return {}
@@ -249,7 +249,7 @@ def _names(context: AppContext, name: str, dataset: dict[str, Any]) -> dict[int,
 
 
 def _sample_rows(context: AppContext, name: str, dataset: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return some rows; none while the dataset changes or if it cannot be read, so that the page shows the rest."""
+    """Return some rows; [] while the dataset changes or if it cannot be read, so that the page shows the rest."""
     try:
         return context.datasets.sample(name) if dataset["state"] == "ready" else []
     except (ServiceError, StorageError):

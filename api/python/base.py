@@ -1,4 +1,4 @@
-"""The base of both estimators: from X and y of any kind to a fitted model."""
+"""The base of both estimators: makes a fitted model of X and y of any kind."""
 
 import inspect
 import re
@@ -35,7 +35,7 @@ _Kind = TypeVar("_Kind", bound=type)
 
 
 def described(kind: _Kind) -> _Kind:
-    """Replace each line `field NAME` of the docstring by the description of that field, with the default here."""
+    """Replace each line `field NAME` in a class's docstring by that job field's description and the class's default."""
     _show_known(kind)
     defaults = {name: known.default for name, known in inspect.signature(kind).parameters.items()}
 
@@ -49,7 +49,7 @@ def described(kind: _Kind) -> _Kind:
 
 
 def _show_known(kind: type) -> None:
-    """Leave out of the signature that `__init__` takes other parameters, only to refuse them with a hint."""
+    """Remove `**unknown` from the signature of `__init__`, which takes unknown parameters only to refuse them."""
     init: Any = kind.__init__  # type: ignore[misc]
     signature = inspect.signature(init)
     known = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
@@ -57,9 +57,9 @@ def _show_known(kind: type) -> None:
 
 
 def keep_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
-    """Set each parameter that `__init__` was given as the attribute of its name, as scikit-learn asks.
+    """Set each parameter that `__init__` was given as an attribute of the same name, as scikit-learn demands.
 
-    TypeError for one that the estimator does not have, with the name of its counterpart.
+    Raises TypeError for a parameter that the estimator does not have, with the name of the parameter to use instead.
     """
     for name in given["unknown"]:
         raise TypeError(f"{type(estimator).__name__} has no parameter {name!r}{_instead(name, given)}")
@@ -67,7 +67,7 @@ def keep_parameters(estimator: Any, given: Mapping[str, Any]) -> None:
 
 
 def _instead(name: str, known: Iterable[str]) -> str:
-    """The counterpart of a parameter of scikit-learn's, or the likely meaning of a mistyped one, for a message."""
+    """Write, for a message, what to use instead of a scikit-learn parameter, or of a mistyped name; "" if unknown."""
     if name in COUNTERPARTS:
         return f": {as_arguments(COUNTERPARTS[name])}"
     if name == "warm_start":
@@ -77,14 +77,14 @@ def _instead(name: str, known: Iterable[str]) -> str:
 
 
 def given_ends(tolerance: float | None, relative_gap: float | str | None) -> dict[str, Any]:
-    """The fields that these parameters set in a job, which fills in all others itself."""
+    """Return the fields that these parameters set in a job; the job fills in defaults for all others."""
     if relative_gap != AUTO:
         return {"tolerance": tolerance, "relative_gap": relative_gap}
     return {} if tolerance is None else {"tolerance": tolerance}
 
 
 def ends(tolerance: float | None, relative_gap: float | str | None, kernel: str) -> tuple[float | None, float | None]:
-    """The tolerance and the relative gap of a job of these parameters."""
+    """Return the tolerance and the relative gap at which a job with these parameters ends; None: not by this one."""
     given = given_ends(tolerance, relative_gap)
     known = {name: FIELDS[name].default for name in ("tolerance", "relative_gap")}
     found = {**known, **end_of({"kernel": kernel, **given}), **given}
@@ -92,7 +92,7 @@ def ends(tolerance: float | None, relative_gap: float | str | None, kernel: str)
 
 
 def are_reached(wanted: tuple[float | None, float | None], gap: float, relative_gap: float) -> bool:
-    """Whether M+ - M- and the relative gap are both as small as is wanted; None: that one does not matter."""
+    """Whether M+ - M- and the relative gap are at most the values in `wanted`; None there: that gap does not matter."""
     pairs = [(now, most) for now, most in zip((gap, relative_gap), wanted, strict=True) if most is not None]
     return bool(pairs) and all(now <= most for now, most in pairs)
 
@@ -106,7 +106,7 @@ def as_python(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-# Parameters that are fields of a job and mean something else there, or are left out at times; all others are passed on.
+# Parameters whose names are fields of a job, but which `_job` translates or leaves out; it passes all others unchanged.
 _TRANSLATED = {
     "solver", "features", "select_by", "cache_bytes", "memory_bytes", "class_weight", "gamma", "budget", "tolerance",
     "relative_gap", "solver_options",
@@ -114,7 +114,7 @@ _TRANSLATED = {
 
 
 class StreamEstimator(Callbacks, Predictions, TrainingRows):
-    """An estimator of the engine; StreamSVC and StreamSVR have the parameters."""
+    """An estimator that trains with the service's code; StreamSVC and StreamSVR have the parameters."""
 
     C: Any
     loss: str
@@ -139,7 +139,7 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            Where; None: in a new figure.
+            Axes to draw in; None: new axes in a new figure.
         """
         check_is_fitted(self, "history_")
         return plot_history(self.history_, *self._ends, ax)
@@ -150,7 +150,7 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
         Parameters
         ----------
         X : path or data frame
-            Rows, read as those of training were; `input_options` hold where training does not say.
+            Rows, read as the rows of training were; `input_options` hold for options that training left open.
         y, sample_weight : array of shape (n_rows,), or the name or number of a column, default=None
             Labels and weights; y None: the column with the labels in training, or with a usual name.
         """
@@ -159,19 +159,19 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
             return evaluated(self._to_judge(), X, y, sample_weight, self.input_options)
 
     def _begin_anew(self) -> None:
-        """Forget the rows of earlier calls."""
+        """Drop the rows of earlier calls, and the workspace that holds them."""
         self._lost_rows = False
         self._close_workspace()
 
     def _fit_source(self, source: Source, labels: Labels) -> None:
-        """Train on the rows of a source alone."""
+        """Train on the rows of a source, and on no other rows."""
         with told_plainly(), closing(Workspace(source.size)) as space:
             compile_first("several" if len(labels.known) > 2 else "one")
             space.add(source)
             self._learn(space, labels)
 
     def _add_source(self, source: Source, labels: Labels) -> None:
-        """Train on the rows of a source and all that were added before."""
+        """Train on the rows of a source, and on all rows that were added before."""
         with told_plainly():
             compile_first("several" if len(labels.known) > 2 else "one")
             space = self._workspace = getattr(self, "_workspace", None) or Workspace(keeps=True)
@@ -179,7 +179,7 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
             self._learn(space, labels)
 
     def _check_rows(self) -> None:
-        """ValueError if this is a copy, or a pickle, without the rows of earlier calls."""
+        """Raise ValueError if this estimator is a copy, or was unpickled, and so lacks the rows of earlier calls."""
         if getattr(self, "_lost_rows", False):
             raise ValueError("the rows before stayed where this estimator was copied or pickled: call fit")
 
@@ -210,7 +210,7 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
         tell_slower(each for code, each in told.items() if code not in fitted.forecast)
 
     def _as_given(self, model: Model, is_numbered: bool, beside: Sequence[str]) -> Model:
-        """The model with what it says of its rows as they were given; for the arguments see `TrainingOutcome`."""
+        """Return the model with an `about` that describes rows as they were given; see `TrainingOutcome`."""
         about = dict(model.about)
         if not is_numbered:
             about[NUMBERED] = False
@@ -225,16 +225,16 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
         known = {name: found.get(name) for name in Certificate._fields}
         self.certificate_ = Certificate(**{name: np.nan if x is None else x for name, x in known.items()})
         self.n_iter_ = int(about["passes"])
-        # `converged` was decided before the last pass ended; the certificate is of the weights after it.
+        # `converged` was decided before the last pass ended; the certificate is for the weights after that pass.
         found = self.certificate_
         is_near = are_reached(self._ends, found.gap, found.relative_duality_gap)
         self.converged_ = bool(about["converged"]) or is_near
 
     def _warn(self, was_stopped: bool, about: Mapping[str, Any], needs_scaling: bool) -> None:
-        """Warn of a model that is not near enough, with the parameters that would bring it nearer.
+        """Warn if training was interrupted or has not converged, and name parameters that would help.
 
-        about          of the model: why its training ended
-        needs_scaling  training is slow for the scales of the features
+        about          `about` of the model, which says why training ended
+        needs_scaling  whether different scales of features have slowed training
         """
         if was_stopped:
             warn("training was interrupted: the model is that of the last pass", ConvergenceWarning)
@@ -253,7 +253,7 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
             warn(f"not converged after {passes}: {told}", ConvergenceWarning)
 
     def _job(self, labels: Labels, space: Workspace) -> dict[str, Any]:
-        """The fields of the job that this asks the engine for."""
+        """Return the fields of the job that trains this estimator."""
         passed_on = vars(self).keys() & (FIELDS.keys() - _TRANSLATED)
         fields = {name: as_python(getattr(self, name)) for name in passed_on}
         fields |= given_ends(as_python(self.tolerance), as_python(self.relative_gap))
@@ -277,11 +277,11 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
 
     @property
     def _ends(self) -> tuple[float | None, float | None]:
-        """The tolerance and the relative gap that training ends at."""
+        """The tolerance and the relative gap at which training ends, see `ends`."""
         return ends(self.tolerance, self.relative_gap, getattr(self, "kernel", "linear"))
 
     def _check_classes(self, counts: Mapping[float, int], labels: Labels) -> None:
-        """ValueError if all rows are of one class."""
+        """Raise ValueError if all rows have one class; regression checks nothing."""
 
     def _complete(self, model: Model, labels: Labels) -> Model:
         return model
@@ -291,10 +291,10 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
         kinds = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
         if self.n_features_in_ == self.model_.n_features:
             return validate_data(self, X, reset=False, **kinds)
-        return super()._checked(check_array(X, **kinds))  # features that were made of columns
+        return super()._checked(check_array(X, **kinds))  # X has the features that were made from columns
 
     def _be(self, model: Model) -> "StreamEstimator":
-        """Take over a model that was trained elsewhere."""
+        """Become the estimator of a model that was trained elsewhere; return self."""
         self._take(model)
         if "certificate" in model.about:
             self._take_certificate(model.about)
@@ -307,7 +307,7 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
             self._workspace = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """State without the rows that `partial_fit` has gathered: they are on disk."""
+        """Return the state without the rows of `partial_fit`, which stay on the disk of this machine."""
         state = super().__getstate__()
         return {**state, "_workspace": None, "_lost_rows": True} if state.get("_workspace") is not None else state
 
@@ -318,7 +318,7 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
 
 
 def decoded(model: Model, labels: Labels) -> Model:
-    """The model with the labels of y in place of the numbers that stood for them."""
+    """Return the model with the labels of y in place of the numbers by which training knew them."""
     about = dict(model.about)
     if "lanes" in about:
         about["lanes"] = [

@@ -1,4 +1,4 @@
-"""Tells callbacks of scikit-learn, which `set_callbacks` takes in 1.9 and newer, of each pass of training."""
+"""Calls scikit-learn's callbacks, which `set_callbacks` takes in version 1.9 and newer, for each pass of training."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
@@ -16,7 +16,7 @@ try:
 except ModuleNotFoundError:
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Refuses callbacks where scikit-learn has none."""
+        """Refuses callbacks, for versions of scikit-learn that have none."""
 
         def set_callbacks(self, *callbacks: Any) -> Any:
             """Raise InvalidInput not_installed."""
@@ -37,22 +37,22 @@ class Callbacks(CallbackSupportMixin):
     _told_passes = 0
 
     def _watch(self, show: Callable[..., None]) -> Callable[..., bool]:
-        """Return the function that training tells of progress and history: it shows them, and tells callbacks."""
+        """Return the function that training calls with progress and history: it shows these, and calls callbacks."""
 
         def watch(progress: dict[str, Any], history: list[dict[str, Any]]) -> bool:
             show(progress, history)
             try:
                 return self._tell_passes(history)
-            except Exception as error:  # would look like one of training; `_tell_passes` raises it when that has ended
+            except Exception as error:  # would look like an error of training; `_tell_passes` raises it after training
                 self._callback_fault = error
                 return True
 
         return watch
 
     def _tell_passes(self, history: Sequence[dict[str, Any]]) -> bool:
-        """Tell of the passes of `history` that have not been told; returns whether a callback asks for an end.
+        """Call callbacks for those passes of `history` that are new; return whether a callback asks to end training.
 
-        Each is a task `pass` of the task `fit`, whose `metadata` is the pass's entry of `history_`.
+        Each pass is a task `pass` below the task `fit`; its `metadata` is the pass's entry of `history_`.
         """
         if self._callback_fault is not None:
             raise self._callback_fault
@@ -69,9 +69,9 @@ class Callbacks(CallbackSupportMixin):
 
 
 def telling_callbacks(method: _Method) -> _Method:
-    """Make the method `fit` or `partial_fit` of an estimator a task, which callbacks are told of.
+    """Make the method `fit` or `partial_fit` of an estimator a task, at whose begin and end callbacks are called.
 
-    At its end they get X and y if these are arrays or frames that can be read again, and the fitted estimator.
+    They get X and y if these are arrays or frames that can be read again, and at the end the fitted estimator.
     """
     if with_callbacks is None:
         return method

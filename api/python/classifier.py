@@ -23,7 +23,7 @@ from streamsvm.workspace import Workspace
 
 
 class _Classification(ClassifierMixin, Decisions, StreamEstimator):
-    """A classifier of the engine; StreamSVC has the parameters."""
+    """A classifier that trains with the service's code; StreamSVC has the parameters."""
 
     kernel: str
     gamma: float | str
@@ -75,7 +75,7 @@ class _Classification(ClassifierMixin, Decisions, StreamEstimator):
         Parameters
         ----------
         X : matrix, data frame or path
-            Rows; of a frame or a file.
+            Rows; a frame or a file may also have the labels.
         y : array of shape (n_rows,), or the name or number of a column, default=None
             Labels; None: the column with the labels in training, or with a usual name.
         sample_weight : array of shape (n_rows,), default=None
@@ -88,7 +88,7 @@ class _Classification(ClassifierMixin, Decisions, StreamEstimator):
         return float(np.average(found == expected, weights=sample_weight))
 
     def _to_judge(self) -> Model:
-        """The model with True and False as the words that they are in files."""
+        """Return the model with its labels True and False as words, as files have them."""
         model = super()._to_judge()
         pairs = zip(self.model_.labels, model.labels, strict=True)
         return replace(model, labels=tuple(str(own) if isinstance(own, bool) else known for own, known in pairs))
@@ -101,7 +101,7 @@ class _Classification(ClassifierMixin, Decisions, StreamEstimator):
             super()._learn(space, labels)
 
     def _take_constant(self, space: Workspace, labels: Labels) -> None:
-        """Take a model that predicts the one class of all rows so far."""
+        """Become a model that predicts the single class of all rows so far."""
         (number,) = space.manifest.labels
         manifest, n_classes = space.manifest, len(labels.known)
         signs = [1.0 if place == int(number) else -1.0 for place in range(n_classes)]
@@ -131,11 +131,11 @@ class _Classification(ClassifierMixin, Decisions, StreamEstimator):
 
 @described
 class StreamSVC(_Classification):
-    """Support vector classification, of data that need not fit in memory; linear unless a kernel is asked for.
+    """Support vector classification of data that need not fit in memory; linear unless `kernel` says otherwise.
 
-    It minimises 1/2 |w|^2 + C sum_i loss(y_i <w, x_i>), the sum being over all rows, and says how near it came:
-    `certificate_`. With `kernel="rbf"` f(x) = sum_s beta_s exp(-gamma |z_s - x|^2) stands in place of <w, x>, with at
-    most `budget` support vectors z_s of each class against the rest; how near that is nobody can say.
+    It minimises 1/2 |w|^2 + C sum_i loss(y_i <w, x_i>) over all rows i; `certificate_` says how near to the optimum it
+    came. With `kernel="rbf"`, f(x) = sum_s beta_s exp(-gamma |z_s - x|^2) replaces <w, x>, with at most `budget`
+    support vectors z_s for each class against the rest; then the distance to the optimum is not known.
 
     Reading and training are those of the service, in processes that end with the call; small data are trained on in
     this process. Values are kept as float32; the weights are float64.
@@ -145,7 +145,7 @@ class StreamSVC(_Classification):
     C : float or list of float, default=1.0
         Weight of the losses. Several are compared in `cv` folds, or on the share `validation` of the rows.
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
-        The loss; with "logistic" there are probabilities.
+        The loss; a model with "logistic" has probabilities.
     field kernel
     field gamma
     field budget
@@ -153,7 +153,7 @@ class StreamSVC(_Classification):
         One of the service's solvers; "auto" is "bsca" with a kernel, else "streamsvm".
     features : list or None, default=None
         Feature maps that rows go through, in order: names, or dictionaries of a name and its options, as
-        ["scale", {"pairs": {"squares": True}}]. The model carries them; `coef_` is then of the features that they make.
+        ["scale", {"pairs": {"squares": True}}]. The model contains them; `coef_` has weights of the features they make.
     field bias
     class_weight : dict, "balanced" or None, default=None
         Label -> factor of C; "balanced": n_rows / (n_classes * rows of the class), where a row of weight k counts as k
@@ -166,8 +166,7 @@ class StreamSVC(_Classification):
     select_by : {"accuracy", "balanced_accuracy", "f1", "auc", "log_loss"}, default="accuracy"
         The C that wins is best by this metric, by its mean over folds.
     probability : {"sigmoid"} or None, default=None
-        "sigmoid" fits probabilities to decision values by Platt's method, on rows held out, in 5 folds unless `cv`
-        says how many.
+        "sigmoid" fits probabilities to decision values by Platt's method, on held-out rows of `cv` folds (None: 5).
     field tolerance
     relative_gap : float, "auto" or None, default="auto"
         Training stops when the relative duality gap (P - D) / P is certified to be at most this; "auto": 0.0001, or
@@ -180,11 +179,11 @@ class StreamSVC(_Classification):
     cache_bytes : int, default=268435456
         Most bytes of the rows held in memory.
     memory_bytes : int or None, default=None
-        Most bytes of all that training holds, in place of `cache_bytes`; this interpreter does not count.
+        Most bytes of all memory of training, in place of `cache_bytes`; the memory of this interpreter does not count.
     solver_options : dict or None, default=None
-        Options of the solver, by the names that a job has for them.
+        Options of the solver, by the names that they have in a job of the service.
     input_options : dict or None, default=None
-        How files are read, by the names of the service: format, index_base, delimiter, normalize ...
+        How files are read, by the service's names of options: format, index_base, delimiter, normalize ...
     verbose : bool, default=False
         Show a progress bar.
 
@@ -195,26 +194,26 @@ class StreamSVC(_Classification):
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Weights of the features; not with kernel "rbf".
     support_vectors_ : csr_matrix of shape (n_support_, n_features)
-        With kernel "rbf"; those of all classes.
+        With kernel "rbf": the support vectors of all classes.
     dual_coef_ : ndarray of shape (1, n_support_) or (n_classes, n_support_)
-        With kernel "rbf": beta, of each class against the rest if there are more than two.
+        With kernel "rbf": the factors beta_s; with more than two classes, a row for each class against the rest.
     n_support_ : int
-        With kernel "rbf": how many support vectors there are.
+        With kernel "rbf": number of support vectors.
     gamma_ : float
         With kernel "rbf": gamma as a number.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Added to each decision value.
     certificate_ : Certificate
-        m_plus, m_minus, gap, primal_objective, dual_objective, relative_duality_gap: of all rows, at the final weights.
-        With kernel "rbf" only the primal objective is known, the others are nan.
+        m_plus, m_minus, gap, primal_objective, dual_objective, relative_duality_gap, computed over all rows for the
+        final weights. With kernel "rbf" only the primal objective is known, the others are nan.
     history_ : list of dict
         Figures of each pass: objective, gap, seconds ...
     converged_ : bool
         Whether `tolerance` or `relative_gap` was reached.
     n_iter_ : int
-        Passes.
+        Number of passes.
     n_features_in_ : int
-        Columns of X.
+        Number of columns of X.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Names of the columns, if X was a data frame.
     C_ : float
@@ -272,9 +271,9 @@ class StreamSVC(_Classification):
         Parameters
         ----------
         X : array, sparse matrix, data frame, path, list of paths, pyarrow dataset or iterator
-            Rows; a file in any of the service's formats; or chunks, (X, y) or (X, y, sample_weight) each.
+            Rows; a file in any of the service's formats; or an iterator of chunks (X, y) or (X, y, sample_weight).
         y : array of shape (n_rows,), or the name or number of a column
-            Labels, numbers or strings; of tables in files, and of a pyarrow dataset, the column they are in.
+            Labels, numbers or strings; for tables in files, and for a pyarrow dataset, the column that has them.
         sample_weight : array of shape (n_rows,), or the name or number of a column, default=None
             Factors of C; 0 leaves a row out.
 
@@ -291,17 +290,17 @@ class StreamSVC(_Classification):
     def partial_fit(self, X: Any, y: Any = None, classes: Any = None, sample_weight: Any = None) -> "StreamSVC":
         """Add rows to the rows of earlier calls, and train on all of them, starting from the last solution.
 
-        It begins anew where the engine has no warm start: with more than two classes one against the rest, weights of
+        Training begins anew where there is no warm start: with more than two classes one against the rest, weights of
         rows or classes, a kernel, or logistic loss. A class without rows so far gets no weights, and is predicted for
         no row.
 
         Parameters
         ----------
         X, y, sample_weight
-            Those that `fit` takes.
+            As in `fit`.
         classes : array of shape (n_classes,), default=None
-            All labels there will be; None: those that have come, and the first call needs rows of two. While all rows
-            are of one class, that class is predicted for every row.
+            All labels that will occur; None: the labels so far, and the first call needs rows of two classes. While all
+            rows have one class, that class is predicted for every row.
 
         Returns
         -------

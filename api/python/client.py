@@ -1,4 +1,4 @@
-"""The client of a service whose hints name arguments, as calls from Python have them."""
+"""The client of a service for Python: hints of its errors name arguments of calls, not fields of JSON."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,27 +12,27 @@ from streamsvm.service.remote.objects import RemoteDataset
 
 
 class Client(ServiceClient):
-    """The service at an address. Raises ServiceError if the service refuses a request, or does not answer.
+    """A service at an address. Calls raise ServiceError if the service refuses a request, or does not answer.
 
     Parameters
     ----------
     url : str, default="http://localhost:8000"
-        Its address.
+        Address of the service.
     token : str, default=None
-        None: the one in the environment variable STREAMSVM_TOKEN, if it is set.
+        Token to send; None: the value of the environment variable STREAMSVM_TOKEN, if it is set.
     retries : int, default=3
-        How often to repeat a request that changes nothing and that no service answers, and rows that the service is
-        too busy for.
+        How often to repeat a request that changes nothing and gets no answer, or a request that sends rows while the
+        service is too busy.
     """
 
     where = "Start one with streamsvm serve, or give the address of one: Client(url)."
 
     def add_dataset(self, name: str, source: Path | str | IO[bytes] | Any, **options: Any) -> RemoteDataset:
-        """Upload rows as a new dataset; returns when they have been read in.
+        """Upload rows as a new dataset; return when the service has read them in.
 
         source   a file, the bytes of a stream, or a frame: of pandas, polars (LazyFrame, too) or pyarrow, or any object
                  that gives streams of Arrow. A frame is sent batch by batch
-        options  how to read it: the fields of InputOptions
+        options  how to read the source: the fields of InputOptions
         Raises InputError for a fault in the data.
         """
         if not is_frame(source):
@@ -40,7 +40,7 @@ class Client(ServiceClient):
         return super().add_dataset(name, _Chunks(_stream(source)), **{"format": "arrow", **options})  # type: ignore[arg-type]
 
     def told(self, error: Refusal) -> Refusal:
-        """The error with its hint for Python, which tracebacks show."""
+        """Return the error, with its hint rewritten for Python and added as a note, which tracebacks show."""
         error.hint = as_arguments(error.hint)
         if error.hint:
             error.add_note(f"{error.hint} [{error.code}]")
@@ -56,7 +56,7 @@ def _stream(frame: Any) -> Iterator[bytes]:
 
 
 class _Chunks:
-    """The part of a file's interface that an upload reads by; what was read is gone."""
+    """A file that can only be read once, from front to back, as an upload does."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks

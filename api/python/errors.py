@@ -1,4 +1,4 @@
-"""Turns the engine's errors into the exceptions that an estimator raises."""
+"""Turns the errors of reader, service and storage into the exceptions that an estimator raises."""
 
 import re
 import sys
@@ -11,10 +11,10 @@ from streamsvm.reader.options import OPTIONS
 from streamsvm.service.errors import PROCESS_FAILURES, ModelFormatError, ServiceError
 from streamsvm.storage.errors import StorageError
 
-# Columns that calls name by an argument of their own; all other options are those of `input_options`.
+# Input options that have an argument of their own; all other options are keys of `input_options`.
 _ARGUMENTS = {"label_column": "y", "weight_column": "sample_weight"}
 _LIST_OF_ONE = re.compile(r'"(\w+)": (\["\w+"\])')
-# A name without a value is only an option's if it is no English word.
+# A name without a value counts as an option only if it is no English word.
 _OPTION = re.compile(
     rf"(?<!['?])\b(?:({'|'.join(OPTIONS)})=(-?\w+(?:-\w+)*)|({'|'.join(name for name in OPTIONS if '_' in name)})\b)"
 )
@@ -27,17 +27,17 @@ _NOT_THE_INPUT = {*PROCESS_FAILURES, "ingest_failed", "out_of_space"}
 
 
 def in_python(hint: str) -> str:
-    """Write a hint about the interface's fields for Python: `"features": ["scale"]` is `features=["scale"]`.
+    """Rewrite a hint about fields of JSON for an estimator: `"features": ["scale"]` becomes `features=["scale"]`.
 
-    `label_type=string` is `input_options={"label_type": "string"}`, `label_column=-1` is `y=-1`.
+    `label_type=string` becomes `input_options={"label_type": "string"}`, `label_column=-1` becomes `y=-1`.
     """
     return _OPTION.sub(_argument, _LIST_OF_ONE.sub(r"\1=\2", hint))
 
 
 def as_arguments(hint: str) -> str:
-    """Write a hint about the interface's fields for calls of a client, which has them all as arguments.
+    """Rewrite a hint about fields of JSON for calls of a client, which has an argument for each field.
 
-    `"bias": null` is `bias=None`, `label_type=string` is `label_type="string"`.
+    `"bias": null` becomes `bias=None`, `label_type=string` becomes `label_type="string"`.
     """
     hint = _FIELD.sub(lambda field: f"{field[1]}={_AS_PYTHON.get(field[2], field[2])}", hint)
     return _VALUE_OF_OPTION.sub(lambda option: f"{option[1]}={_quoted(option[2])}", hint)
@@ -56,7 +56,7 @@ def _argument(field: re.Match[str]) -> str:
 
 
 class TrainingError(Exception):
-    """An error of the engine: `code` identifies it and never changes, `hint` says what to do."""
+    """An error of reading or training: `code` identifies the error and never changes, `hint` says what to do."""
 
     def __init__(self, message: str, code: str, hint: str = "") -> None:
         hint = in_python(hint)
@@ -74,17 +74,17 @@ class TrainingFailed(TrainingError, RuntimeError):
 
 
 class SlowerTraining(UserWarning):
-    """The engine gave up a faster way to train; the model is the same."""
+    """Training could not use a faster method; the model is the same."""
 
 
 class InputWarning(UserWarning):
-    """A column may be no feature, such as a row number, or has words that the model does not know."""
+    """A warning about a column: it may be no feature, such as a row number, or has words unknown to the model."""
 
 
 def warn(message: str, kind: type[Warning] = UserWarning) -> None:
-    """Issue a warning that names the line which called this package, however many functions are in between.
+    """Issue a warning that names the line that called this package, however many functions are in between.
 
-    Scikit-learn's wrapper of methods that tell callbacks is one of them.
+    Scikit-learn's wrapper of methods that call callbacks also counts as in between.
     """
     frame, level = sys._getframe(1), 2
     while frame.f_back and f"{frame.f_globals.get('__name__', '')}.".startswith(_BETWEEN):
@@ -93,20 +93,20 @@ def warn(message: str, kind: type[Warning] = UserWarning) -> None:
 
 
 def tell_slower(slowdowns: Iterable[Mapping[str, str]]) -> None:
-    """Issue warnings of what makes training slower, with code, message and hint each."""
+    """Issue a warning for each cause of slower training, a dict with code, message and hint."""
     for each in slowdowns:
         warn(f"{each['message']}. {in_python(each['hint'])} [{each['code']}]", SlowerTraining)
 
 
 def tell(warned: Iterable[Mapping[str, str]]) -> None:
-    """Issue the warnings of a dataset, each of which has a code and a message."""
+    """Issue the warnings of a dataset, dicts with code and message."""
     for each in warned:
         warn(f"{in_python(each['message'])} [{each['code']}]", InputWarning)
 
 
 @contextmanager
 def told_plainly() -> Iterator[None]:
-    """Raise errors of the engine as the exceptions of this module."""
+    """In the `with` statement, turn errors of reader, service and storage into the exceptions of this module."""
     try:
         yield
     except InputError as error:

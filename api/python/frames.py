@@ -29,7 +29,7 @@ def is_frame(X: Any) -> bool:
 
 
 def is_stream(X: Any) -> bool:
-    """Tell whether X gives streams of Arrow (PyCapsule interface) that are tables: a column has a type, no columns."""
+    """Tell whether X gives streams of Arrow (PyCapsule interface) that are tables, not a single column."""
     is_column = hasattr(X, "dtype") or (hasattr(X, "type") and not hasattr(X, "columns"))
     return hasattr(X, "__arrow_c_stream__") and not is_column
 
@@ -55,7 +55,7 @@ def is_reader(X: Any) -> bool:
 
 
 def is_plain(X: Any) -> bool:
-    """Tell whether X is a frame of pandas or polars whose columns are numbers without a gap."""
+    """Tell whether X is a frame of pandas or polars whose columns are numbers without missing values."""
     if is_pandas(X):
         kinds = {
             getattr(dtype, "kind", "O") if type(dtype).__module__.startswith("numpy") else "O" for dtype in X.dtypes
@@ -75,7 +75,7 @@ def selected(X: Any, names: Sequence[str]) -> Any:
 
 
 def warn_of(unknown: Sequence[str], shown: str, words: Mapping[str, int] | None = None) -> None:
-    """Warn of columns that the model does not have, `shown` names some, and of words, counted by column."""
+    """Warn of columns that the model does not have (`shown` names some), and of unknown words (column -> count)."""
     if unknown:
         message = f"columns that the model does not have, left out: {len(unknown):,} ({shown})"
         warn(message)
@@ -85,7 +85,7 @@ def warn_of(unknown: Sequence[str], shown: str, words: Mapping[str, int] | None 
 
 
 def _schema_of(X: Any) -> Any:
-    """The schema of a stream of Arrow, without opening the stream if it tells its schema otherwise."""
+    """Return the schema of X, which gives streams of Arrow; open a stream only if X has no other way to say it."""
     import pyarrow  # noqa: PLC0415 - slow to import
 
     for teller in (X, getattr(X, "schema", None)):

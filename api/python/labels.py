@@ -1,4 +1,4 @@
-"""Translates labels to the engine's numbers and back."""
+"""Translates labels to the numbers by which training knows them, and back."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +15,7 @@ from streamsvm.storage.rows.csr import Array
 
 
 def in_order(model: Model) -> Model:
-    """Return the model with its labels sorted; of two, the larger is first: a positive decision value means it."""
+    """Return the model with its labels sorted; of two labels the larger is first: positive decision values mean it."""
     labels = model.labels
     if model.is_regression:
         return model
@@ -56,7 +56,7 @@ def label_array(labels: Sequence[Label]) -> Array:
 
 
 def coefficients(model: Model) -> Any:
-    """Return (n_values, n_features), in regression (n_features,).
+    """Return the weights of features, (n_values, n_features), in regression (n_features,).
 
     The matrix is of scipy.sparse if features are so far apart that the model lists their numbers.
     """
@@ -78,7 +78,7 @@ def with_coefficients(model: Model, changed: Any) -> Model:
 
 
 class Labels:
-    """Numbers labels of any type in the order in which they first come; `known[i]` is the label with number i."""
+    """Numbers labels of any type in the order in which they first occur; `known[i]` is the label with number i."""
 
     def __init__(self, known: Sequence[Any] = ()) -> None:
         self.known: list[Any] = list(known)
@@ -92,7 +92,7 @@ class Labels:
         return np.array([self._number(label) for label in labels])[places.reshape(len(y))]
 
     def class_weight(self, weights: Mapping[Any, float]) -> dict[str, float]:
-        """Return weights by the names that a job uses for classes. ValueError for a label that no row has."""
+        """Return class weights by the names that a job has for classes. Raises ValueError for a label without rows."""
         unknown = [label for label in weights if label not in self._numbers]
         if unknown:
             known = ", ".join(map(label_text, self.known))
@@ -111,18 +111,18 @@ class Labels:
 
 
 class OwnLabels(Labels):
-    """Labels that the engine keeps as they are: those of a file, and the targets of a regression."""
+    """Labels that training takes unchanged: the labels in files, and the targets of regression."""
 
     def encode(self, y: Array) -> Array:
         """Return y (n,) as float64."""
         return np.asarray(y, np.float64)
 
     def class_weight(self, weights: Mapping[Any, float]) -> dict[str, float]:
-        """Return weights by the text of labels in the file."""
+        """Return class weights by the text that each label has in the file."""
         return {label if isinstance(label, str) else number_text(label): weight for label, weight in weights.items()}
 
     def decode(self, number: Any) -> Any:
-        """Return the label of the file."""
+        """Return the label unchanged."""
         return number
 
 
@@ -132,12 +132,12 @@ def is_time(label: Any) -> bool:
 
 
 def stored(label: Any) -> Any:
-    """Return a label as models have it: a time is a word."""
+    """Return a label as models have it: a time becomes a word, other labels stay."""
     return word_of(label) if is_time(label) else label
 
 
 def label_text(label: Any) -> str:
-    """Write a label for a message: words in quotes, numbers of numpy as Python's."""
+    """Write a label for a message: words in quotes, numpy's numbers as Python writes numbers."""
     label = stored(label)
     return repr(label.item() if isinstance(label, np.generic) else label)
 
@@ -149,9 +149,9 @@ def check_balanced(kind: str) -> None:
 
 
 def balanced(class_sums: Mapping[Any, float]) -> dict[Any, float]:
-    """Return class weights inversely proportional to the weight that the rows of each class have together.
+    """Return class weights that are inversely proportional to the total weight of each class's rows.
 
-    class_sums  class -> the sum of its rows' weights, or their number; a class with 0 gets the weight 1
+    class_sums  class -> sum of its rows' weights, or number of its rows; a class with sum 0 gets the weight 1
     """
     total = sum(class_sums.values())
     return {label: total / (len(class_sums) * weight) if weight else 1.0 for label, weight in class_sums.items()}

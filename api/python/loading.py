@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def load(path: str | os.PathLike[str]) -> "StreamSVC | StreamSVR | FittedModel":
-    """Read a model file as a fitted estimator: .npz or .onnx by its name, else LIBLINEAR's or LIBSVM's text.
+    """Read a model file as a fitted estimator: .npz or .onnx by the file's ending, else LIBLINEAR's or LIBSVM's text.
 
-    Column j of X is the feature with number `model_.index_base` + j of the training data. Without scikit-learn it
+    Column j of X is the feature with number `model_.index_base` + j of the training data. Without scikit-learn, `load`
     returns an object with `predict` and `decision_function` that is no estimator.
 
     Raises

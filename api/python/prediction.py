@@ -45,7 +45,7 @@ class PathPredictions:
         def _as_it_is(self) -> Model: ...
 
     def _to_judge(self) -> "Model":
-        """The model whose labels are those of the rows of files and frames."""
+        """Return the model with labels as files and frames write them."""
         return self._as_it_is()
 
     def predict_path(
@@ -58,7 +58,7 @@ class PathPredictions:
         threads: int | None = None,
         input_options: dict[str, Any] | None = None,
     ) -> Any:
-        """Predict files into a file, on all cores; a call that is repeated after a kill goes on where it was.
+        """Predict files into a file, on all cores; a call that is repeated after a kill goes on where it was killed.
 
         Parameters
         ----------
@@ -68,24 +68,24 @@ class PathPredictions:
             A name that ends in .csv, .ndjson or .parquet. The file is written whole, or not at all. None: an iterator
             over the predictions is returned, arrays (n_rows_of_a_batch,) as `predict` makes them.
         keep : names or numbers of columns of tables
-            They are written before the predictions.
+            Columns that are copied to the file, before the predictions.
         outputs : list of "label", "decision_value", "probability", "contributions", default None
-            What is written; None: all that the model has but contributions. Regression has "value" in place of the
-            first three.
+            Columns of predictions; None: all that the model has, except contributions. Regression has "value" in place
+            of the first three.
         threads : int, default None
-            None: all cores.
+            Number of threads; None: the number of cores.
         input_options : dict, default None
-            How the files are read; what is not said is found out, or as in training.
+            How the files are read; other options follow from the file's content, or are as in training.
 
         Returns
         -------
         int, or an iterator
-            The number of rows that were written.
+            The number of rows that were written; without a destination, the iterator.
 
         Raises
         ------
         InvalidInput
-            A file cannot be read, or the destination not be written.
+            A file cannot be read, or the destination cannot be written.
         """
         predictor = Predictor(self._as_it_is())
         paths = [os.fspath(each) for each in ([source] if isinstance(source, str | os.PathLike) else source)]
@@ -119,13 +119,13 @@ _NO_PROBABILITIES = (
 
 
 class Certificate(NamedTuple):
-    """How near a model is to the optimum, computed over all rows at its final weights; the worst of several problems.
+    """How near a model is to the optimum, over all rows, for its final weights; of several problems, the worst.
 
     m_plus, m_minus   M+ and M-, the largest and the smallest projected gradient; gap: M+ - M-, 0 at the optimum
-    primal_objective, dual_objective   P(w) and D(alpha): P(w) - D(alpha) bounds how far P(w) is from the least
+    primal_objective, dual_objective   P(w) and D(alpha): P(w) - D(alpha) bounds how far P(w) is above its minimum
     relative_duality_gap   (P - D) / P
 
-    nan: the solver, loss or kernel does not determine it
+    A figure that the solver, loss or kernel does not determine is nan.
     """
 
     m_plus: float
@@ -137,16 +137,16 @@ class Certificate(NamedTuple):
 
 
 class Predictions(PathPredictions):
-    """Attributes of a fitted model.
+    """The predictions and the attributes of a fitted model.
 
-    coef_       (1, n_features) float64, of three classes or more (n_classes, n_features); in regression (n_features,).
+    coef_       (1, n_features) float64, for three classes or more (n_classes, n_features); in regression (n_features,).
                 A matrix of scipy.sparse, (1, n_features) also in regression, if few of more than 2 million features
                 occur
     intercept_  (1,) or (n_classes,) float64
     support_vectors_, dual_coef_, n_support_, gamma_   a kernel machine has them in place of coef_: (n_support_,
                 n_features) of scipy.sparse, float32; (1, n_support_) or (n_classes, n_support_) float64; two numbers
     classes_    (n_classes,), sorted; not in regression
-    model_      the model as the service has it
+    model_      the model in the form that the service stores
     """
 
     model_: Model
@@ -187,10 +187,10 @@ class Predictions(PathPredictions):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def predict(self, X: Any) -> Array:
-        """(n_rows,): the label of each row, or, in regression, the number.
+        """Return the predicted label of each row, (n_rows,); in regression, the predicted number.
 
-        X is a matrix, a data frame, whose columns are found by name, or the path of a file. A model of documents takes
-        them as a list of str, too; so do its other methods.
+        X is a matrix, a data frame, whose columns are found by name, or the path of a file. A model of documents also
+        takes a list of str, as do its other methods.
         """
         values = self._values(X)
         if not hasattr(self, "classes_"):
@@ -198,10 +198,10 @@ class Predictions(PathPredictions):
         return self.classes_[values.argmax(axis=1) if values.ndim == 2 else (values > 0).astype(int)]
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model, as LIBLINEAR's text (LIBSVM's with a kernel), or, by the name, as .npz or .onnx.
+        """Write the model to a file, as .npz, .onnx or LIBLINEAR's text (LIBSVM's for a kernel), by the file's ending.
 
-        The text is what names without an ending, and those in .model and .txt, stand for. InvalidInput for another
-        ending, and for a model that the format has no place for.
+        Names without an ending, and the endings .model and .txt, mean the text. Raises InvalidInput for another ending,
+        and for a model that the format cannot hold.
         """
         with told_plainly():
             check_ending(path)
@@ -211,7 +211,7 @@ class Predictions(PathPredictions):
             file.writelines(pieces)
 
     def _checked(self, X: Any) -> Any:
-        """X as an array or a matrix of scipy.sparse, (n_rows, n_features_in_)."""
+        """Return X as an array or a matrix of scipy.sparse, (n_rows, n_features). Raises ValueError."""
         name, n_features = type(self).__name__, self.model_.n_features
         if "feature_names_in_" in vars(self) and column_names(X) is None and n_features == self.n_features_in_:
             warn(f"X does not have valid feature names, but {name} was fitted with feature names")
@@ -221,7 +221,7 @@ class Predictions(PathPredictions):
         return X
 
     def _take(self, model: Model) -> None:
-        """Take over a model whose labels are those of the input."""
+        """Set the attributes from a model whose labels are those of the input."""
         model = in_order(model)
         self.model_ = replace(model, labels=tuple(map(stored, model.labels)))
         self.n_features_in_ = model.n_features
@@ -238,16 +238,16 @@ class Predictions(PathPredictions):
             self.classes_ = label_array(model.labels if model.is_multiclass else model.labels[::-1])
 
     def _take_names(self, input_: dict[str, Any] | None) -> None:
-        """Set the names and the number of X's columns; categories make another number of features."""
+        """Set names and number of X's columns for a model of a table; categories make another number of features."""
         self._forget("feature_names_in_")
         if input_ is not None and input_.get("has_names") and "columns" in input_:
             self.feature_names_in_ = np.array(input_["columns"], object)
             self.n_features_in_ = len(input_["columns"])
 
     def get_feature_names_out(self, input_features: Sequence[str] | None = None) -> Array:
-        """(n_features,) of str: the name of the feature of each weight in `coef_`.
+        """Return the name of the feature of each weight in `coef_`, (n_features,) of str.
 
-        A column; `column=word` of categories; `column is missing`; x0, x1, ... where columns have no names.
+        A name is a column's; `column=word` for a category; `column is missing`; x0, x1, ... if columns have no names.
         """
         model, given = self.model_, self._given_names(input_features)
         if model.maps is not None and not model.maps.keeps_numbers:
@@ -259,7 +259,7 @@ class Predictions(PathPredictions):
         return np.array(names if given is None or known else given, object)
 
     def _given_names(self, given: Sequence[str] | None) -> Sequence[str] | None:
-        """Check names as scikit-learn does: ValueError if they cannot be those of the columns."""
+        """Return the names; raise ValueError, as scikit-learn does, if they cannot be those of the columns."""
         if given is None:
             return None
         if "feature_names_in_" in vars(self) and list(given) != self.feature_names_in_.tolist():
@@ -274,7 +274,7 @@ class Predictions(PathPredictions):
             vars(self).pop(name, None)
 
     def _as_it_is(self) -> Model:
-        """The model with the weights of `coef_`, which may have been changed since."""
+        """Return the model with the weights that `coef_` or `dual_coef_` has now: a caller may have changed them."""
         model = self.model_
         weights = self.coef_ if model.vectors is None else self.dual_coef_
         if sparse.issparse(weights):
@@ -289,16 +289,16 @@ class Decisions(Predictions):
     """Decision values and probabilities of a model of classes."""
 
     def decision_function(self, X: Any) -> Array:
-        """(n_rows,), positive for classes_[1]; with three classes or more (n_rows, n_classes), the largest wins."""
+        """Return decision values (n_rows,), > 0 for classes_[1]; for more classes (n_rows, n_classes), largest wins."""
         return self._values(X)
 
     @property
     def predict_proba(self) -> Any:
-        """(X) -> (n_rows, n_classes), in the order of classes_; there for models that have probabilities."""
+        """Method X -> probabilities (n_rows, n_classes), in the order of classes_; models without any lack it."""
         if not self._has_probabilities():
             raise AttributeError(_NO_PROBABILITIES)
 
-        def predict_proba(X: Any) -> Array:  # scikit-learn goes by the name of what it is given
+        def predict_proba(X: Any) -> Array:  # scikit-learn looks at the name of the function that it gets
             return self._predict_proba(X)
 
         return predict_proba
@@ -327,7 +327,7 @@ def is_documents(X: Any) -> bool:
 
 
 def _as_matrix(model: Model) -> sparse.csr_matrix:
-    """The support vectors, (n_vectors, n_features)."""
+    """Return the support vectors as a matrix (n_vectors, n_features)."""
     vectors = model.vectors
     assert vectors is not None
     parts = vectors.values, vectors.indices - model.index_base, vectors.indptr

@@ -1,4 +1,4 @@
-"""Makes the rows of a model from inputs that are no matrix: files, frames, strings, and dictionaries."""
+"""Makes rows for a model from inputs that are no matrix: files, frames, strings, and dicts."""
 
 import os
 from collections import Counter
@@ -27,18 +27,18 @@ from streamsvm.sources import files, is_files, table
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import Array, Rows
 
-_LOOKED_AT = 8  # texts of a list, to tell names of files from documents
+_LOOKED_AT = 8  # number of texts in a list by which names of files are told from documents
 
 
 def is_read(X: Any, model: Model) -> bool:
-    """Tell whether rows are read as files are: those of a file, and of a frame with the columns of the model."""
+    """Tell whether the reader parses X: X is a file, or a frame for a model that was trained on a table."""
     if isinstance(X, str | os.PathLike):
         return True
     return is_frame(X) and "columns" in (model.about.get("input") or {})
 
 
 def has_labels(X: Any, y: Any, model: Model) -> bool:
-    """Tell whether labels that predictions are judged by are in X, a file or a frame, and no array."""
+    """Tell whether the labels to compare predictions with are in X, a file or a frame, and not in an array y."""
     return (y is None or is_column(y)) and is_read(X, model)
 
 
@@ -51,7 +51,7 @@ def read_values(X: Any, model: Model) -> Array:
 def predictions(X: Any, model: Model, label: Any) -> Iterator[Prediction]:
     """Predict the rows of a file or a frame; warn of columns and words that the model does not have.
 
-    label  the name or number of the column of labels; None: found out
+    label  name or number of the column of labels; None: found by the model's `input` or a usual name
     """
     predictor, unknown, words = Predictor(model), list[str](), Counter[str]()
     with told_plainly():
@@ -69,10 +69,10 @@ def predictions(X: Any, model: Model, label: Any) -> Iterator[Prediction]:
 
 
 def judged(X: Any, model: Model, label: Any) -> tuple[Array, Array]:
-    """Return the predictions for the rows of a file or a frame, and their labels there, (n_rows,) each.
+    """Return the predicted labels of the rows of a file or a frame, and the labels there, (n_rows,) each.
 
-    label  the name or number of the column of labels; None: found out
-    InvalidInput if a row has no label.
+    label  name or number of the column of labels; None: as in `predictions`
+    Raises InvalidInput if a row has no label.
     """
     pairs = [(each.labels, each.expected) for each in predictions(X, model, label)]
     found, expected = (np.concatenate(each) for each in zip(*pairs, strict=True)) if pairs else (np.empty(0),) * 2
@@ -125,9 +125,9 @@ def raw_rows(X: Any, model: Model) -> Rows | None:
 
 
 def checked_documents(texts: Sequence[str], predictor: Predictor) -> list[str]:
-    """Return texts as documents; warn if they are names of files, which `predict` takes one at a time.
+    """Return texts as documents; warn if they are names of files, of which `predict` takes only one at a time.
 
-    InputError no_documents for names of files if the model is not of documents.
+    Raises InputError no_documents for names of files if the model was not trained on documents.
     """
     if not all(map(os.path.isfile, texts[:_LOOKED_AT])):
         return list(texts)

@@ -16,10 +16,10 @@ from streamsvm.sources import Source
 
 @described
 class StreamSVR(RegressorMixin, StreamEstimator):
-    """Linear support vector regression, of data that need not fit in memory.
+    """Linear support vector regression of data that need not fit in memory.
 
-    It minimises 1/2 |w|^2 + C sum_i max(0, |<w, x_i> - y_i| - epsilon), or the sum of the squares of
-    that. Rows may have weights, factors of their C.
+    It minimises 1/2 |w|^2 + C sum_i max(0, |<w, x_i> - y_i| - epsilon) over all rows i, or with the squares of these
+    terms. A row may have a weight, a factor of C for that row.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class StreamSVR(RegressorMixin, StreamEstimator):
         The loss.
     field epsilon
     solver, features, cv, cache_bytes, memory_bytes, solver_options, input_options, verbose
-        The parameters of StreamSVC.
+        As in StreamSVC.
     field bias
     field validation
     select_by : {"mse", "mae", "r_squared"}, default="mse"
@@ -97,7 +97,7 @@ class StreamSVR(RegressorMixin, StreamEstimator):
         Parameters
         ----------
         X : array, sparse matrix, data frame, path, list of paths, pyarrow dataset or iterator
-            Those that StreamSVC.fit takes.
+            Rows, as in StreamSVC.fit.
         y : array of shape (n_rows,), or the name or number of a column
             Numbers to be predicted.
         sample_weight : array of shape (n_rows,), or the name or number of a column, default=None
@@ -136,7 +136,7 @@ class StreamSVR(RegressorMixin, StreamEstimator):
         Parameters
         ----------
         X, y, sample_weight
-            Those that `StreamSVC.score` takes, y numbers.
+            As in `StreamSVC.score`; y are numbers.
         """
         check_is_fitted(self, "model_")
         if not has_labels(X, y, self.model_):

@@ -1,4 +1,4 @@
-"""Shows how training went: `cv_results_` as scikit-learn has it, the curve of M+ - M-, and a bar while it goes on."""
+"""Shows training: `cv_results_` as scikit-learn has it, the curve of M+ - M-, and a progress bar."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,9 +13,9 @@ from streamsvm.storage.rows.csr import Array
 
 
 def cv_results(cv: Sequence[Mapping[str, Any]], select_by: str) -> dict[str, Any]:
-    """Return arrays (n_C,): `params`, `param_C`, and the score of each split, its mean, std and rank.
+    """Return arrays (n_C,): `params`, `param_C`, the score of each fold, and mean, std and rank of the scores.
 
-    The score is the metric `select_by`, negated if less of it is better. Every metric has its own `mean_test_NAME`,
+    The score is the metric `select_by`, negated if smaller is better. Every metric has its own `mean_test_NAME`,
     `std_test_NAME` and `splitK_test_NAME`, not negated.
     """
     values = [each["C"] for each in cv]
@@ -71,18 +71,17 @@ def plot_history(
 
 
 class _Silent:
-    """Shows nothing."""
+    """A display that shows nothing."""
 
     def __call__(self, progress: dict[str, Any], history: list[dict[str, Any]]) -> None:
-        """Show the progress of a job; history: its finished passes."""
+        """Show the progress of a job; `history` has an entry for each finished pass."""
 
     def close(self) -> None:
         """Show that training has ended."""
 
 
 class _Bar(_Silent):
-    """Fills as M+ - M- and the relative gap fall to where training stops, on a logarithmic scale; each of several lanes
-    fills an equal part."""
+    """A bar that fills as M+ - M- and the relative gap fall to their targets, in logarithms; lanes fill equal parts."""
 
     def __init__(self, tolerance: float | None, relative_gap: float | None) -> None:
         from tqdm.auto import tqdm  # noqa: PLC0415 - an extra
@@ -103,7 +102,7 @@ class _Bar(_Silent):
         self._bar.close()
 
     def _share(self, progress: dict[str, Any]) -> float:
-        """Return the share of the way to the end, from 0 to 1: of what is farther from it."""
+        """Return the share, 0 to 1, of the way that M+ - M- or the relative gap has made to its target; the smaller."""
         shares = [
             self._share_of(name, progress[name], target) for name, target in self._targets.items() if target is not None
         ]
@@ -118,7 +117,7 @@ class _Bar(_Silent):
 
 
 class _ProgressLines(_Silent):
-    """Prints the lines of the command line, where tqdm is not installed."""
+    """Prints progress as the command line does, for installations without tqdm."""
 
     def __init__(self, tolerance: float | None, relative_gap: float | None) -> None:
         self._display = display(False, tolerance, relative_gap)
@@ -128,7 +127,7 @@ class _ProgressLines(_Silent):
 
 
 def progress_bar(verbose: bool, tolerance: float | None, relative_gap: float | None) -> _Silent:
-    """Make the display for `verbose`."""
+    """Make the display: one that shows nothing unless `verbose`, else a bar, or lines without tqdm."""
     if not verbose:
         return _Silent()
     try:

@@ -1,4 +1,4 @@
-"""Turns what `fit` and `partial_fit` are given into sources of rows that the engine reads."""
+"""Turns the arguments of `fit` and `partial_fit` into sources of rows that ingest reads."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -24,12 +24,12 @@ from streamsvm.sources import (
 )
 from streamsvm.storage.rows.csr import VALUE, Array
 
-_MOST_ROWS, _MOST_VALUES = 1 << 16, 1 << 20  # 25 ms for the most
+_MOST_ROWS, _MOST_VALUES = 1 << 16, 1 << 20  # `joined` takes up to 25 ms for this many
 _WORD = np.uint64
 
 
 class TrainingRows(BaseEstimator):
-    """The part of an estimator that makes sources."""
+    """The part of an estimator that makes sources of rows."""
 
     C: Any
     solver: str
@@ -39,7 +39,7 @@ class TrainingRows(BaseEstimator):
     _dropped: tuple[str, ...]
 
     def _is_matrix(self, X: Any, y: Any, sample_weight: Any) -> bool:
-        """Whether X is a matrix, or a frame that can be one: numbers without a gap, read with no option of tables."""
+        """Whether X is a matrix, or a frame that can be one: numbers, none missing, and no options for tables."""
         with told_plainly():
             of_table = asks_for_table(self.input_options)
         if is_files(X) or (isinstance(X, Iterator) and not is_frame(X)):
@@ -50,7 +50,7 @@ class TrainingRows(BaseEstimator):
         return not is_named and not of_table and is_plain(X)
 
     def _source(self, X: Any, y: Any, sample_weight: Any, labels: Labels) -> Source:
-        """The source of files, frames or chunks."""
+        """Make the source of files, of a frame, or of an iterator of chunks."""
         self._dropped = ()
         if hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
@@ -63,7 +63,7 @@ class TrainingRows(BaseEstimator):
             return chunks(X, y, sample_weight, labels, self.input_options)
 
     def _in_memory(self, X: Any, y: Any, sample_weight: Any, **checks: Any) -> tuple[Any, Any, Any]:
-        """X, y and weights of a matrix or a data frame, checked; the first call fixes the number of columns."""
+        """Return checked X, y and weights of a matrix or data frame; the first call fixes the number of columns."""
         is_first = getattr(self, "_workspace", None) is None
         with told_plainly():
             X, self._dropped = chosen_columns(X, self.input_options)
@@ -74,10 +74,10 @@ class TrainingRows(BaseEstimator):
         return X, column_or_1d(y, warn=True), weight
 
     def _matrix(self, X: Any, y: Any, weight: Any, are_all: bool, has_labels: bool) -> Source:
-        """The source of a checked matrix.
+        """Make the source of a checked matrix.
 
-        are_all     no more rows will come
-        has_labels  y are classes
+        are_all     whether no more rows will come
+        has_labels  whether y are numbers of classes, not targets of regression
         """
         space = getattr(self, "_workspace", None)
         if space is not None and space.is_table:
@@ -90,7 +90,7 @@ class TrainingRows(BaseEstimator):
     def _may_join_rows(self) -> bool:
         """Whether training is the same on a row of weight 2 as on two equal rows.
 
-        It is not where rows are held out one by one, feature maps are fitted to rows, or visits are counted.
+        It is not if rows are held out one by one, feature maps are fitted to rows, or the solver counts visits.
         """
         solver = self._solver() if self.solver == "auto" else self.solver
         holds_out = np.ndim(self.C) > 0 or getattr(self, "probability", None) is not None
@@ -98,17 +98,17 @@ class TrainingRows(BaseEstimator):
         return is_plain and knows_weights(solver)
 
     def _solver(self) -> str:
-        """The solver that "auto" stands for."""
+        """Return the solver that "auto" stands for."""
         return "streamsvm"
 
     def _in_known_order(self, X: Any) -> Any:
-        """A data frame with its columns in the order of earlier calls; scikit-learn refuses other columns."""
+        """Return a data frame with its columns in the order of earlier calls; scikit-learn refuses other columns."""
         known = vars(self).get("feature_names_in_", ())
         return selected(X, known) if sorted(column_names(X) or ()) == sorted(known) and len(known) else X
 
 
 class WeighedRows(NamedTuple):
-    """X (n_rows, n_columns), an array or CSR; y (n_rows,) numbers; weight (n_rows,), None: each row has weight 1."""
+    """X (n_rows, n_columns), an array or CSR; y (n_rows,) numbers; weight (n_rows,), None: every row has weight 1."""
 
     X: Any
     y: Array
@@ -121,13 +121,13 @@ def are_few(X: Any) -> bool:
 
 
 def joined(given: WeighedRows, keeps_labels: bool) -> WeighedRows:
-    """Join rows that are equal as float32 and have the same y, adding up weights; leave out rows of weight 0.
+    """Join rows that are equal as float32 and have the same y, adding up their weights; drop rows of weight 0.
 
-    A row that is given twice is a row of weight 2, in whichever order rows come: training is the same, to the byte.
+    Two equal rows become one of weight 2, in whatever order rows come: the trained model has the same bytes.
 
-    keeps_labels  return all rows unchanged where a y would be lost
+    keeps_labels  return all rows unchanged if a value of y would be lost
 
-    Rows that the engine refuses are returned unchanged, too: it says why.
+    Rows that ingest will refuse are also returned unchanged, since ingest says why.
     """
     X = sparse.csr_matrix(given.X, copy=sparse.issparse(given.X))
     X.sum_duplicates()
@@ -154,14 +154,14 @@ def joined(given: WeighedRows, keeps_labels: bool) -> WeighedRows:
 
 
 def _hashes(X: sparse.csr_matrix, y: Array) -> Array:
-    """A number for each row (n,) that follows from its values, their columns and y alone."""
+    """Return a hash (n,) uint64 for each row, which depends only on the row's values, their columns, and y."""
     values = X.data.view(np.uint32).astype(_WORD) | X.indices.astype(_WORD) << _WORD(32)
     sums = np.concatenate([np.zeros(1, _WORD), np.cumsum(_mixed(values), dtype=_WORD)])
     return _mixed(sums[X.indptr[1:]] - sums[X.indptr[:-1]] + _mixed(y.view(_WORD)))
 
 
 def _mixed(words: Array) -> Array:
-    """Words (n,) uint64 whose bits depend on all bits of these (Steele, Lea, Flood 2014, "splitmix64")."""
+    """Mix the bits of each word (n,) uint64: each bit depends on all bits (Steele, Lea, Flood 2014, "splitmix64")."""
     words = (words ^ (words >> _WORD(30))) * _WORD(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> _WORD(27))) * _WORD(0x94D049BB133111EB)
     return words ^ (words >> _WORD(31))

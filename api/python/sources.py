@@ -1,4 +1,4 @@
-"""Tells apart what `fit` takes as X, and turns it into a source that the engine reads."""
+"""Tells the kinds of X apart that `fit` takes, and turns X into a source that ingest reads."""
 
 import io
 import os
@@ -22,13 +22,13 @@ from streamsvm.reader.sources.locations import is_pattern, is_url
 _MOST_ROWS, _MOST_VALUES = 1 << 16, 1 << 20
 # Input options that choose columns.
 _CHOICE = ("columns", "drop_columns")
-# Input options that only tables have, but those that choose columns.
+# Input options that only tables have, except those that choose columns.
 TABLE = {"group_column", "categorical", "categories", "missing", "string_column", "text_column", "header"}
 
 
 @dataclass(frozen=True)
 class Files:
-    """Files that the engine reads one after the other: paths, URLs or patterns."""
+    """A source of files that ingest reads one after the other: paths, URLs or patterns."""
 
     paths: tuple[Path | str, ...]
     options: InputOptions
@@ -42,10 +42,10 @@ class Files:
 
 @dataclass(frozen=True)
 class Stream:
-    """Batches in the format of `reader.parsers.matrices.batches`, or streams of Arrow, which can be read once.
+    """A source of bytes: batches (see `reader.parsers.matrices.batches`), or streams of Arrow, which are read once.
 
     size    estimated bytes, None if unknown
-    beside  options that name columns of labels and weights which were put behind those of a frame
+    beside  options whose columns, of labels or weights, were appended to the columns of a frame
     """
 
     chunks: Iterator[bytes]
@@ -58,7 +58,7 @@ Source = Files | Stream
 
 
 class Chunk(NamedTuple):
-    """Rows of an iterator, and the names of their columns, None if they have none."""
+    """A chunk of rows of an iterator; `names`: names of X's columns, None if they have no names."""
 
     X: Any
     y: Any
@@ -67,12 +67,12 @@ class Chunk(NamedTuple):
 
 
 def asks_for_table(options: dict[str, Any] | None) -> bool:
-    """Tell whether an input option is given that a matrix has no use for."""
+    """Tell whether the options have one that only a table can have."""
     return bool(options_from(options).given & TABLE)
 
 
 def without_beside(input_: dict[str, Any], beside: Sequence[str]) -> dict[str, Any]:
-    """Return a model's `input` without the columns of labels and weights that were put behind those of the frame."""
+    """Return a model's `input` without the columns of labels and weights that were appended to the frame's columns."""
     left = {name: value for name, value in input_.items() if name not in beside}
     return {**left, "n_columns": input_["n_columns"] - len(beside)}
 
@@ -103,9 +103,9 @@ def _path(text: Any) -> Path | str:
 
 
 def chosen_columns(X: Any, options: dict[str, Any] | None) -> tuple[Any, tuple[str, ...]]:
-    """Apply the input options `columns` and `drop_columns` to a data frame; return it and the names of the others.
+    """Apply the input options `columns` and `drop_columns` to a data frame; return it, and names of dropped columns.
 
-    A matrix is returned unchanged, because its columns have no names. Raises InputError columns_missing and the like.
+    A matrix is returned unchanged, because its columns have no names. Raises InputError, such as columns_missing.
     """
     names = column_names(X)
     if names is None or not any((options or {}).get(option) for option in _CHOICE):
@@ -151,9 +151,9 @@ def chunks(X: Any, y: Any, sample_weight: Any, labels: Labels, options: dict[str
 
 
 def as_table(X: Any, y: Any, weight: Any, input_: dict[str, Any], options: dict[str, Any] | None) -> Stream:
-    """Make the source of a checked matrix whose columns stand as those of the frames before, which have this `input`.
+    """Make the source of a checked matrix that follows frames: its columns are those of the frames, in their order.
 
-    ValueError if some of them held words.
+    Raises ValueError if a column of the frames, whose `input` is `input_`, has words.
     """
     if input_["categorical"]:
         raise ValueError("the rows before have words in their columns: give these as a data frame, too")
@@ -181,7 +181,7 @@ def _streamed(streams: Any) -> Stream:
 
 
 def _framed(part: Chunk) -> tuple[Any, Any, Any]:
-    """A chunk whose columns may have words. ValueError if it is a matrix."""
+    """Return X, y and weight of a chunk that is a frame. Raises ValueError for a matrix."""
     if not is_frame(part.X):
         raise ValueError("columns of some chunks have names, those of others have none")
     return part.X, part.y, part.weight
@@ -192,7 +192,7 @@ def _as_batches(options: dict[str, Any] | None) -> InputOptions:
 
 
 def _encoded(parts: Iterable[Chunk], labels: Labels) -> Iterator[bytes]:
-    """Yield batches; column names come before the first chunk and wherever they change."""
+    """Yield the bytes of batches; column names come before the first batch, and again wherever they change."""
     names: list[str] | None = None
     for place, part in enumerate(parts):
         X, y, weight = _checked(part.X, part.y, part.weight)
@@ -222,7 +222,7 @@ def _checked(X: Any, y: Any, weight: Any = None) -> tuple[Any, Any, Any]:
 
 
 def batches(X: Any, y: Any, weight: Any = None) -> Iterator[bytes]:
-    """Yield batches of bytes.
+    """Yield batches of rows as bytes, in the format of `reader.parsers.matrices.batches`.
 
     X       (n_rows, n_columns), an array or a CSR matrix
     y       (n_rows,) numbers
@@ -242,7 +242,7 @@ def batches(X: Any, y: Any, weight: Any = None) -> Iterator[bytes]:
 
 
 def name_array(names: Sequence[str]) -> bytes:
-    """Write the column names of the batches that follow."""
+    """Return the bytes that give the column names of all following batches."""
     file = io.BytesIO()
     np.save(file, np.array(names, str), allow_pickle=False)
     return file.getvalue()

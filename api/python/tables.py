@@ -1,4 +1,4 @@
-"""Turns data frames and tables into streams of Arrow, which the engine reads as it reads Parquet."""
+"""Turns data frames and tables into streams of Arrow, which ingest reads as it reads Parquet."""
 
 import numbers
 from collections.abc import Callable, Iterable, Iterator
@@ -18,16 +18,16 @@ from streamsvm.reader.parsers.tables.columns import Heading
 from streamsvm.storage.rows.csr import Array
 
 _MOST_ROWS = 1 << 16
-# Rows that a pyarrow dataset reads at a time; it reads ahead.
+# Rows that a pyarrow dataset reads at a time, since it also reads ahead.
 _ROWS_OF_DATASET = 1 << 13
 
 
 class Batches(NamedTuple):
-    """A table.
+    """A table as batches of Arrow.
 
-    schema   names and types of its columns
-    batches  its rows; some can be read only once
-    size     bytes, None if unknown
+    schema   names and types of the columns
+    batches  the rows, which can be read once
+    size     bytes of all rows, None if unknown
     """
 
     schema: Any
@@ -36,7 +36,7 @@ class Batches(NamedTuple):
 
 
 def opened(X: Any) -> Batches:
-    """Open a frame or a table. The columns of a frame whose names are no strings are called 1, 2, ..."""
+    """Open a frame or a table. If some names of a frame's columns are no strings, the columns are called 1, 2, ..."""
     if is_reader(X):
         return Batches(X.schema, _cut(X), None)
     if is_dataset(X) and not hasattr(X, "num_rows"):
@@ -52,7 +52,7 @@ def opened(X: Any) -> Batches:
 
 
 def _collected(X: Any) -> Batches:
-    """Read a LazyFrame of polars in batches where polars can, else whole."""
+    """Read a LazyFrame of polars, in batches if this version of polars can, else as a whole."""
     if not hasattr(X, "collect_batches"):
         return opened(X.collect())
     frames = (frame.to_arrow() for frame in X.collect_batches(maintain_order=True))
@@ -69,7 +69,7 @@ def _collected(X: Any) -> Batches:
 
 
 def _cut(reader: Any) -> Iterator[Any]:
-    """The batches of a reader, of at most _MOST_ROWS rows each."""
+    """Yield the batches of a reader, cut to at most _MOST_ROWS rows each."""
     for batch in reader:
         for begin in range(0, batch.num_rows, _MOST_ROWS):
             yield batch.slice(begin, _MOST_ROWS)
@@ -89,7 +89,7 @@ def _table(X: Any) -> Any:
 
 
 def _column(series: Any) -> Any:
-    """A column of pandas as Arrow. One of several types has the texts that CSV would have, or numbers if all are."""
+    """Convert a pandas column to Arrow; values of mixed types become texts as in CSV, or floats if all are numbers."""
     try:
         column = pa.array(series, from_pandas=True)
         if not isinstance(column.type, pa.BaseExtensionType):
@@ -104,18 +104,18 @@ def _column(series: Any) -> Any:
     return pa.array([None if value is None else str(value) for value in values], pa.large_string())
 
 
-# Names of columns of labels and weights that a frame does not have, and that are put behind its own.
+# Names of the columns of labels and weights that are appended to the columns of a frame.
 LABEL, WEIGHT = "\0label", "\0weight"
 _BESIDE = {"label_column": LABEL, "weight_column": WEIGHT}
 
 
 class TableStream(NamedTuple):
-    """Streams of Arrow.
+    """Bytes of streams of Arrow, and how to read them.
 
-    chunks   bytes
-    options  how they are read
+    chunks   the bytes
+    options  how ingest reads them
     size     bytes of all rows, None if unknown
-    beside   options whose column is put behind those of the frame
+    beside   options whose columns were appended to those of the frame
     """
 
     chunks: Iterator[bytes]
@@ -129,10 +129,10 @@ def table_stream(
 ) -> TableStream:
     """Make streams of a frame.
 
-    y, weight  the name or number of a column, an array (n_rows,), or None; y None: the column with a usual name
-    labels     number the labels; None: the engine takes them as they are
+    y, weight  name or number of a column, an array (n_rows,), or None; y None: the column with a usual name
+    labels     translates labels to numbers; None: ingest takes them unchanged
     options    input options by name
-    labelled   False: y None is no labels
+    labelled   False: y None means no labels
     """
     table = opened(X)
     named = column_names(X) is not None and (options or {}).get("header") != "no"
@@ -151,7 +151,7 @@ def table_stream(
 
 
 def table_streams(parts: Iterable[tuple[Any, Any, Any]], labels: Labels, options: dict[str, Any] | None) -> TableStream:
-    """Make streams of chunks (X, y, weight), one of each; options of the first one hold for all."""
+    """Make streams of chunks (X, y, weight), a stream for each chunk; the first one's options hold for all."""
     rest = iter(parts)
     first = table_stream(*next(rest), labels, options)
 
@@ -164,7 +164,7 @@ def table_streams(parts: Iterable[tuple[Any, Any, Any]], labels: Labels, options
 
 
 def stream_of_matrix(X: Array, names: list[str] | None, y: Any, weight: Any, options: Any) -> TableStream:
-    """Make streams of a matrix (n_rows, n_columns) whose columns have these names, with numbers for labels."""
+    """Make streams of a matrix (n_rows, n_columns) whose columns have these names, with labels y that are numbers."""
     columns = {names[place] if names else str(place + 1): X[:, place] for place in range(X.shape[1])}
     left_out = {"columns": None, "drop_columns": None}
     given = {**(options or {}), **left_out, **({} if names else {"header": "no"})}
@@ -180,12 +180,12 @@ def _place(given: Any, option: str, heading: Heading, labelled: bool) -> int | N
 def _options(
     given: dict[str, Any] | None, named: bool, heading: Heading, places: dict[str, int], beside: tuple[str, ...]
 ) -> InputOptions:
-    """The options by which the engine reads the streams."""
+    """Return the options by which ingest reads the streams."""
     options = options_from(given)
     if options.format not in ("auto", "arrow"):
         raise InputError("option_unused", f"format is {options.format}, the rows are a table in memory")
     n_columns = heading.n_columns + len(beside)
-    # Counted from the end, a column is not taken for another one whose name is a number.
+    # A negative number, which counts from the end, cannot be taken for the name of another column.
     columns = {option: str(place - n_columns) for option, place in places.items()}
     columns |= {option: str(number - len(beside)) for number, option in enumerate(beside)}
     return replace(options, format=OF_FRAMES, **columns, **({} if named else {"header": "no"}))  # type: ignore[arg-type]
@@ -198,7 +198,7 @@ def _completed(
     arrays: dict[str, Any],
     encode: Callable[[Array], Array] | None,
 ) -> Iterator[Any]:
-    """Yield batches with their labels encoded, and the arrays as further columns."""
+    """Yield batches with encoded labels, and the arrays appended as columns. Raises ValueError for wrong lengths."""
     names = [*schema.names, *(_BESIDE[option] for option in arrays)]
     row = 0
     for batch in batches:
@@ -221,7 +221,7 @@ def _completed(
 
 
 def _labels(column: Any, first: int) -> Array:
-    """(n,): the labels in a column, numbers or texts. InputError missing_value."""
+    """Return the labels in a column, (n,) numbers or texts. Raises InputError missing_value."""
     column = plain_values(column)
     gaps = column.is_null(nan_is_null=True)
     if compute.any(gaps).as_py():
@@ -234,7 +234,7 @@ def _labels(column: Any, first: int) -> Array:
 
 
 def _beside(part: Array, first: int, encode: Callable[[Array], Array] | None, option: str) -> Any:
-    """A further column of an array's part."""
+    """Make a batch's appended column from a part of an array that begins at row `first`."""
     if encode is not None:
         check_labels(part, first)
         return pa.array(encode(part))
@@ -242,7 +242,7 @@ def _beside(part: Array, first: int, encode: Callable[[Array], Array] | None, op
 
 
 def check_labels(y: Array, first: int = 0) -> None:
-    """Raise InputError missing_value if a label of y (n,) is None, nan or the like; `first` is the row of the first."""
+    """Raise InputError missing_value if a label in y (n,) is None, nan or similar; `first` is the row of y[0]."""
     gaps = np.isnan(y) if y.dtype.kind in "fmM" else np.zeros(len(y), bool)
     if y.dtype.kind == "O":
         gaps = np.array([value is None or str(value) in ("<NA>", "NaT", "nan") for value in y], bool)

@@ -41,19 +41,19 @@ from streamsvm.storage.run.state import State
 # Smaller data are read and trained on in this process: starting others takes a second or two.
 SMALL_BYTES = 32 << 20
 
-# Is told of progress and history, as `service.local.Report`, and returns whether training is to end.
+# A function that gets progress and history, as `service.local.Report`, and returns whether training is to end.
 Watch = Callable[[dict[str, Any], list[dict[str, Any]]], bool]
 
 
 class TrainingOutcome(NamedTuple):
     """The outcome of training.
 
-    trained      models and folds
+    trained      models, and figures of cross-validation
     history      an entry for each pass
-    was_stopped  an interrupt ended training
-    is_numbered  rows came from files or tables, which number their features
-    beside       see `Stream`
-    forecast     codes of slowdowns that were told when training began
+    was_stopped  whether an interrupt, or a callback, ended training
+    is_numbered  whether rows came from files or tables, which number their features
+    beside       options whose columns were appended to a frame, see `Stream`
+    forecast     codes of the slowdowns that were warned of when training began
     """
 
     trained: Trained
@@ -65,7 +65,7 @@ class TrainingOutcome(NamedTuple):
 
 
 class _Before(NamedTuple):
-    """The last training of a workspace: its plan, its checkpoints, and the rows that it had."""
+    """The last training of a workspace: its plan, its directory of checkpoints, and its rows, as runs of ids."""
 
     plan: JobPlan
     checkpoints: Path
@@ -75,8 +75,8 @@ class _Before(NamedTuple):
 class Workspace:
     """A dataset in a temporary directory that is removed with this object: `add` rows, then `train`.
 
-    size   bytes of all rows to come, None if unknown; small data go to memory
-    keeps  more rows will come: each training keeps a checkpoint, from which the next one starts
+    size   bytes of all rows to come, None if unknown; a small dataset is kept in memory
+    keeps  whether more rows will come: each training keeps a checkpoint, from which the next training starts
     is_numbered, beside   see `TrainingOutcome`
     """
 
@@ -95,7 +95,7 @@ class Workspace:
 
     @property
     def is_table(self) -> bool:
-        """Whether there are rows, which came from frames that were read as a table."""
+        """Whether rows have been added, and ingest has read them as a table, from frames."""
         return self._dataset.exists() and (self.manifest.input or {}).get("format") == "arrow"
 
     @property
@@ -109,11 +109,11 @@ class Workspace:
         return manifest.labels if manifest.weights is None else Dataset(self._dataset).label_weights()
 
     def close(self) -> None:
-        """Remove the directory."""
+        """Remove the directory with the dataset and all trainings."""
         self._remove()
 
     def add(self, source: Source) -> None:
-        """Read rows in; issue the warnings about columns after the first ones."""
+        """Add the rows of a source to the dataset; after the first source, issue the warnings about its columns."""
         is_first = not self._dataset.exists()
         self._read(source)
         profile = read_profile(self._dataset) if is_first else None
@@ -140,7 +140,7 @@ class Workspace:
                     self._read_apart(file, source.options)
 
     def train(self, fields: Mapping[str, Any], report: Watch) -> TrainingOutcome:
-        """Train on all rows so far; an interrupt, or a report's wish, ends training early, with the models so far."""
+        """Train on all rows so far. An interrupt, or `report` returning True, ends training with the models so far."""
         plan = plan_job(parse_spec({"dataset": "data", **fields}), self.manifest)
         work = self._work / f"training{self._trainings}"
         self._trainings += 1
@@ -157,8 +157,8 @@ class Workspace:
         training = LocalTraining(
             work, self._dataset, self._settings, watch, is_inline=is_inline, checkpoints=checkpoints, begins=begins
         )
-        # BLAS takes all cores else, for products so small that its threads wait for each other. With one, as processes
-        # of jobs have, the number of threads changes no byte of a model.
+        # Otherwise BLAS takes all cores, for products so small that its threads wait for each other. With one thread,
+        # as in processes of jobs, the number of cores changes no byte of a model.
         with interrupting(training.stop), _telling(), threadpool_limits(1, "blas"):
             trained = training.all_lanes(plan)
         self._keep(plan, checkpoints)
@@ -167,7 +167,7 @@ class Workspace:
         )
 
     def _warm(self, plan: JobPlan, work: Path) -> tuple[Path | None, Callable[[State], None] | None]:
-        """Return the directory for checkpoints, and a function that fills in the last training's state, or None."""
+        """Return the directory for checkpoints, and a function that restores the last training's state; or None."""
         if not (self._keeps and len(plan.lanes) == 1):
             return None, None
         checkpoints = work / "checkpoints"
@@ -203,7 +203,7 @@ class Workspace:
     def _read_apart(
         self, file: IO[bytes] | list[str], options: InputOptions, write: Callable[[], None] | None = None
     ) -> None:
-        """Read in a process of its own; `write` writes what it reads to its pipe."""
+        """Have a child process read rows from `file`; `write`, if given, writes the rows to the child's pipe."""
         appends = self._dataset.exists()
         with Ingesting(file, self._dataset, self._settings, options, appends=appends) as ingesting:
             if write:
@@ -213,7 +213,7 @@ class Workspace:
 
 @contextmanager
 def _telling() -> Iterator[None]:
-    """Raise unexpected errors as ServiceError DIED, as if a job's process had died: this process may be training."""
+    """Turn unexpected errors into ServiceError DIED, as if a job's process had died, since this process may train."""
     try:
         with needing_space():
             yield
@@ -229,9 +229,9 @@ def _is_small(size: int | None) -> bool:
 
 
 def _begun(source: Stream) -> tuple[Iterable[bytes], Iterator[bytes] | None]:
-    """Return chunks that begin a stream, and the rest; None in its place if all of little data are in the first.
+    """Return the first chunks of a stream, and an iterator of the rest; None instead if these are all, and few.
 
-    An iterator that fails at once so fails before a process starts.
+    An iterator that fails at once thus fails before a child process starts.
     """
     if _is_small(source.size):
         return source.chunks, None
@@ -245,10 +245,10 @@ def _begun(source: Stream) -> tuple[Iterable[bytes], Iterator[bytes] | None]:
 
 
 def _write(pipe: IO[bytes], chunks: Any, other_end: IO[bytes]) -> None:
-    other_end.close()  # only the reading process has it now, so that its death breaks the pipe
+    other_end.close()  # only the reading process has this end now, so that its death breaks the pipe
     try:
         with pipe:
             for chunk in chunks:
                 pipe.write(chunk)
     except BrokenPipeError:
-        pass  # the process has ended with an error, which `wait` raises
+        pass  # the reading process has ended with an error, which `wait` raises

@@ -1,1 +1,1 @@
-"""A request on its way in: limits on its body and time, its options, its line in the log."""
+"""Handles requests before a route does: limits of body and time, query parameters, repetitions, the log."""

@@ -1,4 +1,4 @@
-"""Reads request bodies: JSON strictly, everything else as a stream with a limit."""
+"""Reads request bodies: JSON strictly by RFC 8259, everything else as a stream of limited size."""
 
 import json
 import math
@@ -20,8 +20,8 @@ _HEAD_BYTES = 1 << 16
 async def stream(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
     """Yield the body as it arrives.
 
-    Raises ServiceError `body_too_large` or `multipart`, before it reads if a header says so.
-    `request.state.is_joined` says whether this may be a file whose lines curl's -d has joined.
+    Raises ServiceError body_too_large or multipart; if a header shows the fault, before anything is read.
+    Sets `request.state.is_joined`: whether the body may be a file whose lines curl's -d has joined.
     """
     kind = request.headers.get("content-type", "")
     if kind.startswith("multipart/"):
@@ -42,12 +42,12 @@ async def stream(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
 
 @asynccontextmanager
 async def whole_body(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
-    """Provide the whole body; until the context ends its bytes count against the memory that clients share.
+    """Yield the whole body; until the `with` statement ends, its bytes count against the memory that clients share.
 
-    Raises the errors of `stream`, and too_slow if others wait for the memory of a body that comes slowly.
+    Raises ServiceError as `stream` does, and too_slow if clients wait for the memory of a body that comes slowly.
     """
     chunks = stream(request, most_bytes)
-    # Each connection may hold a head: a body that is no longer than that waits for nobody.
+    # Each connection may hold a head of a body: a body that ends within its head does not wait for memory.
     head, is_whole = await head_of(chunks)
     if is_whole:
         yield b"".join(head)
@@ -58,7 +58,7 @@ async def whole_body(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
 
 
 async def head_of(chunks: AsyncIterator[bytes]) -> tuple[list[bytes], bool]:
-    """Return the chunks that make up the first 64 KiB, and whether the body ends with them."""
+    """Return the first chunks, of 64 KiB or more together, and whether the body ends with them."""
     head, size = list[bytes](), 0
     while size < _HEAD_BYTES:
         chunk = await anext(chunks, None)
@@ -70,7 +70,7 @@ async def head_of(chunks: AsyncIterator[bytes]) -> tuple[list[bytes], bool]:
 
 
 async def json_object(request: Request) -> dict[str, Any]:
-    """Return the body, a JSON object; see `parse_object`."""
+    """Return the body, a JSON object. Raises ServiceError as `whole_body` and `parse_object` do."""
     async with whole_body(request, request.app.state.context.settings.max_json_bytes) as body:
         return parse_object(body)
 
@@ -78,8 +78,8 @@ async def json_object(request: Request) -> dict[str, Any]:
 def parse_object(data: bytes) -> dict[str, Any]:
     """Parse a JSON object strictly, by RFC 8259.
 
-    Unlike Python's reader it refuses, as `bad_json`, `not_finite` or `duplicate_key`, what is no UTF-8, NaN, numbers
-    out of range, half a surrogate pair and keys given twice.
+    Raises ServiceError bad_json, not_finite or duplicate_key. Unlike `json.loads` it refuses NaN, numbers out of range,
+    half a surrogate pair, and keys given twice.
     """
     try:
         value = json.loads(
@@ -133,12 +133,12 @@ def _stated_bytes(request: Request) -> int | None:
 
 
 def too_large(most_bytes: int) -> ServiceError:
-    """The error for a body that is longer than it may be."""
+    """Make the error for a body that has more than `most_bytes` bytes."""
     return ServiceError("body_too_large", f"the body has more than {most_bytes} bytes")
 
 
 def only_field(fields: dict[str, Any], name: str, kind: type[str] | type[int]) -> Any:
-    """Return the only field that a body may have. Raises ServiceError unknown_field or wrong_type."""
+    """Return the value of the only field that a body may have. Raises ServiceError unknown_field or wrong_type."""
     example = json.dumps({name: "text" if kind is str else 1})
     hint = f"Send {example}."
     refuse_other_fields(fields, {name}, hint)

@@ -1,11 +1,11 @@
-"""Closes connections whose clients make no progress; uvicorn itself waits for them for ever.
+"""Closes connections whose clients make no progress; uvicorn itself would wait for them for ever.
 
 A client has a deadline for the head of a request, from when it connects or begins the next one, and for the time
 between two requests, which uvicorn enforces. While it sends a body or takes an answer it has a budget: waiting spends
 it, and every `least_bytes_per_second` bytes that move add a second, up to the whole budget. If there are more
-connections than allowed, the one that has waited longest for a request is closed. A stream of events, which brings
-some hundred bytes a second, would fill the buffers of the system for an hour before its client is seen to take nothing:
-it has small ones.
+connections than allowed, the one that has waited longest for a request is closed. A stream of events has small buffers:
+it brings some hundred bytes a second, and would fill the system's usual buffers for an hour before the service could
+see that its client takes nothing.
 
 A client that leaves is noticed even while nothing is read from it, and the work for it ends.
 """
@@ -30,20 +30,20 @@ from streamsvm.service.processes.logs import request_id
 from streamsvm.service.records.database import new_id
 from streamsvm.service.shares import LEAST_RATE, Shares
 
-# Seconds for which others wait for a slow body.
+# Seconds that a slow body may hold a share for which another client waits.
 SECONDS = 3.0
 _LOOK_SECONDS = 0.5
 
 
 class Hurry:
-    """Takes the chunks of one body, whose client holds a part of `shares` until it has arrived."""
+    """Reads one body while its client holds a part of `shares`; ends a slow body if others wait for that part."""
 
     def __init__(self, request: Request, shares: Shares) -> None:
         self._client, self._shares = client_of(request.scope), shares
         self._budget = WaitingBudget(SECONDS, LEAST_RATE)
 
     async def rest(self, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """Yield all chunks that are still to come. Raises ServiceError too_slow, and what `chunks` raises."""
+        """Yield the remaining chunks. Raises ServiceError too_slow, and what `chunks` raises."""
         loop = asyncio.get_running_loop()
         chunk: bytes | None = b""
         while chunk is not None:
@@ -62,14 +62,14 @@ class Hurry:
                 yield chunk
 
     async def _end_if_wanted(self, limit: asyncio.Timeout) -> None:
-        """Let the time be over when the client was waited for long enough, and somebody wants what it holds."""
+        """End the time limit once the client's budget is spent and another request waits for the client's share."""
         await asyncio.sleep(max(0.0, self._budget.left))
         while not self._shares.is_wanted(self._client):
             await asyncio.sleep(_LOOK_SECONDS)
         limit.reschedule(asyncio.get_running_loop().time())
 
 
-# Phases of a connection. Each has a deadline, but for answers that the service has yet to make.
+# Phases of a connection. Each has a deadline, except while the service still makes the answer.
 WAITING = "waiting"  # for the head of the first request, or the rest of the head of a later one
 IDLE = "idle"  # between two requests; uvicorn enforces the deadline
 BODY = "body"  # the body is arriving and the application reads it
@@ -83,7 +83,7 @@ INFORM = "streamsvm.inform"
 # `receive` has not returned, and whether the body ends with them.
 UNREAD = "streamsvm.unread"
 
-# A proxy may take the one for the length of a body, and the service the other: what follows would be another request.
+# A proxy may take one header for the body's length, and the service the other: the rest would count as another request.
 _TWO_LENGTHS = {b"content-length", b"transfer-encoding"}
 _LOOKS_A_DEADLINE = 8
 _EVENTS = b"text/event-stream"
@@ -95,7 +95,7 @@ _KEEPALIVE = {socket.TCP_KEEPIDLE: 60, socket.TCP_KEEPINTVL: 15, socket.TCP_KEEP
 
 
 class Deadlines(NamedTuple):
-    """Seconds for the head of a request, between two requests, and for bytes of a body or an answer."""
+    """Limits in seconds: for the head of a request, between two requests, and for a body's or answer's next bytes."""
 
     header: float = 10.0
     idle: int = 75
@@ -103,7 +103,7 @@ class Deadlines(NamedTuple):
 
 
 class Connections:
-    """All connections of a server; it checks them eight times within the shortest deadline."""
+    """All connections of a server, which it checks eight times within the shortest deadline."""
 
     def __init__(self, most: int, least_rate: float, deadlines: Deadlines) -> None:
         self._most, self.least_rate, self.deadlines = most, least_rate, deadlines
@@ -128,12 +128,12 @@ class Connections:
             self._look_later()
 
     def remove(self, connection: "TimedProtocol") -> None:
-        """Forget a connection that is lost."""
+        """Remove a connection that is lost."""
         self._all.discard(connection)
         self._waiting.pop(connection, None)
 
     def set_waiting(self, connection: "TimedProtocol", is_waiting: bool) -> None:
-        """Note whether a connection waits for the head of a request from now on."""
+        """Set whether a connection waits for the head of a request, from now on."""
         self._waiting.pop(connection, None)
         if is_waiting:
             self._waiting[connection] = None
@@ -151,7 +151,7 @@ class Connections:
             self._look_later()
 
     def _close_abandoned(self) -> None:
-        """Close paused connections whose clients have left; the event loop notices the others by reading."""
+        """Close connections whose reading is paused and whose clients have left; reading notices all others."""
         poll, unread = select.poll(), {}
         for connection in self._all:
             if connection.flow.read_paused and not connection.transport.is_closing():
@@ -163,7 +163,7 @@ class Connections:
 
 
 class WaitingBudget:
-    """Seconds that the service still waits for a client; progress adds to them."""
+    """The seconds that the service still waits for a client: waiting spends them, progress adds to them."""
 
     def __init__(self, most: float, rate: float) -> None:
         self._most, self._rate = most, rate
@@ -182,9 +182,9 @@ class TimedProtocol(H11Protocol):
         self._connections = connections
         self._presence = Presence()
         self._app, self.app = self.app, self._run
-        self._is_stream = False  # its answer is a stream of events, which never ends by itself
+        self._is_stream = False  # whether its answer is a stream of events, which never ends by itself
         self._moved = 0  # bytes received, and bytes given to the transport
-        self._taken = 0  # the part of them that had left the transport at the last check
+        self._taken = 0  # those of the moved bytes that had left the transport's buffer at the last check
         self._phase_since: tuple[str, object, float] = (WAITING, None, time.monotonic())
         self._looked_at = time.monotonic()
         self._budget = WaitingBudget(connections.deadlines.body, connections.least_rate)
@@ -207,7 +207,7 @@ class TimedProtocol(H11Protocol):
         await self._app(scope, receive, counted)
 
     def _begin_stream(self) -> None:
-        """Stop writing as soon as the client takes nothing. The stream is the last answer of its connection."""
+        """Make buffers small, so that writing stops as soon as the client takes nothing; this answer is the last."""
         self._is_stream = True
         self.transport.set_write_buffer_limits(0)
         with suppress(OSError):
@@ -307,7 +307,7 @@ class TimedProtocol(H11Protocol):
 
 
 def keep_asking(connected: socket.socket) -> None:
-    """Turn on TCP keep-alive, by which the system notices that the other side has vanished."""
+    """Turn on TCP keep-alive, by which the system notices that the other end has vanished."""
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _KEEPALIVE.items():
         connected.setsockopt(socket.IPPROTO_TCP, option, value)

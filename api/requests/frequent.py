@@ -1,7 +1,7 @@
-"""Middleware that calls the functions of frequent routes, without the framework's look for route and parameters.
+"""Middleware that calls the functions of frequent routes directly, without FastAPI's search for route and parameters.
 
-That would take as long as the answer. A request with parameters in its query goes to the framework, which reads them
-and calls the same function.
+The search would take as long as the answer. A request with query parameters still goes to FastAPI, which reads the
+parameters and calls the same function.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,10 +16,10 @@ from streamsvm.api.access.auth import require_scope
 
 
 class FrequentRoutes:
-    """Calls the function of a route with the context, the request and the parameters of the path.
+    """Middleware that calls a route's function with the context, the request and the path's parameters.
 
-    routes    their functions are coroutines that return a response; all other parameters have defaults
-    handlers  make the responses of exceptions
+    routes    routes whose functions are coroutines that return a response; their other parameters have defaults
+    handlers  exception -> function that makes its response
     """
 
     def __init__(self, app: ASGIApp, routes: Iterable[APIRoute], handlers: Mapping[Any, Any]) -> None:

@@ -23,21 +23,21 @@ _THREADS = CapacityLimiter(1 << 10)
 
 
 class Presence:
-    """Knows whether the client of a connection is still there, and calls back when it leaves. For one event loop."""
+    """Knows whether a connection's client is still there, and calls functions when it leaves. For one event loop."""
 
     def __init__(self) -> None:
         self._is_gone = False
         self._callbacks: list[Callable[[], object]] = []
 
     def end(self) -> None:
-        """Note that the connection is lost, and call the callbacks."""
+        """Mark the client as gone, since the connection is lost, and call the callbacks."""
         self._is_gone = True
         for callback in tuple(self._callbacks):
             callback()
 
     @contextmanager
     def calling(self, callback: Callable[[], object]) -> Iterator[None]:
-        """Call `callback` if the client leaves within the context, or has left before it."""
+        """Call `callback` if the client leaves during the `with` statement, or has left before."""
         self._callbacks.append(callback)
         try:
             if self._is_gone:
@@ -63,9 +63,9 @@ async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
 
 
 async def in_thread(request: Request, work: Callable[[], T]) -> T:
-    """Return the result of `work`, which runs in a thread.
+    """Run `work` in a thread and return its result.
 
-    If the client leaves, the work ends at its next `check_wanted`, and ClientDisconnect is raised.
+    If the client leaves, `work` ends at its next call of `check_wanted`, and this raises ClientDisconnect.
     """
     unwanted = Event()
 
@@ -84,9 +84,9 @@ async def in_thread(request: Request, work: Callable[[], T]) -> T:
 
 @asynccontextmanager
 async def turn(request: Request, shares: Shares, amount: int = 1) -> AsyncIterator[None]:
-    """Hold an amount of `shares` within the context, once it is this client's turn.
+    """Wait until it is this client's turn, then hold an amount of `shares` during the `with` statement.
 
-    Raises ClientDisconnect if the client leaves before.
+    Raises ClientDisconnect if the client leaves before its turn.
     """
     client = client_of(request.scope)
     if not shares.take(client, amount):
@@ -98,5 +98,5 @@ async def turn(request: Request, shares: Shares, amount: int = 1) -> AsyncIterat
 
 
 def _presence(request: Request) -> Presence:
-    """Return the client's Presence; without a server, as in tests, one that never ends."""
+    """Return the Presence of the client; without a server, as in tests, a Presence that never ends."""
     return request.scope.get(PRESENCE) or Presence()

@@ -1,4 +1,4 @@
-"""Middleware that gives every request an id, a line in the log, a count, and an answer even to a bug."""
+"""Middleware that gives every request an id, a line in the log, a count, and, even after a bug, an answer."""
 
 import logging
 import time
@@ -26,7 +26,7 @@ Observer = Callable[[str, str, int, float], None]
 
 
 class Requests:
-    """The outermost middleware, through which every answer passes."""
+    """The outermost middleware: every request and answer passes through it."""
 
     def __init__(self, app: ASGIApp, observe: Observer, database: Path) -> None:
         self._app = app
@@ -53,7 +53,7 @@ class Requests:
         except Exception as error:
             if answer.status != GONE:
                 raise  # a part of the answer was sent: the server closes the connection
-            # Handlers of the app run in threads, for which there may be no memory either.
+            # Exception handlers of the app would run in threads, for which there may be no memory either.
             if (response := no_memory(error)) is None:
                 _log.exception("a bug")
                 response = await run_in_threadpool(bug, self._database)
@@ -72,7 +72,7 @@ class Requests:
 
 
 class _LoggedAnswer:
-    """Adds the headers of every answer and passes it on; `status` is GONE until the answer begins."""
+    """Sends an answer with the headers that every answer has; `status` is GONE until the answer begins."""
 
     def __init__(self, send: Send) -> None:
         self._send = send

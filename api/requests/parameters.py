@@ -1,4 +1,4 @@
-"""Query parameters: the options of input data, and the refusal of parameters that a route does not have."""
+"""Query parameters: makes those of input options, and refuses parameters that a route does not have."""
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +15,7 @@ from streamsvm.storage.options import Option
 
 
 async def refuse_unknown(request: Request) -> None:
-    """Raise ServiceError unknown_parameter or duplicate_parameter: an ignored typing error would go unnoticed."""
+    """Raise ServiceError unknown_parameter or duplicate_parameter: if ignored, a mistyped name would go unnoticed."""
     allowed = set(_query_names(request.scope["route"].dependant))
     names = [name for name, _ in request.query_params.multi_items()]
     if unknown := next((name for name in names if name not in allowed), None):
@@ -36,7 +36,7 @@ def _query_names(dependant: Dependant) -> Iterator[str]:
 
 
 def parameter_of(option: Option) -> inspect.Parameter:
-    """The query parameter of an option of an input."""
+    """Make the query parameter of an input option, for the signature that FastAPI reads."""
     kind: Any = Literal[tuple(map(str, option.choices))] if option.choices else option.kind
     kind = Annotated[kind, BeforeValidator(option.read)] if option.read in (yes_or_no, encoding) else kind
     kind = kind | None if option.is_nullable else kind
@@ -45,7 +45,7 @@ def parameter_of(option: Option) -> inspect.Parameter:
 
 
 def _options(names: Iterable[str]) -> Callable[..., InputOptions]:
-    """Make the function that FastAPI calls with these parameters of the query, which it reads from the signature."""
+    """Make a function that FastAPI calls with the query parameters of these options, and that returns InputOptions."""
 
     def options(**given: Any) -> InputOptions:
         return InputOptions(**{name: (OPTIONS[name].read or _unchanged)(value) for name, value in given.items()})

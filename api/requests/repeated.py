@@ -1,6 +1,6 @@
 """Answers a request that creates a job and is sent again with its Idempotency-Key: the job is made once.
 
-The header is that of draft-ietf-httpapi-idempotency-key-header. Keys are those of a client, and are kept for a day.
+The header follows draft-ietf-httpapi-idempotency-key-header. Each client has its own keys; they are kept for a day.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ _under_way: set[tuple[str, str, str]] = set()  # database, client and key
 
 
 class JobOnce:
-    """Makes the job of a request, or finds that which the same request has made before."""
+    """Makes the job that a request asks for, or finds the job that the same request has made before."""
 
     path = "/v1/jobs/"
 
@@ -47,10 +47,10 @@ class JobOnce:
         self.client = client_of(request.scope)
 
     def answer(self, response: Response, fields: Any, make: Callable[[RequestKey | None], str]) -> dict[str, Any]:
-        """The view of the job; the response gets its Location.
+        """Return the job as a dict for JSON, and set the response's header Location to the job's path.
 
-        make  adds the job, and notes the key with it; returns the job's id
-        Raises ServiceError: idempotency_key_invalid, idempotency_key_reused, request_under_way; what `make` raises.
+        make  function that adds the job, records the idempotency key (unless None) with it, and returns the job's id
+        Raises ServiceError idempotency_key_invalid, idempotency_key_reused, request_under_way, and what `make` raises.
         """
         if self._key is None:
             return self._view(response, make(None))
@@ -77,27 +77,27 @@ class JobOnce:
         return self.shown(self._context, made)
 
     def shown(self, context: AppContext, job_id: str) -> dict[str, Any]:
-        """The view of a job."""
+        """Return a job as the dict that the API answers with."""
         return job_view(context.settings, context.store.job(job_id))
 
 
 class PredictionOnce(JobOnce):
-    """Makes the prediction of files of a request, or finds that which the same request has made before."""
+    """Makes the prediction of files that a request asks for, or finds the one that the same request has made before."""
 
     path = "/v1/predictions/"
 
     def shown(self, context: AppContext, prediction_id: str) -> dict[str, Any]:
-        """The view of a prediction."""
+        """Return a prediction as the dict that the API answers with."""
         return prediction_view(context.settings, context.store.prediction(prediction_id))
 
 
 class RegistrationOnce(JobOnce):
-    """Makes the version of a name that a request asks for, or finds that which the same request has made before."""
+    """Makes the version of a name that a request asks for, or finds the one that the same request has made before."""
 
     path = "/v1/models/"
 
     def shown(self, context: AppContext, reference: str) -> dict[str, Any]:
-        """The version that `NAME:VERSION` stands for."""
+        """Return the version that a reference `NAME:VERSION` means, as the dict that the API answers with."""
         found = context.store.resolve(reference)
         versions = context.store.registered_model(str(found.name))["versions"]
         (version,) = (each for each in versions if each["version"] == found.version)
@@ -105,14 +105,14 @@ class RegistrationOnce(JobOnce):
 
 
 def key_of(header: str) -> str:
-    """The key in the header. Raises ServiceError idempotency_key_invalid."""
+    """Return the key in the header, without quotes. Raises ServiceError idempotency_key_invalid."""
     if not _KEY.fullmatch(header):
         raise ServiceError("idempotency_key_invalid", "Idempotency-Key has 1 to 255 letters, digits and signs")
     return header.strip('"')
 
 
 def check_same(before: Mapping[str, Any], request_hash: str) -> None:
-    """Raise ServiceError idempotency_key_reused unless a request is the one that the key was noted for."""
+    """Raise ServiceError idempotency_key_reused unless the record of the key, `before`, has this hash of a request."""
     if before["request_hash"] != request_hash:
         raise ServiceError(
             "idempotency_key_reused", "another request came with this Idempotency-Key", "Choose a new key for it."
@@ -121,7 +121,7 @@ def check_same(before: Mapping[str, Any], request_hash: str) -> None:
 
 @contextmanager
 def alone(context: AppContext, client: str, key: str) -> Iterator[None]:
-    """Answer no other request with this key meanwhile. Raises ServiceError request_under_way if one has no answer."""
+    """Let no other request with this key run during the `with` statement. Raises ServiceError request_under_way."""
     own = (str(context.settings.database), client, key)
     with _lock:
         if own in _under_way:
@@ -135,7 +135,7 @@ def alone(context: AppContext, client: str, key: str) -> Iterator[None]:
 
 
 def under_way() -> ServiceError:
-    """The error for a request whose key belongs to one that has no answer yet."""
+    """Make the error for a request whose idempotency key belongs to a request that has no answer yet."""
     return ServiceError("request_under_way", "a request with this Idempotency-Key has no answer yet")
 
 

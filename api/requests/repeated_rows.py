@@ -1,7 +1,7 @@
 """Answers a request that adds rows and is sent again with its Idempotency-Key: the rows are added once.
 
-The key is noted when all of the body has come, before its rows take effect, with the uid of the dataset's contents.
-Where a change ends, whichever way, the store forgets keys whose uid is still that of the contents (`Store.end_change`).
+The key is recorded with the uid of the dataset's contents, when all of the body has come and before its rows take
+effect. When the change ends, `Store.end_change` deletes the key if the uid is still the same: no rows were added.
 """
 
 import hashlib
@@ -31,9 +31,9 @@ class RowsOnce:
         self._client = client_of(request.scope)
 
     async def answer(self, response: Response, name: str, add: Add) -> dict[str, Any]:
-        """The view of the dataset with the rows.
+        """Add the rows of the body with `add`, once; return the dataset as a dict for JSON.
 
-        Raises ServiceError: idempotency_key_invalid, idempotency_key_reused, request_under_way; what `add` raises.
+        Raises ServiceError idempotency_key_invalid, idempotency_key_reused, request_under_way, and what `add` raises.
         """
         chunks = stream(self._request, self._context.settings.max_upload_bytes)
         if self._header is None:
@@ -52,7 +52,7 @@ class RowsOnce:
             return shown
 
     async def _noted(self, name: str, key: str, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """The chunks; after the last one the key is noted."""
+        """Yield the chunks; after the last chunk, record the key."""
         body = self._hash()
         async for chunk in chunks:
             body.update(chunk)
@@ -63,7 +63,7 @@ class RowsOnce:
     async def _again(
         self, response: Response, name: str, before: dict[str, Any], chunks: AsyncIterator[bytes]
     ) -> dict[str, Any]:
-        """Read the body, which tells whether the request is the same, and give the answer again."""
+        """Read the body, check that it is the same as in the first request, and return the first answer again."""
         body = self._hash()
         async for chunk in chunks:
             body.update(chunk)
@@ -75,7 +75,7 @@ class RowsOnce:
         return shown
 
     def _hash(self) -> Any:
-        """The hash of the request without its body: path and options."""
+        """Make the hash of the request's path and query, to which the caller adds the body."""
         request = self._request
         return hashlib.sha256(json.dumps([request.url.path, sorted(request.query_params.multi_items())]).encode())
 

@@ -1,6 +1,6 @@
-"""Speaks draft-ietf-httpbis-resumable-upload: an upload whose connection is lost goes on from its last byte.
+"""Implements draft-ietf-httpbis-resumable-upload: after a lost connection, an upload goes on from its last byte.
 
-A client asks for it with the header `Upload-Complete` on the request that begins the upload.
+A client asks for a resumable upload by the header `Upload-Complete` of its first request.
 """
 
 import re
@@ -26,17 +26,17 @@ PARTIAL = "application/partial-upload"
 _BOOLEANS = {"?0": False, "?1": True}  # of structured fields, RFC 9651
 _INTEGER = re.compile(r"[0-9]{1,15}")
 _INTERIM = 104  # Upload Resumption Supported
-# Drafts have versions. A server sends interim responses only to clients of its version; others need not expect them.
+# The version of the draft. A server sends interim responses only to clients that name the same version.
 _INTEROP = "8"
 
 
 @dataclass(frozen=True)
 class UploadPart:
-    """A request's headers about the upload that it is a part of; None where one is missing or malformed.
+    """A request's headers about the upload to which its body belongs; None for a missing or malformed header.
 
-    is_last  the upload is complete after the bytes of this request
-    offset   its first byte is this one of the upload
-    length   how many bytes the upload has
+    is_last  whether the upload is complete after this request
+    offset   position, in the upload, of the body's first byte
+    length   number of bytes of the whole upload
     """
 
     is_last: bool | None
@@ -72,7 +72,7 @@ PartHeaders = Annotated[UploadPart, Depends(_part)]
 
 
 async def refuse_part(part: PartHeaders) -> None:
-    """Dependency of a route whose body must come in one request: refuses a part of one, `upload_not_resumable`."""
+    """Raise ServiceError upload_not_resumable if the body is only a part: for routes that take it in one request."""
     if part.is_last is False:
         raise ServiceError("upload_not_resumable", "this route takes a body in one request", "Send all of it at once.")
 
@@ -80,7 +80,7 @@ async def refuse_part(part: PartHeaders) -> None:
 async def create(
     request: Request, response: Response, context: AppContext, name: str, options: InputOptions, part: UploadPart
 ) -> None:
-    """Begin an upload with the bytes of this request; unless they are all, the response says where it goes on."""
+    """Begin an upload with the bytes of this request; if others must follow, the response says where to send them."""
     _check_length(part, context.settings)
     upload = await while_connected(request, context.datasets.begin_upload(name, options, client_of(request.scope)))
     where = {"location": f"/v1/datasets/{quote(name)}/uploads/{upload.id}", **limits(context.settings)}
@@ -101,14 +101,14 @@ async def create(
 
 
 async def take(request: Request, context: AppContext, upload: ResumableUpload, offset: int, part: UploadPart) -> None:
-    """Take the bytes of this request; raises what `ResumableUpload.take` raises, and ClientDisconnect."""
+    """Add the bytes of this request to an upload. Raises what `ResumableUpload.take` raises, and ClientDisconnect."""
     _check_length(part, context.settings)
     chunks = _chunks(request, context.settings.max_upload_bytes - offset)
     await upload.take(offset, chunks, bool(part.is_last), part.length)
 
 
 async def _chunks(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
-    """Yield the body as `stream` does, and if the client leaves, what it had sent by then."""
+    """Yield the body as `stream` does; if the client leaves, also yield the bytes that it had sent by then."""
     try:
         async for chunk in stream(request, most_bytes):
             yield chunk
@@ -120,13 +120,13 @@ async def _chunks(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
 
 
 def state(upload: ResumableUpload) -> dict[str, str]:
-    """The headers that say how much has come."""
+    """Return the headers that say how many bytes of an upload have come, and whether these are all."""
     length = {} if upload.length is None else {"upload-length": str(upload.length)}
     return {"upload-complete": f"?{int(upload.is_complete)}", "upload-offset": str(upload.offset), **length}
 
 
 def limits(settings: Settings) -> dict[str, str]:
-    """The header that says how large an upload may be, and how long it waits for its client."""
+    """Return the header that says how large an upload may be, and how long it waits for its client."""
     return {"upload-limit": f"max-size={settings.max_upload_bytes}, max-age={int(settings.upload_wait)}"}
 
 

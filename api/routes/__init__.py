@@ -1,1 +1,1 @@
-"""The routes of the interface; each module has those of one path."""
+"""The routes of the REST interface; a module has the routes below one path."""

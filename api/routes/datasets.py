@@ -121,6 +121,6 @@ async def delete_dataset(context: Context, name: str) -> Response:
 
 
 async def _receive(request: Request, context: AppContext, read_in: Callable[..., Coroutine[Any, Any, None]]) -> None:
-    """Read the body in; end when its client leaves."""
+    """Read the body into a dataset by `read_in`; if the client leaves, cancel that. Raises ClientDisconnect."""
     chunks = stream(request, context.settings.max_upload_bytes)
     await while_connected(request, read_in(client_of(request.scope), chunks))

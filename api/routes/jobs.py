@@ -28,7 +28,7 @@ from streamsvm.storage.machine.resources import machine_memory
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"])
 
 _JOB_BODY = body_of("JobSpec")
-# Without defaults: what a job that is continued is not told stays as it was.
+# The fields have no defaults here: a field that a request to resume leaves out stays as in the old job.
 _CHANGES = {
     name: {key: said for key, said in JobSpec.model_json_schema()["properties"][name].items() if key != "default"}
     for name in CHANGEABLE
@@ -169,7 +169,7 @@ def get_job_history(
 
 
 class _EventStream(StreamingResponse):
-    """A stream of events that are encoded once for all clients; the framework would encode them for each."""
+    """A stream of events that are already encoded, once for all clients; FastAPI would encode them for each client."""
 
     media_type = "text/event-stream"
 

@@ -36,7 +36,7 @@ disable_created_metrics()
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
 _METHODS = {"GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS"}
 
-# Figures of a job's progress, whose meanings the document tells; counters are those that only grow.
+# Figures of a job's progress, whose meanings the OpenAPI document has; counters are the figures that only grow.
 _MEANINGS = {name: field.description for name, field in type_of("Progress").model_fields.items()}
 _GAUGES = (
     "pass", "gap", "dual_objective", "primal_bound", "relative_gap_bound", "free_rows", "resident_rows",
@@ -54,7 +54,7 @@ _MACHINE_COUNTERS = {"sent_bytes": "Sent to the coordinator", "waited_seconds": 
 
 
 class Metrics:
-    """The metrics of an app, in a registry of their own."""
+    """The metrics of an app, in a Prometheus registry that only they use."""
 
     def __init__(self, settings: Settings, store: Store) -> None:
         self._registry = CollectorRegistry()
@@ -71,14 +71,14 @@ class Metrics:
         self._registry.register(_MetricsCollector(settings, store))
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request."""
+        """Count an answered request; `route` is the path of its route, `seconds` the time from head to end."""
         # Clients may invent methods, each of which would be a series.
         method = method if method in _METHODS else "other"
         self._requests.labels(method, route, status).inc()
         self._seconds.labels(method, route, status).observe(seconds)
 
     def observe_prediction(self, rows: int, seconds: float) -> None:
-        """Count the rows of an answered request for predictions."""
+        """Count the predicted rows of a request, and the seconds until all predictions were known."""
         self._rows.inc(rows)
         self._prediction_seconds.observe(seconds)
 
@@ -133,7 +133,7 @@ class _MetricsCollector(Collector):
         yield _family(GaugeMetricFamily, "silence_seconds", "Since reader or trainer last did something", silence)
 
     def _silence(self, job_id: str) -> float | None:
-        """Seconds since the last heartbeat; None if the run has just ended or not begun."""
+        """Return the seconds since the last heartbeat of reader or trainer; None if the run has ended or not begun."""
         with contextlib.suppress(FileNotFoundError, ValueError):
             control = read_control(self._settings.jobs / job_id / "run")
             last = max(control["reader_heartbeat"], control["trainer_heartbeat"])
@@ -142,7 +142,7 @@ class _MetricsCollector(Collector):
 
 
 def _machines(jobs: dict[str, list[dict[str, Any]]]) -> Iterator[Metric]:
-    """Yield the metrics of the machines of jobs that have several."""
+    """Yield the metrics of machines, for jobs that run on several; `jobs`: job id -> progress of each machine."""
     for kind, figures in ((GaugeMetricFamily, _MACHINE_GAUGES), (CounterMetricFamily, _MACHINE_COUNTERS)):
         for name, text in figures.items():
             family = kind(f"streamsvm_job_machine_{name}", text, labels=("job", "machine", "node"))

@@ -105,7 +105,7 @@ def download_model(
 
 
 class _OpenFileResponse(FileResponse):
-    """Sends a file that has no name, and closes it at the end, sent or not."""
+    """Sends a file that has no name, and closes it afterwards, whether it was sent or not."""
 
     def __init__(self, file: RoomFile, media_type: str, filename: str) -> None:
         self._file = file
@@ -156,9 +156,9 @@ async def evaluate_model(context: Context, request: Request, model_id: str, fiel
 
 
 async def _evaluate(context: AppContext, request: Request, model_id: str, dataset: str) -> dict[str, Any]:
-    """Evaluate a model on a dataset when it is this request's turn.
+    """Wait for this request's turn, then evaluate a model on a dataset.
 
-    Raises ServiceError, or ClientDisconnect when the client has left.
+    Raises ServiceError, or ClientDisconnect if the client leaves.
     """
     directories = await run_in_threadpool(_directories, context, model_id, dataset)
     try:

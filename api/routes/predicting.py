@@ -1,7 +1,7 @@
 """Predicts the rows of a request's body, and makes the response.
 
-Few rows are predicted in the event loop, other text that is short in a thread. What is long, compressed or stored in
-another format may take more memory than its bytes tell, and is read in a process of its own.
+A few rows are predicted in the event loop, other short text in a thread. A body that is long, compressed or in a stored
+format may take much more memory than its size, so a child process reads it.
 """
 
 from dataclasses import replace
@@ -31,21 +31,21 @@ from streamsvm.service.models.predicting.answers import ANSWERS, Predicted, firs
 from streamsvm.service.models.predicting.predictor import DEFAULTS, Predictor
 from streamsvm.service.records.models import Reference
 
-# Types that say nothing: the content does. curl sends the last one unless told otherwise.
+# Content-Types that say nothing, so that the content decides. curl sends the last one by default.
 OWN_TYPE = "application/octet-stream"
 _PLAIN = ("", "text/plain", OWN_TYPE, "application/x-www-form-urlencoded")
 # Limits of a body that is predicted in the event loop; together they allow some milliseconds.
 _MOST_BYTES = 1 << 13
 _MOST_ROWS = 1 << 8
 _MOST_VALUES = 1 << 12
-# Bytes of a text that this process reads: its parsers take some hundred times that at most.
+# Most bytes of a text that this process reads: parsers take at most some hundred times as much memory.
 _MOST_BYTES_HERE = 1 << 18
 # A row of text ends with a line break, a row of JSON begins with a brace.
 _ROW_ENDS = b"{", b"\n", b"\r"
 
 
 async def find_predictor(context: AppContext, reference: str, strict: bool = False) -> tuple[Predictor, Reference]:
-    """Return the predictor of a model, from memory or disk, and what the reference means.
+    """Return the predictor of the model that a reference means, from memory or disk, and the resolved reference.
 
     Raises ServiceError unknown_model, unknown_alias.
     """
@@ -60,9 +60,9 @@ async def find_predictor(context: AppContext, reference: str, strict: bool = Fal
 async def predicted(
     context: AppContext, request: Request, predictor: Predictor, model: Reference, options: InputOptions
 ) -> Predicted:
-    """Predict all rows of the body; the caller closes the result.
+    """Predict all rows of the request's body; the caller closes the result.
 
-    options  what the request's parameters say about the rows
+    options  options of the rows, from the query parameters
     Raises ServiceError for the first fault of the body.
     """
     kind, settings, shared = content_type(request), context.settings, context.shared
@@ -101,7 +101,7 @@ async def predicted(
 
 
 def _are_few(predictor: Predictor, body: bytes) -> bool:
-    """Tell whether a body of text has few rows of few decision values, which the loaded code predicts at once."""
+    """Whether a body of text has so few rows and decision values that the event loop can predict it at once."""
     if len(body) > _MOST_BYTES or not predictor.is_light:
         return False
     rows = 1 + max(map(body.count, _ROW_ENDS))
@@ -109,7 +109,7 @@ def _are_few(predictor: Predictor, body: bytes) -> bool:
 
 
 def content_type(request: Request) -> str:
-    """Return the Content-Type: one of TYPES, JSON, or "" if the content tells. Raises ServiceError unknown_format."""
+    """Return the Content-Type: one of TYPES, JSON, or "" (the content decides). Raises ServiceError unknown_format."""
     stated = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     kind = "" if stated in _PLAIN or stated.startswith("multipart/") else stated  # `stream` refuses a form
     if kind not in ("", *TYPES, JSON):
@@ -119,9 +119,9 @@ def content_type(request: Request) -> str:
 
 
 def prediction_response(request: Request, predicted: Predicted, model: Reference) -> Response:
-    """Make the response, in JSON unless the request accepts another type; it closes `predicted` once it was sent.
+    """Make the response, in JSON unless the request accepts another type; once sent, it closes `predicted`.
 
-    Its headers name the version that a model's name, or alias, meant.
+    If a name or an alias named the model, its headers have the model's id and version.
     """
     accepted = request.headers.get("accept", "")
     kind = next((kind for kind in ANSWERS if kind in accepted), "application/json")
@@ -140,7 +140,7 @@ def prediction_response(request: Request, predicted: Predicted, model: Reference
 
 
 class _ClosingResponse(StreamingResponse):
-    """Streams predictions, and removes them from disk when it ends, sent or not."""
+    """Streams predictions, and afterwards removes them from the disk, whether they were sent or not."""
 
     def __init__(self, predicted: Predicted, kind: str, headers: dict[str, str]) -> None:
         self._predicted = predicted

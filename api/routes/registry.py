@@ -104,16 +104,16 @@ def delete_alias(
 
 
 def _make_ready(context: AppContext, name: str, alias: str, version: int) -> None:
-    """Read a version into memory if clients predict by the alias: they then do not wait for it."""
+    """Read a version's model into memory if clients predict by the alias, so that they need not wait for it."""
     before = context.references.known(f"{name}@{alias}")
     if before is None or loaded_predictor(context.settings, before.model_id) is None:
         return
-    with suppress(ServiceError, StorageError, OSError):  # what is wrong with it the move tells, or predictions do
+    with suppress(ServiceError, StorageError, OSError):  # moving the alias, or predicting, reports the error
         load_predictor(context.settings, context.store.resolve(f"{name}:{version}").model_id)
 
 
 def _expected(if_match: str | None, is_new: bool = False) -> int | None:
-    """The move that the headers ask for: 0 if there must be no alias, -1 if no alias can match, None for any."""
+    """Return the newest move that the headers expect: 0: the alias must not exist; -1: none can match; None: any."""
     if is_new:
         return 0
     if if_match is None or if_match.strip() == "*":

@@ -1,7 +1,7 @@
-"""Predicts the rows of a request's body in the calling thread, and loads the code for that when the service starts.
+"""Predicts the rows of a request's body in the calling thread; loads the code of predictions when the service starts.
 
-Loading takes seconds, and compiling a kernel that no process has compiled yet takes longer. Few rows are predicted in
-the event loop, where this would hold up every client, so threads predict all rows until it is done.
+Loading takes seconds, and compiling a kernel that no process has compiled yet takes longer. In the event loop, which
+predicts bodies of a few rows, this would hold up every client: until the code is loaded, threads predict all rows.
 """
 
 import io
@@ -49,7 +49,7 @@ def predicted_rows(
 ) -> Predicted:
     """Predict the rows of a short body, in the calling thread.
 
-    options  what the request's parameters say about the rows, with their format
+    options  options of the rows, from the query parameters, and their format
     values   an empty file that takes the decision values
     Raises ServiceError for the first fault.
     """
@@ -64,9 +64,9 @@ def predicted_rows(
 
 
 def format_of(predictor: Predictor, kind: str, head: bytes) -> str:
-    """Return the format of a body that begins with `head`; "auto": its parser finds out.
+    """Return the format of a body that begins with `head`; "auto": `Predictor.settled` finds it out.
 
-    kind  what `content_type` returns for the request
+    kind  Content-Type of the request as `content_type` returns it
     """
     if kind or predictor.reads_documents or not head.lstrip().startswith(b"{"):
         return {**TYPES, JSON: FORMAT_OF_OBJECTS}.get(kind, "auto")
@@ -92,18 +92,18 @@ def _of_json(predictor: Predictor, body: bytes, index_base: IndexBase) -> Iterat
 
 
 class PredictionCode:
-    """The code that answers short predictions of linear models, in this process."""
+    """Loads the code that predicts a few rows by linear models in the event loop."""
 
     def __init__(self) -> None:
         self._loaded = Event()
 
     @property
     def is_loaded(self) -> bool:
-        """Whether `load` has ended, and the event loop may predict."""
+        """Whether `load` has succeeded, so that the event loop may predict."""
         return self._loaded.is_set()
 
     def load(self) -> None:
-        """Predict a row in each way the event loop can. A fault is logged, and threads go on predicting everything."""
+        """Predict rows of every kind, so that code is loaded. An error is logged; threads then predict all rows."""
         try:
             for predictor, format_, body in samples():
                 predicted = predicted_rows(predictor, replace(DEFAULTS, format=format_), [body], io.BytesIO())

@@ -11,13 +11,13 @@ from streamsvm.service.terminal.remote import add_local_arguments, print_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `streamsvm backup`."""
+    """Add the options of `streamsvm backup` to the parser."""
     parser.add_argument("target", type=Path, help="the new directory")
     add_local_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Copy; print the numbers of what was copied, and name what is recorded but has no files."""
+    """Copy the data directory; print how much was copied, and the paths of records without files; return exit code."""
     copied = back_up(Settings.from_environment(options.data_dir), options.target)
     if options.json:
         print_json(asdict(copied))

@@ -20,7 +20,7 @@ _COUNTS = {"rows": "row", "features": "feature", "non_zeros": "non-zero"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `streamsvm data`."""
+    """Add the actions of `streamsvm data`, and their options, to the parser."""
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     adding = add_action(actions, "add", add)
     adding.add_argument("name", help="up to 64 of a-z, 0-9, _ and -")
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the action."""
+    """Run the action that the command line names, and return its exit code."""
     return options.action(options)
 
 

@@ -35,14 +35,14 @@ _CHUNK_ROWS = 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `streamsvm demo`."""
+    """Add the options of `streamsvm demo` to the parser."""
     parser.add_argument(
         "--size", type=parse_size, default="200MB", help="size of the generated text (default: %(default)s)"
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the demo. All processes and files that it makes are removed, however it ends."""
+    """Run the demo; return the exit code. All its processes end and its files are removed, even after an error."""
     kernels, began = compile_kernels(show_bar(sys.stderr), missing("one", "libsvm")), time.monotonic()
     _say(f"StreamSVM trains on {format_size(options.size)} of generated text with a tenth of its rows in memory")
     with tempfile.TemporaryDirectory(prefix="streamsvm-demo-") as name:
@@ -75,14 +75,14 @@ def run(options: argparse.Namespace) -> int:
 
 
 class Ran(NamedTuple):
-    """How long a command took, and the most bytes that its processes held at a time."""
+    """The seconds that a command took, and the most bytes of memory that its processes held together at a time."""
 
     seconds: float
     peak_bytes: int
 
 
 def streamsvm(words: str, directory: Path) -> Ran:
-    """Show and run a command in a directory, where all that is temporary goes. Raises ServiceError demo_failed."""
+    """Print and run a command in a directory, which also takes temporary files. Raises ServiceError demo_failed."""
     _say(f"\n$ streamsvm {words}")
     command = [sys.executable, "-m", "streamsvm.service.cli", *words.split()]
     began, peak = time.monotonic(), 0
@@ -103,7 +103,7 @@ def streamsvm(words: str, directory: Path) -> Ran:
 
 
 def _tree(pid: int) -> Iterator[int]:
-    """The process, its children, their children, and so on."""
+    """Yield the ids of the process, its children, their children, and so on."""
     yield pid
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
@@ -112,7 +112,7 @@ def _tree(pid: int) -> Iterator[int]:
 
 
 def _held_bytes(pid: int) -> int:
-    """Memory of a process, with its part of what it shares with others (Pss); 0 if it has ended."""
+    """Return the bytes of a process, counting its part of shared memory (Pss); 0 if the process has ended."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
@@ -121,7 +121,7 @@ def _held_bytes(pid: int) -> int:
 
 
 class Corpus:
-    """Text like bags of words, the same on every machine; the seed decides all of it.
+    """Generates rows like bags of words, the same on every machine for the same seed.
 
     Word r of V is drawn with probability proportional to 1 / (r + 1) (Zipf). Some words belong to one of the two
     classes, and rows of the other class mostly avoid them. A row is the set of its words, scaled to unit length, so
@@ -138,7 +138,7 @@ class Corpus:
         self._names = [b"%d:" % (feature + 1) for feature in range(_WORDS)]
 
     def chunk(self, part: int, number: int) -> bytes:
-        """Write _CHUNK_ROWS rows; those of part TRAINING differ from those of TEST."""
+        """Return _CHUNK_ROWS rows as LIBSVM text; each `number` gives other rows, as do the parts TRAINING and TEST."""
         rng = np.random.default_rng((self._seed, part, number))
         classes = rng.choice(np.array((-1, 1), np.int8), _CHUNK_ROWS)
         labels = np.where(rng.random(_CHUNK_ROWS) < FLIPPED, -classes, classes)
@@ -153,7 +153,7 @@ class Corpus:
         return b"".join(lines)
 
     def _draw(self, rng: np.random.Generator, classes: Array, lengths: Array) -> tuple[list[int], Array]:
-        """Draw rows; returns their features, row by row, ascending and distinct, and where each row ends."""
+        """Draw rows of these classes; return their distinct features, ascending in each row, and each row's end."""
         row = np.repeat(np.arange(len(lengths)), lengths)
         # Word r with probability log((r + 2) / (r + 1)) / log(_WORDS + 1).
         words = np.minimum(np.exp(rng.random(len(row)) * np.log(_WORDS + 1.0)).astype(np.int64) - 1, _WORDS - 1)
@@ -168,7 +168,7 @@ class Corpus:
 
 
 def write_text(file: IO[bytes], corpus: Corpus, size: int) -> tuple[int, int]:
-    """Write at least `size` bytes of rows to train on; returns the numbers of rows and of their values."""
+    """Write at least `size` bytes of rows to train on; return the number of rows and the number of their values."""
     chunks = values = 0
     while file.tell() < size:
         chunk = corpus.chunk(TRAINING, chunks)

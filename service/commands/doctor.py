@@ -17,7 +17,7 @@ _DONE = {"put-aside": "put aside", "adopt": "recorded"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `streamsvm doctor`."""
+    """Add the options of `streamsvm doctor` to the parser."""
     add_local_arguments(parser)
     actions = parser.add_mutually_exclusive_group()
     for option, (_, help_) in _ACTIONS.items():
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Name faults without changing anything, or do what --put-aside or --adopt says."""
+    """Print faults without changing anything, or carry out --put-aside or --adopt; return the exit code."""
     settings = Settings.from_environment(options.data_dir)
     if options.action is None:
         return report(examine(settings), options.json)
@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def report(findings: Iterable[Finding], as_json: bool) -> int:
-    """Print findings; returns DAMAGED if one of them is damage, else SOUND."""
+    """Print findings; return the exit code, DAMAGED if one of them is damage, else SOUND."""
     faults = list(findings)
     is_sound = not any(finding.is_damage for finding in faults)
     if as_json:

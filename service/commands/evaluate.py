@@ -25,7 +25,7 @@ _FIGURES = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `streamsvm evaluate`."""
+    """Add the options of `streamsvm evaluate` to the parser."""
     parser.usage = "%(prog)s [options] model file"
     parser.add_argument("model", type=Path, help="LIBLINEAR or LIBSVM text, .npz or .onnx")
     parser.add_argument("file", type=file_or_url, help="rows with labels, in any format of train; - for standard input")
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the figures of an evaluation. Input options that are not given are as in training."""
+    """Print the figures of an evaluation; return the exit code. Input options that are not given are as in training."""
     with options.model.open("rb") as file:
         model = MODEL_FORMATS[stored_format(options.model)].read(file)
     given = input_options(options)
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def lines(found: dict[str, Any]) -> list[str]:
-    """The figures of an evaluation for people."""
+    """Write the figures of an evaluation as lines for people."""
     told = [counted(found["rows"], "row")]
     told += [f"{name}  {found[key]:.6g}" for key, name in _FIGURES.items() if found.get(key) is not None]
     for each in found.get("classes", ()):

@@ -12,7 +12,7 @@ from streamsvm.service.terminal.spelling import in_dashes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `streamsvm job`."""
+    """Add the actions of `streamsvm job`, and their options, to the parser."""
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     add_action(actions, "ls", ls).add_argument("--state", choices=TRANSITIONS)
     for action in (show, watch_job, stop, cancel, resume, rm):
@@ -32,7 +32,7 @@ def add_end_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the action."""
+    """Run the action that the command line names, and return its exit code."""
     return options.action(options)
 
 

@@ -15,7 +15,7 @@ _REFERENCE = "its id, mdl_..., or a name, NAME:VERSION or NAME@ALIAS"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `streamsvm model`."""
+    """Add the actions of `streamsvm model`, and their options, to the parser."""
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     getting = add_action(actions, "get", get)
     getting.add_argument("model", help=_REFERENCE)
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the action."""
+    """Run the action that the command line names, and return its exit code."""
     return options.action(options)
 
 

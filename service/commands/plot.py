@@ -11,7 +11,7 @@ from streamsvm.service.terminal.remote import add_service_arguments
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `streamsvm plot`."""
+    """Add the options of `streamsvm plot` to the parser."""
     parser.add_argument("job", help="its id, job_...")
     parser.add_argument("-o", "--output", type=Path, default=Path("gap.png"), help="(default: %(default)s)")
     parser.add_argument(
@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Plot M+ - M- of each lane (of one lane, the certified relative gap, too) and, with folds, a metric against C."""
+    """Plot M+ - M- of each lane (for a single lane also the relative gap) and, with folds, a metric against C."""
     client, path = Client(options.url), f"/v1/jobs/{quote(options.job, safe='')}"
     job, passes = client.json("GET", path), client.json("GET", f"{path}/history")["passes"]
     if not passes:

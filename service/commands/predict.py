@@ -54,7 +54,7 @@ _HEADER = "whether CSV has a line with names of columns (default: auto); no: col
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `streamsvm predict`."""
+    """Add the options of `streamsvm predict` to the parser."""
     parser.add_argument("model", type=Path, help="LIBLINEAR or LIBSVM text, .npz or .onnx")
     parser.add_argument(
         "file",
@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print a label or number a line; if the file has labels, print the accuracy or error to standard error."""
+    """Write a label or number a line, or a file of columns; print the accuracy, or error, if the input has labels."""
     if (options.file is None) == (options.dataset is None) or (options.dataset and not options.url):
         raise ServiceError("no_source", "give FILE, or --dataset with --url", "See streamsvm predict --help.")
     if options.url:
@@ -117,7 +117,7 @@ def _input_options(options: argparse.Namespace) -> InputOptions:
 
 
 def _tell(figures: PredictionFigures, predictor: Predictor) -> None:
-    """Tell, on standard error, of columns and features that were left out, and the accuracy or error."""
+    """Print on standard error which columns and features were left out, and the accuracy or error."""
     for line in _column_notes(figures):
         print(line, file=sys.stderr)
     if unknown := figures.unknown_features:
@@ -130,7 +130,7 @@ def _tell(figures: PredictionFigures, predictor: Predictor) -> None:
 
 @contextmanager
 def _writing(output: str | None) -> Iterator[Callable[[Iterable[str]], None]]:
-    """Open the output file, or standard output; yields a function that writes lines to it."""
+    """Open the output file, or standard output; yield a function that writes lines to it."""
     if output is None:
         yield sys.stdout.writelines
     else:
@@ -140,7 +140,7 @@ def _writing(output: str | None) -> Iterator[Callable[[Iterable[str]], None]]:
 
 @contextmanager
 def opened(file: Source) -> Iterator[Iterator[bytes]]:
-    """Open a file, standard input or a URL; yields its bytes in chunks."""
+    """Open a file, standard input or a URL; yield an iterator over its bytes in chunks. Raises InputError."""
     if isinstance(file, str):
         files = list_files([file])
         if len(files) > 1:
@@ -152,7 +152,7 @@ def opened(file: Source) -> Iterator[Iterator[bytes]]:
 
 
 def _column_notes(figures: PredictionFigures) -> Iterator[str]:
-    """Lines about columns that were left out, or matched by place."""
+    """Yield lines about columns that were left out, or matched by position."""
     if count := figures.unknown_columns:
         yield f"columns that the model does not have, left out: {count:,} ({figures.unknown_names})"
     if figures.passed_names:
@@ -160,7 +160,7 @@ def _column_notes(figures: PredictionFigures) -> Iterator[str]:
 
 
 def _lines(predictor: Predictor, prediction: Prediction, options: argparse.Namespace) -> Iterator[str]:
-    """A line for each row: its label, then the numbers that are asked for, in the order of the model's labels."""
+    """Yield a line for each row: its label, then the numbers that the options ask for, in the order of the labels."""
     columns = [[[shown_label(label)] for label in prediction.labels.tolist()]]
     if options.decision_values:
         columns.append(_texts(prediction.decision_values))
@@ -175,7 +175,7 @@ def _texts(values: Any) -> list[list[str]]:
 
 
 def _is_of_files(options: argparse.Namespace) -> bool:
-    """Whether the predictions are a file of columns, and not a label a line."""
+    """Whether the options ask for a file of columns, not for a label a line."""
     output = options.output
     has_ending = output is not None and Path(output).suffix.lower() in ENDINGS
     return bool(has_ending or options.keep or (output is not None and is_url(output)))
@@ -198,7 +198,7 @@ def _predict_files(predictor: Predictor, options: argparse.Namespace, input_opti
 
 
 def _predict_there(options: argparse.Namespace, input_options: InputOptions) -> int:
-    """Have a service predict; print its answer's figures when it has ended. Raises ServiceError."""
+    """Have a service predict; when the prediction has ended, print how many rows it has. Raises ServiceError."""
     given = {name: getattr(input_options, name) for name in input_options.given}
     fields = {"keep": list(options.keep or ()), "outputs": _outputs(options), "options": given}
     client, output = Client(options.url), options.output or ""
@@ -212,7 +212,7 @@ def _predict_there(options: argparse.Namespace, input_options: InputOptions) -> 
 
 
 def _outputs(options: argparse.Namespace) -> list[str] | None:
-    """The outputs that the options choose; None: all that the model has."""
+    """Return the outputs that the options ask for; None: all outputs that the model has."""
     asked = [("decision_value", options.decision_values), ("probability", options.probabilities)]
     wanted = ["label", *(name for name, is_wanted in asked if is_wanted)]
     if options.contributions:
@@ -222,7 +222,7 @@ def _outputs(options: argparse.Namespace) -> list[str] | None:
 
 @contextmanager
 def _sources(file: Source) -> Iterator[list[str]]:
-    """The files to read. Standard input, or a pipe, is stored first, since its rows are read by several threads."""
+    """Yield the files to read. Standard input, or a pipe, is stored in a file first, since several threads read it."""
     if isinstance(file, str) or file.is_file() or not (str(file) == "-" or file.exists()):
         yield [str(file)]
         return
@@ -235,7 +235,7 @@ def _sources(file: Source) -> Iterator[list[str]]:
 
 @contextmanager
 def _directory(output: str) -> Iterator[Path]:
-    """The directory of the pieces: beside a file, where it stays if this process is killed; temporary for a store."""
+    """Yield the directory for pieces: beside an output file, where it survives a kill; temporary for a store."""
     if is_url(output):
         with tempfile.TemporaryDirectory() as folder:
             yield Path(folder) / "pieces"

@@ -10,7 +10,7 @@ from streamsvm.service.terminal.remote import add_action, print_json, print_tabl
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `streamsvm prediction`."""
+    """Add the actions of `streamsvm prediction`, and their options, to the parser."""
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     add_action(actions, "ls", ls).add_argument("--state", choices=PREDICTION_STATES)
     for action in (show, cancel, rm):
@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the action."""
+    """Run the action that the command line names, and return its exit code."""
     return options.action(options)
 
 
@@ -64,7 +64,7 @@ def _source(spec: dict[str, Any]) -> str:
 
 
 def _share(progress: dict[str, Any] | None) -> str:
-    """Write how much of the input has been predicted: 12%."""
+    """Write the share of the input that has been predicted, such as 12%; "" if it is unknown."""
     return f"{progress['bytes'] / progress['total_bytes']:.0%}" if progress and progress["total_bytes"] else ""
 
 

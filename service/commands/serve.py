@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `streamsvm serve`."""
+    """Add the options of `streamsvm serve` to the parser."""
     parser.add_argument("--port", type=int, default=8000, help="port to listen on (default: %(default)s)")
     parser.add_argument("--host", help="address to listen on; one beyond loopback needs a token (default: 127.0.0.1)")
     parser.add_argument("--data-dir", type=Path, help="everything durable is below it (default: ./data)")
@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Replace this process by the API process, which starts the worker unless --no-worker says not to."""
+    """Replace this process by the API process, which starts the worker unless --no-worker is given."""
     arguments = ["--port", str(options.port)]
     if options.host is not None:
         arguments += ["--host", options.host]

@@ -12,7 +12,7 @@ from streamsvm.service.settings import Settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `streamsvm token`."""
+    """Add the actions of `streamsvm token`, and their options, to the parser."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     new = actions.add_parser("new", help="Print a new token; it is not shown again.")
     new.add_argument("--scope", choices=SCOPES, default="submit", help="each allows the ones before (default: submit)")
@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Change or show the tokens of a data directory, whether a service runs on it or not."""
+    """Make, delete or print tokens of a data directory; a service may be running on it. Return the exit code."""
     settings = Settings.from_environment(options.data_dir)
     if options.action != "new" and not settings.database.exists():
         where = settings.data_dir

@@ -42,8 +42,8 @@ _STOPPING = "stopping after this pass, with the model so far; interrupt again to
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `streamsvm train`: files, places, every field of a job, how the input is read."""
-    parser.usage = "%(prog)s [options] file"  # a mistyped option is told without sixty others
+    """Add the options of `streamsvm train`: files, a service's address, the fields of a job, how the input is read."""
+    parser.usage = "%(prog)s [options] file"  # the message about a mistyped option does not list sixty others
     parser.add_argument("file", type=file_or_url, help="LIBSVM text, CSV ..., or a URL; - for standard input")
     parser.add_argument("-o", "--output", type=Path, help="LIBLINEAR text, or .npz or .onnx (default: FILE.model)")
     parser.add_argument("--url", help="train on this service: FILE is uploaded, or names one of its datasets")
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Train, write the model, print the result."""
+    """Train here or on a service, write the model, print the result; return the exit code."""
     output = options.output or Path("stdin.model" if options.file == Path("-") else f"{plain_name(options.file)}.model")
     fields = {"dataset": str(options.file), **given_fields(options)}
     spec = parse_spec(fields)
@@ -74,7 +74,7 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
     if options.warm_start is not None:
         raise ServiceError("unknown_job", "there are no jobs here to start from", "Name their service: --url.")
     if isinstance(options.file, Path) and str(options.file) != "-":
-        options.file.stat()  # one that is missing is better said before
+        options.file.stat()  # raises FileNotFoundError before kernels are compiled
     ending = plain_name(options.file).rpartition(".")[2]
     guessed = ending if ending in FORMATS else "libsvm"
     compile_first("one", guessed if options.format == "auto" else options.format)
@@ -117,7 +117,7 @@ def _train_here(options: argparse.Namespace, fields: dict[str, Any], output: Pat
 
 
 def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Path, show: Display) -> int:
-    """Train on a service. An interrupt ends the command; the job goes on."""
+    """Train on a service; return the exit code. An interrupt ends this command, but not the job."""
     client = Client(options.url)
     name = str(options.file)
     if not isinstance(options.file, Path) or options.file.exists() or name == "-":
@@ -146,7 +146,7 @@ def _train_there(options: argparse.Namespace, fields: dict[str, Any], output: Pa
 
 
 def _check_output(output: Path, spec: JobSpec, is_here: bool) -> None:
-    """Refuse an output file that cannot be written, or whose format cannot hold a model of a job with these fields.
+    """Raise an error if the output file cannot be written, or its format cannot hold a model of this job.
 
     is_here  this program writes the model's format, not a service
     Raises OSError, or ServiceError unknown_format, not_exportable.
@@ -164,13 +164,13 @@ def _check_output(output: Path, spec: JobSpec, is_here: bool) -> None:
 
 
 def _check_plan(output: Path, plan: JobPlan) -> None:
-    """Refuse a format that cannot hold the labels or weights of the planned job. ServiceError not_exportable."""
+    """Raise ServiceError not_exportable if the output's format cannot hold the planned job's labels or weights."""
     labels = plan.model_labels
     _check(output, plan.spec, labels, plan.width * (len(labels) if len(labels) > 2 else 1))
 
 
 def _check_dataset(output: Path, spec: JobSpec, dataset: Mapping[str, Any]) -> None:
-    """Refuse a format that cannot hold the labels of a service's dataset. ServiceError not_exportable."""
+    """Raise ServiceError not_exportable if the output's format cannot hold the labels of a service's dataset."""
     labels = list(dataset.get("label_counts") or ())
     is_number = dataset.get("label_type") == "number"
     shown = [float(label) if is_number else label for label in labels]
@@ -178,7 +178,7 @@ def _check_dataset(output: Path, spec: JobSpec, dataset: Mapping[str, Any]) -> N
 
 
 def _check(output: Path, spec: JobSpec, labels: _Labels, n_weights: int = 0) -> None:
-    """Raise ServiceError not_exportable if the format cannot hold the job's model."""
+    """Raise ServiceError not_exportable if the output's format cannot hold the job's model; the hint names others."""
     if not spec.refit:
         return
     has_kernel, maps = spec.kernel == "rbf", [name for name, _ in named_maps(spec.features)]
@@ -189,7 +189,7 @@ def _check(output: Path, spec: JobSpec, labels: _Labels, n_weights: int = 0) -> 
 
 
 def _left_out(output: Path, plan: JobPlan) -> Iterator[str]:
-    """Yield sentences about what the file leaves out."""
+    """Yield sentences that say what LIBLINEAR's text leaves out of the model, or how it differs from the input."""
     format_ = format_of(output, plan.spec.kernel == "rbf")
     if format_ not in ("liblinear", "libsvm"):
         return
@@ -200,7 +200,7 @@ def _left_out(output: Path, plan: JobPlan) -> Iterator[str]:
 
 
 def _output_files(output: Path, values: Sequence[float]) -> list[Path]:
-    """The output file of each value of C: `output` itself if there is one value, else NAME.C=VALUE.ENDING."""
+    """Return the output file for each value of C: `output` if there is one value, else NAME.C=VALUE.ENDING."""
     if len(values) == 1:
         return [output]
     return [output.with_name(f"{output.stem}.C={C:g}{output.suffix}") for C in values]

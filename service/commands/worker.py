@@ -9,11 +9,11 @@ from streamsvm.service.settings import Settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options of `streamsvm worker`."""
+    """Add the options of `streamsvm worker` to the parser."""
     parser.add_argument("--data-dir", type=Path, help="everything durable is below it (default: ./data)")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Train jobs until SIGTERM or Ctrl-C."""
+    """Train queued jobs until SIGTERM or Ctrl-C; return the exit code."""
     tell_gone_settings()
     return worker.main(Settings.from_environment(options.data_dir).data_dir)

@@ -1,1 +1,1 @@
-"""Datasets by name: uploaded or imported, read in by a process of their own, added to, shown."""
+"""Datasets by name: a child process reads an upload or an import into one; rows can be added, and a few shown."""

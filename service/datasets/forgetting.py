@@ -22,11 +22,11 @@ _GONE = ".gone"
 _PATIENCE_SECONDS = 30 * 24 * 3600.0
 _PAUSES = 1.0, 4.0, 15.0, 60.0, 240.0  # seconds, between the attempts of a thread
 _one_at_a_time = threading.Lock()
-_latest: list[threading.Thread] = []  # the thread that goes on trying: it does so for all directories
+_latest: list[threading.Thread] = []  # the only thread that goes on trying; it does so for all directories
 
 
 def forget(directory: Path, settings: Settings, waits: bool = False) -> None:
-    """Remove a dataset's files: those here at once, those of other machines in the background unless `waits`."""
+    """Remove a dataset's files: from this machine at once, from others in the background, or at once if `waits`."""
     try:
         manifest = read_manifest(directory)
     except (StorageError, OSError):
@@ -44,7 +44,7 @@ def forget(directory: Path, settings: Settings, waits: bool = False) -> None:
 
 
 def is_gone(directory: Path) -> bool:
-    """Whether the directory stands for a deleted dataset of which other machines may still have parts."""
+    """Whether the directory is that of a deleted dataset of which other machines may still have parts."""
     return directory.name.endswith(_GONE)
 
 
@@ -63,7 +63,7 @@ def _keep_dropping(datasets: Path, settings: Settings) -> None:
 
 
 def _drop_parts(datasets: Path, settings: Settings) -> bool:
-    """Try to have machines remove their parts; returns whether there is nothing left to try again."""
+    """Try once to have all machines remove their parts; return whether no part is left to be removed later."""
     if settings.ray_address is None:
         return True
     with _one_at_a_time:

@@ -63,9 +63,9 @@ def open_import(directory: Path | None, name: str) -> IO[bytes]:
 
 
 def check_source(prefixes: Sequence[str], url: str) -> None:
-    """Check that a URL, or all that a pattern matches, lies below one of these prefixes; asks nothing of the store.
+    """Check that a URL, or all that a pattern matches, lies below one of these prefixes; do not contact the store.
 
-    Raises ServiceError import_forbidden, not_installed, and for what `reader.sources.locations` refuses.
+    Raises ServiceError import_forbidden, not_installed, and for a URL that `reader.sources.locations` refuses.
     """
     try:
         location = located(url)
@@ -88,7 +88,7 @@ def _invalid() -> ServiceError:
 
 
 class Importer:
-    """Works in a thread until the store has no import to do; `wake` it when there is one."""
+    """A thread that imports until the store has no import to do; call `wake` after adding an import."""
 
     def __init__(self, settings: Settings, store: Store, pauses: tuple[float, float] = (1.0, 30.0)) -> None:
         self._settings = settings
@@ -97,11 +97,11 @@ class Importer:
         self._outcome: _ImportOutcome | None = None
 
     def wake(self) -> None:
-        """Start the thread unless it runs."""
+        """Start the thread unless it is running."""
         self.background.wake()
 
     def _next(self) -> bool:
-        """Record the last import's outcome if that failed before, and do the next import; False if there is none."""
+        """Record an outcome that could not be recorded before, and do the next import; return False without one."""
         self._record()
         record = self._store.next_import()
         if record is None:
@@ -125,7 +125,7 @@ class Importer:
         self._outcome = None
 
     def _import(self, record: dict[str, Any]) -> dict[str, Any] | None:
-        """Do an import; return its fault, None if the dataset is complete or was deleted. Raises sqlite3.Error."""
+        """Do an import; return its problem, None if the dataset is complete or was deleted. Raises sqlite3.Error."""
         dataset_id, source = record["id"], record["source"]
         directory = self._settings.datasets / dataset_id
         try:
@@ -165,7 +165,7 @@ class Importer:
 
 
 class _ImportOutcome(NamedTuple):
-    """The outcome of an import that has ended; `problem` is None if nothing was wrong."""
+    """The outcome of an import that has ended; `problem` is an error as JSON, None if the import succeeded."""
 
     dataset_id: str
     problem: dict[str, Any] | None

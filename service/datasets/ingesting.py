@@ -23,9 +23,9 @@ SPREAD = "streamsvm.service.cluster.dataset.spread"
 
 
 def ingest_command(directory: Path, settings: Settings, options: InputOptions, urls: Sequence[str] = ()) -> list[str]:
-    """The module, with arguments, that reads `urls`, or standard input, into the dataset `directory`.
+    """Return the module, with arguments, that reads `urls`, or standard input, into the dataset `directory`.
 
-    `failure` reads what it prints.
+    `failure` makes an error from the module's output.
     """
     limits = "--max-features", str(settings.max_features), "--max-bytes", str(settings.max_upload_bytes)
     sources = (f"--source={url}" for url in urls)
@@ -33,7 +33,7 @@ def ingest_command(directory: Path, settings: Settings, options: InputOptions, u
 
 
 def failure(code: int, output: bytes) -> InputError | ServiceError:
-    """The error of a process that ended with this exit code, not 0, and this output."""
+    """Make the error of an ingest process that ended with this exit code, which is not 0, and this output."""
     if code == 1 and output.startswith(b'{"problem"'):
         return InputError.of(json.loads(output)["problem"])
     if code < 0:
@@ -43,19 +43,19 @@ def failure(code: int, output: bytes) -> InputError | ServiceError:
 
 
 def ingest_failed() -> ServiceError:
-    """The error of a process that failed for another reason than its input."""
+    """Make the error of an ingest process that failed for another reason than its input."""
     return ServiceError("ingest_failed", "reading in the data failed", "The service's log says more.")
 
 
 def _opened(source: IO[bytes] | Sequence[str]) -> AbstractContextManager[IO[bytes]]:
-    """The child's standard input; a file that the caller opened stays open."""
+    """Open the child's standard input: an empty one for URLs; a file that the caller opened stays open."""
     return Path(os.devnull).open("rb") if isinstance(source, Sequence) else nullcontext(source)
 
 
 class Ingesting:
-    """A child process that reads a file in, forked unless it is to ask other machines; leaving the context kills it.
+    """A child process that reads files into a dataset; leaving the `with` statement kills the process.
 
-    Raises InputError or ServiceError.
+    The process is forked, but started anew if other machines take part. Raises InputError or ServiceError.
 
     source    an open file, or URLs and patterns of files, see reader.sources
     appends   add the rows to the existing dataset
@@ -96,14 +96,14 @@ class Ingesting:
                 )
 
     def is_done(self) -> bool:
-        """Whether the dataset is complete; raises what went wrong."""
+        """Whether the dataset is complete. Raises InputError or ServiceError if the process has failed."""
         code = self._child.poll()
         if code:
             raise failure(code, self._output.read())
         return code == 0
 
     def wait(self) -> None:
-        """Wait until the dataset is complete; raises what went wrong."""
+        """Wait until the dataset is complete. Raises InputError or ServiceError if the process has failed."""
         self._child.wait()
         self.is_done()
 

@@ -40,21 +40,21 @@ from streamsvm.storage.rows.csr import Array, Rows
 
 
 class Uploads:
-    """At most `most` uploads at a time, and at most a share of them for each owner. Used in one event loop.
+    """Runs at most `most` uploads at a time, and at most `share_of(most)` for each owner. Used in one event loop.
 
-    If an upload finds no slot, it ends one that comes too slowly and takes its slot.
+    An upload that finds no free slot ends an upload whose client sends too slowly, and takes the slot of that one.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        # By upload: the next one into a dataset may begin before the task of the one before has quite ended.
+        # The keys are uploads, not datasets: an upload may begin before the last one into its dataset has quite ended.
         self._under_way: dict[Upload, tuple[str, Upload, asyncio.Task[None]]] = {}
         self._too_slow = WeakSet[Upload]()
 
     async def run(
         self, owner: str, begin: Callable[[], Upload], options: InputOptions, chunks: AsyncIterator[bytes]
     ) -> None:
-        """Read chunks into the upload that `begin` makes. Cancelling it gives the upload up.
+        """Read chunks into the upload that `begin` makes. Cancelling this call gives the upload up.
 
         Raises ServiceError too_many_uploads, too_slow, given_up, and what `Upload.read` raises.
         """
@@ -74,7 +74,7 @@ class Uploads:
         task.result()
 
     async def give_up(self, dataset_id: str) -> bool:
-        """End the upload into this dataset and remove all of it; returns whether there was one."""
+        """End the upload into this dataset and remove all of its data; return whether there was an upload."""
         tasks = [task for _, upload, task in self._under_way.values() if upload.dataset_id == dataset_id]
         for task in tasks:
             await _ended(task)
@@ -90,9 +90,9 @@ class Uploads:
         return None
 
     async def _make_room(self, refusal: ServiceError, owner: str) -> None:
-        """End a late upload, one of the owner's if any of these is late; raise the refusal if none may be ended.
+        """End a late upload, preferably one of the owner's; raise `refusal` if no upload may be ended.
 
-        An owner whose share is used up can only end an upload of their own.
+        An owner who uses a full share can only end one of their own uploads.
         """
         late = [each for each in self._under_way.values() if each[1].is_late()]
         of_owner = [each for each in late if each[0] == owner]
@@ -136,7 +136,7 @@ class Datasets:
         self.resumable = ResumableUploads(settings.upload_wait)
 
     def recover(self) -> None:
-        """Clean up after the process before this one: remove unfinished uploads and changes, begin imports again."""
+        """Clean up after the service's last process: remove unfinished uploads and changes, begin imports again."""
         for record in self._store.datasets():
             if record["state"] == "ingesting":
                 self._recover(record)
@@ -162,7 +162,7 @@ class Datasets:
             self._store.later(partial(self._store.drop_dataset, record["id"]))
 
     def missing_threads(self) -> list[str]:
-        """Names of threads that have work but do not run; each is started again."""
+        """Return the names of threads that have work but had died; this call starts each again."""
         threads = {"importer": self._importer.background, "writing-later": self._store.later.background}
         return [name for name, background in threads.items() if not background.is_there()]
 
@@ -177,10 +177,10 @@ class Datasets:
         chunks: AsyncIterator[bytes],
         begun: Callable[[Upload], None] = lambda _: None,
     ) -> None:
-        """Reserve the name and read chunks in, in a slot of the owner. Raises as `Uploads.run`.
+        """Reserve the name and read chunks into a new dataset, in a slot of the owner. Raises as `Uploads.run` does.
 
-        An upload of the owner that waits under this name is given up. `begun` is called with the upload once it has
-        its slot.
+        An interrupted upload of the owner under this name is given up. `begun` is called with the new upload once that
+        has a slot.
         """
         check_name(name)
         await self.resumable.make_way(name, owner)
@@ -197,7 +197,7 @@ class Datasets:
         return await self.resumable.begin(name, owner, partial(self.upload, name, options, owner))
 
     def uploaded_bytes(self, name: str, upload_id: str) -> int | None:
-        """The bytes of a complete upload, by its id, which is that of its dataset; None if there is none."""
+        """Return the bytes of a complete upload; None if there is none. Its id is the id of the dataset it made."""
         with suppress(ServiceError):
             record = self._store.dataset(name)
             if record["id"] == upload_id and record["state"] in ("ready", "changing"):
@@ -214,7 +214,7 @@ class Datasets:
         await self._uploads.run(owner, begin, options, chunks)
 
     def note_request(self, name: str, key: RequestKey) -> None:
-        """Note which request changes a dataset, when all of its rows have come and before they take effect."""
+        """Record which request adds rows to a dataset, after all of them have come and before they take effect."""
         record = self._store.dataset(name)
         self._store.note_rows(key, record["id"], read_manifest(self.directory(record["id"])).uid)
 
@@ -230,7 +230,7 @@ class Datasets:
     def begin_import(
         self, name: str, file: str, options: InputOptions, machines: int | str | None = None
     ) -> dict[str, Any]:
-        """Reserve the name and queue an import; returns the dataset's view.
+        """Reserve the name and queue an import; return the dataset's view.
 
         file      a path below the import directory; or a URL or pattern of files in an object store
         machines  how many machines of the Ray cluster, or "all", each read and keep a range of the object store's files
@@ -256,7 +256,7 @@ class Datasets:
         return self.view(name)
 
     def view(self, name: str) -> dict[str, Any]:
-        """The view of a dataset in any state, see `dataset_view`."""
+        """Return a dataset in any state as a dict for JSON, see `dataset_view`. Raises ServiceError unknown_dataset."""
         record = self._store.dataset(name)
         if record["state"] in ("ready", "changing"):
             directory = self.directory(record["id"])
@@ -269,7 +269,7 @@ class Datasets:
         return _sample(Dataset(self.directory(record["id"])))
 
     def views(self) -> list[dict[str, Any]]:
-        """Views of all datasets by name, short ones: they say that a dataset is ready, and not what is in it."""
+        """Return dicts for JSON of all datasets, sorted by name, with their states but not what their rows are like."""
         return [self._unready_view(record) for record in self._store.datasets()]
 
     def _unready_view(self, record: dict[str, Any]) -> dict[str, Any]:
@@ -277,14 +277,14 @@ class Datasets:
         return dataset_view(record, None, progress)
 
     def manifest(self, name: str) -> tuple[dict[str, Any], Manifest]:
-        """Record and manifest of a ready dataset. ServiceError not_ready."""
+        """Return record and manifest of a ready dataset. Raises ServiceError unknown_dataset, not_ready."""
         record = self._store.dataset(name)
         if record["state"] != "ready":
             raise ServiceError("not_ready", f"dataset {name} is not ready: {record['state']}")
         return record, read_manifest(self.directory(record["id"]))
 
     def with_rows(self, name: str) -> tuple[dict[str, Any], Manifest]:
-        """Record and manifest of a ready dataset whose rows are on this machine. ServiceError dataset_spread."""
+        """Do as `manifest`; raise ServiceError dataset_spread unless all rows are on this machine."""
         record, manifest = self.manifest(name)
         check_here(manifest)
         return record, manifest
@@ -312,7 +312,7 @@ class Datasets:
 def _sample(dataset: Dataset) -> list[dict[str, Any]]:
     """Describe up to _MOST_ROWS rows: `label`; then `string` and `letters`, or `non_zeros` and the first `features`.
 
-    A feature is its number in the input, its `name` (None if it has none) and its `value`. Raises DatasetCorrupt.
+    A feature has its number in the input, its `name` (None without one) and its `value`. Raises DatasetCorrupt.
     """
     manifest = dataset.manifest
     rows = dataset.piece(dataset.pieces(0)[0]).rows

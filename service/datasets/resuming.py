@@ -1,6 +1,6 @@
-"""Uploads that come in several requests: when a connection is lost, the process that reads them in waits for the rest.
+"""Uploads in several requests: when a connection is lost, the upload's ingest process waits for the remaining bytes.
 
-They live as long as the service does: after its restart a client has to begin anew.
+An upload does not outlive the service: after a restart, the client has to begin anew.
 """
 
 import asyncio
@@ -13,19 +13,19 @@ from typing import Any
 from streamsvm.service.datasets.uploads import Upload, given_up
 from streamsvm.service.errors import ServiceError
 
-# An upload that has been without a request for so long may be ended for another one that finds no slot.
+# An upload that has been without a request for this long may be ended for another one that finds no slot.
 _SILENT_SECONDS = 60.0
 _MOST_FAILURES = 1000  # uploads whose failure is remembered for a client that did not get the answer
 _BEGIN_ANEW = "It is over or was given up, or the service has started again: begin anew, from byte 0."
 _NO_FAULT_OF_INPUT = ("given_up", "too_slow")
 _log = logging.getLogger("streamsvm.uploads")
 
-# Reads chunks in; calls the function with the upload once it has a slot and a name.
+# Reads chunks into a dataset; calls the function with the upload once that has a slot and a name.
 ReadIn = Callable[[AsyncIterator[bytes], Callable[[Upload], None]], Coroutine[Any, Any, None]]
 
 
 class ResumableUpload:
-    """One upload. At most one request at a time sends bytes to it; a later request takes the place of an earlier."""
+    """One upload. One request at a time sends bytes to it; a later request ends an earlier one and takes over."""
 
     def __init__(self, name: str, owner: str, wait_seconds: float) -> None:
         self.id = ""
@@ -37,16 +37,16 @@ class ResumableUpload:
 
     @property
     def offset(self) -> int:
-        """How many bytes have been taken: the next request goes on from here."""
+        """Number of bytes that were taken from requests; the next request continues at this byte."""
         return self._parts.offset
 
     @property
     def is_complete(self) -> bool:
-        """Whether all bytes have come; they may still be being read in."""
+        """Whether all bytes have come; ingest may not have read all of them yet."""
         return self._parts.is_complete
 
     async def begin(self, read_in: ReadIn) -> asyncio.Future[None]:
-        """Start reading in; return the task, once the upload has a slot and its id. Raises what `read_in` raises."""
+        """Start `read_in`; return its task once the upload has a slot and its id. Raises what `read_in` raises."""
         begun = asyncio.get_running_loop().create_future()
 
         def note(upload: Upload) -> None:
@@ -65,12 +65,12 @@ class ResumableUpload:
         return self._reading
 
     async def take(self, offset: int, chunks: AsyncIterator[bytes], is_last: bool, length: int | None = None) -> None:
-        """Take the bytes of a request, from `offset` on; after the last request wait until all is read in.
+        """Take the bytes of a request, from `offset` on; after the last request wait until ingest has read all.
 
-        length  how many bytes the upload has in all, if the request says so
+        length  number of bytes of the whole upload; None: the request does not say it
 
-        Cancelled, it keeps the bytes that have come. Raises ServiceError: upload_offset_mismatch, upload_complete,
-        upload_length_mismatch, upload_taken_over, and what reading in and `chunks` raise.
+        If this call is cancelled, bytes that have come are kept. Raises ServiceError upload_offset_mismatch,
+        upload_complete, upload_length_mismatch, upload_taken_over, and what `read_in` and `chunks` raise.
         """
         self._check_offset(offset)  # before the request under way is interrupted: it may be the one that is right
         await self.interrupt()
@@ -95,7 +95,7 @@ class ResumableUpload:
             self._result()
 
     async def interrupt(self) -> None:
-        """End the request under way, and wait anew: from now on the offset changes only by `take`."""
+        """End the request that is sending, and restart the wait for the next; then only `take` changes the offset."""
         while self._sending is not None:
             self._sending.cancel()
             await asyncio.wait([self._sending])
@@ -103,15 +103,15 @@ class ResumableUpload:
             self._parts.renew()
 
     def is_waiting(self) -> bool:
-        """Whether the rest has yet to come and no request sends it."""
+        """Whether bytes are still missing and no request is sending them."""
         return self._sending is None and not self.is_complete
 
     def hurry(self) -> None:
-        """Give the upload up if it waits, or as soon as it would."""
+        """Give the upload up now if it waits for a request, else as soon as the running request ends early."""
         self._parts.hurry()
 
     async def end(self) -> None:
-        """Give the upload up; nothing of it is left when this returns."""
+        """Give the upload up; when this returns, none of its data are left."""
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)
 
@@ -146,7 +146,7 @@ class ResumableUpload:
             raise ServiceError("upload_offset_mismatch", message, "Send the rest from there.", {"byte": self.offset})
 
     def _set_length(self, length: int) -> None:
-        """Note how many bytes there will be; each request has to tell the same number."""
+        """Set the number of bytes of the whole upload; every request that says it must say the same number."""
         if self.length not in (None, length) or length < self.offset:
             raise self._length_mismatch()
         self.length = length
@@ -177,7 +177,7 @@ class ResumableUploads:
         return upload
 
     def find(self, name: str, upload_id: str) -> ResumableUpload:
-        """The upload under way. Raises unknown_upload, and the failure of one that has failed."""
+        """Return an unfinished upload. Raises ServiceError: the error that ended this upload, or unknown_upload."""
         upload = self._under_way.get(upload_id)
         if upload is not None and upload.name == name:
             return upload
@@ -185,19 +185,19 @@ class ResumableUploads:
         raise ServiceError("unknown_upload", "there is no such upload", _BEGIN_ANEW) if failure is None else failure
 
     async def make_way(self, name: str, owner: str) -> None:
-        """Give up the uploads of this owner that wait under this name: the client begins anew."""
+        """Give up this owner's interrupted uploads under this name, since the client begins anew."""
         for upload in list(self._under_way.values()):
             if (upload.name, upload.owner) == (name, owner) and upload.is_waiting():
                 await upload.end()
 
     def close(self) -> None:
-        """Wait for no client any more: the service ends."""
+        """Stop waiting for further requests, because the service ends."""
         self._wait_seconds = 0.0
         for upload in self._under_way.values():
             upload.hurry()
 
     async def end(self, seconds: float) -> None:
-        """Give all uploads up; wait no longer than this for the last one to be gone."""
+        """Give all uploads up; wait at most `seconds` until they have ended."""
         endings = [asyncio.ensure_future(upload.end()) for upload in self._under_way.values()]
         if endings:
             await asyncio.wait(endings, timeout=seconds)
@@ -216,7 +216,7 @@ class ResumableUploads:
 
 
 def upload_complete() -> ServiceError:
-    """The error of a request that goes on with an upload whose bytes have all come."""
+    """Make the error of a request that continues an upload whose bytes have all come."""
     return ServiceError("upload_complete", "the upload is complete", "Look at its dataset.")
 
 
@@ -240,35 +240,35 @@ class _BodyParts:
         self.pause()
 
     def resume(self) -> None:
-        """Stop the clock: a request has come."""
+        """Stop the clock, because a request has come."""
         self._silent_since = None
         self._stop_clock()
 
     def pause(self) -> None:
-        """Start the clock: the request has ended and others must follow; does nothing once all bytes are there."""
+        """Start the clock, because the request has ended and bytes are missing; if none is missing, do nothing."""
         if not (self.is_complete or self._is_expired):
             self._silent_since = time.monotonic()
             self.renew()
 
     def renew(self) -> None:
-        """Wait for `wait_seconds` from now on."""
+        """Restart the clock: the next request has `wait_seconds` from now on."""
         self._stop_clock()
         self._expiry = asyncio.get_running_loop().call_later(self._wait_seconds, self.expire)
 
     def hurry(self) -> None:
-        """Wait no more for requests from now on; one that is sending bytes may go on."""
+        """Wait for no further request; a request that is sending bytes may go on."""
         self._wait_seconds = 0.0
         if self._silent_since is not None:
             self.expire()
 
     def expire(self) -> None:
-        """Wait no longer: the iterator raises given_up."""
+        """Stop waiting: the iterator raises ServiceError given_up after the last chunk."""
         self._stop_clock()
         self._is_expired = True
         self._wakes_reader.set()
 
     async def put(self, chunk: bytes) -> None:
-        """Hand a chunk over once the chunk before it was taken. Cancelled, it has taken nothing of the chunk."""
+        """Hand a chunk over once the iterator has yielded the last one. If cancelled, no byte of it was taken."""
         await self._has_room.wait()
         self._chunk = chunk
         self.offset += len(chunk)
@@ -276,13 +276,13 @@ class _BodyParts:
         self._wakes_reader.set()
 
     def finish(self) -> None:
-        """Note that all bytes have come; the iterator ends after the last chunk."""
+        """Say that all bytes have come; the iterator ends after the last chunk."""
         self.is_complete = True
         self._stop_clock()
         self._wakes_reader.set()
 
     def is_silent(self) -> bool:
-        """Whether the upload has been without a request for so long that another one may have its slot."""
+        """Whether the upload has been without a request for more than _SILENT_SECONDS: another may take its slot."""
         return self._silent_since is not None and time.monotonic() - self._silent_since > _SILENT_SECONDS
 
     def __aiter__(self) -> AsyncIterator[bytes]:

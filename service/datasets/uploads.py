@@ -1,4 +1,4 @@
-"""Uploads: a child process reads a request's body in while it arrives. All of the body takes effect, or nothing."""
+"""Uploads: a child process (ingest) reads a request's body while it arrives. All of its rows take effect, or none."""
 
 import asyncio
 import fcntl
@@ -27,12 +27,12 @@ from streamsvm.storage.errors import StorageError
 _PIPE_BYTES = 1 << 20  # the default limit for an unprivileged process (pipe-max-size)
 _PIECE_BYTES = 1 << 18  # small enough to be in the processor's cache when it is written
 _MOST_PARTS = 512  # IOV_MAX is 1024
-# An upload this much behind its least rate may be ended for another one.
+# An upload that is this far behind the least rate may be ended for another upload.
 _LATE_SECONDS = 5.0
 
 
 class Upload:
-    """One upload. Subclasses say how its success is recorded, and what is removed if it is given up."""
+    """One upload. Subclasses record its success, and remove its data if it is given up."""
 
     arguments: tuple[str, ...] = ()  # of the child process, besides those of every upload
 
@@ -47,15 +47,15 @@ class Upload:
         self.is_silent: Callable[[], bool] = lambda: False  # whether its client has been away for long
 
     def is_late(self) -> bool:
-        """Whether the client is away for long, or was waited for _LATE_SECONDS longer than its bytes may take."""
+        """Whether the client is silent, or has sent its bytes _LATE_SECONDS slower than the least rate allows."""
         waiting = 0.0 if self._waits_since is None else time.monotonic() - self._waits_since
         allowed = self._received / max(LEAST_RATE, self._settings.least_bytes_per_second)
         return self.is_silent() or self._waited + waiting > allowed + _LATE_SECONDS
 
     async def read(self, options: InputOptions, chunks: AsyncIterator[bytes]) -> None:
-        """Read chunks in as they arrive, and record the rows; after an error, remove all that was made of them.
+        """Read chunks as they arrive, and record their rows; after an error, remove all that was made of the chunks.
 
-        Raises ServiceError for what was wrong with the input, and what `chunks` raises.
+        Raises ServiceError for a fault of the input, and what `chunks` raises.
         """
         try:
             with needing_space():
@@ -85,10 +85,10 @@ class Upload:
             os.close(self._pipe.reading)
 
     async def _feed(self, chunk: bytes) -> bool:
-        """Send a chunk to the child, waiting while the pipe is full. False if the child has ended: `_finish` says why.
+        """Send a chunk to the child, waiting while the pipe is full; return False if the child has ended.
 
-        Raises ServiceError ingest_failed if the child has read nothing for stall_seconds. (A client that leaves
-        meanwhile is noticed only when the chunks that it sent before are read.)
+        `_finish` then says why. Raises ServiceError ingest_failed if the child has read nothing for stall_seconds. (If
+        the client leaves meanwhile, that is noticed only when the chunks that it sent before have been read.)
         """
         assert self._pipe is not None
         try:
@@ -101,7 +101,7 @@ class Upload:
         return True
 
     async def _finish(self) -> None:
-        """End the input, wait for the child and record the rows; raises ServiceError for what was wrong."""
+        """End the input, wait for the child and record the rows. Raises ServiceError for a fault of the input."""
         assert self._pipe is not None and self._child is not None
         with suppress(BrokenPipeError):
             await self._pipe.close()
@@ -111,7 +111,7 @@ class Upload:
         self._record()
 
     def _record(self) -> None:
-        """Record that the rows are on disk; raises ServiceError if they are no longer wanted."""
+        """Record that the rows are on disk. Raises ServiceError given_up if the dataset has been deleted."""
         raise NotImplementedError
 
     async def _abandon(self) -> None:
@@ -124,7 +124,7 @@ class Upload:
         await asyncio.to_thread(self._drop)
 
     def _drop(self) -> None:
-        """Remove the files and the record of an upload that is given up."""
+        """Remove the files of an upload that is given up, and record that."""
         raise NotImplementedError
 
     @property
@@ -178,12 +178,12 @@ class MoreRows(Upload):
 
 
 def too_slow() -> ServiceError:
-    """The error of an upload that was ended for another one because it came too slowly."""
+    """Make the error of an upload that came too slowly, and was ended for another one."""
     return ServiceError("too_slow", "the upload came too slowly, and another one waited")
 
 
 def given_up(why: str = "Its dataset was deleted meanwhile.") -> ServiceError:
-    """The error of an upload whose dataset was deleted meanwhile, or that ended for another reason."""
+    """Make the error of an upload that was given up, and say why."""
     return ServiceError("given_up", "the upload was given up", why)
 
 
@@ -205,7 +205,7 @@ def undo_change(directory: Path) -> None:
 
 
 class PipeWriter:
-    """`feed` chunks, then `close`. `reading` is the process's end; close it here once the process has been started."""
+    """Writes to a process: `feed` chunks, then `close`. It reads `reading`; close that here once it has started."""
 
     def __init__(self) -> None:
         self.reading, self._writing = os.pipe()
@@ -219,7 +219,7 @@ class PipeWriter:
         self._under_way: Future[None] | None = None
 
     async def feed(self, chunk: bytes) -> None:
-        """Queue a chunk; waits while one piece is being written and another is full. Raises BrokenPipeError."""
+        """Queue a chunk; wait if the queue is full and earlier chunks are being written. Raises BrokenPipeError."""
         self._parts.append(chunk)
         self._size += len(chunk)
         if self._size >= _PIECE_BYTES or len(self._parts) >= _MOST_PARTS:
@@ -234,7 +234,7 @@ class PipeWriter:
             self.abandon()
 
     def abandon(self) -> None:
-        """Close the pipe now, or when the running write ends; it fails when the process stops reading."""
+        """Close the pipe now, or when the running write ends; that write fails once the process stops reading."""
         if self._under_way is None or self._under_way.done():
             self._close()
         else:
@@ -252,7 +252,7 @@ class PipeWriter:
         self._under_way = self._thread.submit(_write, self._writing, parts)
 
     async def _written(self) -> None:
-        """Wait until the last piece is in the pipe."""
+        """Wait until the chunks of the last `_flush` are in the pipe. Raises BrokenPipeError."""
         if self._under_way is not None:
             await asyncio.wrap_future(self._under_way)
 

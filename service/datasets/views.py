@@ -1,4 +1,4 @@
-"""The view of a dataset: a plain dictionary, documented in api/README.md."""
+"""The view of a dataset: the dict that the API returns as JSON, documented in api/README.md."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ def dataset_view(
     progress: dict[str, Any] | None = None,
     profile: Profile | None = None,
 ) -> dict[str, Any]:
-    """Describe a dataset; without a manifest, only its record and how far it has been read in."""
+    """Describe a dataset; without a manifest, only its record and the progress of its ingest."""
     source = record["source"] or {}
     shown = {
         **{key: record[key] for key in ("name", "state", "created_at", "failure")},
@@ -69,7 +69,7 @@ def input_view(input: dict[str, Any]) -> dict[str, Any]:
 
 
 def columns_view(manifest: Manifest, directory: Path) -> dict[str, Any]:
-    """The part of `dataset_view` about the columns of a dataset in this directory: its input, and warnings."""
+    """Return the fields `input` and `warnings` of `dataset_view`, about columns, of the dataset in this directory."""
     return {
         "input": manifest.input and input_view(manifest.input),
         "warnings": _warnings(read_profile(directory)),
@@ -81,7 +81,7 @@ def _warnings(profile: Profile | None) -> list[dict[str, str]]:
 
 
 def _far_scales(profile: Profile, manifest: Manifest) -> list[dict[str, Any]]:
-    """Describe the largest and the smallest features, by name if they have one; [] if scales are alike."""
+    """Describe the features of largest and smallest size, with their names, if any; [] if all have similar scales."""
     if not profile.scales:
         return []
     # Imported here because it is slow, and few commands need it.

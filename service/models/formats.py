@@ -71,7 +71,7 @@ def formats_for(
     bias: float | None = None,
     is_listed: bool = False,
 ) -> list[str]:
-    """Return the formats that can hold a model (see `refusal`): the usual format first, then in the order of SUFFIXES."""
+    """Return the formats that can hold a model (see `refusal`): the usual one, then the others in SUFFIXES' order."""
     formats = [name for name in SUFFIXES if refusal(name, labels, has_kernel, maps, bias) is None]
     return sorted(formats, key=lambda name: name != usual_format(has_kernel, is_listed))
 

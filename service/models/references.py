@@ -11,7 +11,7 @@ from streamsvm.service.records.models import Reference, is_id
 from streamsvm.service.records.store import Store
 
 _MOST = 1000
-# `store.names` misses a change if a process crashes between the change and its note, or another store replaces this one.
+# `store.names` misses a change if a process crashes between the change and its note, or if another store replaces this.
 _UNNOTED_SECONDS = 1.0
 
 Answer = Reference | Exception
@@ -110,7 +110,7 @@ class References:
             self._seen = seen
 
     def _give_up(self, reading: asyncio.Task) -> None:
-        """Cancel the waiting look-ups if the read was cancelled, as at the event loop's end; else the next read answers."""
+        """Cancel the waiting look-ups if the event loop has cancelled the read; else the next read answers them."""
         if reading.cancelled():
             asked, self._asked = self._asked, {}
             for answer in asked.values():

@@ -1,1 +1,1 @@
-"""Predicts files to files on all cores, in pieces, so that a killed prediction goes on where it was."""
+"""Predicts files into files on all cores, unit by unit, so that a killed prediction continues at the next unit."""

@@ -12,10 +12,10 @@ Output = Array | list[dict[str, float]]
 
 
 class PredictedBatch(NamedTuple):
-    """Predictions of some rows.
+    """Predictions of some consecutive rows.
 
-    kept     columns of the input, (n,) each
-    outputs  (n,), or (n, n_classes) with a number for each of the model's labels; contributions are a list
+    kept     columns copied from the input, (n,) each
+    outputs  arrays (n,), or (n, n_classes) with a number for each of the model's labels; contributions are a list
     """
 
     kept: list[Column]
@@ -25,9 +25,9 @@ class PredictedBatch(NamedTuple):
 class OutputColumns:
     """The columns that a prediction of files writes.
 
-    kept        names of the columns of the input, in the order wanted; one that has the name of an output gets input_
-                before it
-    kept_types  Arrow's types of them; None: they are texts
+    kept        names of the columns copied from the input, in order; a name that an output also has is prefixed by
+                input_
+    kept_types  Arrow types of these columns; None: they are texts
     outputs     what is predicted, see `PredictionRequest`
     """
 
@@ -45,11 +45,11 @@ class OutputColumns:
         return [name for output in self.outputs for name in self._flat(output)]
 
     def batch(self, prediction: Prediction, kept: list[Column]) -> PredictedBatch:
-        """The columns of a batch."""
+        """Return the columns to write for a batch of predictions."""
         return PredictedBatch(kept, [self._values(output, prediction) for output in self.outputs])
 
     def flat(self, batch: PredictedBatch) -> list[Output]:
-        """The outputs of a batch in the order of `output_names`, (n,) each."""
+        """Return the outputs of a batch in the order of `output_names`, (n,) each."""
         return [column for each in batch.outputs for column in ([each] if _is_narrow(each) else each.T)]  # type: ignore[union-attr]
 
     def _flat(self, output: str) -> list[str]:

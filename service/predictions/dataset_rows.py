@@ -20,12 +20,12 @@ from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import INDEX, INDPTR, Array, Rows
 from streamsvm.storage.rows.segment import packed_bytes
 
-# Columns of a dataset that can be kept, by the names of their Arrow types; a label that is a text is a string.
+# Column of a dataset that can be copied to the predictions -> its Arrow type; text labels have the type string.
 KEPT = {"row": "int64", "label": "float64", "weight": "float64"}
 
 
 def check_fits(model: Model, manifest: Manifest) -> Array | None:
-    """The model's number of each feature of the dataset, (width,), see `Matched`; None: the numbers are the same.
+    """Return the model's number of each feature of the dataset, (width,), see `Matched`; None: the same numbers.
 
     Raises ServiceError if the rows were made in another way than the model's.
     """
@@ -36,7 +36,7 @@ def check_fits(model: Model, manifest: Manifest) -> Array | None:
 
 
 def check_kept(keep: Sequence[str]) -> None:
-    """Raises InputError keep_missing for a column that no dataset has."""
+    """Raise InputError keep_missing if `keep` has a column that no dataset has."""
     for name in keep:
         if name not in KEPT:
             raise InputError("keep_missing", f"a dataset has no column {name[:40]}", hint=f"it has {', '.join(KEPT)}")
@@ -56,10 +56,10 @@ class DatasetUnit(NamedTuple):
 
 
 class DatasetSource:
-    """The rows of the dataset in a directory. A `RowsToPredict`.
+    """The rows of the dataset in a directory. Implements `_RowsToPredict` of engine.py.
 
-    keep        of KEPT: a row's number in the order in which rows were added, from 0; its label; its weight
-    unit_bytes  of decoded rows in a unit, about
+    keep        names in KEPT: row (its number from 0, in the order in which rows were added), label, weight
+    unit_bytes  approximate bytes of decoded rows in a unit
     """
 
     def __init__(self, predictor: Predictor, directory: Path, keep: Sequence[str], unit_bytes: int) -> None:
@@ -70,7 +70,7 @@ class DatasetSource:
     def units(self, told: Callable[[], None]) -> Sequence[DatasetUnit]:
         """See `RowsToPredict`."""
         check_kept(self._keep)
-        self._numbers  # noqa: B018 - a dataset that does not fit the model is told before anything is predicted
+        self._numbers  # noqa: B018 - raises an error for a dataset that does not fit the model, before any prediction
         told()
         pieces = self._pieces
         decoded = np.cumsum(packed_bytes(pieces["rows"].astype(np.int64), pieces["nnz"].astype(np.int64)))
@@ -116,14 +116,14 @@ class DatasetSource:
 
     @cached_property
     def _pieces(self) -> Array:
-        """The LOCATIONs (n,) of all pieces, in the order of their rows."""
+        """The LOCATIONs (n,) of all pieces of the dataset, in the order of their rows."""
         of_blocks = [self._dataset.pieces(number) for number in range(len(self._manifest.blocks))]
         pieces = np.concatenate(of_blocks)
         return pieces[np.argsort(pieces["first_row"], kind="stable")]
 
     @cached_property
     def _numbers(self) -> Array | None:
-        """The number in the model of each feature of the blocks, (width,); below 0: left out. None: the same."""
+        """The model's number of each feature of the blocks, (width,); below 0: left out. None: the same numbers."""
         matched = check_fits(self._predictor.model, self._manifest)
         if is_of_strings(self._manifest.input) or (matched is None and not self._dataset.has_own_order):
             return None
@@ -132,7 +132,7 @@ class DatasetSource:
         return np.minimum(numbers, np.iinfo(INDEX).max).astype(INDEX)
 
     def _as_model(self, rows: Rows) -> Rows:
-        """Number the features as the model does, increasing within a row, as in rows of a file."""
+        """Renumber the features of rows as in the model; the numbers ascend within a row, as in rows of a file."""
         if self._numbers is None:
             return rows
         indices, values, indptr = self._numbers[rows.indices], rows.values, rows.indptr

@@ -1,4 +1,4 @@
-"""Where predictions go: a file of this machine, or an object of a store. Either is there whole, or not at all."""
+"""Writes predictions to a file of this machine, or an object of a store, which exists whole or not at all."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,7 +17,7 @@ Fill = Callable[[IO[bytes]], None]
 
 
 def check_destination(destination: str) -> Location:
-    """Parse a path or URL to write to. Raises InputError as `located`, ServiceError destination_invalid, or
+    """Parse a path or URL to write to. Raises InputError as `located` does, ServiceError destination_invalid, or
     destination_unwritable if there is no folder for a file of this machine.
     """
     location = located(destination)
@@ -30,10 +30,10 @@ def check_destination(destination: str) -> Location:
 
 
 def write_whole(destination: str, fill: Fill, scratch: Path, name: str) -> None:
-    """Write a file that `fill` fills, which then takes its name, also that of another file.
+    """Have `fill` write a file, and rename it to the destination, or send it there; an older file is replaced.
 
-    scratch  directory for the file of a store before it is sent
-    name     makes the name of the unfinished file; a file of this name, of an earlier attempt, is replaced
+    scratch  directory for a file before it is sent to a store
+    name     ends the name of the unfinished file; an unfinished file of an earlier attempt is replaced
 
     Raises ServiceError out_of_space, destination_unwritable.
     """
@@ -49,7 +49,7 @@ def write_whole(destination: str, fill: Fill, scratch: Path, name: str) -> None:
 
 
 def remove_unfinished(destination: str, name: str) -> None:
-    """Remove the unfinished file that a killed `write_whole` may have left on this machine."""
+    """Remove the unfinished file that a killed `write_whole` with this name may have left on this machine."""
     with suppress(OSError, InputError, ServiceError):
         location = check_destination(destination)
         if location.scheme == LOCAL:
@@ -70,7 +70,7 @@ def _fill(staged: Path, fill: Fill, finish: Callable[[], None] = lambda: None) -
 
 @contextmanager
 def _unfinished(path: Path) -> Iterator[Path]:
-    """A name for a file that is removed unless the block gives it another name."""
+    """Yield the path; when the `with` statement ends, remove the file there, unless it was renamed."""
     try:
         yield path
     finally:
@@ -79,7 +79,7 @@ def _unfinished(path: Path) -> Iterator[Path]:
 
 
 def _send(location: Location, staged: Path, destination: str) -> None:
-    """Send a file to a store, which shows it when all of it has arrived. ServiceError destination_unwritable."""
+    """Send a file to a store, which shows only whole files. Raises ServiceError destination_unwritable."""
     store = store_of(location)
     assert isinstance(store, RemoteStore)
     try:

@@ -39,10 +39,10 @@ _LOCK = "lock"
 
 
 class Pieces:
-    """The pieces in a directory, which the caller holds alone until `close`.
+    """The files of predicted units ("pieces") in a directory, which this process has locked until `close`.
 
-    asked  JSON that says what is predicted; pieces of another prediction are removed
-    Raises ServiceError already_running if another process has the directory.
+    asked  description of the prediction, for JSON; pieces of a prediction with another description are removed
+    Raises ServiceError already_running if another process has locked the directory.
     """
 
     def __init__(self, directory: Path, asked: Any) -> None:
@@ -58,17 +58,17 @@ class Pieces:
                 write_file(directory / _ASKED, [text.encode()])
 
     def done(self, number: int) -> dict[str, Any] | None:
-        """The record of a unit's piece, None if there is none yet."""
+        """Return the record of a unit's piece; None if the unit has no piece yet."""
         text = _read(self._record(number))
         return None if text is None else json.loads(text)
 
     def path(self, number: int) -> Path:
-        """The file of a unit's piece."""
+        """Return the path of a unit's piece."""
         return self.directory / f"{number:08}.piece"
 
     @contextmanager
     def writing(self, number: int, record: dict[str, Any]) -> Iterator[IO[bytes]]:
-        """A file for a unit's piece. It counts when the block succeeds, with `record` as the block has filled it.
+        """Yield a file for a unit's piece. If the `with` statement succeeds, publish the piece and its `record`.
 
         Raises ServiceError out_of_space.
         """
@@ -84,7 +84,7 @@ class Pieces:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def close(self) -> None:
-        """Let another process have the directory."""
+        """Unlock the directory for other processes."""
         os.close(self._lock)
 
     def _record(self, number: int) -> Path:
@@ -116,24 +116,24 @@ class _RowsUnit(Protocol):
     def size(self) -> int: ...
 
     def described(self) -> list[Any]:
-        """The unit as JSON, to see whether it is still the same."""
+        """Return a value for JSON that differs for different units."""
 
 
 class _RowsToPredict(Protocol):
-    """Rows to predict."""
+    """A source of rows to predict, which it cuts into units."""
 
     def units(self, told: Callable[[], None]) -> Sequence[Any]:
-        """Cut the rows into a `_RowsUnit` each, in their order; calls `told` now and then. Raises InputError."""
+        """Cut the rows, in order, into `_RowsUnit`s; call `told` now and then as a heartbeat. Raises InputError."""
 
     def kept_types(self, units: Sequence[Any]) -> list[Any] | None:
-        """Arrow's types of the columns to keep; None: they are texts."""
+        """Return the Arrow types of the columns to copy from the input; None: they are texts."""
 
     def predictions(self, unit: Any) -> Iterator[tuple[Prediction, list[Column]]]:
-        """Yield the predictions of a unit's rows in order, with the columns to keep. Raises InputError."""
+        """Yield the predictions of a unit's rows in order, each with the columns to copy. Raises InputError."""
 
 
 class _FileSource:
-    """The files of a request. A `_RowsToPredict`."""
+    """The rows of a request's files. Implements `_RowsToPredict`."""
 
     def __init__(self, predictor: Predictor, request: PredictionRequest, unit_bytes: int) -> None:
         self._predictor, self._request, self._unit_bytes = predictor, request, unit_bytes
@@ -153,7 +153,7 @@ class _FileSource:
 
 
 def _source_of(predictor: Predictor, request: PredictionRequest, unit_bytes: int) -> _RowsToPredict:
-    """The rows of a request."""
+    """Return the source of a request's rows: its dataset or its files."""
     if request.dataset is not None:
         return DatasetSource(predictor, request.dataset, request.keep, unit_bytes)
     return _FileSource(predictor, request, unit_bytes)
@@ -161,13 +161,13 @@ def _source_of(predictor: Predictor, request: PredictionRequest, unit_bytes: int
 
 _PASSING = ("source_unavailable", "destination_unwritable")
 _UNFINISHED = "unfinished"
-_LISTING_SECONDS = 300.0  # that a store may take to list a million files
-LEAST_BYTES_PER_SECOND = 1 << 20  # of a disk, or a store, that takes a whole file
+_LISTING_SECONDS = 300.0  # the time that a store may take to list a million files
+LEAST_BYTES_PER_SECOND = 1 << 20  # the least rate at which a disk, or a store, is expected to take a whole file
 Sign = Callable[[float], None]
 
 
 class PredictionProgress(NamedTuple):
-    """How far a prediction is; bytes are those of the input as it is stored, `total_bytes` all of them."""
+    """The progress of a prediction: rows and stored bytes of the input so far, and bytes of the whole input."""
 
     rows: int
     bytes: int
@@ -179,14 +179,14 @@ class Stopped(Exception):
 
 
 class Engine:
-    """Predicts one request.
+    """Carries out one request for a prediction.
 
-    directory   of the pieces, see `Pieces`
-    threads     that predict; by default the number of cores
-    progress    is told how far the prediction is, after each unit
-    unit_bytes  of text in a unit, or of a dataset's decoded rows
-    name        ends the name of the destination until it is whole
-    sign        is told all the time that the work goes on, and how many seconds it may take until it is told again
+    directory   directory of the pieces, see `Pieces`
+    threads     number of threads that predict; by default the number of cores
+    progress    is called with the progress after each unit
+    unit_bytes  bytes of text, or of a dataset's decoded rows, in a unit
+    name        ends the name of the destination's file until it is whole
+    sign        heartbeat: is called again and again, with the seconds that may pass until the next call
     """
 
     def __init__(
@@ -210,9 +210,9 @@ class Engine:
     def run(self, destination: str) -> PredictionFigures:
         """Predict all units that have no piece yet, write the destination, and remove the pieces.
 
-        After an error, too, the pieces are removed. They stay if this process is killed or interrupted, or a store does
-        not answer: `run` for the same request, files and model then predicts the remaining units, and writes the same
-        bytes.
+        An error also removes the pieces. They stay if this process is killed or interrupted, or a store does not
+        answer: then `run` for the same request, files and model predicts the remaining units, and writes the same bytes
+        as an undisturbed run.
         Raises InputError, ServiceError.
         """
         request = self._request
@@ -246,7 +246,7 @@ class Engine:
         self._stopping.set()
 
     def _predict(self, units: Sequence[_RowsUnit], pieces: Pieces, writer: Writer) -> PredictionFigures:
-        """Make the pieces that are missing. If units fail, raises the error of the first in the order of rows."""
+        """Make the missing pieces. If units fail, raise the error of the first failed unit in the order of rows."""
         figures, taken, total = PredictionFigures(), 0, sum(unit.size for unit in units)
         numbers = iter(range(len(units)))
         with ThreadPoolExecutor(self._threads, "predict") as pool:
@@ -266,7 +266,7 @@ class Engine:
         return figures
 
     def _piece(self, unit: _RowsUnit, number: int, pieces: Pieces, writer: Writer) -> PredictionFigures:
-        """Make a unit's piece unless it is there."""
+        """Make a unit's piece unless it exists; return the unit's figures."""
         figures, record = PredictionFigures(), pieces.done(number)
         if record is not None:
             figures.add_all(record)
@@ -282,7 +282,7 @@ class Engine:
         return figures
 
     def _told(self, paths: list[Path]) -> Iterator[Path]:
-        """Yield the pieces to join, with a sign before each; the file is made durable, and sent, after the last one."""
+        """Yield the paths, calling `sign` before each, and after the last, when the file is synced and sent."""
         size = 0
         for path in paths:
             self._sign(0.0)
@@ -301,7 +301,7 @@ class Engine:
 
 
 def fingerprint(model: Model) -> str:
-    """A text that differs for models that may predict differently."""
+    """Return a hash of a model: two models with the same hash predict the same."""
     digest = blake2b(digest_size=16)
     vectors = model.vectors
     arrays = [model.w, np.asarray(model.intercept)]

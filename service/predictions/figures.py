@@ -1,4 +1,4 @@
-"""Counts what a prediction of files came to: rows, features that the model does not know, and how labels compare."""
+"""Counts the rows of a prediction of files, features unknown to the model, and how labels in the input compare."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,13 +13,13 @@ from streamsvm.storage.rows.csr import Array
 @dataclass
 class PredictionFigures:
     """
-    rows              predicted
+    rows              number of predicted rows
     unknown_features  stored values of features that the model does not know
-    judged, right     rows that have a label of the model's kind in the input; those predicted as it is
-    unknown_labels    judged rows whose label is none of the model's
+    judged, right     rows with a label of the model's kind (number or text) in the input; those predicted as that label
+    unknown_labels    judged rows whose label in the input is none of the model's
     squares           sum of the squared errors of the judged rows, in regression
-    unknown_columns   number of columns of a table that the model does not have; unknown_names shows the first ones
-    passed_names      whether columns were matched by place though they have names, since the model knows none
+    unknown_columns   number of columns of a table that the model does not have; unknown_names shows the first of them
+    passed_names      whether named columns were matched by position, since the model has no column names
     """
 
     rows: int = 0
@@ -33,7 +33,7 @@ class PredictionFigures:
     passed_names: bool = False
 
     def add(self, prediction: Prediction, predictor: Predictor) -> None:
-        """Count a batch of the predictor's."""
+        """Count a batch of predictions that the predictor made."""
         labels, expected = prediction.labels, prediction.expected
         self.rows += len(labels)
         self.unknown_features += prediction.unknown_features
@@ -50,7 +50,7 @@ class PredictionFigures:
             self.squares += float(((labels - expected) ** 2).sum())
 
     def add_all(self, other: dict[str, Any]) -> None:
-        """Count another Figures, given as JSON."""
+        """Add other figures, given as `described` returns them."""
         for name in ("rows", "unknown_features", "judged", "right", "unknown_labels", "squares"):
             setattr(self, name, getattr(self, name) + other[name])
         if other["unknown_columns"] >= self.unknown_columns:
@@ -58,11 +58,11 @@ class PredictionFigures:
         self.passed_names |= other["passed_names"]
 
     def described(self) -> dict[str, Any]:
-        """The figures as JSON."""
+        """Return the figures as a dict for JSON."""
         return asdict(self)
 
     def summary(self, predictor: Predictor) -> str | None:
-        """The accuracy or mean squared error; None if no row has a label of the model's kind."""
+        """Write the accuracy or mean squared error as text; return None if no row was judged."""
         if not self.judged:
             return None
         if predictor.is_regression:

@@ -1,7 +1,7 @@
-"""The worker's second lane: predictions of files run beside jobs, one at a time, each in a process of its own.
+"""Runs predictions of files in the worker, beside jobs: one at a time, each in its own process.
 
-A prediction that crashed, or was killed because it gave no sign of life, is queued again and goes on with the pieces
-that it has, until it has crashed too often without a new one. What an ended one left is removed.
+A prediction that crashed, or was killed because its heartbeat stopped, is queued again and goes on with the pieces that
+it has made, until it has crashed too often without a new piece. Files of ended predictions are removed.
 """
 
 import json
@@ -44,8 +44,8 @@ _log = logging.getLogger("streamsvm.predictions")
 class _RunningPrediction(NamedTuple):
     """The running prediction.
 
-    began         when its process did, by the monotonic clock
-    memory_bytes  that it may need
+    began         time at which its process began, by the monotonic clock
+    memory_bytes  bytes of memory that the process may need
     """
 
     record: dict[str, Any]
@@ -55,14 +55,14 @@ class _RunningPrediction(NamedTuple):
 
 
 class PredictionLane:
-    """`recover` once, then `step` at each look; `shutdown` hands the running prediction back."""
+    """The queue of predictions: call `recover` once, then `step` repeatedly; `shutdown` requeues the running one."""
 
     def __init__(self, settings: Settings, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings, self._store, self._clock = settings, store, clock
         self._active: _RunningPrediction | None = None
         self._next = LastRead(store, lambda: store.first_predictions(1))
         self._cancelled = LastRead(store, store.cancelled_predictions)
-        self._unsettled: Callable[[], None] | None = None  # what could not be written down yet
+        self._unsettled: Callable[[], None] | None = None  # a change of the records that has failed so far
         self._pause, self._paused_until = _SHORTEST_PAUSE_SECONDS, -float("inf")
         self._leftovers = _Leftovers(settings, store)
         self._sweep = LastRead(store, self._leftovers.sweep)
@@ -74,15 +74,15 @@ class PredictionLane:
         return 0 if self._active is None else self._active.memory_bytes
 
     def recover(self) -> None:
-        """Queue the predictions of a worker that died again, and remove what ended ones left."""
+        """Queue predictions again that ran when the last worker died, and remove files of ended predictions."""
         for record in self._store.predictions("running"):
             self._settle(partial(self._retry, record, "its worker died"))
         self._leftovers.sweep()
 
     def step(self, is_training: bool) -> None:
-        """Start the next prediction if none runs, else look after the one that does.
+        """Start the next prediction if none runs, else check the running one.
 
-        is_training  whether a job runs: then a prediction starts only if its memory fits beside
+        is_training  whether a job runs: then a prediction starts only if there is free memory for it
         """
         try:
             self._step(is_training)
@@ -94,7 +94,7 @@ class PredictionLane:
             self._has_complained = True
 
     def shutdown(self) -> None:
-        """End the running prediction's process; the next worker goes on with it."""
+        """End the running prediction's process, and queue the prediction again for the next worker."""
         active = self._end()
         if active is not None:
             self._store.requeue_prediction(active.record["id"])
@@ -111,7 +111,7 @@ class PredictionLane:
             self._begin(is_training)
 
     def _settle(self, change: Callable[[], None]) -> None:
-        """Record what became of a prediction; if that fails, it comes first at the next step."""
+        """Record a change of a prediction's state; if that fails, the next step tries it again first."""
         self._unsettled = change
         with suppress(ServiceError):  # it is not running any more: this was recorded before
             change()
@@ -149,7 +149,7 @@ class PredictionLane:
             return fork([_PROCESS, str(self._settings.data_dir), record["id"]], files)
 
     def _put_back(self, record: dict[str, Any], error: Exception) -> None:
-        """Queue a prediction whose process could not be started; for want of room or processes the lane pauses."""
+        """Queue a prediction whose process could not be started; if disk, memory or processes lack, pause the queue."""
         why = f"it could not be started: {getattr(error, 'strerror', None) or type(error).__name__}"
         if not (is_full(error) or lacks(error)):
             self._retry(record, why)
@@ -172,7 +172,7 @@ class PredictionLane:
             self._settle(partial(self._retry, record, f"it gave no sign of life for {silence:.0f} seconds"))
 
     def _end(self) -> _RunningPrediction | None:
-        """End the process of the running prediction; returns what ran."""
+        """End the process of the running prediction; return that prediction, None if none runs."""
         active, self._active = self._active, None
         if active is not None:
             with active.child as child:
@@ -180,7 +180,7 @@ class PredictionLane:
         return active
 
     def _conclude(self, record: dict[str, Any], code: int) -> None:
-        """Record what a process that ended with this exit code came to; without a result or a reason it crashed."""
+        """Record the outcome of a process that ended with this exit code; without result or failure, it crashed."""
         directory = self._directory(record["id"])
         result = _read_object(directory / RESULT) if code == 0 else None
         failure = told(directory, code) if code in (FAILED, OutOfSpace.exit_code) else None
@@ -198,7 +198,7 @@ class PredictionLane:
             return False
 
     def _finish(self, record: dict[str, Any], state: str, **more: dict[str, Any]) -> None:
-        """Record the end, then remove what is left."""
+        """Record the prediction's end, then remove its pieces and unfinished files."""
         self._store.finish_prediction(record["id"], state, **more)
         self._leftovers.tidy(record["id"], record["spec"])
         _log.info("%s: %s", record["id"], state)
@@ -235,7 +235,7 @@ class _Leftovers:
         self._swept: set[str] = set()  # names of directories; one that cannot be removed is tried once
 
     def sweep(self) -> None:
-        """Remove what predictions left that have ended: one may be cancelled while it waits for another attempt."""
+        """Remove files of ended predictions, such as one that was cancelled while it waited for another attempt."""
         if not self._settings.predictions.is_dir():
             return
         for directory in self._settings.predictions.iterdir():
@@ -248,7 +248,7 @@ class _Leftovers:
                 self._swept.add(directory.name)
 
     def tidy(self, prediction_id: str, spec: Any) -> None:
-        """Remove pieces, and the unfinished destination; an error here changes nothing in how the prediction ended."""
+        """Remove a prediction's pieces and unfinished destination; an error here does not change its outcome."""
         try:
             remove_unfinished(destination_of(self._settings, spec["destination"]), prediction_id)
         except Exception as error:
@@ -263,7 +263,7 @@ class _Leftovers:
 
 
 def _read_object(path: Path) -> dict[str, Any] | None:
-    """The object in a file of JSON; None if there is none. Raises OSError if it cannot be read now."""
+    """Read the object in a JSON file; return None without file or object. Raises OSError if the file is unreadable."""
     try:
         found = read_json(path.read_text())
     except (FileNotFoundError, NotADirectoryError, ValueError):

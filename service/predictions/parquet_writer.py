@@ -49,7 +49,7 @@ def _batches(pieces: Iterable[Path]) -> Iterator[Any]:
 
 
 def _tables(batches: Iterable[Any]) -> Iterator[Any]:
-    """Join batches to tables of _GROUP_ROWS rows, or _GROUP_BYTES if these are fewer."""
+    """Join batches into tables of _GROUP_ROWS rows, or of fewer rows that have _GROUP_BYTES."""
     held: list[Any] = []
     rows = size = 0
     for whole in batches:

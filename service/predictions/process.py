@@ -1,9 +1,9 @@
-"""Predicts the files of one prediction on record, in a process that the worker forks.
+"""Carries out one recorded prediction, in a process that the worker forks.
 
     python -m streamsvm.service.predictions.process DATA_DIRECTORY PREDICTION_ID
 
-Exit code 0: `result.json` says what it came to; 1, or that of OutOfSpace: a failure that another attempt would meet,
-which `failure.json` tells; others: a crash. Its priority is below that of training.
+Exit code 0: `result.json` has the result; 1, or that of OutOfSpace: `failure.json` has an error that another attempt
+would also meet; others: a crash. The process has a lower priority than training.
 """
 
 import json
@@ -29,11 +29,11 @@ from streamsvm.storage.run.failure import leave_word
 ASKED, RESULT, PIECES, SIGNS = "asked.json", "result.json", "pieces", "signs"
 FAILED = 1
 _NICE = 5
-_MASK = 0o022  # of the destination, which others may read; the data directory is closed to them
+_MASK = 0o022  # umask: other users may read the destination; they cannot enter the data directory
 
 
 def predict(settings: Settings, directory: Path) -> dict[str, Any]:
-    """Predict what `asked.json` in the directory says. Raises InputError, ServiceError, StorageError, OSError."""
+    """Carry out the prediction that `asked.json` describes. Raises InputError, ServiceError, StorageError, OSError."""
     asked = json.loads((directory / ASKED).read_text())
     spec, model_id = PredictionSpec.model_validate(asked["spec"]), asked["model_id"]
     signs = SignsOfLife(directory / SIGNS)

@@ -1,4 +1,4 @@
-"""Predicts the rows of a unit, a batch at a time, each with the columns that are kept beside it."""
+"""Predicts the rows of a unit, batch by batch, each batch with the columns of the input that are to be copied."""
 
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -27,9 +27,9 @@ _LIMITS = InputLimits(max_features=MOST_FEATURES)
 def predictions_of(
     predictor: Predictor, unit: FileUnit, keep: Sequence[str]
 ) -> Iterator[tuple[Prediction, list[Column]]]:
-    """Yield the predictions of a unit's rows in order, with the columns to keep; nothing if it has no row.
+    """Yield the predictions of a unit's rows in order, each with the columns `keep` of the input; nothing without rows.
 
-    Raises InputError, with the file and the place in it.
+    Raises InputError, with the file and the position in it.
     """
     beside, has_rows = Beside(keep), False
     parsers, with_place = _parsers(unit, beside), InputRange(unit.file.url, iter(())).placed
@@ -60,7 +60,7 @@ def _offset(lines: LinesOfRange, header: int) -> int:
 
 
 def _stripes(unit: FileUnit) -> list[Stripe]:
-    """The range of bytes to read; none for groups of rows, whose parser opens the file."""
+    """Return the range of bytes to read, in a list; [] for row groups, since their parser opens the file."""
     return [] if unit.are_groups else [Stripe(unit.file, unit.start, unit.stop)]
 
 

@@ -24,9 +24,9 @@ class PredictionRequest:
     sources  paths, URLs and patterns; the rows of files follow each other, those of a pattern by name
     dataset  directory of a dataset, whose rows are predicted instead
     options  how the files are read; format "auto": by name, else by content
-    format   of the predictions, one of FORMATS
-    keep     names or numbers of columns of the input that are written before the predictions
-    outputs  what is predicted, of OUTPUTS in this order; regression has `value` in place of the first three
+    format   format of the predictions, one of FORMATS
+    keep     names or numbers of columns of the input, to be copied before the predictions
+    outputs  columns to predict, of OUTPUTS in this order; regression has `value` in place of the first three
     """
 
     sources: Sequence[str]
@@ -38,7 +38,7 @@ class PredictionRequest:
 
 
 def format_of_destination(destination: str, format_: str | None = None) -> str:
-    """The format of predictions: the one named, else by the ending. Raises ServiceError unknown_format."""
+    """Return the predictions' format: `format_`, else that of the file's ending. Raises ServiceError unknown_format."""
     found = format_ or ENDINGS.get(PurePath(destination).suffix.lower())
     if found not in FORMATS:
         hint = f"Let it end in {', '.join(ENDINGS)}, or set format."
@@ -47,7 +47,7 @@ def format_of_destination(destination: str, format_: str | None = None) -> str:
 
 
 def outputs_of(predictor: Predictor, wanted: Sequence[str] | None) -> tuple[str, ...]:
-    """The outputs wanted, in the order of OUTPUTS; None: all that the model has, but no contributions.
+    """Return the `wanted` outputs in the order of OUTPUTS; for None, all that the model has except contributions.
 
     Raises ServiceError no_probabilities, no_contributions, unknown_output.
     """
@@ -70,6 +70,6 @@ def outputs_of(predictor: Predictor, wanted: Sequence[str] | None) -> tuple[str,
 
 
 def described(request: PredictionRequest) -> dict[str, Any]:
-    """The request as JSON, to see whether a later one asks for the same."""
+    """Return a value for JSON that differs for requests whose files would differ, apart from their sources."""
     options = {name: getattr(request.options, name) for name in sorted(request.options.given)}
     return {"format": request.format, "options": options, "keep": list(request.keep), "outputs": list(request.outputs)}

@@ -1,4 +1,4 @@
-"""The fields of a prediction that a service is asked for, and the files that they name."""
+"""The fields of a request for a prediction by the service, and the files that these fields name."""
 
 import os
 from pathlib import Path
@@ -56,12 +56,12 @@ class PredictionSpec(BaseModel):
     )
 
     def input_options(self) -> InputOptions:
-        """The options of the input. Raises ServiceError bad_request."""
+        """Return `options` as the reader takes them."""
         return InputOptions(**self.options)  # type: ignore[arg-type]
 
 
 def parse_prediction(given: Any) -> PredictionSpec:
-    """A checked PredictionSpec. Raises ServiceError bad_request for the first thing wrong with it."""
+    """Check the JSON of a request and make a PredictionSpec of it. Raises ServiceError bad_request, unknown_format."""
     try:
         spec = PredictionSpec.model_validate(given)
     except ValidationError as error:
@@ -86,7 +86,7 @@ def parse_prediction(given: Any) -> PredictionSpec:
 
 
 def _explain(faults: list[Any]) -> ServiceError:
-    """Make the error for the first of these faults; a field that is not known comes first: another may be meant."""
+    """Make the error for one fault: an unknown field, since it may be a mistyped one, else the first fault."""
     fields = {field.alias or name: field.description for name, field in PredictionSpec.model_fields.items()}
     first = next((fault for fault in faults if fault["type"] == "extra_forbidden"), faults[0])
     field = str(first["loc"][0]) if first["loc"] else ""
@@ -115,7 +115,7 @@ def _check_source(spec: PredictionSpec) -> None:
 
 
 def sources_of(settings: Settings, source: str) -> list[str]:
-    """The files that a source names now: paths, or a URL as it is.
+    """Return the paths of the files that a source names now; for a URL, the URL itself.
 
     Raises ServiceError import_disabled, import_invalid, import_forbidden, unknown_file, and what `check_source` raises.
     """
@@ -138,7 +138,7 @@ def sources_of(settings: Settings, source: str) -> list[str]:
 
 
 def destination_of(settings: Settings, destination: str) -> str:
-    """The path or URL of a destination.
+    """Return the path or URL of a destination that a request names.
 
     Raises ServiceError export_disabled, export_invalid, export_forbidden, not_installed.
     """
@@ -162,9 +162,9 @@ def destination_of(settings: Settings, destination: str) -> str:
 
 
 def check_free(spec: PredictionSpec, destination: str) -> None:
-    """Raise ServiceError destination_exists if the prediction would replace a file, and may not.
+    """Raise ServiceError destination_exists if the prediction would replace a file without `overwrite`.
 
-    destination  its path or URL, see `destination_of`
+    destination  path or URL, see `destination_of`
     """
     if not spec.overwrite and not is_url(destination) and Path(destination).exists():
         hint = 'Choose another, or "overwrite": true.'

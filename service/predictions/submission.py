@@ -1,4 +1,4 @@
-"""Submits a prediction of files, and shows it."""
+"""Submits a prediction of files or of a dataset, and describes it as JSON."""
 
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,10 @@ _PROGRESS = ("rows", "bytes", "total_bytes")
 
 
 def submit(store: Store, settings: Settings, spec: PredictionSpec, key: RequestKey | None) -> str:
-    """Queue a prediction with the model that its reference means now; returns its id.
+    """Queue a prediction with the model that `spec.model` means now; return the prediction's id.
 
-    Raises ServiceError for a model, source, destination or output that is not there, not allowed, or does not fit,
-    destination_exists, queue_full.
+    Raises ServiceError for a model, source, destination or output that does not exist, is not allowed or does not fit,
+    and destination_exists, queue_full.
     """
     model_id = store.model(spec.model)["id"]
     predictor = load_predictor(settings, model_id)
@@ -42,7 +42,7 @@ def submit(store: Store, settings: Settings, spec: PredictionSpec, key: RequestK
 
 
 def _fitting_dataset(store: Store, settings: Settings, name: str, model: Model) -> str:
-    """The id of a ready dataset whose rows are on this machine, and were made as those of the model."""
+    """Return the dataset's id. Raises ServiceError unless it is ready, on this machine, and fits the model."""
     record = store.dataset(name)
     if record["state"] != "ready":
         raise ServiceError("not_ready", f"dataset {name} is not ready: {record['state']}")
@@ -53,7 +53,7 @@ def _fitting_dataset(store: Store, settings: Settings, name: str, model: Model) 
 
 
 def prediction_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any]:
-    """A prediction as the service shows it; `progress` is that of the running attempt, or of the end."""
+    """Return a prediction as the API shows it; `progress` is that of the current attempt, or the final one."""
     names = ("id", "model_id", "state", "attempt", "created_at", "started_at", "finished_at", "requested")
     shown = {name: record[name] for name in names}
     result = _figures(record["result"])
@@ -67,7 +67,7 @@ def prediction_view(settings: Settings, record: dict[str, Any]) -> dict[str, Any
 
 
 def _figures(found: Any, names: tuple[str, ...] = (*_PROGRESS, "unknown_features")) -> dict[str, Any] | None:
-    """The figures of these names; None if they are not all there, as in a record that was damaged."""
+    """Return the figures of these names in `found`; None if one is missing, as in a damaged record."""
     is_whole = isinstance(found, dict) and all(isinstance(found.get(name), int) for name in names)
     return {name: found[name] for name in names} if is_whole else None
 

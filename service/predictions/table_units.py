@@ -1,4 +1,4 @@
-"""Reads files of tables for predictions, with columns to keep; cuts Parquet and Arrow into row groups and batches."""
+"""Reads tables for predictions, with columns to copy; cuts Parquet into units of row groups, Arrow into batches."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -23,7 +23,7 @@ _BATCH_ROWS = 1 << 14  # each thread holds some arrays of a batch
 
 
 class Groups(NamedTuple):
-    """Row groups, or batches, [start, stop) of a file; see `FileUnit`, whose fields follow each other like these."""
+    """Row groups, or batches, [start, stop) of a file; the fields are the last six of `FileUnit`, in that order."""
 
     start: int
     stop: int
@@ -34,7 +34,7 @@ class Groups(NamedTuple):
 
 
 def joined(groups: Iterable[tuple[int, int]], least_rows: int) -> list[Groups]:
-    """Join groups that follow each other, of so many rows and bytes, until they have `least_rows`."""
+    """Join consecutive groups until they have `least_rows`; `groups` has the rows and bytes of each group."""
     units, first, rows, start, size, number = list[Groups](), 1, 0, 0, 0, 0
     for number, (more_rows, more_bytes) in enumerate(groups, start=1):
         rows, size = rows + more_rows, size + more_bytes
@@ -47,9 +47,9 @@ def joined(groups: Iterable[tuple[int, int]], least_rows: int) -> list[Groups]:
 
 
 def group_units(file: SourceFile, format_: str, least_rows: int, keep: Sequence[str]) -> list[Groups] | None:
-    """The groups of a file, joined until they have `least_rows`; None if the file has to be read as a whole.
+    """Return a file's groups, joined until they have `least_rows`; None if the file has to be read as a whole.
 
-    Raises InputError for no whole file, or table without the columns to keep.
+    Raises InputError for a damaged file, or a table without the columns `keep`.
     """
     if _is_compressed(file):
         return None
@@ -63,7 +63,7 @@ def group_units(file: SourceFile, format_: str, least_rows: int, keep: Sequence[
 
 
 def types_of(file: SourceFile, format_: str, keep: Sequence[str]) -> list[Any]:
-    """Types of the columns to keep in a file of a format of TABLES; those of dictionaries are those of their values."""
+    """Return the Arrow types of the columns `keep` of a file; for a dictionary column, the type of its values."""
     with closing(_tables(file, format_)) as tables:  # type: ignore[type-var]
         schema = next(tables).schema
         types = [schema.field(place).type for place in _places(schema, keep)]
@@ -87,7 +87,7 @@ def _is_compressed(file: SourceFile) -> bool:
 def read_groups(
     file: SourceFile, format_: str, start: int, stop: int, beside: Beside, chunks: Iterable[bytes] = ()
 ) -> Iterator[StoredTable]:
-    """Yield groups [start, stop) as a table, whose batches put the columns to keep into `beside`."""
+    """Yield groups [start, stop) as a table; reading its batches puts the columns to copy into `beside`."""
     with open_seekable(file) as raw:
         for table in tables(format_, raw, file.size, InputLimits(), range(start, stop)):
             yield with_kept(table, beside)
@@ -95,13 +95,13 @@ def read_groups(
 
 
 def keeping(read: Read, beside: Beside, chunks: Iterable[bytes]) -> Iterator[StoredTable]:
-    """Yield the tables that `read` makes, whose batches put the columns to keep into `beside`."""
+    """Yield the tables that `read` makes; reading their batches puts the columns to copy into `beside`."""
     for table in read(chunks):
         yield with_kept(table, beside)
 
 
 def with_kept(table: StoredTable, beside: Beside) -> StoredTable:
-    """A table whose batches put the columns to keep into `beside`."""
+    """Return the same table, but reading its batches puts the columns to copy into `beside`."""
     kept = _places(table.schema, beside.names)
 
     def batches(places: Sequence[int], most: int) -> Iterator[Any]:

@@ -1,6 +1,6 @@
-"""Cuts files into units, which threads predict on their own: ranges of lines, groups of rows, or whole files.
+"""Cuts files into units that threads predict independently: ranges of lines, row groups, or whole files.
 
-Units depend on the files and options alone, so that a prediction that goes on after a kill has the same ones.
+Units depend on the files and options only, so that a prediction that resumes after a kill has the same units.
 """
 
 import re
@@ -29,10 +29,10 @@ from streamsvm.service.models.predicting.rows_read import opened
 from streamsvm.storage.models.model_file import Label
 
 UNIT_BYTES = 32 << 20  # of text
-UNIT_ROWS = 1 << 18  # of Parquet and Arrow, at least, unless a file has fewer
+UNIT_ROWS = 1 << 18  # least rows of a unit of Parquet or Arrow, unless the file ends
 _LINES = ("libsvm", "csv", "tsv", "jsonl", "text")
 _OPENED_AT_ONCE = 8
-_HEAD_BYTES = 4 << 20  # read of a text to settle how ranges of its lines are read
+_HEAD_BYTES = 4 << 20  # bytes at the start of a text that decide how ranges of its lines are read
 _REMARK = re.compile(rb'#|"?sep=', re.IGNORECASE)
 
 
@@ -40,10 +40,10 @@ _REMARK = re.compile(rb'#|"?sep=', re.IGNORECASE)
 class FileUnit:
     """A part of a file.
 
-    options      how it is read; the format is known
-    start, stop  bytes of a text, in which the unit's lines begin; groups of rows
-    size         in bytes, for the progress
-    header       the line of names of a table in text, which the unit reads before its lines unless it begins the file
+    options      how the part is read; the format is not "auto"
+    start, stop  range of bytes of a text in which the unit's lines begin; or range of row groups or batches
+    size         bytes of the part, for the progress
+    header       line of names of a table in text, which is parsed before the unit's lines unless start is 0
     first_row    number of the unit's first row in a file of groups, from 1
     are_groups   whether it has row groups of Parquet, or batches of Arrow
     """
@@ -58,7 +58,7 @@ class FileUnit:
     are_groups: bool = False
 
     def described(self) -> list[Any]:
-        """The unit as JSON, to see whether it is still the same."""
+        """Return a value for JSON that differs for different units, also if the file has changed."""
         return [self.file.url, self.file.size, self.file.version, self.options.format, self.start, self.stop]
 
 
@@ -70,7 +70,7 @@ def units_of(
     unit_bytes: int,
     told: Callable[[], None] = lambda: None,
 ) -> list[FileUnit]:
-    """The units of all files, in the order of their rows. Raises InputError, with the name of its file.
+    """Return the units of all files, in the order of their rows. Raises InputError, with the name of the file.
 
     told  is called after each file
     """
@@ -83,7 +83,7 @@ def units_of(
 
 
 def kept_types(files: Sequence[FileUnit], keep: Sequence[str]) -> list[Any] | None:
-    """Arrow's types of the columns to keep, as the first file has them; None if it is a text: they are texts."""
+    """Return the Arrow types of the columns `keep` in the first file; None: that is a text, so they are texts."""
     if not files or files[0].options.format not in STORED_TABLES:
         return None
     from streamsvm.service.predictions.table_units import types_of  # noqa: PLC0415 - pyarrow is slow to import
@@ -125,7 +125,7 @@ def _cut(
 
 
 def _head(file: SourceFile, most: int = PEEK_BYTES) -> bytes:
-    """The first bytes of a file, decompressed; a fault in them is found when the file is read."""
+    """Return the first `most` bytes of a file, decompressed; a fault in them is reported when the file is read."""
     head = b""
     pieces = read_range(file, 0, min(file.size, most), threads=1, piece_bytes=most)
     with closing(pieces), suppress(InputError):  # type: ignore[type-var]
@@ -139,7 +139,7 @@ def _head(file: SourceFile, most: int = PEEK_BYTES) -> bytes:
 def _lines_settled(
     predictor: Predictor, options: InputOptions, keep: tuple[str, ...], file: SourceFile
 ) -> tuple[InputOptions, bytes] | None:
-    """The options and the line of names for ranges of a file's lines; None if the file must be read as a whole."""
+    """Return options and the line of names for ranges of a file's lines; None: the file must be read as a whole."""
     head = _head(file, _HEAD_BYTES)
     lines = head[: head.rfind(b"\n") + 1]
     if not lines or is_compressed(read_bytes(file, 0, min(file.size, MAGIC_BYTES))):
@@ -155,7 +155,7 @@ def _lines_settled(
 
 
 def _settled_base(predictor: Predictor, options: InputOptions, lines: bytes) -> IndexBase | None:
-    """The number of the first feature in LIBSVM text that begins with these lines; None if they do not show it."""
+    """Return the first feature's number in LIBSVM text that begins with these lines; None if they leave it open."""
     numbering = predictor.numbering(options.index_base)
     for rows in LibsvmParser(numbering.base, InputLimits(max_features=MOST_FEATURES), weighted=False).parse_chunks(
         [lines]
@@ -167,7 +167,7 @@ def _settled_base(predictor: Predictor, options: InputOptions, lines: bytes) -> 
 def _settled_table(
     predictor: Predictor, options: InputOptions, keep: tuple[str, ...], lines: bytes
 ) -> tuple[InputOptions, bytes] | None:
-    """See `_lines_settled`. Lines before the names, and documents in quotes over several lines, forbid ranges."""
+    """See `_lines_settled`. Remarks before the names forbid ranges of lines, as do quoted fields of several lines."""
     parsers: list[Parser] = []
 
     def make(options: InputOptions, limits: InputLimits, classes: Sequence[Label]) -> Parser:

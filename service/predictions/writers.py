@@ -1,4 +1,4 @@
-"""Writes predictions as CSV, NDJSON or Parquet: pieces, each of a unit's rows, and the file that joins them.
+"""Writes predictions as CSV, NDJSON or Parquet: a file ("piece") for each unit's rows, and the file that joins these.
 
 The file does not depend on the order in which pieces were made, nor on how many threads made them.
 """
@@ -21,14 +21,14 @@ class Writer(Protocol):
     """Writes predictions in one format."""
 
     def write_piece(self, file: IO[bytes], batches: Iterable[PredictedBatch]) -> None:
-        """Write the batches of a unit."""
+        """Write the batches of a unit to the file of its piece."""
 
     def join(self, pieces: Iterable[Path], file: IO[bytes]) -> None:
-        """Write the whole file of these pieces."""
+        """Join the pieces, which come in the order of rows, into the whole file."""
 
 
 class CsvWriter:
-    """A line of names, then a line for each row. A missing value is an empty field."""
+    """Writes CSV: a line of names, then a line for each row. A missing value is an empty field."""
 
     def __init__(self, columns: OutputColumns) -> None:
         self._columns = columns
@@ -48,7 +48,7 @@ class CsvWriter:
 
 
 class NdjsonWriter:
-    """An object for each row, as predictions of a request have it, with the columns of the input before."""
+    """Writes a JSON object a line for each row: first the copied columns, then fields as in the API's predictions."""
 
     def __init__(self, columns: OutputColumns) -> None:
         self._columns = columns
@@ -99,21 +99,21 @@ def _texts(column: Any) -> list[Any]:
 
 
 def _cells(name: str, column: Output) -> list[Any]:
-    """The fields of a column of CSV; contributions are an object of JSON."""
+    """Return the CSV fields of a column; contributions are a JSON object."""
     if isinstance(column, list):
         return list(map(json.dumps, column))
     return _labels(column) if name == "label" else column.tolist()
 
 
 def _labels(column: Array) -> list[str]:
-    """Labels as people write them: whole numbers have no point."""
+    """Write labels as text, whole numbers without a decimal point."""
     values = column.tolist()
     shown = {label: shown_label(label) for label in set(values)}
     return [shown[label] for label in values]
 
 
 def _json(column: Output) -> Iterator[str]:
-    """Each value, or row of values, as JSON; a sum that is infinite becomes null."""
+    """Write each value, or row of values, as JSON; an infinite number becomes null."""
     if isinstance(column, list):
         return map(json.dumps, column)
     if column.ndim == 2:

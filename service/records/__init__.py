@@ -1,1 +1,1 @@
-"""The one SQLite file of a data directory: records of datasets, jobs, models and tokens."""
+"""The one SQLite file of a data directory: records of datasets, jobs, predictions, models and tokens."""

@@ -28,14 +28,14 @@ _TRIES = 20
 
 @dataclass
 class BackedUp:
-    """counts: how many of each kind were copied; missing: paths, below the directory, of records without files."""
+    """`counts`: kind ("jobs") -> number copied; `missing`: paths of recorded datasets and models without files."""
 
     counts: dict[str, int] = field(default_factory=dict)
     missing: list[str] = field(default_factory=list)
 
 
 def back_up(settings: Settings, target: Path) -> BackedUp:
-    """Copy to the new directory `target`, whole or not at all. On the same disk, blocks and models are hard-linked.
+    """Copy the data directory to a new one, `target`, whole or not at all; hard-link blocks and models if possible.
 
     Raises ServiceError target_exists, out_of_space, store_missing, store_corrupt, store_foreign.
     """
@@ -61,7 +61,7 @@ def back_up(settings: Settings, target: Path) -> BackedUp:
 def _copy(settings: Settings, target: Path) -> BackedUp:
     copied = Settings(target)
     copied.create_directories()
-    # The store as of one moment, even if others write to it meanwhile.
+    # SQLite copies the store as of one moment, even if other processes write to it meanwhile.
     uri = f"{settings.database.as_uri()}?mode=rw"
     with closing(sqlite3.connect(uri, uri=True, timeout=30)) as source, closing(sqlite3.connect(copied.database)) as to:
         source.backup(to)
@@ -88,7 +88,7 @@ _HAVE_FILES = {"datasets": "state IN ('ready', 'changing')", "models": "TRUE", "
 
 
 def _carry(source: Path, target: Path, kind: str) -> bool:
-    """Copy a directory, again if it changes meanwhile; returns whether it exists."""
+    """Copy a directory, again if its manifest changes meanwhile; return whether the directory exists."""
     for _ in range(_TRIES):
         with suppress(FileNotFoundError, StorageError):
             before = _manifest(source)
@@ -100,7 +100,7 @@ def _carry(source: Path, target: Path, kind: str) -> bool:
             break
     if kind == "jobs":
         return source.exists()  # without files, the job begins again
-    # It cannot be read as a dataset or model: all of its files are copied.
+    # The directory cannot be read as a dataset or model: all of its files are copied.
     with suppress(FileNotFoundError):
         _copy_files(source, target, lambda _: True, is_fixed=False)
         return True
@@ -114,7 +114,7 @@ def _manifest(directory: Path) -> bytes:
 
 
 def _wanted(source: Path, kind: str) -> Callable[[Path], bool]:
-    """A test for files to copy: blocks of a dataset that its manifest does not list (yet) are left out."""
+    """Return a function that says whether to copy a file: not a block that the dataset's manifest does not list."""
     if kind != "datasets":
         return lambda _: True
     listed = {block_path(source, block.number) for block in read_manifest(source).blocks}
@@ -122,7 +122,7 @@ def _wanted(source: Path, kind: str) -> Callable[[Path], bool]:
 
 
 def _copy_files(source: Path, target: Path, is_wanted: Callable[[Path], bool], is_fixed: bool) -> None:
-    """Copy a directory without hidden files, links and cached decoded rows; FileNotFoundError if a file disappears."""
+    """Copy a directory, except hidden files, links and cached rows. Raises FileNotFoundError if a file vanishes."""
     if not source.is_dir():
         raise FileNotFoundError(source)
     target.mkdir(parents=True)
@@ -137,7 +137,7 @@ def _copy_files(source: Path, target: Path, is_wanted: Callable[[Path], bool], i
 
 
 def _copy_file(source: Path, target: Path, is_fixed: bool) -> None:
-    """Copy a file, or, if it `is_fixed` (nobody writes to it) and on the same disk, hard-link it."""
+    """Copy a file; if `is_fixed` (no process writes to it) and the target is on the same disk, hard-link it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if is_fixed:
         with suppress(OSError):

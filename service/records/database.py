@@ -1,4 +1,4 @@
-"""The SQLite file of a data directory: an operation opens a connection, a write is one transaction; ids and times."""
+"""The SQLite file of a data directory: an operation opens a connection, a write is one transaction. Ids and times."""
 
 import os
 import secrets
@@ -20,9 +20,9 @@ DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 @contextmanager
 def telling_damage() -> Iterator[None]:
-    """Raise sqlite3.DatabaseError, of a damaged file, where Python cannot even read SQLite's message about it.
+    """Turn UnicodeDecodeError, by which Python reports some damaged files, into sqlite3.DatabaseError.
 
-    The message has names from the file, which are no UTF-8 once a bit of them has flipped.
+    SQLite's message has names from the file, which may be no UTF-8 once a bit of them has flipped.
     """
     try:
         yield
@@ -33,21 +33,21 @@ def telling_damage() -> Iterator[None]:
 
 
 def journal_mode(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> str:
-    """WAL if this SQLite has the fix, else PERSIST, which keeps the journal's space and so can write on a full disk."""
+    """Return WAL if this SQLite has the fix, else PERSIST, whose journal keeps its space, so that a full disk works."""
     newest, *branches = _WAL_FIXED
     is_fixed = version >= newest or any(version[:2] == fixed[:2] and version >= fixed for fixed in branches)
     return "WAL" if is_fixed else "PERSIST"
 
 
 def replaced(text: bytes) -> str:
-    """Decode a text of the store: a damaged one must spoil its own record only, not every list that contains it."""
+    """Decode a text of the store; damaged bytes are replaced, so that lists of records can still be read."""
     return text.decode(errors="replace")
 
 
 class Database:
-    """Reads and writes, from any thread or process; raises sqlite3.Error if the disk fails.
+    """Reads and writes the SQLite file, from any thread or process. Raises sqlite3.Error if the disk fails.
 
-    Only the constructor makes the file: if it is moved away later, operations fail instead of making an empty one.
+    Only the constructor makes the file: if the file is moved away later, operations fail and make no empty file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -58,13 +58,13 @@ class Database:
         self._written = (str(path), f"{path}-wal")
 
     def rows(self, query: str, *values: Any) -> list[sqlite3.Row]:
-        """The rows that a query finds."""
+        """Return the rows that a query finds; `values` replace its question marks."""
         with telling_damage(), closing(self._connect()) as connection:
             return connection.execute(query, values).fetchall()
 
     @contextmanager
     def write(self) -> Iterator[sqlite3.Connection]:
-        """A transaction: durable at the end of the block, rolled back if the block raises."""
+        """Yield a connection in a transaction; the end of the `with` statement commits it, an error rolls it back."""
         with telling_damage(), closing(self._connect()) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -77,10 +77,10 @@ class Database:
                 raise
 
     def change(self) -> tuple[int, ...]:
-        """Times and sizes of the files: they differ after every write of any process, and cost next to nothing.
+        """Return the files' times and sizes, which differ after every write of any process, at almost no cost.
 
-        The kernel's clock of files ticks: a write may follow another within a tick. So the value differs from every
-        other one while the last write is younger than that.
+        The kernel's clock of files ticks, so two writes may have the same time. For _TICK_NS after a write, therefore,
+        every call returns another value.
         """
         marks, now = [], time.time_ns()
         for path in self._written:
@@ -110,10 +110,10 @@ def new_id(kind: str) -> str:
 
 
 def now() -> str:
-    """The current time, as `rfc3339`."""
+    """Return the current time as `rfc3339` writes it."""
     return rfc3339(datetime.now(UTC))
 
 
 def rfc3339(moment: datetime) -> str:
-    """Write a time in UTC as RFC 3339 does, with milliseconds."""
+    """Write a time in UTC as in RFC 3339, with milliseconds."""
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

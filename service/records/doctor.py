@@ -1,4 +1,4 @@
-"""Examines everything durable in a data directory; a service may run on it meanwhile.
+"""Examines everything durable in a data directory; a service may be using the directory meanwhile.
 
 Datasets, models and jobs that have files but no record are recorded, or moved aside, on request. Nothing here removes
 files.
@@ -47,8 +47,8 @@ class Finding:
     """A fault of a dataset, model, job, checkpoint or of the store.
 
     kind    store, dataset, model, job or checkpoint
-    name    the dataset's name; of the others, a path below the directory of their kind
-    code    the error's, or `stray`: the files have no record. The service leaves them alone, except half-written ones
+    name    the dataset's name; for other kinds, a path below the directory of the kind
+    code    code of an error, or `stray`: the files have no record. The service removes only half-written strays
     """
 
     kind: str
@@ -63,7 +63,7 @@ class Finding:
 
 
 def examine(settings: Settings) -> Iterator[Finding]:
-    """Yield all faults of a data directory. Raises ServiceError `no_data_dir` if there is none."""
+    """Yield all faults of a data directory. Raises ServiceError no_data_dir if the directory is none of a service."""
     _refuse_none(settings)
     try:
         check_store(settings)
@@ -82,7 +82,7 @@ def examine(settings: Settings) -> Iterator[Finding]:
 
 
 def examine_dataset(settings: Settings, name: str) -> Iterator[Finding]:
-    """Yield all faults of a dataset. Raises ServiceError `unknown_dataset`, `not_ready`."""
+    """Yield all faults of a dataset. Raises ServiceError no_data_dir, unknown_dataset, not_ready."""
     _refuse_none(settings)
     check_store(settings)
     record = Store(settings.database).dataset(name)
@@ -157,9 +157,9 @@ def _finding(kind: str, name: str, error: Exception) -> Finding:
 
 
 def put_aside(settings: Settings) -> list[Path]:
-    """Move the directories without a record below `aside`; returns their new paths.
+    """Move the directories that have no record to the directory `aside`; return their new paths.
 
-    A directory that cannot be moved does not keep the others from being moved.
+    If a directory cannot be moved, the others are moved still.
     Raises ServiceError already_running, not_put_aside, and what `open_store` raises.
     """
     moved, failed = [], []
@@ -178,7 +178,7 @@ def put_aside(settings: Settings) -> list[Path]:
 
 
 def _move(path: Path, target: Path) -> Path:
-    """Move a directory to the target, or beside a directory that has been put aside there before."""
+    """Move a directory to the target; if that exists, append a number to its name. Return the new path."""
     target.parent.mkdir(parents=True, exist_ok=True)
     others = (target.with_name(f"{target.name}.{number}") for number in count(2))
     free = next(each for each in chain([target], others) if not os.path.lexists(each))
@@ -186,10 +186,10 @@ def _move(path: Path, target: Path) -> Path:
 
 
 def adopt(settings: Settings) -> list[Path]:
-    """Record whole models and datasets that have no record, in a new store if there is none; returns their paths.
+    """Record undamaged models and datasets that have no record, in a new store if there is none; return their paths.
 
-    A dataset gets the name that a model has for it, else its id. Jobs cannot be recorded: their fields were in the
-    store only. Raises ServiceError already_running, and, if there is a store, what `open_store` raises.
+    A dataset gets the name that the file of a model has for it, else its id. Jobs cannot be recorded: their fields were
+    only in the store. Raises ServiceError already_running, and, if there is a store, what `open_store` raises.
     """
     with _alone(settings):
         if is_blank(settings.database):
@@ -208,7 +208,7 @@ def adopt(settings: Settings) -> list[Path]:
 
 
 def _take(store: Store, directory: Path, names: dict[str, str]) -> bool:
-    """Record a model or dataset, if it is whole; `names`: of datasets, by uid."""
+    """Record a model or dataset if it is undamaged; return whether it was. `names`: uid -> name of a dataset."""
     kind, own = directory.parent.name, directory.name
     with suppress(StorageError, OSError):
         made = rfc3339(datetime.fromtimestamp(directory.stat().st_mtime, UTC))
@@ -226,7 +226,7 @@ def _take(store: Store, directory: Path, names: dict[str, str]) -> bool:
 
 @contextmanager
 def _alone(settings: Settings) -> Iterator[None]:
-    """Hold the locks of the data directory, so that no service and no worker runs on it."""
+    """Hold the locks of the data directory in the `with` statement, so that no service and no worker uses it."""
     held: list[int] = []
     try:
         for kind in ("api", "worker"):

@@ -1,6 +1,6 @@
-"""The records of models, and of registered models: names with versions 1, 2, 3, and aliases that point at a version.
+"""The records of models, and of registered models: a name has versions 1, 2, 3, and aliases that point at a version.
 
-A reference to a model is its id, `NAME` (the newest version), `NAME:3`, or `NAME@ALIAS`.
+A reference to a model is the model's id, `NAME` (the newest version), `NAME:3`, or `NAME@ALIAS`.
 """
 
 import re
@@ -13,7 +13,7 @@ from streamsvm.service.errors import ServiceError, unknown
 from streamsvm.service.records.database import now
 from streamsvm.service.records.table import Records, RequestKey, check_unused
 
-# The newest move of an alias.
+# The newest move of an alias; a move points the alias at a version, or deletes it (version null).
 _ALIAS_MOVE = (
     "SELECT alias, version, id AS move, moved_at, moved_by FROM alias_moves WHERE name = ? AND alias = ? "
     "ORDER BY id DESC LIMIT 1"
@@ -47,7 +47,7 @@ class Reference(NamedTuple):
 
 
 def is_id(reference: str) -> bool:
-    """Tell whether a reference is a model's id."""
+    """Return whether a reference is a model's id."""
     return reference.startswith(_ID)
 
 
@@ -55,20 +55,20 @@ class ModelRecords(Records):
     """The records of models and of their names."""
 
     def model(self, reference: str) -> dict[str, Any]:
-        """The record of a model. Raises `unknown_model`."""
+        """Return the record of a model. Raises ServiceError unknown_model, unknown_alias."""
         return self._one("SELECT * FROM models WHERE id = ?", self.resolve(reference).model_id, "model")
 
     def models(self) -> list[dict[str, Any]]:
-        """All records of models, the newest first."""
+        """Return all records of models, the newest first."""
         return self._all("SELECT * FROM models ORDER BY id DESC")
 
     def adopt_model(self, model_id: str, created_at: str) -> None:
-        """Record a model that has files but no record, without a job; `created_at` is the time when it was made."""
+        """Record a model that has files but no record, without a job; `created_at` is when the model was made."""
         with self._database.write() as connection:
             connection.execute("INSERT INTO models VALUES (?, '', ?)", (model_id, created_at))
 
     def delete_model(self, model_id: str) -> None:
-        """Forget a model and its versions; the job that made it stays. Raises `unknown_model`, `model_in_use`."""
+        """Delete the records of a model and its versions. Raises ServiceError unknown_model, model_in_use."""
         with self._renaming() as connection:
             check_unused(connection, "predictions", "model", model_id)
             for row in connection.execute("SELECT * FROM versions WHERE model_id = ?", (model_id,)).fetchall():
@@ -79,13 +79,13 @@ class ModelRecords(Records):
 
     @contextmanager
     def _renaming(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that changes names."""
+        """Yield a connection in a transaction that changes names of models; then `names` notes the change."""
         with self._database.write() as connection:
             yield connection
         self.names.note()
 
     def resolve(self, reference: str) -> Reference:
-        """Find the model that a reference means; an id is not looked up. Raises `unknown_model`."""
+        """Find a reference's model; an id is not looked up. Raises ServiceError unknown_model, unknown_alias."""
         if is_id(reference):
             return Reference(reference)
         match = _REFERENCE.fullmatch(reference)
@@ -100,10 +100,10 @@ class ModelRecords(Records):
         raise unknown("unknown_model", message, name, names)
 
     def register_model(self, name: str, model_id: str, key: RequestKey | None = None) -> dict[str, Any]:
-        """Make a model the next version of a name; returns the version, an older one if the model has the name already.
+        """Make a model the next version of a name; return that version, or the model's older version of this name.
 
-        key  of the request that asks for it
-        Raises `model_name_invalid`, `unknown_model`.
+        key  idempotency key of the request
+        Raises ServiceError model_name_invalid, unknown_model.
         """
         if not re.fullmatch(MODEL_NAME, name, re.ASCII) or is_id(name):
             raise ServiceError(
@@ -120,7 +120,7 @@ class ModelRecords(Records):
             return registered
 
     def registered_models(self) -> list[dict[str, Any]]:
-        """All registered models by name: name, created_at, latest_version (None: all are deleted), and aliases."""
+        """Return all registered models: name, created_at, latest_version (None: all are deleted) and aliases."""
         named = self._all(
             "SELECT name, created_at, (SELECT max(version) FROM versions WHERE versions.name = registered.name) "
             "AS latest_version FROM registered ORDER BY name"
@@ -131,13 +131,13 @@ class ModelRecords(Records):
         return [{**each, "aliases": aliases.get(each["name"], [])} for each in named]
 
     def names_of_model(self, model_id: str) -> list[dict[str, Any]]:
-        """Names and versions of a model."""
+        """Return the names of a model, each with the version that the model is."""
         return self._all("SELECT name, version FROM versions WHERE model_id = ? ORDER BY name", model_id)
 
     def registered_model(self, name: str) -> dict[str, Any]:
-        """A registered model: name, created_at, versions (the newest first), aliases, and the latest moves of aliases.
+        """Return a registered model's name, created_at, versions (newest first), aliases, and newest moves of aliases.
 
-        Raises `unknown_model_name`.
+        Raises ServiceError unknown_model_name.
         """
         registered = self._one("SELECT name, created_at FROM registered WHERE name = ?", name, "model_name")
         versions = self._all(
@@ -152,7 +152,7 @@ class ModelRecords(Records):
         return {**registered, "versions": versions, "aliases": self._all(_ALIASES, name), "moves": moves}
 
     def delete_registered_model(self, name: str) -> None:
-        """Forget a name with its versions and aliases; the models stay. Raises `unknown_model_name`."""
+        """Delete a name with its versions and aliases; the models stay. Raises ServiceError unknown_model_name."""
         with self._renaming() as connection:
             if not connection.execute("DELETE FROM registered WHERE name = ?", (name,)).rowcount:
                 raise ServiceError("unknown_model_name", "no model has this name")
@@ -160,7 +160,7 @@ class ModelRecords(Records):
                 connection.execute(f"DELETE FROM {table} WHERE name = ?", (name,))
 
     def delete_version(self, name: str, version: int) -> None:
-        """Forget a version; the model stays, and no other gets its number. Raises `unknown_model`, `model_in_use`."""
+        """Delete a version, not its model; its number stays used. Raises ServiceError unknown_model, model_in_use."""
         with self._renaming() as connection:
             if not _version(connection, name, version):
                 raise ServiceError("unknown_model", f"model {name} has no version {version}")
@@ -168,9 +168,9 @@ class ModelRecords(Records):
             connection.execute("DELETE FROM versions WHERE name = ? AND version = ?", (name, version))
 
     def alias(self, name: str, alias: str) -> dict[str, Any]:
-        """Where an alias points: alias, version, move (differs after each move), moved_at, moved_by.
+        """Return alias, version, move (a number that differs after each move), moved_at and moved_by of an alias.
 
-        Raises `unknown_alias`.
+        Raises ServiceError unknown_alias.
         """
         rows = self._all(_ALIAS_MOVE, name, alias)
         if not rows or rows[0]["version"] is None:
@@ -180,10 +180,10 @@ class ModelRecords(Records):
     def move_alias(
         self, name: str, alias: str, version: int, moved_by: str, expected: int | None = None
     ) -> dict[str, Any]:
-        """Point an alias at a version; returns what `alias` returns.
+        """Point an alias at a version; return what `alias` then returns.
 
-        expected  the move that the caller knows; 0: there is no alias yet; None: any
-        Raises `alias_invalid`, `unknown_model`, and `alias_moved` if it is not as expected.
+        expected  newest move that the caller knows of; 0: the alias does not exist yet; None: do not check
+        Raises ServiceError alias_invalid, unknown_model; alias_moved if the alias's newest move is not `expected`.
         """
         if not re.fullmatch(_ALIAS, alias):
             raise ServiceError(
@@ -194,11 +194,11 @@ class ModelRecords(Records):
             if not _version(connection, name, version):
                 raise ServiceError("unknown_model", f"model {name} has no version {version}")
             _note_move(connection, name, alias, version, moved_by)
-            # Read before it is committed: afterwards somebody else may have moved it on.
+            # Read before the commit: afterwards another process may move the alias again.
             return dict(connection.execute(_ALIAS_MOVE, (name, alias)).fetchone())
 
     def delete_alias(self, name: str, alias: str, deleted_by: str, expected: int | None = None) -> None:
-        """Delete an alias; `expected` as in `move_alias`. Raises `unknown_alias`, `alias_moved`."""
+        """Delete an alias; `expected` as in `move_alias`. Raises ServiceError unknown_alias, alias_moved."""
         with self._renaming() as connection:
             if not _check_move(connection, name, alias, expected):
                 raise ServiceError("unknown_alias", f"model {name} has no alias {alias}")
@@ -206,7 +206,7 @@ class ModelRecords(Records):
 
 
 def add_version(connection: sqlite3.Connection, name: str, model_id: str) -> dict[str, Any]:
-    """Make a model the next version of a name within a transaction; see `ModelRecords.register_model`."""
+    """Make a model the next version of a name, in the caller's transaction; see `ModelRecords.register_model`."""
     query = "SELECT name, version, model_id, created_at FROM versions WHERE name = ? AND model_id = ?"
     if not connection.execute(query, (name, model_id)).fetchone():
         connection.execute("INSERT OR IGNORE INTO registered VALUES (?, ?, 0)", (name, now()))
@@ -225,7 +225,7 @@ def _version(connection: sqlite3.Connection, name: str, version: int) -> sqlite3
 
 
 def _check_no_alias(connection: sqlite3.Connection, name: str, version: int) -> None:
-    """Raise `model_in_use` if an alias points at a version."""
+    """Raise ServiceError model_in_use if an alias points at this version."""
     for row in connection.execute(_ALIASES, (name,)).fetchall():
         if row["version"] == version:
             message = f"alias {row['alias']} points at version {version} of {name}"
@@ -233,7 +233,7 @@ def _check_no_alias(connection: sqlite3.Connection, name: str, version: int) -> 
 
 
 def _check_move(connection: sqlite3.Connection, name: str, alias: str, expected: int | None) -> int:
-    """Return the newest move of an alias, 0 if there is no alias. Raises `alias_moved` if another move is expected."""
+    """Return an alias's newest move, 0 without the alias. Raises ServiceError alias_moved if another is expected."""
     newest = "SELECT id, version FROM alias_moves WHERE name = ? AND alias = ? ORDER BY id DESC LIMIT 1"
     row = connection.execute(newest, (name, alias)).fetchone()
     move = row["id"] if row and row["version"] is not None else 0

@@ -1,8 +1,8 @@
 """Opens the store of a data directory, after checking that it belongs to that directory.
 
-A new, empty store beside existing data would hide them, need no token, and give away names that are taken. So from the
+A new, empty store beside existing data would hide the data, need no token, and accept names that are taken. So from the
 first start on, a directory and its store have the same id, in the file `streamsvm.id` and the table `directory`.
-Directories of older versions have no id: there the store must have a record of something that is in the directory.
+Directories of older versions have no id: their store must have a record of some dataset, model or job in the directory.
 """
 
 import errno
@@ -33,7 +33,7 @@ RESTORE = (
 )
 _ID_TABLE = "directory"  # older versions had none
 _SCHEMA = f"CREATE TABLE IF NOT EXISTS {_ID_TABLE} (id TEXT NOT NULL)"
-_APART = _SCHEMA, TOKENS_SCHEMA  # of tables that a store may have besides those of its version
+_APART = _SCHEMA, TOKENS_SCHEMA  # SQL of tables that a store of any version may have
 ID_FILE = "streamsvm.id"
 KINDS = ("datasets", "models", "jobs")
 _ID = re.compile(rb"[0-9a-f]{32}")
@@ -46,9 +46,9 @@ _log = logging.getLogger("streamsvm.store")
 class StoreContents:
     """The ids in a store.
 
-    id        the directory's, None if only older versions have used the store
-    recorded  those of all datasets, models and jobs
-    lasting   those of ready datasets and of models, which must have files
+    id        id of the data directory, None if only older versions have used the store
+    recorded  ids of all datasets, models and jobs
+    lasting   ids of models, and of datasets with rows, which must have files
     """
 
     id: str | None
@@ -57,10 +57,10 @@ class StoreContents:
 
 
 def open_store(settings: Settings) -> Store:
-    """Open the store; in a new directory, make one.
+    """Open the store of a data directory; in a new directory, make a store.
 
-    Raises ServiceError store_missing, store_foreign, store_corrupt, data_dir_unusable, unknown_version, and then has
-    changed nothing.
+    Raises ServiceError store_missing, store_foreign, store_corrupt, data_dir_unusable, unknown_version; the store is
+    unchanged then.
     """
     try:
         settings.create_directories()
@@ -76,7 +76,7 @@ def open_store(settings: Settings) -> Store:
 
 def check_store(settings: Settings) -> None:
     """Raise ServiceError store_missing, store_foreign or store_corrupt if this store must not be used."""
-    # The store is read last: if another process is making it just now, it has all that was seen before.
+    # The store is read last: if another process is just making it, it already has the id and records found before.
     directory_id, ids = read_id(settings), content(settings)
     _check_files(settings.database)
     if is_blank(settings.database):
@@ -97,7 +97,7 @@ def _check_files(database: Path) -> None:
 
 
 def is_foreign(store: StoreContents, directory_id: str | None, ids: frozenset[str]) -> bool:
-    """Whether a store belongs to another directory than that of `directory_id`, which has files of these `ids`."""
+    """Whether a store belongs to another directory than one with the id `directory_id` and files of these `ids`."""
     if store.id and directory_id:
         return store.id != directory_id
     if store.recorded & ids:
@@ -111,7 +111,7 @@ def is_blank(database: Path) -> bool:
 
 
 def read_id(settings: Settings) -> str | None:
-    """Read the id of the data directory; None if it has no file of it, or the file contains no id."""
+    """Read the id of the data directory; return None if the id's file is missing or contains no id."""
     try:
         text = (settings.data_dir / ID_FILE).read_bytes().strip()
     except FileNotFoundError:
@@ -120,7 +120,7 @@ def read_id(settings: Settings) -> str | None:
 
 
 def content(settings: Settings) -> frozenset[str]:
-    """Ids of datasets, models and jobs that have files, recorded or not."""
+    """Return the ids of datasets, models and jobs that have files, recorded or not."""
     return frozenset(path.name for kind in KINDS for path in strays(settings.data_dir / kind, ()))
 
 
@@ -146,7 +146,7 @@ def _opened(database: Path) -> Iterator[sqlite3.Connection]:
 
 
 def read_contents(database: Path) -> StoreContents:
-    """Read the ids in a store of any version, without changing it. ServiceError store_corrupt if tables are missing."""
+    """Read the ids in a store of any version, without changing it. Raises ServiceError store_corrupt."""
     try:
         return _read_contents(database)
     except sqlite3.OperationalError as error:
@@ -173,7 +173,7 @@ def _read_contents(database: Path) -> StoreContents:
 
 
 def unusable(data_dir: Path, error: Exception) -> ServiceError:
-    """The error of a data directory that is full, or cannot be written to."""
+    """Make the error of a data directory that is full, or cannot be written to."""
     reason, path = getattr(error, "strerror", None) or str(error), getattr(error, "filename", None)
     where = f"{path}: " if path and Path(os.fsdecode(path)) != data_dir else ""
     hint = "It has to be a directory on a disk of this machine, with free space, that this user may write to."
@@ -181,7 +181,7 @@ def unusable(data_dir: Path, error: Exception) -> ServiceError:
 
 
 def give_id(settings: Settings) -> None:
-    """Give a directory and its store the same id, unless they have one."""
+    """Give a directory and its store the same id, unless they have one already."""
     database = Database(settings.database)
     with database.write() as connection:
         connection.execute(_SCHEMA)
@@ -195,7 +195,7 @@ def give_id(settings: Settings) -> None:
 
 
 def stray_paths(settings: Settings) -> list[Path]:
-    """The directories without a record, as paths below the data directory."""
+    """Return the directories without a record, as paths below the data directory."""
     database = settings.database
     recorded = frozenset() if is_blank(database) else read_contents(database).recorded
     paths = [path for kind in KINDS for path in strays(settings.data_dir / kind, recorded)]
@@ -203,7 +203,7 @@ def stray_paths(settings: Settings) -> list[Path]:
 
 
 def tell_strays(settings: Settings) -> None:
-    """Name in the log the directories of datasets, models and jobs that have no record."""
+    """Log a warning that names directories of datasets, models and jobs that have no record."""
     paths = stray_paths(settings)
     if paths:
         some = ", ".join(map(str, paths[:5]))
@@ -213,7 +213,7 @@ def tell_strays(settings: Settings) -> None:
 
 
 class Soundness:
-    """Checks the store of a data directory; the whole of it is read at most once in `seconds` of the clock."""
+    """Checks the store of a data directory again and again, but reads all of it at most once in `seconds`."""
 
     def __init__(
         self,

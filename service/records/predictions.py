@@ -9,7 +9,7 @@ from streamsvm.service.errors import ServiceError
 from streamsvm.service.records.database import new_id, now
 from streamsvm.service.records.table import Records, RequestKey, set_columns, unpacked
 
-# state -> states that may follow. Those with none are terminal.
+# state -> states that may follow. A state that none follows is terminal.
 PREDICTION_STATES = {
     "queued": ("running", "cancelled"),
     "running": ("queued", "succeeded", "failed", "cancelled"),
@@ -30,10 +30,10 @@ class PredictionRecords(Records):
         key: RequestKey | None = None,
         dataset_id: str | None = None,
     ) -> str:
-        """Queue a prediction with a model; returns its id.
+        """Queue a prediction with a model; return the prediction's id.
 
-        dataset_id  of the dataset whose rows it predicts; None: it predicts files
-        Raises `queue_full`, `unknown_model`, `unknown_dataset`.
+        dataset_id  id of the dataset whose rows are predicted; None: files are predicted
+        Raises ServiceError queue_full, unknown_model, unknown_dataset.
         """
         prediction_id = new_id("prd")
         with self._database.write() as connection:
@@ -55,11 +55,11 @@ class PredictionRecords(Records):
         return prediction_id
 
     def prediction(self, prediction_id: str) -> dict[str, Any]:
-        """The record of a prediction. Raises `unknown_prediction`."""
+        """Return the record of a prediction. Raises ServiceError unknown_prediction."""
         return self._one("SELECT * FROM predictions WHERE id = ?", prediction_id, "prediction")
 
     def predictions(self, state: str | None = None, before: str | None = None, most: int = -1) -> list[dict[str, Any]]:
-        """Records of predictions, the newest first: at most `most`, in a state, submitted before `before`."""
+        """Return at most `most` records of predictions in `state`, submitted before the id `before`, newest first."""
         return self._all(
             "SELECT * FROM predictions WHERE state = ifnull(?, state) AND (? IS NULL OR id < ?) "
             "ORDER BY id DESC LIMIT ?",
@@ -67,11 +67,11 @@ class PredictionRecords(Records):
         )  # fmt: skip
 
     def first_predictions(self, most: int) -> list[dict[str, Any]]:
-        """Records of queued predictions, the oldest first, at most so many."""
+        """Return the records of at most `most` queued predictions, the oldest first."""
         return self._all("SELECT * FROM predictions WHERE state = 'queued' ORDER BY rowid LIMIT ?", most)
 
     def claim_prediction(self, prediction_id: str) -> dict[str, Any] | None:
-        """Set a queued prediction to running; returns its record, None if it is queued no more."""
+        """Set a queued prediction to running; return its record, None if it is no longer queued."""
         with self._database.write() as connection:
             claimed = connection.execute(
                 "UPDATE predictions SET state = 'running', attempt = attempt + 1, started_at = ifnull(started_at, ?) "
@@ -80,17 +80,17 @@ class PredictionRecords(Records):
             )
             if not claimed.rowcount:
                 return None
-            # Read before it is committed: a prediction that is recorded as running has somebody who runs it.
+            # Read before the commit: if reading fails, no prediction is recorded as running that nobody runs.
             row = _row(connection, prediction_id)
         return unpacked(row)
 
     def cancelled_predictions(self) -> frozenset[str]:
-        """The ids of running predictions that are to be cancelled."""
+        """Return the ids of running predictions that are to be cancelled."""
         query = "SELECT id FROM predictions WHERE state = 'running' AND requested = 'cancel'"
         return frozenset(row["id"] for row in self._database.rows(query))
 
     def cancel_prediction(self, prediction_id: str) -> None:
-        """End a queued prediction; the worker ends one that runs. Raises `unknown_prediction`, `not_possible`."""
+        """Cancel a queued prediction, or have the worker end a running one. Raises ServiceError unknown_prediction."""
         with self._database.write() as connection:
             row = _row(connection, prediction_id)
             if row is None:
@@ -101,7 +101,7 @@ class PredictionRecords(Records):
                 _move(connection, row, "cancelled")
 
     def requeue_prediction(self, prediction_id: str, crashes: int = 0, pieces: int = 0) -> None:
-        """Queue a running prediction again, after so many crashes since it had this number of pieces."""
+        """Queue a running prediction again, which has had `crashes` crashes since it had `pieces` pieces."""
         with self._database.write() as connection:
             row = _row(connection, prediction_id)
             state = "cancelled" if row["requested"] else "queued"
@@ -114,12 +114,12 @@ class PredictionRecords(Records):
         result: dict[str, Any] | None = None,
         failure: dict[str, Any] | None = None,
     ) -> None:
-        """End a running prediction."""
+        """Set a running prediction to a terminal state. Raises ServiceError not_possible."""
         with self._database.write() as connection:
             _move(connection, _row(connection, prediction_id), state, result=result, failure=failure)
 
     def delete_prediction(self, prediction_id: str) -> None:
-        """Delete the record of a prediction that has ended; its file stays."""
+        """Delete an ended prediction's record, not its file. Raises ServiceError unknown_prediction, not_possible."""
         state = self.prediction(prediction_id)["state"]
         if PREDICTION_STATES[state]:
             raise ServiceError("not_possible", f"a prediction that is {state} cannot be deleted", "Cancel it first.")

@@ -26,7 +26,7 @@ from streamsvm.service.shares import share_of
 _NOTHING: Mapping[str, Any] = {}
 PAGE_BYTES = 4 << 20
 _SIZE = "length(spec) + length(transitions) + ifnull(length(progress), 0) + ifnull(length(result), 0)"
-# A damaged spec has no priority, rather than spoiling the query.
+# A job with a damaged spec has priority 0: the query must not fail.
 _WAITING = (
     "SELECT * FROM jobs WHERE state = 'queued' AND NOT (started_at IS NOT NULL AND EXISTS "
     "(SELECT 1 FROM datasets WHERE id = dataset_id AND state = 'ingesting')) "
@@ -35,7 +35,7 @@ _WAITING = (
 
 
 class JobRecords(Records):
-    """The jobs' fields, states and results. Each change of state is checked, and listed in the job's `transitions`."""
+    """The records of jobs. Each change of a job's state is checked, and listed in the job's `transitions`."""
 
     def add_job(
         self,
@@ -46,12 +46,12 @@ class JobRecords(Records):
         key: RequestKey | None = None,
         client: str | None = None,
     ) -> str:
-        """Queue a job on a dataset that is ready or being read in; returns its id.
+        """Queue a job on a dataset that is ready or being read in; return the job's id.
 
-        max_queued  jobs in the queue; a client may have its share of them
-        continues   the id of the job that it resumes
-        key         of the request that asks for the job
-        Raises `queue_full`, `unknown_dataset`.
+        max_queued  limit of jobs in the queue; a client may have `share_of(max_queued)`
+        continues   id of the job from which this job goes on
+        key         idempotency key of the request
+        Raises ServiceError queue_full, unknown_dataset.
         """
         job_id = new_id("job")
         first = json.dumps([{"state": "queued", "at": now()}])
@@ -69,28 +69,28 @@ class JobRecords(Records):
         return job_id
 
     def job(self, job_id: str) -> dict[str, Any]:
-        """The record of a job. Raises `unknown_job`."""
+        """Return the record of a job. Raises ServiceError unknown_job."""
         return self._one("SELECT * FROM jobs WHERE id = ?", job_id, "job")
 
     def jobs(self, state: str | None = None, before: str | None = None, most: int = -1) -> list[dict[str, Any]]:
-        """Records of jobs, the newest first: at most `most`, in a state, submitted before the job `before`."""
+        """Return at most `most` records of jobs in `state`, submitted before the job `before`, the newest first."""
         return self._all(
             "SELECT * FROM jobs WHERE state = ifnull(?, state) AND (? IS NULL OR id < ?) ORDER BY id DESC LIMIT ?",
             state, before, before, most,
         )  # fmt: skip
 
     def job_states(self) -> dict[str, str]:
-        """The state of each job by id, without the rest of the records, which may be many."""
+        """Return job id -> state for all jobs, without reading the rest of their records."""
         return {row["id"]: row["state"] for row in self._database.rows("SELECT id, state FROM jobs")}
 
     def jobs_queued_again(self) -> list[dict[str, Any]]:
-        """Records of queued jobs that have run before."""
+        """Return the records of queued jobs that have run before."""
         return self._all("SELECT * FROM jobs WHERE state = 'queued' AND started_at IS NOT NULL")
 
     def page_of_jobs(
         self, state: str | None, before: str | None, most: int, most_bytes: int = PAGE_BYTES
     ) -> tuple[list[dict[str, Any]], bool]:
-        """The first of `jobs`, at most `most` and about `most_bytes`, but at least one; and whether there are more."""
+        """Return the first of `jobs`: up to `most` and `most_bytes`, but at least one; and whether there are more."""
         sizes = self._all(
             f"SELECT id, {_SIZE} AS size FROM jobs WHERE state = ifnull(?, state) AND (? IS NULL OR id < ?) "
             "ORDER BY id DESC LIMIT ?",
@@ -103,7 +103,7 @@ class JobRecords(Records):
         return self._all(query, json.dumps(ids)), len(ids) < len(sizes)
 
     def request(self, job_id: str, what: str) -> None:
-        """Request `stop` or `cancel`: the worker carries it out on a running job; a queued one is ended at once."""
+        """Record that a job is to `stop` or `cancel`: a queued job ends at once, the worker ends a running job."""
         with self._database.write() as connection:
             row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job_id,)).fetchone()
             if row is None:
@@ -116,12 +116,12 @@ class JobRecords(Records):
                 _move(connection, row, REQUESTS[what], finished_at=now())
 
     def requests(self) -> dict[str, str]:
-        """Return the requests to running jobs: the id of each such job, `stop` or `cancel`."""
+        """Return the requests to running jobs: id of a job -> `stop` or `cancel`."""
         rows = self._database.rows("SELECT id, requested FROM jobs WHERE state = 'running' AND requested IS NOT NULL")
         return {row["id"]: row["requested"] for row in rows}
 
     def delete_job(self, job_id: str) -> None:
-        """Delete the record of a job that has ended; its models stay."""
+        """Delete the record of an ended job; its models stay. Raises ServiceError unknown_job, not_possible."""
         state = self.job(job_id)["state"]
         if TRANSITIONS[state]:
             raise ServiceError("not_possible", f"a job that is {state} cannot be deleted", "Cancel it first.")
@@ -129,16 +129,16 @@ class JobRecords(Records):
             connection.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
 
     def waiting_jobs(self, most: int) -> list[dict[str, Any]]:
-        """Records of the queued jobs that may run now, at most so many: those of the highest priority, oldest first.
+        """Return at most `most` records of queued jobs that may run now: the highest priority first, then the oldest.
 
-        A job that has run before and whose dataset is still being read in may not.
+        A job that has run before may not run while its dataset is still being read in.
         """
         return self._all(f"{_WAITING} LIMIT ?", most)
 
     def claim_job(self, job_id: str | None = None) -> dict[str, Any] | None:
-        """Set a queued job, by default the first of those that wait, to running; returns its record.
+        """Set a queued job, by default the first of `waiting_jobs`, to running; return its record.
 
-        None: it is queued no more, or no job waits.
+        Returns None if the job is no longer queued, or no job waits.
         """
         with self._database.write() as connection:
             if job_id is None:
@@ -149,18 +149,18 @@ class JobRecords(Records):
             if row is None:
                 return None
             _move(connection, row, "running", attempt=row["attempt"] + 1, started_at=row["started_at"] or now())
-            # Read before it is committed: a job that is recorded as running has somebody who runs it.
+            # Read before the commit: if reading fails, no job is recorded as running that nobody runs.
             claimed = connection.execute("SELECT * FROM jobs WHERE id = ?", (row["id"],)).fetchone()
         return unpacked(claimed)
 
     def count_crash(self, job_id: str) -> int:
-        """Count a crash of a running job; returns the crashes since its last progress."""
+        """Count a crash of a running job; return the number of crashes since its last progress."""
         with self._database.write() as connection:
             connection.execute("UPDATE jobs SET crashes = crashes + 1 WHERE id = ?", (job_id,))
             return connection.execute("SELECT crashes FROM jobs WHERE id = ?", (job_id,)).fetchone()[0]
 
     def requeue_job(self, job_id: str, crashes: Mapping[str, int] = _NOTHING, **because: Any) -> None:
-        """Queue a running job again, for another attempt; `because` is added to the transition.
+        """Queue a running job again, for another attempt; the facts in `because` are added to the transition.
 
         crashes  columns to set: `crashes`, `crash_checkpoint`
         """
@@ -179,11 +179,11 @@ class JobRecords(Records):
         self._finish(job_id, "queued", {"attempt": self.job(job_id)["attempt"] - 1})
 
     def finish_job(self, job_id: str, state: str, models: Sequence[str] = (), **columns: Any) -> str:
-        """End a job, and record the models with the ids `models` and `model_id`.
+        """Set a job to a terminal state, and record the models with the ids `models` and `model_id`.
 
         columns  any of progress, result, failure, model_id
-        The job's own model becomes the next version of the job's `model_name`, if it has one.
-        Returns the new state: `cancelled` if someone has requested that, whatever the outcome.
+        The model `model_id` becomes the next version of the job's `model_name`, if the job has that field.
+        Returns the new state, which is `cancelled` if the job was to be cancelled, whatever `state` is.
         """
         chosen = columns.get("model_id")
         ids = {*models, chosen} if chosen else {*models}
@@ -213,7 +213,7 @@ class JobRecords(Records):
 
 
 def _check_room(connection: sqlite3.Connection, max_queued: int, client: str | None) -> None:
-    """Check that the queue has room for a job of this client. Raises `queue_full`."""
+    """Raise ServiceError queue_full if the queue has no room for another job of this client."""
     waiting = connection.execute("SELECT count(*), sum(client = ?) FROM jobs WHERE state = 'queued'", (client,))
     queued, own = waiting.fetchone()
     if queued >= max_queued:
@@ -229,7 +229,7 @@ def _move(
     because: Mapping[str, Any] = _NOTHING,
     **columns: Any,
 ) -> None:
-    """Set a job to a state, and columns; `because` is added to the transition. Raises ServiceError not_possible."""
+    """Set a job's state and columns; add the facts in `because` to the transition. Raises ServiceError not_possible."""
     check_transition(row["state"], state)
     transitions = [*unpack("transitions", row["transitions"]), {"state": state, "at": now(), **because}]
     set_columns(connection, "jobs", row["id"], state=state, transitions=transitions, **columns)
@@ -242,10 +242,10 @@ class Store(JobRecords, ModelRecords, PredictionRecords):
     """The store of a data directory: the records of datasets, besides those of jobs, models and predictions."""
 
     def add_dataset(self, name: str, source: dict[str, Any] | None = None) -> str:
-        """Reserve a name for a dataset, which is `ingesting`; returns its id.
+        """Reserve a name for a dataset in the state `ingesting`; return the dataset's id.
 
-        source  of an import: file, options and so on; None: it is an upload
-        The name of a dataset that has failed is free. Raises `dataset_exists`.
+        source  file, options and so on of an import; None: the dataset is an upload
+        A failed dataset of this name is replaced. Raises ServiceError dataset_exists.
         """
         dataset_id = new_id("ds")
         packed = None if source is None else json.dumps(source)
@@ -263,25 +263,25 @@ class Store(JobRecords, ModelRecords, PredictionRecords):
         return dataset_id
 
     def set_dataset_ready(self, dataset_id: str) -> bool:
-        """Note that a dataset's files are complete; returns False if the dataset has been deleted."""
+        """Record that a dataset's files are complete; return False if the dataset has been deleted."""
         with self._database.write() as connection:
             query = "UPDATE datasets SET state = 'ready' WHERE id = ?"
             return connection.execute(query, (dataset_id,)).rowcount > 0
 
     def fail_dataset(self, dataset_id: str, failure: dict[str, Any]) -> None:
-        """Note why a dataset could not be imported; the worker then fails jobs that wait for it."""
+        """Record why a dataset could not be imported; the worker then fails jobs that wait for the dataset."""
         with self._database.write() as connection:
             connection.execute(
                 "UPDATE datasets SET state = 'failed', failure = ? WHERE id = ?", (json.dumps(failure), dataset_id)
             )
 
     def next_import(self) -> dict[str, Any] | None:
-        """The record of the oldest import to do, None if there is none."""
+        """Return the record of the oldest import to do; None if there is no import to do."""
         rows = self._all("SELECT * FROM datasets WHERE state = 'ingesting' AND source IS NOT NULL ORDER BY id LIMIT 1")
         return rows[0] if rows else None
 
     def dataset(self, name: str) -> dict[str, Any]:
-        """The record of a dataset, by name. Raises `unknown_dataset`."""
+        """Return the record of the dataset of this name. Raises ServiceError unknown_dataset."""
         try:
             return self._one("SELECT * FROM datasets WHERE name = ?", name, "dataset")
         except ServiceError as error:
@@ -289,18 +289,18 @@ class Store(JobRecords, ModelRecords, PredictionRecords):
             raise unknown(error.code, error.message, name, names) from None
 
     def dataset_state(self, dataset_id: str) -> str | None:
-        """The state of a dataset, one of DATASET_STATES; None if it has been deleted."""
+        """Return the state of a dataset, one of DATASET_STATES; None if the dataset has been deleted."""
         rows = self._all("SELECT state FROM datasets WHERE id = ?", dataset_id)
         return rows[0]["state"] if rows else None
 
     def datasets(self) -> list[dict[str, Any]]:
-        """All records of datasets, by name."""
+        """Return all records of datasets, sorted by name."""
         return self._all("SELECT * FROM datasets ORDER BY name")
 
     def delete_dataset(self, dataset_id: str) -> None:
-        """Delete the record of a dataset, even while it is being read in.
+        """Delete the record of a dataset, even while ingest reads it.
 
-        Raises `dataset_in_use` if a job or prediction that has not ended uses it, `not_ready` while it is changing.
+        Raises ServiceError dataset_in_use if an unfinished job or prediction uses it, not_ready while it is `changing`.
         """
         with self._database.write() as connection:
             _check_unused(connection, dataset_id)
@@ -309,9 +309,9 @@ class Store(JobRecords, ModelRecords, PredictionRecords):
                 raise ServiceError("not_ready", "the dataset is being changed")
 
     def begin_change(self, name: str) -> dict[str, Any]:
-        """Set a ready dataset that no job uses to `changing`, until `end_change`; returns its record.
+        """Set a ready dataset that no job or prediction uses to `changing`, until `end_change`; return its record.
 
-        Raises `unknown_dataset`, `dataset_in_use`, `not_ready`.
+        Raises ServiceError unknown_dataset, dataset_in_use, not_ready.
         """
         record = self.dataset(name)
         with self._database.write() as connection:
@@ -324,9 +324,9 @@ class Store(JobRecords, ModelRecords, PredictionRecords):
         return record
 
     def end_change(self, dataset_id: str, uid: str | None) -> None:
-        """Set a dataset that was `changing` to ready, and forget keys of requests whose rows it did not get.
+        """Set a `changing` dataset to `ready`; delete idempotency keys of requests whose rows it did not get.
 
-        uid  of its contents now; None: they cannot be read
+        uid  uid of the dataset's contents now; None: its manifest cannot be read
         """
         with self._database.write() as connection:
             connection.execute("UPDATE datasets SET state = 'ready' WHERE id = ?", (dataset_id,))
@@ -334,7 +334,7 @@ class Store(JobRecords, ModelRecords, PredictionRecords):
                 forget_unmade(connection, dataset_id, uid)
 
     def adopt_dataset(self, dataset_id: str, name: str, created_at: str) -> None:
-        """Record a dataset that has files but no record; `created_at` is the time when it was made."""
+        """Record a dataset that has files but no record; `created_at` is when the dataset was made."""
         with self._database.write() as connection:
             connection.execute(
                 "INSERT INTO datasets (id, name, state, created_at) VALUES (?, ?, 'ready', ?)",
@@ -342,7 +342,7 @@ class Store(JobRecords, ModelRecords, PredictionRecords):
             )
 
     def drop_dataset(self, dataset_id: str) -> None:
-        """Delete the record of a dataset that could not be read in; the worker then fails jobs that wait for it."""
+        """Delete the record of a dataset whose ingest failed; the worker then fails jobs that wait for the dataset."""
         with self._database.write() as connection:
             connection.execute("DELETE FROM datasets WHERE id = ?", (dataset_id,))
 

@@ -1,8 +1,8 @@
-"""The base of the records of datasets, jobs and models: their tables, columns of JSON, and keys of requests.
+"""The base of the records of datasets, jobs and models: their tables, JSON columns, and idempotency keys of requests.
 
-If a request with a key comes again, it gets the first answer.
+If a request with the same key comes again, it gets the answer of the first one.
 
-A running job's progress is not in the records: durable writes would be too slow for it.
+A running job's progress is not in the records, since durable writes would be too slow.
 """
 
 import json
@@ -23,7 +23,7 @@ from streamsvm.service.records.database import Database, now, rfc3339
 T = TypeVar("T")
 _FILE = "names-changed"
 _KEPT = timedelta(days=1)  # keys of requests
-# Columns of JSON -> the value that replaces unreadable JSON.
+# JSON column -> the value that replaces unreadable JSON.
 JSON_COLUMNS: dict[str, Any] = {
     "spec": {}, "transitions": [], "progress": None, "result": None, "failure": None, "source": None,
 }  # fmt: skip
@@ -44,7 +44,7 @@ CREATE TABLE models (
     "ALTER TABLE jobs ADD COLUMN requested TEXT;",
     # source: what is imported into it; failure: why it could not be.
     "ALTER TABLE datasets ADD COLUMN source TEXT; ALTER TABLE datasets ADD COLUMN failure TEXT;",
-    # continues: the job it goes on from; crashes without a newer checkpoint than that number.
+    # continues: id of the job it goes on from; crashes: their number without a checkpoint newer than crash_checkpoint.
     "ALTER TABLE jobs ADD COLUMN continues TEXT; ALTER TABLE jobs ADD COLUMN crashes INTEGER NOT NULL DEFAULT 0;"
     "ALTER TABLE jobs ADD COLUMN crash_checkpoint INTEGER NOT NULL DEFAULT -1;",
     # answer: JSON; job_id: the job made, or the dataset that got rows, see `RequestKey`.
@@ -67,7 +67,7 @@ CREATE INDEX moves_by_alias ON alias_moves (name, alias, id);
     "body TEXT NOT NULL, made_at REAL NOT NULL, attempts INTEGER NOT NULL, due_at REAL NOT NULL);",
     # client: who submitted the job.
     "ALTER TABLE jobs ADD COLUMN client TEXT;",
-    # crashes since it had so many crash_pieces.
+    # crashes: since the prediction had crash_pieces pieces.
     """
 CREATE TABLE predictions (
     id TEXT PRIMARY KEY, model_id TEXT NOT NULL, spec TEXT NOT NULL, state TEXT NOT NULL,
@@ -75,13 +75,13 @@ CREATE TABLE predictions (
     created_at TEXT NOT NULL, started_at TEXT, finished_at TEXT, requested TEXT, result TEXT, failure TEXT);
 CREATE INDEX predictions_by_state ON predictions (state);
 """,
-    # dataset_id: of the dataset whose rows are predicted. Nothing reads client and bytes of datasets any more.
+    # dataset_id: id of the dataset whose rows are predicted. Nothing reads the columns client and bytes any more.
     """
 ALTER TABLE predictions ADD COLUMN dataset_id TEXT;
 ALTER TABLE datasets ADD COLUMN client TEXT;
 ALTER TABLE datasets ADD COLUMN bytes INTEGER;
 """,
-    # Nobody is notified any more, and no job logged: the last transition of a job told how that stood.
+    # Notifications and the logging of jobs were removed; the last transition of a job had their status.
     """
 DROP TABLE notifications;
 UPDATE jobs SET transitions = (
@@ -92,27 +92,27 @@ WHERE json_valid(transitions) AND (transitions LIKE '%"notified"%' OR transition
 
 
 class RequestKey(NamedTuple):
-    """A client, the key that it sent with a request, and a hash of the request's path and body."""
+    """A client, the idempotency key that it sent with a request, and a hash of the request's path and body."""
 
     client: str
     key: str
     request_hash: str
 
     def note(self, connection: sqlite3.Connection, made: str) -> None:
-        """Note, within the transaction that adds a job, that this request has made it; forget keys of earlier days.
+        """Record, in the transaction that adds a job, that this request has made it; delete keys older than a day.
 
-        made  the job's id; of rows, see `Records.note_rows`
+        made  id of the job, or a text for added rows, see `Records.note_rows`
 
-        Raises sqlite3.IntegrityError if the client has used the key.
+        Raises sqlite3.IntegrityError if the client has used the key before.
         """
         connection.execute("DELETE FROM request_keys WHERE made_at < ?", (rfc3339(datetime.now(UTC) - _KEPT),))
         connection.execute("INSERT INTO request_keys VALUES (?, ?, ?, ?, ?, NULL)", (*self, now(), made))
 
 
 class Records:
-    """All operations raise ServiceError for a user's mistake, sqlite3.Error if the disk fails.
+    """The base of all records. Operations raise ServiceError for a user's mistake, sqlite3.Error if the disk fails.
 
-    names  tells that names of models have changed
+    names  attribute: shows other processes that names of models have changed
     """
 
     def __init__(self, path: Path) -> None:
@@ -123,28 +123,28 @@ class Records:
             _migrate(connection)
 
     def change(self) -> tuple[int, ...]:
-        """A value that differs after every write of any process, see `Database.change`."""
+        """Return a value that differs after every write of any process, see `Database.change`."""
         return self._database.change()
 
     def count_by_state(self, table: str) -> dict[str, int]:
-        """The number of datasets, or jobs, in each state."""
+        """Return state -> number of records of a table that has states, such as "datasets" or "jobs"."""
         return {row["state"]: row["n"] for row in self._all(f"SELECT state, count(*) AS n FROM {table} GROUP BY state")}
 
     def answered(self, client: str, key: str) -> dict[str, Any] | None:
-        """request_hash, job_id, and answer (JSON; None: the service died before it could be kept); None: a new key."""
+        """Return request_hash, job_id and answer (JSON; None: never stored) of a used key; None: the key is new."""
         since = rfc3339(datetime.now(UTC) - _KEPT)
         query = "SELECT * FROM request_keys WHERE client = ? AND key = ? AND made_at >= ?"
         rows = self._database.rows(query, client, key, since)
         return dict(rows[0]) if rows else None
 
     def keep_answer(self, key: RequestKey, answer: str) -> None:
-        """Keep the answer to the request that a key was noted for."""
+        """Store the answer to the request whose key `RequestKey.note` has recorded."""
         with self._database.write() as connection:
             changed = "UPDATE request_keys SET answer = ? WHERE client = ? AND key = ?"
             connection.execute(changed, (answer, key.client, key.key))
 
     def note_rows(self, key: RequestKey, dataset_id: str, uid: str) -> None:
-        """Note that a request is about to add rows to a dataset whose contents have this uid."""
+        """Record that a request is about to add rows to a dataset whose contents still have this uid."""
         with self._database.write() as connection:
             key.note(connection, _rows_beside(dataset_id, uid))
 
@@ -159,7 +159,7 @@ class Records:
 
 
 def unpacked(row: sqlite3.Row) -> dict[str, Any]:
-    """The record of a row, its JSON parsed."""
+    """Return a row of a table as a dict, its JSON columns parsed."""
     record = dict(row)
     for name in JSON_COLUMNS:
         if record.get(name) is not None:
@@ -168,7 +168,7 @@ def unpacked(row: sqlite3.Row) -> dict[str, Any]:
 
 
 def check_unused(connection: sqlite3.Connection, users: str, kind: str, key: str) -> None:
-    """Raise `model_in_use`, `dataset_in_use` if one of these users, jobs or predictions, has not ended and needs it."""
+    """Raise ServiceError model_in_use or dataset_in_use if an unfinished job or prediction (of `users`) needs it."""
     query = f"SELECT id FROM {users} WHERE {kind}_id = ? AND state IN ('queued', 'running')"
     if used := connection.execute(query, (key,)).fetchone():
         message = f"{users[:-1]} {used['id']} uses the {kind}"
@@ -196,9 +196,9 @@ def unpack(name: str, packed: str) -> Any:
 
 
 def fault_of(connection: sqlite3.Connection, apart: tuple[str, ...]) -> str | None:
-    """Why the tables of a store cannot be those of its version; None: they can, or a newer program has made them.
+    """Say why the tables of a store are not those of its version; None: they are, or the version is newer than known.
 
-    apart  SQL that makes tables which a store of any version may have
+    apart  SQL that makes the tables that a store of any version may have
     """
     version, found = _version(connection), _columns(connection)
     if version < 0:
@@ -219,7 +219,7 @@ def _version(connection: sqlite3.Connection) -> int:
 
 
 def _columns(connection: sqlite3.Connection) -> set[tuple[str, str]]:
-    """All columns as (table, column); (table, "") for each table."""
+    """Return all columns as pairs (table, column), and a pair (table, "") for each table."""
     tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()]
     columns = "SELECT name FROM pragma_table_info(?)"
     found = {(table, name) for table in tables for (name,) in connection.execute(columns, (table,)).fetchall()}
@@ -228,7 +228,7 @@ def _columns(connection: sqlite3.Connection) -> set[tuple[str, str]]:
 
 @cache
 def _made_by(statements: tuple[str, ...]) -> set[tuple[str, str]]:
-    """The columns that SQL makes."""
+    """Return the tables and columns that SQL statements make, as `_columns` does."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(";".join(statements))
         return _columns(connection)
@@ -252,20 +252,20 @@ def _migrate(connection: sqlite3.Connection) -> None:
 
 
 class _NameChanges:
-    """The file FILE beside the records; whoever changes names, versions or aliases notes it once they are recorded."""
+    """The time of a file beside the records, which shows that names, versions or aliases of models have changed."""
 
     def __init__(self, records: Path) -> None:
         self._path = str(records.with_name(_FILE))
 
     def mark(self) -> int | None:
-        """A number that differs after each change of any process; None if there is no file."""
+        """Return a number that differs after each change by any process; None if there is no file."""
         try:
             return os.stat(self._path).st_mtime_ns  # noqa: PTH116 - many times a second
         except OSError:
             return None
 
     def note(self) -> None:
-        """Note a change, before the client is told. On a disk that fails, readers see it a little later."""
+        """Show a change that is recorded, before the client gets an answer. On a failing disk, readers see it later."""
         with suppress(OSError):
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
@@ -277,7 +277,7 @@ class _NameChanges:
 
 
 def forget_unmade(connection: sqlite3.Connection, dataset_id: str, uid: str) -> None:
-    """Forget requests that were to add rows to a dataset and have not: its contents still have the uid noted."""
+    """Delete keys of requests that did not add rows to a dataset: its contents still have the uid recorded for them."""
     made = _rows_beside(dataset_id, uid)
     connection.execute("DELETE FROM request_keys WHERE job_id = ? AND answer IS NULL", (made,))
 
@@ -287,7 +287,7 @@ def _rows_beside(dataset_id: str, uid: str) -> str:
 
 
 class LastRead(Generic[T]):
-    """The last result of a query of the records: it is asked again only after a write of any process.
+    """Calls a query of the records, but returns its last result if no process has written to them since.
 
     Callers share the result, and must not change it.
     """
@@ -298,7 +298,7 @@ class LastRead(Generic[T]):
         self._result: T
 
     def __call__(self) -> T:
-        """The result as of now. Raises what the query raises; it is asked again then."""
+        """Return the result as of now. Raises what the query raises; the next call then repeats the query."""
         change = self._records.change()
         if change != self._change:
             self._result = self._query()

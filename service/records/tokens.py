@@ -1,4 +1,4 @@
-"""Tokens, which let others than this machine's users use the service. The database has their hashes only."""
+"""Tokens, by which users of other machines may use the service. The database has only their hashes."""
 
 import hashlib
 import re
@@ -28,7 +28,7 @@ _MARK_TEXT = b"There have been tokens: without one nobody gets in, also after th
 
 
 class Token(NamedTuple):
-    """The owner's name, one of SCOPES, and the time from which it is refused, as `rfc3339`; None: never."""
+    """A token: its name, one of SCOPES, and the time (`rfc3339`) from which it is refused; None: it never expires."""
 
     name: str
     scope: str
@@ -42,8 +42,8 @@ class Token(NamedTuple):
 class Tokens:
     """The tokens of a data directory, by name.
 
-    The file TOKENS_NEEDED beside the database says that tokens have existed, and so that one is needed. It stays when
-    the last token is revoked or the database is lost; the operator may remove it.
+    The file TOKENS_NEEDED beside the database says that a token has existed, so that requests need one. The file stays
+    when the last token is revoked or the database is lost; the operator may remove it.
     """
 
     def __init__(self, database: Database) -> None:
@@ -60,13 +60,13 @@ class Tokens:
             self._need()
 
     def are_needed(self) -> bool:
-        """Whether a token is needed: there are tokens, or there have been."""
+        """Whether requests need a token: there are tokens, or there have been tokens."""
         return self._mark.exists()
 
     def new(self, name: str, scope: str, expires_at: str | None = None) -> str:
-        """Make a token and return it: it cannot be shown again. Raises `name_invalid`, `token_exists`.
+        """Make a token and return it; it is not stored, so save it. Raises ServiceError name_invalid, token_exists.
 
-        expires_at  what `expiry` returns; None: it does not expire
+        expires_at  a time that `expiry` returned; None: the token does not expire
         """
         if not _NAME.fullmatch(name):
             raise ServiceError("name_invalid", "this cannot be a token's name", "Up to 64 letters, digits and _.@-")
@@ -83,27 +83,27 @@ class Tokens:
         return token
 
     def list(self) -> list[dict[str, Any]]:
-        """All but the hash of each, by name; `last_used_at` may be a minute old."""
+        """Return all fields except the hash of each token, sorted by name; `last_used_at` may be a minute old."""
         query = "SELECT name, scope, created_at, expires_at, last_used_at FROM tokens ORDER BY name"
         return [dict(row) for row in self._database.rows(query)]
 
     def note_use(self, name: str) -> None:
-        """Note that a token is being used; once a minute is enough, for this is a durable write."""
+        """Record that a token is being used; once a minute is enough, since this is a durable write."""
         with self._database.write() as connection:
             connection.execute("UPDATE tokens SET last_used_at = ? WHERE name = ?", (now(), name))
 
     def revoke(self, name: str) -> None:
-        """Delete a token; a running service refuses it within a second. Raises `unknown_token`."""
+        """Delete a token; a running service refuses it within a second. Raises ServiceError unknown_token."""
         with self._database.write() as connection:
             if not connection.execute("DELETE FROM tokens WHERE name = ?", (name,)).rowcount:
                 raise ServiceError("unknown_token", "there is no such token")
 
     def change(self) -> tuple[int, ...]:
-        """A value that differs after every write of any process, see `Database.change`."""
+        """Return a value that differs after every write of any process, see `Database.change`."""
         return self._database.change()
 
     def table(self) -> dict[str, Token]:
-        """All tokens by their hashes."""
+        """Return hash -> token for all tokens."""
         rows = self._database.rows("SELECT hash, name, scope, expires_at FROM tokens")
         return {row["hash"]: Token(row["name"], row["scope"], row["expires_at"]) for row in rows}
 
@@ -113,14 +113,14 @@ class Tokens:
 
 
 def hash_of(token: str) -> str:
-    """The hash that is stored. A token has 256 random bits, so that a salt or a slow hash would not add security."""
+    """Return the stored hash of a token. A token has 256 random bits: a salt or a slow hash would add no security."""
     return hashlib.sha256(token.encode(errors="surrogateescape")).hexdigest()
 
 
 def expiry(text: str) -> str:
-    """The time that a person names: hours, days or weeks from now (`30d`), or a date or time, UTC unless it says more.
+    """Parse a time: hours, days or weeks from now (`12h`, `30d`, `2w`), or a date or time, UTC unless it has a zone.
 
-    Raises ServiceError expires_invalid, also for a time that is over.
+    Returns it as `rfc3339`. Raises ServiceError expires_invalid, also for a time in the past.
     """
     try:
         if span := _SPAN.fullmatch(text):
@@ -136,5 +136,5 @@ def expiry(text: str) -> str:
 
 
 def allows(scope: str, needed: str) -> bool:
-    """Whether a token of this scope may do what needs the scope `needed`."""
+    """Whether a token of the scope `scope` may make requests that need the scope `needed`."""
     return SCOPES.index(scope) >= SCOPES.index(needed)

@@ -22,7 +22,7 @@ def mark(directory: Path) -> None:
 
 @contextmanager
 def unrecording(directory: Path) -> Iterator[None]:
-    """Mark a directory while the block deletes its record; if the block raises, remove the mark."""
+    """Mark a directory while the `with` statement deletes its record; after an error there, remove the mark."""
     with suppress(OSError):  # the disk may be full: then deleting must still work, to free space
         mark(directory)
     try:
@@ -38,7 +38,7 @@ def unmark(directory: Path) -> None:
 
 
 def is_marked(directory: Path) -> bool:
-    """Whether a directory is marked: it was not recorded yet, or its deletion has begun."""
+    """Whether a directory is marked: it has not been recorded yet, or its deletion has begun."""
     return _mark_of(directory).exists()
 
 
@@ -54,7 +54,7 @@ def sweep(
     give_up: Callable[[Path], object] = remove,
     keeps: Callable[[Path], bool] = lambda _: False,
 ) -> None:
-    """Clean up a directory of datasets, models or jobs, at a time when nobody writes there.
+    """Clean up a directory of datasets, models or jobs, at a time when no process writes there.
 
     Calls `give_up` on marked directories that are not recorded. Removes half-written files and directories, which are
     hidden; a hidden one stays if `keeps` returns True for it.
@@ -79,7 +79,7 @@ def _erase(half_written: Path) -> None:
 
 
 def strays(parent: Path, recorded: Collection[str]) -> list[Path]:
-    """Directories without a record, half-written ones excepted."""
+    """Return the directories in `parent` without a record, except half-written (hidden) ones."""
     if not parent.is_dir():
         return []
     return sorted(path for path in parent.iterdir() if path.name not in recorded and not path.name.startswith("."))

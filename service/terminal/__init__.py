@@ -1,1 +1,1 @@
-"""What commands share: how they read arguments, show jobs, and find the service."""
+"""Code that commands share: it reads arguments, shows jobs, and finds the service."""

@@ -20,10 +20,10 @@ _EIGHTHS = len(_BLOCKS) - 1
 
 
 class GapCurve:
-    """M+ - M- of one lane after each sweep and Newton step, or each pass if there are neither, from a job's progress.
+    """M+ - M- of one lane after each sweep and Newton step, or after each pass of a job without them.
 
-    values    one for each from the first on; one that no progress reported has the value of the one before
-    n_newton  number of values that are of Newton steps
+    values    M+ - M- after sweep or step 1, 2, ...; if no progress reported a sweep, it has the value of the one before
+    n_newton  number of Newton steps among them
     """
 
     def __init__(self) -> None:
@@ -33,13 +33,13 @@ class GapCurve:
 
     @property
     def caption(self) -> str:
-        """Says what the values are of."""
+        """The text below the curve, which says what the values belong to, such as "sweep 1 to 8"."""
         if not self.n_newton:
             return f"{self.unit} 1 to {len(self.values)}"
         return f"sweeps: {len(self.values) - self.n_newton}, Newton steps: {self.n_newton}"
 
     def note(self, progress: Mapping[str, Any]) -> None:
-        """Add a job's progress; progress of another lane begins a new curve."""
+        """Add the value of a job's progress to the curve; begin a new curve if the progress is another lane's."""
         if progress["lane"] != self._lane:
             self._lane = progress["lane"]
             self._begin()
@@ -59,7 +59,7 @@ class GapCurve:
         self._sweep = self._step = 0  # the latest sweep of this pass, and the latest Newton step of all passes
 
     def _new(self, sweep: int, step: int) -> int:
-        """Return the number of sweeps and Newton steps since the last progress."""
+        """Return the number of sweeps and Newton steps since the last call."""
         n_sweeps = sweep - self._sweep if sweep >= self._sweep else sweep
         n_steps = max(0, step - self._step)  # an attempt that goes on from a checkpoint repeats steps
         self._sweep, self._step = sweep, step
@@ -70,7 +70,7 @@ class GapCurve:
 def picture(
     values: Sequence[float], caption: str, tolerance: float | None, width: int = WIDTH, blocks: bool = True
 ) -> list[str]:
-    """Draw values > 0; returns lines of text, none if there are no values. A dotted line marks the tolerance.
+    """Draw values > 0 as bars; return lines of text, [] without values. A dotted line marks the tolerance.
 
     caption  says what the values are of
     blocks   use Unicode block characters, else ASCII
@@ -95,7 +95,7 @@ def picture(
 
 
 def _decades(values: Sequence[float], tolerance: float | None) -> tuple[int, int]:
-    """The powers of ten (low, high) that enclose the values and the tolerance, at most _MOST_DECADES apart."""
+    """Return exponents (low, high): 10^low to 10^high has the values and tolerance, at most _MOST_DECADES apart."""
     high = math.ceil(math.log10(max(values)) - 1e-9)
     low = math.floor(math.log10(min(values)) - 1e-9)
     if tolerance is not None:
@@ -104,7 +104,7 @@ def _decades(values: Sequence[float], tolerance: float | None) -> tuple[int, int
 
 
 def _columns(values: Sequence[float], width: int) -> list[float]:
-    """The value at each column of the picture: a bar is up to four wide; of too many values, every few share one."""
+    """Return the value of each column of characters: a bar has up to four columns; many values share a column."""
     if len(values) <= width:
         wide = min(4, width // len(values))
         return [value for value in values for _ in range(wide)]
@@ -112,7 +112,7 @@ def _columns(values: Sequence[float], width: int) -> list[float]:
 
 
 def _label(low: int, high: int, row: int, rows: int) -> str:
-    """The power of ten at the upper edge of a row, "" if no decade ends there."""
+    """Write the power of ten at the upper edge of a row of characters; "" if no decade ends there."""
     each = rows // (high - low)
     return _number(low + (row + 1) // each) if (row + 1) % each == 0 else ""
 
@@ -125,7 +125,7 @@ _BESIDE_BARS, _FEWEST_BARS = 21, 20  # characters of the labels beside the bars,
 
 
 class Display:
-    """Prints a line for each pass to standard error."""
+    """Shows a job: prints a line for each pass to standard error."""
 
     def __init__(self, tolerance: float | None, relative_gap: float | None = None) -> None:
         self._tolerance, self._relative_gap = tolerance, relative_gap
@@ -133,7 +133,7 @@ class Display:
         self._told: set[str] = set()
 
     def __call__(self, progress: dict[str, Any], history: list[dict[str, Any]]) -> None:
-        """Show the progress of a job that runs here, and the passes of its history that have not been shown."""
+        """Show the progress of a job of this process, and those passes of its history that have not been shown."""
         for record in history[self._passes :]:
             self.show_pass(record)
         self._passes = len(history)
@@ -169,10 +169,10 @@ class Display:
                 self.say(f"warning: {each['message']}. {in_dashes(each['hint'])} [{each['code']}]")
 
     def show_progress(self, progress: dict[str, Any]) -> None:
-        """Show progress within a pass; the plain display shows none."""
+        """Show progress within a pass; this plain display does nothing."""
 
     def show_folds(self, result: Mapping[str, Any]) -> None:
-        """Show the results of a cross-validation, if there was one."""
+        """Show the results of cross-validation, if `result` has any."""
         for each in result.get("cv", ()):
             metrics = ", ".join(scored(score_in(each, name)) for name in each["mean"])
             self.say(f"C = {short(each['C'])}: {metrics}" + (", selected" if each["C"] == result["selected_C"] else ""))
@@ -180,7 +180,7 @@ class Display:
                 self.say(line)
 
     def finish(self, result: Mapping[str, Any], output: str | None) -> None:
-        """Show a job's result, and the model's file if there is one."""
+        """Show a job's result, and the name of the model's file `output`, if there is one."""
         certificate = result["certificate"]
         outcome = "converged" if result["converged"] else "not converged"
         self.say(f"{outcome} ({result['stop_reason']}) after {made(result)}: {_reached(certificate)}")
@@ -199,7 +199,7 @@ def _reached(certificate: Mapping[str, Any]) -> str:
 
 
 class TerminalPicture(Display):
-    """Draws the growing picture of M+ - M-, the latest figures in a line below it, over and over in the same place."""
+    """Draws a picture of M+ - M- and a line with the latest figures, and redraws both in the same place."""
 
     def __init__(self, tolerance: float | None, relative_gap: float | None = None) -> None:
         super().__init__(tolerance, relative_gap)
@@ -236,7 +236,7 @@ class TerminalPicture(Display):
         super().say(text)
 
     def _erased(self) -> str:
-        """The escape codes that erase the drawn lines and put the cursor where they began."""
+        """Return the escape codes that erase the drawn lines and put the cursor where they began."""
         drawn, self._drawn = self._drawn, 0
         return f"\r\033[{drawn - 1}A\033[J" if drawn > 1 else "\r\033[K"
 
@@ -265,8 +265,7 @@ def display(is_json: bool, tolerance: float | None, relative_gap: float | None =
 
 
 def progress_line(progress: dict[str, Any], tolerance: float | None, relative_gap: float | None = None) -> str:
-    """A line with pass, block, sweep or Newton step, M+ - M- and the tolerance, the relative gap if it ends the job,
-    dual objective, rows a second, remaining time."""
+    """Write progress in a line: pass, block, sweep or Newton step, M+ - M-, relative gap, dual objective, times."""
     parts = [f"pass {progress['pass']} {_place(progress)}"]
     if progress["gap"] is not None:
         against = f" of {short(tolerance)}" if tolerance is not None else ""
@@ -283,7 +282,7 @@ def progress_line(progress: dict[str, Any], tolerance: float | None, relative_ga
 
 
 def _place(progress: Mapping[str, Any]) -> str:
-    """Where in its pass a job is; a job of an older service does not tell the phase of its solver."""
+    """Write where in its pass a job is. (An older service does not report `solver_phase`.)"""
     if progress.get("solver_phase") == "newton" and progress["newton"]:
         return f"Newton step {progress['newton']['step']} ({progress['newton']['scans']} scans)"
     if progress["sweep"]:
@@ -292,7 +291,7 @@ def _place(progress: Mapping[str, Any]) -> str:
 
 
 def made(result: Mapping[str, Any]) -> str:
-    """Write how much work there was: 1 pass; 2 passes, 5 sweeps; 1 pass, 5 sweeps, 12 Newton steps in 26 scans."""
+    """Write how much work a job took: 1 pass; 2 passes, 5 sweeps; 1 pass, 5 sweeps, 12 Newton steps in 26 scans."""
     told = [passes(result["passes"])]
     if result.get("sweeps"):
         told.append(counted(result["sweeps"], "sweep"))
@@ -302,7 +301,7 @@ def made(result: Mapping[str, Any]) -> str:
 
 
 def _in_liblinears_words(figures: Mapping[str, float | None]) -> list[str]:
-    """The lines that LIBLINEAR's -v prints, for the metrics over the rows of all folds."""
+    """Write the metrics over the rows of all folds as lines, as LIBLINEAR's -v does."""
     if "mse" in figures:
         correlation = short(figures["squared_correlation"], 6)
         return [

@@ -19,20 +19,20 @@ def file_or_url(text: str) -> Source:
 
 
 def plain_name(source: Source) -> str:
-    """The last part of a path or URL, without the special characters of a pattern."""
+    """Return the last part of a path or URL, without the special characters of a pattern."""
     last = source.name if isinstance(source, Path) else source.rstrip("/").rpartition("/")[2]
     name = last if isinstance(source, Path) else re.sub(r"\*|\[[^]]*\]", "", last)
     return name.strip("-_") or "data"
 
 
 def dataset_name(source: Source) -> str:
-    """Make a dataset's name of a file's name, without its endings."""
+    """Make a dataset's name from a file's name, without the file's endings."""
     name = re.sub(r"[^a-z0-9_-]+", "-", plain_name(source).split(".")[0].lower()).strip("-_")
     return name[:64] or "data"
 
 
 def column_notes(view: dict[str, Any]) -> list[str]:
-    """Lines for people about a dataset's columns and warnings, from its view."""
+    """Write lines for people about columns and warnings of a dataset, given as the dict that the API returns."""
     input_, lines = view.get("input") or {}, []
     if "header" in input_:
         label = f", labels in {_column(input_, 'label_column')}" if "label_column" in input_ else ""

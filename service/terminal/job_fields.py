@@ -1,4 +1,4 @@
-"""The fields of a job as options of `streamsvm train`: each as it is described, and LIBLINEAR's short options.
+"""The fields of a job as options of `streamsvm train`: made of the fields' descriptions, and LIBLINEAR's short options.
 
 LIBLINEAR's are -s 3 -c 1 -e 0.1 -p 0.1 -B 1 -w1 10 -v 5.
 """
@@ -30,7 +30,7 @@ _JOINT = "4"  # all classes in one problem, Crammer and Singer's
 
 
 def add_fields(parser: argparse.ArgumentParser) -> None:
-    """An option for each field that a command line has."""
+    """Add an option for each field that has one, and the short options of LIBLINEAR."""
     for field in FIELDS.values():
         if field.flags is not None:
             _add_field(parser, field)
@@ -45,7 +45,7 @@ def add_fields(parser: argparse.ArgumentParser) -> None:
 
 
 def given_fields(options: argparse.Namespace) -> dict[str, Any]:
-    """The fields that a command line named."""
+    """Return the fields that the command line gave, by name; the word none becomes None."""
     given = {name: getattr(options, name, None) for name in FIELDS}
     return {name: None if value == _NONE else value for name, value in given.items() if value is not None}
 
@@ -62,7 +62,7 @@ def _add_field(parser: Any, field: Option) -> None:
 
 
 def _reader(field: Option) -> Callable[[str], Any]:
-    """Makes a value of a text; where the field may be null, of `none`."""
+    """Return a function that reads the field's value from a text, and accepts `none` if the field may be null."""
     read_value = field.read or field.kind
 
     def read(text: str) -> Any:
@@ -86,7 +86,7 @@ def _help(field: Option) -> str:
 
 
 def _in_dashes(text: str) -> str:
-    """A text of the interface as people of the command line know it: fields as options, words without quotes."""
+    """Rewrite a text about fields for the command line: names of fields become options, words lose their quotes."""
 
     def as_option(word: re.Match[str]) -> str:
         flag = _flag(word[1]) if word[1] in FIELDS else ""
@@ -100,7 +100,7 @@ def _flag(name: str) -> str:
 
 
 class _Merge(argparse.Action):
-    """An object, of which each mention of the option gives a part; or a word."""
+    """Merges the objects that several mentions of an option give; a word replaces the value."""
 
     def __call__(self, _parser: argparse.ArgumentParser, options: Any, value: Any, _: Any = None) -> None:
         before = getattr(options, self.dest)
@@ -108,14 +108,14 @@ class _Merge(argparse.Action):
 
 
 class _Folds(argparse.Action):
-    """Cross-validation, and no model, as in LIBLINEAR."""
+    """Sets the number of folds, and asks for cross-validation without a final model, as LIBLINEAR's -v."""
 
     def __call__(self, _parser: argparse.ArgumentParser, options: Any, value: Any, _: Any = None) -> None:
         options.folds, options.refit = value, False
 
 
 class _LossNumber(argparse.Action):
-    """The loss of a number of LIBLINEAR's."""
+    """Sets the loss that a number of LIBLINEAR's -s stands for, and Crammer and Singer's problem for 4."""
 
     def __call__(self, parser: argparse.ArgumentParser, options: Any, value: Any, _: Any = None) -> None:
         if value not in LIBLINEAR_LOSSES:
@@ -125,7 +125,7 @@ class _LossNumber(argparse.Action):
 
 
 class _BiasValue(argparse.Action):
-    """A constant feature of this value; none if it is negative."""
+    """Sets the value of the constant feature; a negative value means no such feature, as in LIBLINEAR."""
 
     def __call__(self, _parser: argparse.ArgumentParser, options: Any, value: Any, _: Any = None) -> None:
         options.bias = value if value >= 0 else _NONE

@@ -40,14 +40,14 @@ def add_action(actions: Any, name: str, action: Callable[[argparse.Namespace], i
 
 
 def print_table(rows: list[list[str]]) -> None:
-    """Print rows in columns; the first row has their names."""
+    """Print rows in columns of equal width; the first row has the columns' names."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def print_list(options: argparse.Namespace, path: str, **columns: str) -> int:
-    """Get a list from the service and print it, with the fields `columns` under their names; returns exit code 0."""
+    """Print a list that the service answers with; `columns`: heading -> field to show. Return the exit code 0."""
     answer = Client(options.url).json("GET", path)
     if options.json:
         print_json(answer)
@@ -63,7 +63,7 @@ def print_json(answer: Any) -> None:
 
 
 def watch(job: RemoteJob, show: Display) -> dict[str, Any]:
-    """Show a job until it ends, even if the service restarts; returns its view."""
+    """Show a job until it ends, even if the service restarts; return it as the dict that the API returns."""
     for kind, data in job.watch():
         if kind == "pass":
             show.show_pass(data)
@@ -73,7 +73,7 @@ def watch(job: RemoteJob, show: Display) -> dict[str, Any]:
 
 
 def exit_code(job: dict[str, Any]) -> int:
-    """The exit code of a job that has ended; raises the ServiceError of a failed one."""
+    """Return the exit code for a job that has ended. Raises a failed job's failure as ServiceError."""
     if job["failure"]:
         failure = job["failure"]
         at = {"log_tail": failure.get("log_tail", "")}

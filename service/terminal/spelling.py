@@ -1,6 +1,6 @@
-"""Spellings that argparse cannot be told (`-w1 10`, `datasets`), and hints with options in dashes.
+"""Rewrites words that argparse cannot parse (`-w1 10`, `datasets`), and names of fields in hints as options.
 
-Every command line goes through here, so that it imports little.
+Every command imports this module, so the module imports little.
 """
 
 import re

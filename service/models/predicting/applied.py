@@ -92,7 +92,7 @@ class Mapped:
         return self.of_sparse(X.indptr, X.indices, X.data)
 
     def of_sparse(self, indptr: Array, columns: Array, values: Array) -> Array:
-        """Decision values of rows in CSR form; columns (nnz,) int64 count from 0, and from n_features on are unknown."""
+        """Decision values of rows in CSR form, columns (nnz,) int64 from 0; columns from n_features on are unknown."""
         return self._values(indptr.astype(INDPTR), columns + self._index_base, values.astype(VALUE))
 
     def _values(self, indptr: Array, numbers: Array, values: Array) -> Array:

@@ -193,7 +193,7 @@ class Predictor:
                 yield replace(prediction, expected=table.expected(prediction.expected))
 
     def predictions(self, rows: Rows) -> Iterator[Prediction]:
-        """Predict rows in parts of at most _MOST_VALUES decision values, so that many classes do not fill the memory."""
+        """Predict rows in parts of at most _MOST_VALUES decision values, to bound memory if there are many classes."""
         for piece in rows.pieces(max(1, _MOST_VALUES // (self.n_values or 1))):
             check_wanted()
             yield self.predict(piece)

@@ -89,7 +89,7 @@ class InputNumbering:
         return None if self._is_open else 1 if self._model_base > self._shift else 0
 
     def as_model(self, rows: Rows) -> Rows:
-        """Renumber the features of rows as in the model. Raises InputError if rows contradict the base or leave it open."""
+        """Renumber the features of rows as in the model. Raises InputError if rows contradict the base, or hide it."""
         if self._is_open and len(rows.indices):
             self._settle(rows)
         elif self._shift < 0 and (rows.indices == 0).any():
