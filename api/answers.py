@@ -35,7 +35,7 @@ class Body(BaseModel):
 
 
 def _field(meaning: str, is_optional: bool) -> Any:
-    # A factory, because a default would stand in the document: a field that is missing has no value.
+    # A factory, because a default would appear in the OpenAPI document, and a missing field has no default.
     return Field(default_factory=lambda: None, description=meaning) if is_optional else Field(description=meaning)
 
 

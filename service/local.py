@@ -145,7 +145,7 @@ class LocalTraining:
         return Trained([(C, with_heaviest(model, self._dataset)) for C, model in models], outcome.folds_view)
 
     def _wait(self, lanes: LaneRunner) -> None:
-        """Step `lanes` until all lanes are done. The pauses between steps grow during a run, since it may be short."""
+        """Step `lanes` until all lanes are done. Pauses between steps begin short, as a run may be short, and grow."""
         run, pause, has_ended = None, 0.0, False
         while not has_ended:
             pause = 2 * pause if lanes.run is run else _FIRST_PAUSE_SECONDS
@@ -159,7 +159,7 @@ class LocalTraining:
             has_ended = lanes.step()
 
     def _tell_once(self) -> None:
-        """Call `stopping` at the first call. `stop` does not: it runs in a signal handler, which must not print."""
+        """Call `stopping`, but only once. `stop`, which runs in a signal handler, must not call it: it may print."""
         if not self._has_told:
             self._has_told = True
             self._stopping()
@@ -176,7 +176,7 @@ class LocalTraining:
     def _begin(self, plan: JobPlan) -> "_LocalAttempt":
         if plan.number == 0:
             keep_history(self._work, 0)
-        # The cache belongs into memory, the blocks do not.
+        # If there is room, the cache is in memory (`cache_dir`); the blocks stay on disk.
         cache_dir = self._settings.cache_dir
         in_memory = has_room(cache_dir, plan.run_bytes)
         files = ExitStack()
@@ -221,7 +221,7 @@ class _LocalAttempt:
 
 
 def _readers(file: Path | str, spec: JobSpec) -> int | str | None:
-    """Return the machines that read the input: those of the job for a URL, else None: only this one may have files."""
+    """Return which machines read the input: for a URL those of the job; None: this machine, which may alone have it."""
     return spec.machines if isinstance(file, str) and is_url(file) else None
 
 
@@ -236,7 +236,7 @@ def _forgetting(dataset: Path, settings: Settings) -> Iterator[None]:
 
 @contextmanager
 def _open(file: Path | str) -> Iterator[Any]:
-    """Yield the opened file, or standard input for `-`; for a str, which is a URL or pattern, a list of only it."""
+    """Yield the opened file, or standard input for `-`; for a str, which is a URL or pattern, yield a list with it."""
     if isinstance(file, str):
         yield [file]
     elif str(file) == "-":

@@ -13,9 +13,9 @@ class Settings:
     """Settings of the service. A comment beside or above a field says what it means; service/README.md says more."""
 
     data_dir: Path  # everything durable is below it
-    cache_dir: Path = Path("/dev/shm")  # of running jobs' caches; one that does not fit there goes below data_dir
+    cache_dir: Path = Path("/dev/shm")  # for caches of running jobs; a cache that does not fit there is below data_dir
     import_dir: Path | None = None  # files below it can be imported by name; None: no file can
-    ray_address: str | None = None  # HOST:PORT of the Ray cluster of jobs on several machines, or auto; None: none
+    ray_address: str | None = None  # HOST:PORT, or auto, of the Ray cluster for jobs on several machines; None: none
     export_dir: Path | None = None  # predictions of files can be written below it; None: nowhere on this machine
     export_destinations: tuple[str, ...] = ()  # prefixes of URLs that predictions can be written to
     import_sources: tuple[str, ...] = ()  # prefixes of URLs that can be imported, such as s3://bucket/

@@ -8,7 +8,7 @@ LEAST_RATE = 10_000.0
 
 
 def share_of(total: int) -> int:
-    """The most of `total` that one client may have: three quarters, at least 1."""
+    """Return how much of `total` one client may have: three quarters, at least 1."""
     return max(1, total * 3 // 4)
 
 
@@ -30,14 +30,14 @@ class Shares:
         return sum(self._held.values())
 
     def is_wanted(self, client: str) -> bool:
-        """Whether a request waits for an amount: one of another client that is below its share, or of this client."""
+        """Whether a request waits that could get what `client` holds: its own, or one of a client below its share."""
         return any(
             waiting and (other == client or self._has_room(other, waiting[0][0]))
             for other, waiting in self._waiting.items()
         )
 
     def take(self, client: str, amount: int = 1) -> bool:
-        """Take an amount if it is free now and nobody waits; returns whether it was taken."""
+        """Take an amount if it is free now and nobody waits; return whether it was taken."""
         amount = min(amount, self._each)
         if self._waiting or not self._has_room(client, amount) or not self._is_free(amount):
             return False

@@ -84,7 +84,7 @@ def given_ends(tolerance: float | None, relative_gap: float | str | None) -> dic
 
 
 def ends(tolerance: float | None, relative_gap: float | str | None, kernel: str) -> tuple[float | None, float | None]:
-    """Return the tolerance and the relative gap at which a job with these parameters ends; None: not by this one."""
+    """Return the tolerance and the relative gap at which a job with these parameters ends; None: it ends at none."""
     given = given_ends(tolerance, relative_gap)
     known = {name: FIELDS[name].default for name in ("tolerance", "relative_gap")}
     found = {**known, **end_of({"kernel": kernel, **given}), **given}
@@ -134,7 +134,7 @@ class StreamEstimator(Callbacks, Predictions, TrainingRows):
     _workspace: Workspace | None
 
     def plot_convergence(self, ax: Any = None) -> Any:
-        """Draw how M+ - M- fell in training, over seconds; returns the axes. Needs matplotlib.
+        """Draw M+ - M- over the seconds of training; return the axes. Needs matplotlib.
 
         Parameters
         ----------

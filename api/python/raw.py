@@ -85,7 +85,7 @@ def judged(X: Any, model: Model, label: Any) -> tuple[Array, Array]:
 
 
 def evaluated(model: Model, X: Any, y: Any, weight: Any, options: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the figures of an evaluation on a path or a frame; for the other arguments see `files` and `table`."""
+    """Return the figures of an evaluation on a file or a frame; for the other arguments see `files` and `table`."""
     if is_files(X):
         source = files(X, y, weight, options)
         paths = [str(path) for path in source.paths]

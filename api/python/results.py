@@ -102,7 +102,7 @@ class _Bar(_Silent):
         self._bar.close()
 
     def _share(self, progress: dict[str, Any]) -> float:
-        """Return the share, 0 to 1, of the way that M+ - M- or the relative gap has made to its target; the smaller."""
+        """Return the share of training that is done, 0 to 1, by whichever of M+ - M- and relative gap is less far."""
         shares = [
             self._share_of(name, progress[name], target) for name, target in self._targets.items() if target is not None
         ]

@@ -249,7 +249,7 @@ def name_array(names: Sequence[str]) -> bytes:
 
 
 def _size_of(X: Any) -> int:
-    """Estimate the bytes that the values of X take in the engine."""
+    """Estimate the bytes that the values of X take once they are read in."""
     return 8 * (X.nnz if sparse.issparse(X) else X.size)
 
 

@@ -167,7 +167,7 @@ class Workspace:
         )
 
     def _warm(self, plan: JobPlan, work: Path) -> tuple[Path | None, Callable[[State], None] | None]:
-        """Return the directory for checkpoints, and a function that restores the last training's state; or None."""
+        """Return a directory for checkpoints (or None), and a function that restores the last training (or None)."""
         if not (self._keeps and len(plan.lanes) == 1):
             return None, None
         checkpoints = work / "checkpoints"
@@ -229,7 +229,7 @@ def _is_small(size: int | None) -> bool:
 
 
 def _begun(source: Stream) -> tuple[Iterable[bytes], Iterator[bytes] | None]:
-    """Return the first chunks of a stream, and an iterator of the rest; None instead if these are all, and few.
+    """Return the first chunks of a stream, and the iterator of the rest; None instead of it if all are in the first.
 
     An iterator that fails at once thus fails before a child process starts.
     """

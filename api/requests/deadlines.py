@@ -5,9 +5,8 @@ between two requests, which uvicorn enforces. While it sends a body or takes an 
 it, and every `least_bytes_per_second` bytes that move add a second, up to the whole budget. If there are more
 connections than allowed, the one that has waited longest for a request is closed. A stream of events has small buffers:
 it brings some hundred bytes a second, and would fill the system's usual buffers for an hour before the service could
-see that its client takes nothing.
-
-A client that leaves is noticed even while nothing is read from it, and the work for it ends.
+see that its client takes nothing. A client that leaves is noticed even while nothing is read from it, and the work for
+it ends.
 """
 
 import asyncio
@@ -70,7 +69,7 @@ class Hurry:
 
 
 # Phases of a connection. Each has a deadline, except while the service still makes the answer.
-WAITING = "waiting"  # for the head of the first request, or the rest of the head of a later one
+WAITING = "waiting"  # the service waits for the head of the first request, or the rest of a later request's head
 IDLE = "idle"  # between two requests; uvicorn enforces the deadline
 BODY = "body"  # the body is arriving and the application reads it
 REST = "rest"  # the answer is sent, and the rest of the body is still arriving

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 # A key of the ASGI scope: the Presence of the client.
 PRESENCE = "streamsvm.presence"
-# High, because Shares limit the threads: a request takes a share before it starts one.
+# The limit is high, because Shares limit the threads: a request takes a share before it starts a thread.
 _THREADS = CapacityLimiter(1 << 10)
 
 

@@ -49,7 +49,8 @@ class JobOnce:
     def answer(self, response: Response, fields: Any, make: Callable[[RequestKey | None], str]) -> dict[str, Any]:
         """Return the job as a dict for JSON, and set the response's header Location to the job's path.
 
-        make  function that adds the job, records the idempotency key (unless None) with it, and returns the job's id
+        fields  JSON of the request, by which a repeated request is recognized
+        make    function that adds the job, records the idempotency key (unless None) with it, and returns the job's id
         Raises ServiceError idempotency_key_invalid, idempotency_key_reused, request_under_way, and what `make` raises.
         """
         if self._key is None:
@@ -121,7 +122,7 @@ def check_same(before: Mapping[str, Any], request_hash: str) -> None:
 
 @contextmanager
 def alone(context: AppContext, client: str, key: str) -> Iterator[None]:
-    """Let no other request with this key run during the `with` statement. Raises ServiceError request_under_way."""
+    """Refuse other requests with this key during the `with` statement. Raises ServiceError request_under_way."""
     own = (str(context.settings.database), client, key)
     with _lock:
         if own in _under_way:

@@ -19,7 +19,7 @@ from streamsvm.api.requests.leaving import while_connected
 from streamsvm.api.requests.repeated import KeyHeader, alone, check_same, key_of, under_way
 from streamsvm.service.records.table import RequestKey
 
-# Reads a client's chunks in as rows.
+# A function (client, chunks) that adds the rows in the chunks to a dataset.
 Add = Callable[[str, AsyncIterator[bytes]], Coroutine[Any, Any, None]]
 
 

@@ -156,10 +156,7 @@ async def evaluate_model(context: Context, request: Request, model_id: str, fiel
 
 
 async def _evaluate(context: AppContext, request: Request, model_id: str, dataset: str) -> dict[str, Any]:
-    """Wait for this request's turn, then evaluate a model on a dataset.
-
-    Raises ServiceError, or ClientDisconnect if the client leaves.
-    """
+    """Wait for this request's turn, then evaluate a model on a dataset. Raises ServiceError, ClientDisconnect."""
     directories = await run_in_threadpool(_directories, context, model_id, dataset)
     try:
         return await _in_turn(context, request, *directories)

@@ -113,7 +113,7 @@ def _make_ready(context: AppContext, name: str, alias: str, version: int) -> Non
 
 
 def _expected(if_match: str | None, is_new: bool = False) -> int | None:
-    """Return the newest move that the headers expect: 0: the alias must not exist; -1: none can match; None: any."""
+    """Return the newest move that the headers expect; 0: the alias must not exist, -1: no move matches, None: any."""
     if is_new:
         return 0
     if if_match is None or if_match.strip() == "*":

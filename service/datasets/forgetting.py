@@ -26,7 +26,7 @@ _latest: list[threading.Thread] = []  # the only thread that goes on trying; it 
 
 
 def forget(directory: Path, settings: Settings, waits: bool = False) -> None:
-    """Remove a dataset's files: from this machine at once, from others in the background, or at once if `waits`."""
+    """Remove a dataset's files, and its parts on other machines: these in the background, unless `waits`."""
     try:
         manifest = read_manifest(directory)
     except (StorageError, OSError):

@@ -101,7 +101,7 @@ class Importer:
         self.background.wake()
 
     def _next(self) -> bool:
-        """Record an outcome that could not be recorded before, and do the next import; return False without one."""
+        """Record an outcome that could not be recorded before, and do the next import; return False if none waits."""
         self._record()
         record = self._store.next_import()
         if record is None:

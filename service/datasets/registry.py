@@ -162,7 +162,7 @@ class Datasets:
             self._store.later(partial(self._store.drop_dataset, record["id"]))
 
     def missing_threads(self) -> list[str]:
-        """Return the names of threads that have work but had died; this call starts each again."""
+        """Start threads that have work but have died; return the names of those that cannot be started now."""
         threads = {"importer": self._importer.background, "writing-later": self._store.later.background}
         return [name for name, background in threads.items() if not background.is_there()]
 
@@ -179,8 +179,7 @@ class Datasets:
     ) -> None:
         """Reserve the name and read chunks into a new dataset, in a slot of the owner. Raises as `Uploads.run` does.
 
-        An interrupted upload of the owner under this name is given up. `begun` is called with the new upload once that
-        has a slot.
+        The owner's interrupted upload of this name is given up. `begun` is called with the upload when it has a slot.
         """
         check_name(name)
         await self.resumable.make_way(name, owner)
@@ -197,7 +196,7 @@ class Datasets:
         return await self.resumable.begin(name, owner, partial(self.upload, name, options, owner))
 
     def uploaded_bytes(self, name: str, upload_id: str) -> int | None:
-        """Return the bytes of a complete upload; None if there is none. Its id is the id of the dataset it made."""
+        """Return how many bytes a complete upload has; its id is its dataset's id. None: there is no such upload."""
         with suppress(ServiceError):
             record = self._store.dataset(name)
             if record["id"] == upload_id and record["state"] in ("ready", "changing"):
@@ -230,7 +229,7 @@ class Datasets:
     def begin_import(
         self, name: str, file: str, options: InputOptions, machines: int | str | None = None
     ) -> dict[str, Any]:
-        """Reserve the name and queue an import; return the dataset's view.
+        """Reserve the name and queue an import; return the dataset as a dict for JSON.
 
         file      a path below the import directory; or a URL or pattern of files in an object store
         machines  how many machines of the Ray cluster, or "all", each read and keep a range of the object store's files
@@ -284,7 +283,7 @@ class Datasets:
         return record, read_manifest(self.directory(record["id"]))
 
     def with_rows(self, name: str) -> tuple[dict[str, Any], Manifest]:
-        """Do as `manifest`; raise ServiceError dataset_spread unless all rows are on this machine."""
+        """Return what `manifest` returns. Raises as it does, and dataset_spread if rows are on other machines."""
         record, manifest = self.manifest(name)
         check_here(manifest)
         return record, manifest
@@ -305,7 +304,7 @@ class Datasets:
             forget(directory, self._settings)
 
     def directory(self, dataset_id: str) -> Path:
-        """The directory of a dataset's files."""
+        """Return the directory of a dataset's files."""
         return self._settings.datasets / dataset_id
 
 

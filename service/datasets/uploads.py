@@ -34,7 +34,7 @@ _LATE_SECONDS = 5.0
 class Upload:
     """One upload. Subclasses record its success, and remove its data if it is given up."""
 
-    arguments: tuple[str, ...] = ()  # of the child process, besides those of every upload
+    arguments: tuple[str, ...] = ()  # arguments of the child process, in addition to those of every upload
 
     def __init__(self, settings: Settings, store: Store, dataset_id: str) -> None:
         self.dataset_id = dataset_id
@@ -47,7 +47,7 @@ class Upload:
         self.is_silent: Callable[[], bool] = lambda: False  # whether its client has been away for long
 
     def is_late(self) -> bool:
-        """Whether the client is silent, or has sent its bytes _LATE_SECONDS slower than the least rate allows."""
+        """Whether the client is silent, or is more than _LATE_SECONDS behind the least rate for its bytes."""
         waiting = 0.0 if self._waits_since is None else time.monotonic() - self._waits_since
         allowed = self._received / max(LEAST_RATE, self._settings.least_bytes_per_second)
         return self.is_silent() or self._waited + waiting > allowed + _LATE_SECONDS
@@ -205,7 +205,7 @@ def undo_change(directory: Path) -> None:
 
 
 class PipeWriter:
-    """Writes to a process: `feed` chunks, then `close`. It reads `reading`; close that here once it has started."""
+    """Writes to a child process: `feed` chunks, then `close`. Close its end of the pipe, `reading`, once it runs."""
 
     def __init__(self) -> None:
         self.reading, self._writing = os.pipe()

@@ -144,7 +144,7 @@ def _predicted(
         predictor = Predictor(read_model(Path(model)), strict=strict)
         memory = WorkLimit()
         try:
-            # Not sys.stdin, which was that of the process that forks.
+            # sys.stdin cannot be used: it is that of the fork server.
             with open(sys.stdin.fileno(), "rb", closefd=False) as body:
                 memory.count(os.fstat(body.fileno()).st_size)
                 is_packed = is_compressed(os.pread(body.fileno(), HEAD_BYTES, 0))

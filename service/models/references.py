@@ -41,7 +41,7 @@ class References:
         store.names.note()
 
     def known(self, reference: str) -> Reference | None:
-        """Return the model that a reference means, or None if that takes a look at the records; an id never does."""
+        """Return the model that a reference means if no record need be read for that, as for an id; else None."""
         if is_id(reference):
             return Reference(reference)
         found = self._seen.references.get(reference)

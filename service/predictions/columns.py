@@ -41,7 +41,7 @@ class OutputColumns:
         self.kept_types = kept_types
 
     def output_names(self) -> list[str]:
-        """Names of the outputs in a table, where each label has a column: probability_1, probability_2."""
+        """Return the names of the outputs in a table, where each label has a column: probability_1, probability_2."""
         return [name for output in self.outputs for name in self._flat(output)]
 
     def batch(self, prediction: Prediction, kept: list[Column]) -> PredictedBatch:

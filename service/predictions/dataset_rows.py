@@ -51,7 +51,7 @@ class DatasetUnit(NamedTuple):
     size: int
 
     def described(self) -> list[Any]:
-        """See `RowsUnit`."""
+        """Return a value for JSON that differs for different units."""
         return [self.uid, self.start, self.stop]
 
 
@@ -68,7 +68,7 @@ class DatasetSource:
         self._manifest = self._dataset.manifest
 
     def units(self, told: Callable[[], None]) -> Sequence[DatasetUnit]:
-        """See `RowsToPredict`."""
+        """Cut the rows into units, in order; call `told` as a heartbeat. Raises InputError, ServiceError."""
         check_kept(self._keep)
         self._numbers  # noqa: B018 - raises an error for a dataset that does not fit the model, before any prediction
         told()
@@ -81,14 +81,14 @@ class DatasetSource:
         return [DatasetUnit(uid, *each) for each in zip(firsts.tolist(), stops.tolist(), sizes.tolist(), strict=True)]
 
     def kept_types(self, _: Sequence[DatasetUnit]) -> list[Any] | None:
-        """See `RowsToPredict`."""
+        """Return the Arrow types of the columns `keep`, which do not depend on the units."""
         types = KEPT | ({"label": "string"} if self._manifest.label_names else {})
         import pyarrow  # noqa: PLC0415 - slow to import
 
         return [pyarrow.type_for_alias(types[name]) for name in self._keep]
 
     def predictions(self, unit: DatasetUnit) -> Iterator[tuple[Prediction, list[Column]]]:
-        """See `RowsToPredict`."""
+        """Yield the predictions of a unit's rows in order, each batch with its columns `keep`."""
         for location in self._pieces[unit.start : unit.stop]:
             piece = self._dataset.piece(location)
             row, rows = piece.first_row, self._as_model(piece.rows)

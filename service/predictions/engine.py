@@ -139,16 +139,16 @@ class _FileSource:
         self._predictor, self._request, self._unit_bytes = predictor, request, unit_bytes
 
     def units(self, told: Callable[[], None]) -> Sequence[FileUnit]:
-        """See `_RowsToPredict`."""
+        """Cut the request's files into units; call `told` after each file. Raises InputError."""
         request, files = self._request, list_files(self._request.sources)
         return units_of(self._predictor, files, request.options, request.keep, self._unit_bytes, told)
 
     def kept_types(self, units: Sequence[FileUnit]) -> list[Any] | None:
-        """See `_RowsToPredict`."""
+        """Return the Arrow types that the columns to copy have in the first file; None: they are texts."""
         return kept_types(units, self._request.keep)
 
     def predictions(self, unit: FileUnit) -> Iterator[tuple[Prediction, list[Column]]]:
-        """See `_RowsToPredict`."""
+        """Yield the predictions of a unit's rows in order, each batch with the columns to copy. Raises InputError."""
         return predictions_of(self._predictor, unit, self._request.keep)
 
 
@@ -210,9 +210,8 @@ class Engine:
     def run(self, destination: str) -> PredictionFigures:
         """Predict all units that have no piece yet, write the destination, and remove the pieces.
 
-        An error also removes the pieces. They stay if this process is killed or interrupted, or a store does not
-        answer: then `run` for the same request, files and model predicts the remaining units, and writes the same bytes
-        as an undisturbed run.
+        An error removes the pieces, too. They stay if this process is killed or interrupted, or a store does not
+        answer: then `run` for the same request, files and model predicts only the other units; the file is the same.
         Raises InputError, ServiceError.
         """
         request = self._request

@@ -222,7 +222,7 @@ class PredictionLane:
         return silence_of(self._directory(active.record["id"]) / SIGNS, active.began)
 
     def _needed(self, model_id: str) -> int:
-        """Bytes of memory that a prediction with this model may need."""
+        """Return the bytes of memory that a prediction with this model may need."""
         model = _MODEL_COPIES * model_bytes(self._settings, model_id)
         return _LIBRARIES_BYTES + usable_cores() * _BYTES_A_THREAD + model
 

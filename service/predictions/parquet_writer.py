@@ -15,7 +15,7 @@ _GROUP_ROWS, _GROUP_BYTES = 1 << 17, 32 << 20
 
 
 class ParquetWriter:
-    """A `Writer`. Labels that are numbers are float64; contributions are a map."""
+    """Writes Parquet. Labels that are numbers have the type float64; contributions are a map."""
 
     def __init__(self, columns: OutputColumns) -> None:
         self._columns = columns
@@ -26,7 +26,7 @@ class ParquetWriter:
         self._schema = pyarrow.schema([*kept, *outputs])
 
     def write_piece(self, file: IO[bytes], batches: Iterable[PredictedBatch]) -> None:
-        """See `Writer`. Raises InputError keep_type."""
+        """Write the batches of a unit to its piece, a stream of Arrow. Raises InputError keep_type."""
         with ipc.new_stream(file, self._schema) as stream:
             for batch in batches:
                 n_kept = len(batch.kept)
@@ -36,7 +36,7 @@ class ParquetWriter:
                 stream.write_batch(pyarrow.record_batch([*kept, *outputs], self._schema))
 
     def join(self, pieces: Iterable[Path], file: IO[bytes]) -> None:
-        """See `Writer`."""
+        """Join the pieces, in the order of rows, into a Parquet file."""
         with parquet.ParquetWriter(file, self._schema) as whole:
             for table in _tables(_batches(pieces)):
                 whole.write_table(table, row_group_size=_GROUP_ROWS)

@@ -82,7 +82,7 @@ def main(data_dir: str, prediction_id: str) -> int:
     except (ServiceError, StorageError, ModelFormatError) as error:
         leave_word(directory, error.code, error.message, error.hint)
         if error.code == OutOfSpace.code:
-            return OutOfSpace.exit_code  # the word may have found no room, either
+            return OutOfSpace.exit_code  # on a full disk, `leave_word` may have failed, too
     else:
         return 0
     return FAILED

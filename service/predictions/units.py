@@ -167,7 +167,7 @@ def _settled_base(predictor: Predictor, options: InputOptions, lines: bytes) -> 
 def _settled_table(
     predictor: Predictor, options: InputOptions, keep: tuple[str, ...], lines: bytes
 ) -> tuple[InputOptions, bytes] | None:
-    """See `_lines_settled`. Remarks before the names forbid ranges of lines, as do quoted fields of several lines."""
+    """Do for a table what `_lines_settled` does. Remarks before the names, and quoted line breaks, forbid ranges."""
     parsers: list[Parser] = []
 
     def make(options: InputOptions, limits: InputLimits, classes: Sequence[Label]) -> Parser:

@@ -34,7 +34,7 @@ class CsvWriter:
         self._columns = columns
 
     def write_piece(self, file: IO[bytes], batches: Iterable[PredictedBatch]) -> None:
-        """See `Writer`: lines without names."""
+        """Write the batches of a unit as lines of CSV, without a line of names."""
         for batch in batches:
             kept = [_texts(column) for column in batch.kept]
             named = zip(self._columns.output_names(), self._columns.flat(batch), strict=True)
@@ -42,7 +42,7 @@ class CsvWriter:
             file.write(_lines(zip(*kept, *outputs, strict=True)))
 
     def join(self, pieces: Iterable[Path], file: IO[bytes]) -> None:
-        """See `Writer`."""
+        """Write the line of names, then the lines of the pieces."""
         file.write(_lines([[*self._columns.kept, *self._columns.output_names()]]))
         _append(pieces, file)
 
@@ -56,14 +56,14 @@ class NdjsonWriter:
         self._row = "{" + ",".join(json.dumps(name).replace("%", "%%") + ":%s" for name in names) + "}\n"
 
     def write_piece(self, file: IO[bytes], batches: Iterable[PredictedBatch]) -> None:
-        """See `Writer`."""
+        """Write the batches of a unit as lines of JSON."""
         for batch in batches:
             kept = [[json.dumps(value, default=str) for value in _plain(column)] for column in batch.kept]
             outputs = [_json(column) for column in batch.outputs]
             file.write("".join(self._row % row for row in zip(*kept, *outputs, strict=True)).encode())
 
     def join(self, pieces: Iterable[Path], file: IO[bytes]) -> None:
-        """See `Writer`."""
+        """Write the lines of the pieces, one piece after the other."""
         _append(pieces, file)
 
 

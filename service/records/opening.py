@@ -139,7 +139,7 @@ def check_sound(database: Path) -> None:
 
 @contextmanager
 def _opened(database: Path) -> Iterator[sqlite3.Connection]:
-    """Open a store that may be damaged, of any version."""
+    """Yield a connection to a store of any version, which may be damaged."""
     with telling_damage(), closing(sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=30)) as connection:
         connection.text_factory = replaced
         yield connection

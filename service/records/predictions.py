@@ -1,4 +1,4 @@
-"""The records of predictions of files: a queue of their own, beside that of jobs."""
+"""The records of predictions of files, which have a queue apart from the queue of jobs."""
 
 import json
 import sqlite3
@@ -90,7 +90,7 @@ class PredictionRecords(Records):
         return frozenset(row["id"] for row in self._database.rows(query))
 
     def cancel_prediction(self, prediction_id: str) -> None:
-        """Cancel a queued prediction, or have the worker end a running one. Raises ServiceError unknown_prediction."""
+        """Cancel a prediction; if it runs, the worker ends it. Raises ServiceError unknown_prediction, not_possible."""
         with self._database.write() as connection:
             row = _row(connection, prediction_id)
             if row is None:
@@ -101,7 +101,7 @@ class PredictionRecords(Records):
                 _move(connection, row, "cancelled")
 
     def requeue_prediction(self, prediction_id: str, crashes: int = 0, pieces: int = 0) -> None:
-        """Queue a running prediction again, which has had `crashes` crashes since it had `pieces` pieces."""
+        """Queue a running prediction again, or cancel it on request. `crashes`: since it had `pieces` pieces."""
         with self._database.write() as connection:
             row = _row(connection, prediction_id)
             state = "cancelled" if row["requested"] else "queued"

@@ -1,4 +1,4 @@
-"""The records of datasets, jobs and models of a data directory."""
+"""The records of datasets and jobs; `Store` has all records of a data directory."""
 
 import json
 import sqlite3
@@ -103,7 +103,7 @@ class JobRecords(Records):
         return self._all(query, json.dumps(ids)), len(ids) < len(sizes)
 
     def request(self, job_id: str, what: str) -> None:
-        """Record that a job is to `stop` or `cancel`: a queued job ends at once, the worker ends a running job."""
+        """Stop or cancel a job (`what`): a queued job ends at once, the worker ends a running job."""
         with self._database.write() as connection:
             row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job_id,)).fetchone()
             if row is None:
@@ -160,14 +160,14 @@ class JobRecords(Records):
             return connection.execute("SELECT crashes FROM jobs WHERE id = ?", (job_id,)).fetchone()[0]
 
     def requeue_job(self, job_id: str, crashes: Mapping[str, int] = _NOTHING, **because: Any) -> None:
-        """Queue a running job again, for another attempt; the facts in `because` are added to the transition.
+        """Queue a running job for another attempt, or cancel it on request; `because` is added to the transition.
 
         crashes  columns to set: `crashes`, `crash_checkpoint`
         """
         self._finish(job_id, "queued", dict(crashes), because)
 
     def explain_job(self, job_id: str, **because: Any) -> None:
-        """Add facts to the last transition of a job."""
+        """Add the facts in `because` to the last transition of a job."""
         with self._database.write() as connection:
             row = connection.execute("SELECT transitions FROM jobs WHERE id = ?", (job_id,)).fetchone()
             if row is not None:  # else its record has been deleted

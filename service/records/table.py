@@ -22,7 +22,7 @@ from streamsvm.service.records.database import Database, now, rfc3339
 
 T = TypeVar("T")
 _FILE = "names-changed"
-_KEPT = timedelta(days=1)  # keys of requests
+_KEPT = timedelta(days=1)  # how long idempotency keys of requests are kept
 # JSON column -> the value that replaces unreadable JSON.
 JSON_COLUMNS: dict[str, Any] = {
     "spec": {}, "transitions": [], "progress": None, "result": None, "failure": None, "source": None,

@@ -72,7 +72,7 @@ def picture(
 ) -> list[str]:
     """Draw values > 0 as bars; return lines of text, [] without values. A dotted line marks the tolerance.
 
-    caption  says what the values are of
+    caption  text below the picture, which says what the values belong to
     blocks   use Unicode block characters, else ASCII
     """
     if not values:
@@ -162,7 +162,7 @@ class Display:
         )
 
     def show_slowdowns(self, record: dict[str, Any]) -> None:
-        """Show the slowdowns that a pass reports; each code is shown once."""
+        """Show the slowdowns that a pass reports, as warnings; each code is shown once."""
         for each in record.get("slowdowns", ()):
             if each["code"] not in self._told:
                 self._told.add(each["code"])

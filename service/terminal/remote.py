@@ -1,4 +1,4 @@
-"""Options and output that commands share: the service's address, the data directory, tables, watching a job."""
+"""Options and output that several commands share: the service's address, data directory, tables, a job's progress."""
 
 import argparse
 import json

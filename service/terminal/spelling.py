@@ -28,9 +28,9 @@ def spell_out(arguments: list[str]) -> list[str]:
 
 
 def in_dashes(hint: str) -> str:
-    """Write a hint about the interface's fields for the command line: `label_type=string` is `--label-type string`.
+    """Rewrite a hint about fields of JSON for the command line: `label_type=string` becomes `--label-type string`.
 
-    A word, as `"pace": "adaptive"`, is `--pace adaptive`, and so is a list of one, as `"features": ["scale"]`.
+    `"pace": "adaptive"` becomes `--pace adaptive`, and a list of one word, as `"features": ["scale"]`, alike.
     """
     hint = _FIELD.sub(lambda field: f"--{field[1].replace('_', '-')} {field[2]}", _LIST_OF_ONE.sub(r"--\1 \2", hint))
     # A name without a value is only replaced if it is no English word.

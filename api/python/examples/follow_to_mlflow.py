@@ -26,7 +26,7 @@ mlflow.log_params({name: value for name, value in job.view["spec"].items() if va
 
 
 def figures(told: Mapping, before: str = "") -> Iterator[tuple[str, float]]:
-    """The names and values of what is told of a pass, or at the end."""
+    """Yield the names and values of all numbers in the figures of a pass, or of the result."""
     for name, value in told.items():
         if isinstance(value, int | float) and math.isfinite(value):
             yield before + name, value

@@ -20,7 +20,7 @@ MUTATED = 0.1  # of the letters of a motif
 
 
 def windows(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of letters, of shape (n_rows, LENGTH); and whether each is a site."""
+    """Return windows as numbers of letters, (n_rows, LENGTH), and whether each window is a site, (n_rows,)."""
     random = np.random.default_rng(seed)
     letters = random.integers(4, size=(n_rows, LENGTH))
     kind = random.choice(["site", "noise", "near miss"], n_rows, p=[0.1, 0.45, 0.45])
@@ -45,7 +45,7 @@ for row in letters[is_site][:4]:
 
 
 def words(letters: np.ndarray, longest: int) -> sparse.csr_matrix:
-    """A row of ones and zeros for each window, of all words of up to so many letters."""
+    """Return a row of ones and zeros for each window: a column for each place and word of up to `longest` letters."""
     n_rows, length = letters.shape
     found, columns = [], 0
     for k in range(1, longest + 1):
@@ -63,7 +63,7 @@ def words(letters: np.ndarray, longest: int) -> sparse.csr_matrix:
 
 
 def chunks(longest: int) -> Iterator[tuple[sparse.csr_matrix, np.ndarray]]:
-    """Rows for training, and their labels."""
+    """Yield rows for training, and their labels."""
     for seed in range(10):
         letters, is_site = windows(1200, seed)
         yield words(letters, longest), is_site

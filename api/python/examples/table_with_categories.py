@@ -77,7 +77,7 @@ print(f"\nfor '{model.classes_[1]}' if above 0:\n{weights.to_string(float_format
 
 
 def parts() -> Iterator[pd.DataFrame]:
-    """The rows for training, some at a time."""
+    """Yield the rows for training, some at a time."""
     with pd.read_csv(path, chunksize=2000) as reader:
         for part in reader:
             yield part[part.index % 4 != 0]
@@ -95,7 +95,7 @@ print(f"\naccuracy {accuracy_streamed:.3f} in parts")
 
 
 def encode(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows as numbers."""
+    """Return the rows as columns of numbers, with their names."""
     return pd.DataFrame(to_columns.transform(rows).toarray(), columns=to_columns.get_feature_names_out())
 
 

@@ -18,7 +18,7 @@ from streamsvm import StreamSVC
 
 
 def paragraphs(path: Path) -> list[str]:
-    """The paragraphs of the docstrings of a file that have eight words or more."""
+    """Return the paragraphs of the docstrings of a file that have eight words or more."""
     docstrings = re.findall(r'"""(.*?)"""', path.read_text(), re.DOTALL)
     return [each for text in docstrings for each in text.split("\n\n") if len(each.split()) >= 8]
 

@@ -215,7 +215,7 @@ def main(model: str, dataset: str) -> int:
 
 
 def _model_losses(model: Model) -> _Losses | None:
-    """Make a function (rows, decision) -> sum of C_i loss_i over rows i; None if the model does not record its C.
+    """Make a function (rows, decision) -> sum of C_i loss_i over rows i; None if the model has no record of it.
 
     rows      their class codes are positions in the model's labels
     decision  decision values, (n_rows,) or (n_rows, n_classes)
@@ -253,7 +253,10 @@ def _weight(rows: Segment) -> Array:
 
 
 def _crammer_singer(C: Array) -> _Losses:
-    """Make a function: sum over rows i of C_yi max_c (1 [c is not y_i] + f_c - f_yi), Crammer and Singer 2001."""
+    """Make a function that sums Crammer and Singer's (2001) losses: C_yi max_c (1 [c is not y_i] + f_c - f_yi).
+
+    y_i is the class of row i, f_c the decision value of class c, C (n_classes,) the weight of each class's losses.
+    """
 
     def losses(rows: Segment, decision: Array) -> float:
         if decision.ndim == 1:

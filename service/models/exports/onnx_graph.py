@@ -139,7 +139,7 @@ def _graph(model: Model, outputs: list[Any] | None = None) -> Any:
 
 
 def _head_of(model: Model) -> str:
-    """Write a model without its weights and support vectors as a JSON object."""
+    """Write all of a model except its weights and support vectors as a JSON object."""
     head = {
         "format": FORMAT if model.vectors is None else KERNEL_FORMAT,
         "version": _version(model),
@@ -178,7 +178,7 @@ def _with_weights(head: str, w: Array, arrays: Sequence[Array] | None, fitted: M
         is_same = _head_of(model) == head
     except ModelFormatError:
         raise
-    except Exception as error:  # what stands there may be of any type
+    except Exception as error:  # fields of the head may have any type
         raise ModelFormatError("a field of the model is missing, or of another type") from error
     if not is_same:
         raise ModelFormatError("the model is of an unknown version, or its head contradicts its weights")

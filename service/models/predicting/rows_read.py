@@ -19,9 +19,9 @@ from streamsvm.reader.parsers.tables.to_predict import Beside, ToPredict
 from streamsvm.storage.models.model_file import Label
 from streamsvm.storage.rows.csr import INDEX, Rows
 
-# Makes a parser; the labels are the model's classes.
+# A function that makes a parser; the labels are the model's classes.
 ParserMaker = Callable[[InputOptions, InputLimits, Sequence[Label]], Parser]
-_NUMBERED = ("libsvm", "npz", "fasta")  # whose parsers read no labels that are strings
+_NUMBERED = ("libsvm", "npz", "fasta")  # formats whose parsers do not read labels that are strings
 _SCRATCH = Path(tempfile.gettempdir())
 
 
@@ -44,10 +44,10 @@ def opened(
     read: Callable[[Iterable[bytes]], Iterator[Any]] | None = None,
     first_row: int = 1,
 ) -> Parser:
-    """Make the parser of rows to predict. It puts further columns of a table in text into `beside`.
+    """Make the parser of rows to predict. Of a table in text, it puts the columns that `beside` names into `beside`.
 
-    read       makes the tables, and puts their further columns into `beside`; None: those of the input
-    first_row  number of the first row of these tables, for faults
+    read       makes the tables of a stored format, and puts their columns into `beside`; None: the usual reader
+    first_row  number of the first row of these tables, for messages about faults
     """
     to_predict = ToPredict(() if options.format in _NUMBERED else classes, beside)
     parser = parser_of(options, limits, None, 1, scratch, to_predict, read)
