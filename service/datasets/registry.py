@@ -263,7 +263,7 @@ class Datasets:
         return self._unready_view(record)
 
     def sample(self, name: str) -> list[dict[str, Any]]:
-        """Describe some rows of a ready dataset, see `_sample`."""
+        """Describe a few rows of a ready dataset as `_sample` does. Raises ServiceError not_ready, dataset_spread."""
         record, _ = self.with_rows(name)
         return _sample(Dataset(self.directory(record["id"])))
 

@@ -51,7 +51,7 @@ class DatasetUnit(NamedTuple):
     size: int
 
     def described(self) -> list[Any]:
-        """Return a value for JSON that differs for different units."""
+        """Return a value for JSON that identifies the unit: uid of the dataset's contents, `start` and `stop`."""
         return [self.uid, self.start, self.stop]
 
 

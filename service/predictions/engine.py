@@ -116,7 +116,7 @@ class _RowsUnit(Protocol):
     def size(self) -> int: ...
 
     def described(self) -> list[Any]:
-        """Return a value for JSON that differs for different units."""
+        """Return a value for JSON that identifies the unit: if the value has changed, its piece is predicted again."""
 
 
 class _RowsToPredict(Protocol):

@@ -70,6 +70,6 @@ def outputs_of(predictor: Predictor, wanted: Sequence[str] | None) -> tuple[str,
 
 
 def described(request: PredictionRequest) -> dict[str, Any]:
-    """Return a value for JSON that differs for requests whose files would differ, apart from their sources."""
+    """Return format, options, columns and outputs as a dict for JSON, by which `Pieces` knows a repeated request."""
     options = {name: getattr(request.options, name) for name in sorted(request.options.given)}
     return {"format": request.format, "options": options, "keep": list(request.keep), "outputs": list(request.outputs)}

@@ -58,7 +58,7 @@ class FileUnit:
     are_groups: bool = False
 
     def described(self) -> list[Any]:
-        """Return a value for JSON that differs for different units, also if the file has changed."""
+        """Return a value for JSON that identifies the unit and the version of its file."""
         return [self.file.url, self.file.size, self.file.version, self.options.format, self.start, self.stop]
 
 

@@ -267,7 +267,7 @@ def _crammer_singer(C: Array) -> _Losses:
 
 
 def _class_weights(model: Model) -> Array | None:
-    """Return the class weights, factors of C, (n_labels,); None if they were balanced by a version that lost them."""
+    """Return the class weights, factors of C, (n_labels,); None: "balanced" weights, which an older version lost."""
     asked = model.about.get("spec", {}).get("class_weight") or {}
     if asked == "balanced":
         counted = model.about.get("class_weights")
