@@ -142,8 +142,9 @@ class StreamSVC(_Classification):
 
     Parameters
     ----------
-    C : float or list of float, default=1.0
-        Weight of the losses. Several are compared in `cv` folds, or on the share `validation` of the rows.
+    C : float, list of float or str, default=1.0
+        Weight of the losses. Several values, also "1e-3:10:9", are compared by cross-validation with `cv` folds, or on
+        the share `validation` of the rows. "auto" looks for the best C in the same way, by default with 5 folds.
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
         The loss; a model with "logistic" has probabilities.
     field kernel
@@ -164,7 +165,7 @@ class StreamSVC(_Classification):
         rows. With one C, number of folds in which rows are held out for `probability`.
     field validation
     select_by : {"accuracy", "balanced_accuracy", "f1", "auc", "log_loss"}, default="accuracy"
-        The C that wins is best by this metric, by its mean over folds.
+        The metric by which C is selected: the best C has the best mean of it over the folds.
     probability : {"sigmoid"} or None, default=None
         "sigmoid" fits probabilities to decision values by Platt's method, on held-out rows of `cv` folds (None: 5).
     field tolerance
@@ -219,7 +220,7 @@ class StreamSVC(_Classification):
     C_ : float
         The C of the model.
     cv_results_ : dict
-        With `cv` or `validation`: scores of each C, as GridSearchCV has them; `best_index_` is the place of C_.
+        With `cv` or `validation`: scores of each C, as GridSearchCV has them; `best_index_` is the index of C_.
     held_out_score_ : dict
         With them: `metric` (that of `select_by`), `value`, `std` and number of `folds` held out, of C_.
 

@@ -23,8 +23,9 @@ class StreamSVR(RegressorMixin, StreamEstimator):
 
     Parameters
     ----------
-    C : float or list of float, default=1.0
-        Weight of the losses. Several are compared in `cv` folds, or on the share `validation` of the rows.
+    C : float, list of float or str, default=1.0
+        Weight of the losses. Several values, also "1e-3:10:9", are compared by cross-validation with `cv` folds, or on
+        the share `validation` of the rows. "auto" looks for the best C in the same way, by default with 5 folds.
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
         The loss.
     field epsilon
@@ -33,7 +34,7 @@ class StreamSVR(RegressorMixin, StreamEstimator):
     field bias
     field validation
     select_by : {"mse", "mae", "r_squared"}, default="mse"
-        The C that wins is best by this metric, by its mean over folds.
+        The metric by which C is selected: the best C has the best mean of it over the folds.
     field tolerance
     relative_gap : float, "auto" or None, default="auto"
         Training stops when the relative duality gap (P - D) / P is certified to be at most this; "auto": 0.0001, or

@@ -122,7 +122,7 @@ class JobSpec(_Fields):
 
     @property
     def Cs(self) -> tuple[float, ...]:
-        """The values of C in ascending order, without duplicates."""
+        """The values of C in ascending order, without duplicates; for C "auto" those of `with_ladder`."""
         if self.searches_C:
             return self._ladder
         return tuple(sorted(set(self.C))) if isinstance(self.C, list) else (self.C,)

@@ -187,7 +187,7 @@ class CrossValidation:
 
 
 def cross_validation(plan: JobPlan, job_dir: Path, n_done: int) -> CrossValidation | None:
-    """Return the job's cross-validation; None if the job has no folds, or not all lanes are done: `n_done` are."""
+    """Return the cross-validation over the values of C that are done; None without folds, or while lanes are left."""
     Cs = plan.Cs_of(n_done)
     return CrossValidation(plan, job_dir, Cs) if plan.spec.n_folds and Cs else None
 
