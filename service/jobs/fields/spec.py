@@ -125,7 +125,7 @@ class JobSpec(_Fields):
         """The values of C in ascending order, without duplicates; for C "auto" those of `with_ladder`."""
         if self.searches_C:
             return self._ladder
-        return tuple(sorted(set(self.C))) if isinstance(self.C, list) else (self.C,)
+        return tuple(sorted(set(self.C))) if isinstance(self.C, list) else (float(self.C),)
 
     @property
     def searches_C(self) -> bool:

@@ -154,7 +154,7 @@ def with_ladder(spec: JobSpec, manifest: Manifest) -> JobSpec:
     return spec.with_ladder(tuple(2.0 ** (middle + k) for k in range(-LEAST_TRIED + 1, _LARGEST_TRIED + 1)))
 
 
-def order_note(C: float | list[float]) -> str | None:
+def order_note(C: float | list[float] | str) -> str | None:
     """Return a message on the order in which values of C run, if `C` lists them in another order or twice; or None."""
     if not isinstance(C, list) or sorted(set(C)) == C:
         return None
