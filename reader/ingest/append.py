@@ -1,14 +1,14 @@
-"""Adds rows to a dataset, and removes blocks from it. Each replaces the manifest once: all or nothing.
+"""Adds rows to a dataset, and removes blocks from it. A change replaces the manifest once, so it is complete or absent.
 
 Rules that keep existing rows as they are:
 
-- New rows make new blocks and are numbered after all existing rows.
-- Features keep their numbers: those that the dataset has renumbered or listed have the same numbers in new blocks.
-  New features keep the number of the input, or are listed behind the existing ones if they are far beyond them.
-- index_base and normalize are the dataset's. n_features stays when a block is removed.
+- New rows go into new blocks; their ids follow the ids of all existing rows.
+- A feature that the dataset has renumbered or listed (`Numbering`) has the same number in new blocks. A new feature
+  keeps its number in the input, or is listed after all other features if its number is beyond the dataset's bound.
+- New rows are read with the dataset's index_base and normalize. Removing a block leaves n_features unchanged.
 - Labels that are strings keep their numbers; new labels are numbered after them.
-- A dataset of strings takes only strings of its length.
-- Blocks keep their numbers, and no number is used twice.
+- A dataset of strings of bases takes only strings of the length that its strings have.
+- A block keeps its number; the number of a removed block is never used again.
 """
 
 import shutil
@@ -60,7 +60,7 @@ class LastBlock(StorageError):
 def append_rows(
     chunks: Iterable[bytes] | SourceInput, directory: Path, options: InputOptions, limits: InputLimits, threads: int
 ) -> Manifest:
-    """Add the rows of an input to the dataset in `directory`; its new manifest. InputError for a bad input."""
+    """Add the rows of an input to the dataset in `directory`; return the new manifest. Raises InputError."""
     before = read_manifest(directory)
     staged = appending_path(directory)
     staged.mkdir()
@@ -80,7 +80,7 @@ def append_rows(
         if len(listed) > before.listed:
             write_listed(directory, listed)
         if (words := reading.words) is not None:
-            # If the manifest is not replaced after all, words of rows that are not there do no harm.
+            # If the manifest is not replaced after all, words that no row of the dataset has do no harm.
             write_words(directory, words)
         write_manifest(directory, after)
         # The rows are published: an error from here on would make the sender send them again.
@@ -126,7 +126,7 @@ def remove_block(directory: Path, number: int) -> Manifest:
 
 
 def remove_unlisted_blocks(directory: Path) -> None:
-    """Delete files of blocks that the manifest does not name: of a removed block, or of a change that was cut short."""
+    """Delete block files that the manifest does not name: those of a removed block, or of an unfinished append."""
     listed = {block_path(directory, block.number) for block in read_manifest(directory).blocks}
     for path in (directory / "blocks").iterdir():
         if path not in listed:
@@ -134,7 +134,7 @@ def remove_unlisted_blocks(directory: Path) -> None:
 
 
 def appending_path(directory: Path) -> Path:
-    """The directory in which new blocks of a dataset are staged."""
+    """Return the directory in which `append_rows` writes new blocks before they join the dataset in `directory`."""
     return directory.with_name(f".{directory.name}.appending")
 
 
@@ -155,7 +155,7 @@ def _as_before(options: InputOptions, before: Manifest) -> InputOptions:
 
 
 def _check_kind(reading: Reading, before: Manifest) -> None:
-    """InputError input_mismatch if the rows are of another kind than the dataset's."""
+    """Raise InputError input_mismatch if the new rows and the dataset's rows are of different kinds (`_kind`)."""
     ours, theirs = before.input, reading.parser.input
     if _kind(ours) == _kind(theirs) or (not _has_names(ours) and _is_numbered(ours) and _is_numbered(theirs)):
         return
@@ -163,7 +163,7 @@ def _check_kind(reading: Reading, before: Manifest) -> None:
 
 
 def _kind(input_: dict[str, Any] | None) -> str:
-    """A name for the kind of rows, for a message."""
+    """Return the name of the kind of rows with this `Manifest.input`, for an error message."""
     if input_ is None:
         return "numbered features"
     if is_of_strings(input_):
@@ -172,7 +172,7 @@ def _kind(input_: dict[str, Any] | None) -> str:
 
 
 def _is_numbered(input_: dict[str, Any] | None) -> bool:
-    """Whether features are numbers, or columns of numbers in their order."""
+    """Whether the input numbers its features itself, or each feature is a column of numbers of a table."""
     return input_ is None or is_numbers(input_)
 
 
@@ -198,7 +198,7 @@ def _stage(
 
 
 def _join_statistics(directory: Path, before: Manifest, reading: Reading) -> None:
-    """Add the new rows to the statistics of features. Statistics of other rows are made anew when they are needed."""
+    """Add the new rows to the stored statistics of features, unless these do not cover exactly the earlier rows."""
     statistics = read_statistics(directory)
     if statistics is None or statistics.n_rows != before.n_rows or before.listed or reading.statistics is None:
         return
@@ -206,9 +206,9 @@ def _join_statistics(directory: Path, before: Manifest, reading: Reading) -> Non
 
 
 def _without(dataset: Dataset, place: int) -> tuple[Counter[float], float, WeightCounts | None]:
-    """The counts of labels and of weights of all rows but those of the block at `place`.
+    """Return the counts of labels, a sum of squared norms, and the counts of weights, to remove the block at `place`.
 
-    Between them, the sum of the squared norms of the block's rows.
+    Both counts are over all rows outside the block; the sum is over the block's rows. `place` indexes manifest.blocks.
     """
     before = dataset.manifest
     labels, norms, weights = Counter(before.labels), 0.0, before.weights

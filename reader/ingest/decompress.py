@@ -19,7 +19,7 @@ _LOCAL, _CENTRAL, _EMPTY = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"
 _FIXED, _STORED, _DEFLATED, _ENCRYPTED, _SIZE_FOLLOWS = 30, 0, 8, 1, 8
 _WORKBOOKS = (b"[Content_Types].xml", b"_rels/", b"docProps/", b"xl/", b"mimetype")
 _DESCRIPTORS = (0, 12, 16, 20, 24)  # bytes between the data of a file and what follows
-# What file managers put beside the files, and folders.
+# Names of folders, and of files that file managers add to archives.
 _BESIDE = re.compile(rb"(^|[/\\])(__MACOSX[/\\]|\._[^/\\]*$|\.DS_Store$|Thumbs\.db$|desktop\.ini$|$)", re.IGNORECASE)
 _MOST_BESIDE, _PIECE_BYTES = 64 << 20, 64 << 10
 
@@ -32,10 +32,10 @@ def is_archive(head: bytes) -> bool:
 
 
 def unzipped(source: "PeekableBytes", inflated: Callable[[], Iterator[bytes]]) -> Iterator[bytes]:
-    """Yield the one file of an archive, without folders and what file managers put beside it.
+    """Yield the data of the one file in a zip archive; skip folders, and files that file managers add (`_BESIDE`).
 
-    inflated  yields what the deflated data that `source` gives next decode to
-    InputError several_files, unknown_format, compressed_corrupt or compressed_truncated.
+    inflated  decodes the deflated data that `source` returns next, and yields the decoded bytes
+    Raises InputError several_files, unknown_format, compressed_corrupt or compressed_truncated.
     """
     found, passed = b"", 0
     while source.peek(4) == _LOCAL:
@@ -67,7 +67,7 @@ def unzipped(source: "PeekableBytes", inflated: Callable[[], Iterator[bytes]]) -
 def _data(
     source: "PeekableBytes", head: bytes, is_folder: bool, inflated: Callable[[], Iterator[bytes]]
 ) -> Iterator[bytes]:
-    """Yield the data of a file with this header."""
+    """Yield the decompressed data of the archive's file whose local header is `head`. Raises InputError."""
     method, flags = _number(head, 8), head[6]
     is_known = method == _DEFLATED or (method == _STORED and (is_folder or not flags & _SIZE_FOLLOWS))
     if flags & _ENCRYPTED or not is_known:
@@ -83,7 +83,7 @@ def _data(
 
 
 def _check_end(source: "PeekableBytes", head: bytes, crc: int) -> None:
-    """Pass over what stands between the data of a file and the next header; check the checksum."""
+    """Skip the data descriptor, if any, that follows a file's data. Raises InputError unless its checksum is `crc`."""
     end = source.peek(_DESCRIPTORS[-1] + 4)
     length = next((n for n in _DESCRIPTORS if end[n : n + 4] in (_LOCAL, _CENTRAL)), None)
     if length is None:
@@ -107,9 +107,9 @@ def _several(*names: bytes) -> InputError:
     )
 
 
-PIECE_BYTES = 64 << 10  # given to a decoder at once
-STEP_BYTES = 1 << 20  # taken from a decoder at once
-HEAD_BYTES = 512  # tell an archive from npz
+PIECE_BYTES = 64 << 10  # most compressed bytes passed to a decoder at once
+STEP_BYTES = 1 << 20  # most decoded bytes that a decoder returns at once
+HEAD_BYTES = 512  # enough to distinguish a zip archive of files from npz
 MAGIC_BYTES = 6
 XZ_MEMORY_BYTES = 80 << 20  # `xz -9` asks for 65 MiB, and uses as much of it as the text is long
 
@@ -142,7 +142,7 @@ class Format:
 
     magic   the first bytes of its members
     stream  makes the decoder of one member, with the interface of bz2.BZ2Decompressor
-    zeros   as many zeros, or a multiple, may follow a member; 0: none
+    zeros   zero bytes may follow a member, in a multiple of this number; 0: no zero byte may
     """
 
     name: str
@@ -171,7 +171,7 @@ FORMATS = (
 
 
 class PeekableBytes:
-    """Reads bytes in pieces, which can be peeked at and given back."""
+    """Reads a stream of bytes in pieces; the caller can look at bytes without taking them, and push bytes back."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks = iter(chunks)
@@ -180,7 +180,7 @@ class PeekableBytes:
         self.taken = 0  # bytes taken from the chunks
 
     def read(self, most: int = PIECE_BYTES) -> bytes:
-        """The next piece, at most `most` bytes of a chunk, or what was given back; empty only at the end."""
+        """Return the next piece: all bytes that were pushed back, else at most `most` bytes; b"" only at the end."""
         if self._returned:
             piece, self._returned = self._returned, b""
             return piece
@@ -198,7 +198,7 @@ class PeekableBytes:
         self._returned = data + self._returned
 
     def peek(self, count: int) -> bytes:
-        """The next `count` bytes, fewer at the end; `read` gives them again."""
+        """Return the next `count` bytes, fewer at the end of the stream; the next `read` returns them again."""
         pieces, size = list[bytes](), 0
         while size < count and (piece := self.read()):
             pieces.append(piece)
@@ -207,7 +207,7 @@ class PeekableBytes:
         return self._returned[:count]
 
     def take(self, count: int) -> bytes:
-        """The next `count` bytes. InputError compressed_truncated."""
+        """Return the next `count` bytes and go past them. Raises InputError compressed_truncated if fewer follow."""
         data = self.peek(count)
         if len(data) < count:
             raise InputError("compressed_truncated", "the input ends inside the compressed data")
@@ -216,11 +216,11 @@ class PeekableBytes:
 
 
 def decompressed(chunks: Iterable[bytes], limits: InputLimits) -> Iterator[bytes]:
-    """Yield the input, decompressed once; plain data passes through. Every way in comes through here.
+    """Yield the bytes of an input, decompressed if they are compressed. Every input is read through this function.
 
-    The first piece has PEEK_BYTES, or is all; pieces are not empty and have at most 1 MiB. InputError
+    The first piece has at least PEEK_BYTES, or all bytes; no piece is empty or over 1 MiB. Raises InputError
     compressed_truncated, compressed_corrupt, trailing_data, several_files or decompressed_too_large; unknown_format
-    for what no parser reads.
+    for a format that no parser reads.
     """
     source = PeekableBytes(chunks)
     head = source.peek(HEAD_BYTES)
@@ -255,7 +255,7 @@ def _members(source: PeekableBytes, kind: Format) -> Iterator[bytes]:
 
 
 def _check_behind(source: PeekableBytes, kind: Format) -> None:
-    """Pass over zeros behind a member. InputError unless another member follows, or nothing."""
+    """Skip zero bytes after a member. Raises InputError unless another member or the end of the input follows."""
     zeros = 0
     while kind.zeros and (piece := source.read()):
         rest = piece.lstrip(b"\0")

@@ -1,4 +1,4 @@
-"""Inputs of ingest: one stream of bytes, or files of a source (see `ranges`)."""
+"""Inputs of ingest: the interface `Input`, and an input that is one stream of bytes. `ranges` has inputs of files."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
@@ -15,9 +15,9 @@ from streamsvm.reader.parsers.sniff import PEEK_BYTES
 class InputRange(NamedTuple):
     """A file, or a range of its lines.
 
-    name    of the file
+    name    URL or path of the file
     chunks  the decompressed bytes
-    offset  gives how many bytes before `chunks` the file has; nobody knows the numbers of its lines then. None: 0
+    offset  returns the number of bytes in the file before `chunks`, whose line numbers are then unknown; None: 0 bytes
     """
 
     name: str
@@ -25,7 +25,7 @@ class InputRange(NamedTuple):
     offset: Callable[[], int] | None = None
 
     def placed(self, error: InputError) -> InputError:
-        """Change the place of an error from its place in `chunks` to its place in the file."""
+        """Name the file in an error, and turn its byte offset in `chunks` into one in the file; return the error."""
         error.file = error.file or self.name
         if self.offset is not None and error.byte is not None:
             error.byte += self.offset()
@@ -34,12 +34,12 @@ class InputRange(NamedTuple):
 
 
 class Input(Protocol):
-    """Call `head`, then `settle`, then `text` or `files` once.
+    """The bytes of an input. Call `head`, then `settle`, then `text` or `files` once.
 
-    taken        bytes read so far, as they are stored
-    total        bytes to read, None if unknown
+    taken        bytes read so far, before decompression
+    total        bytes to read in all, before decompression; None if unknown
     is_weighted  rows of LIBSVM text have weights, even if the first row of this range has none
-    is_several   there are several files
+    is_several   the input has several files
     """
 
     taken: int
@@ -48,23 +48,23 @@ class Input(Protocol):
     is_several: bool
 
     def head(self) -> bytes:
-        """The first PEEK_BYTES, decompressed."""
+        """Return the first PEEK_BYTES of the decompressed input."""
 
     def settle(self, options: InputOptions, scratch: Path) -> InputOptions:
-        """Add to the options, whose format is known, what all ranges of the input must share."""
+        """Return the options, whose format is known, with the options that all ranges of the input must share."""
 
     def text(self) -> Iterator[bytes]:
         """Yield the whole input, decompressed, as one text."""
 
     def files(self) -> Iterator[InputRange]:
-        """Yield each file."""
+        """Yield each file, or each range of a file, of the input."""
 
     def placed(self, error: InputError) -> InputError:
-        """Change the place of an error from its place in `text` to its place in its file."""
+        """Return the error with its position in its file, in place of its position in `text`."""
 
 
 class StreamInput:
-    """An `Input` that comes in pieces of any size and of unknown length."""
+    """An `Input` that is one stream of bytes, in chunks of any size; its total length is unknown."""
 
     total: int | None = None
     is_weighted = is_several = False
@@ -75,7 +75,7 @@ class StreamInput:
         self._decoded = decompressed(self._counted(), limits)
 
     def head(self) -> bytes:
-        """The first PEEK_BYTES; `text` yields them again."""
+        """Return the first PEEK_BYTES of the decompressed input; `text` yields them again."""
         first = next(self._decoded, b"")
         self._decoded = itertools.chain([first], self._decoded)
         return first[:PEEK_BYTES]
@@ -85,7 +85,7 @@ class StreamInput:
         return options
 
     def text(self) -> Iterator[bytes]:
-        """The whole input."""
+        """Return an iterator over the whole decompressed input."""
         return self._decoded
 
     def files(self) -> Iterator[InputRange]:

@@ -10,7 +10,7 @@ from streamsvm.storage.blocks.manifest import Manifest, WeightCounts
 
 
 def manifest_of(reading: Reading, uid: str, blocks: tuple[BlockInfo, ...]) -> Manifest:
-    """The manifest of all rows that `reading` has read, in these blocks; features are numbered as in the input."""
+    """Return the manifest of all rows that `reading` has read, stored in `blocks`, with the input's feature numbers."""
     parser = reading.parser
     return Manifest(
         uid=uid,
@@ -39,10 +39,10 @@ def manifest_of(reading: Reading, uid: str, blocks: tuple[BlockInfo, ...]) -> Ma
 
 
 def joined(first: Manifest, second: Manifest) -> Manifest:
-    """The manifest of the rows of both, which number features and labels alike.
+    """Return the manifest of the rows of two manifests, which must number features and labels alike.
 
-    Counts are added up. uid and label_names are those of `second`, whose label_names begin with the first's; other
-    fields are those of `first`.
+    Counts are added; bounds and ranges cover both. uid, label_names and `input` are those of `second`, and its
+    label_names begin with those of `first`; all other fields are those of `first`.
     """
     labels = Counter(first.labels) + Counter(second.labels)
     are_classes = first.labels and second.labels and len(labels) <= MOST_LABELS

@@ -1,4 +1,4 @@
-"""Shows other processes how far an ingest has come, in a file beside its blocks."""
+"""Reports the progress of an ingest to other processes, in a file beside its blocks."""
 
 import json
 import time
@@ -9,14 +9,14 @@ _SECONDS = 0.5
 
 
 class IngestProgress:
-    """Call `note` after each batch, which writes at most every half second; call `remove` at the end."""
+    """The writer of the progress file. Call `note` after each batch of rows, and `remove` at the end."""
 
     def __init__(self, staged: Path) -> None:
         self._path = staged / _NAME
         self._due = 0.0
 
     def note(self, read_bytes: int, rows: int, non_zeros: int, total_bytes: int | None) -> None:
-        """Write how much has been read, and of how many bytes if `total_bytes` is known."""
+        """Write the counts so far, at most every half second. total_bytes: size of the input; None if unknown."""
         if time.monotonic() < self._due:
             return
         self._due = time.monotonic() + _SECONDS
@@ -28,12 +28,12 @@ class IngestProgress:
         beside.rename(self._path)
 
     def remove(self) -> None:
-        """Delete the file: the input has been read."""
+        """Delete the progress file, once the whole input has been read."""
         self._path.unlink(missing_ok=True)
 
 
 def read_progress(staged: Path) -> dict[str, int] | None:
-    """read_bytes, rows, non_zeros and perhaps total_bytes of the dataset in `staged`; None before the first note."""
+    """Return read_bytes, rows, non_zeros and, if known, total_bytes of the ingest in `staged`; None without a file."""
     try:
         return json.loads((staged / _NAME).read_bytes())
     except FileNotFoundError:

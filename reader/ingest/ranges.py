@@ -41,8 +41,8 @@ from streamsvm.reader.sources.files import SourceFile
 class FirstRows(NamedTuple):
     """Properties of a whole text that its first rows decide.
 
-    header       the line that names the columns, with its line feed; empty if there is none
-    label_type   as InputOptions.label_type
+    header       the line of column names, with its line feed; b"" if the text has no such line
+    label_type   a value of InputOptions.label_type
     is_weighted  rows of LIBSVM text have weights
     """
 
@@ -52,7 +52,7 @@ class FirstRows(NamedTuple):
 
 
 def read_first_rows(head: bytes, options: InputOptions, limits: InputLimits, scratch: Path) -> FirstRows:
-    """Parse the first bytes of a text. Faults in them are passed over here: ingest reports them later."""
+    """Parse `head`, the first bytes of a text. Ignores faults in the rows there: ingest reports them later."""
     whole = head[: head.rfind(b"\n") + 1] or head
     names = LabelNames(options.label_type)
     parser = None
@@ -68,7 +68,7 @@ def read_first_rows(head: bytes, options: InputOptions, limits: InputLimits, scr
 
 
 def without_mark(text: Iterator[bytes]) -> tuple[Iterator[bytes], int]:
-    """The text without its byte order mark, and the length of the mark: 0 if there was none."""
+    """Return the text without its byte order mark, and the length of the mark in bytes, 0 if the text has no mark."""
     head = b""
     while len(head) < len(BYTE_ORDER_MARK) and (piece := next(text, None)) is not None:
         head += piece
@@ -77,7 +77,7 @@ def without_mark(text: Iterator[bytes]) -> tuple[Iterator[bytes], int]:
 
 
 def first_line(text: Iterator[bytes], most_bytes: int) -> bytes:
-    """The first line that is not blank, without a byte order mark; empty if there is none."""
+    """Return the first line that is not blank, without a byte order mark; it may be cut if it exceeds `most_bytes`."""
     head, begin = b"", 0
     while True:
         end = head.find(b"\n", begin)
@@ -93,14 +93,14 @@ def first_line(text: Iterator[bytes], most_bytes: int) -> bytes:
             return line
 
 
-# Formats whose rows are lines, unless documents in quotes go over several.
+# Formats in which a row is a line, except that a document in quotes may span several lines.
 _LINES = {"libsvm", "csv", "tsv", "text"}
 _TEXTS = {*_LINES, "fasta"}
 _HEAD_BYTES = 256 << 10  # read at a time
 
 
 class SourceInput:
-    """An `Input`: all of these files, or the share of a machine. Call `settle` before `text` and `files`."""
+    """An `Input` made of all given files, or of a machine's share of them. Call `settle` before `text` and `files`."""
 
     def __init__(self, files: Sequence[SourceFile], limits: InputLimits, share: Share = Share()) -> None:  # noqa: B008
         self._files = [file for file in files if file.size]
@@ -118,13 +118,13 @@ class SourceInput:
         self.is_several = len(self._files) > 1
 
     def head(self) -> bytes:
-        """The first PEEK_BYTES of the first file, in every share."""
+        """Return the first PEEK_BYTES of the first of all files, the same bytes in every share."""
         if self._head is None:
             self._head = self._first_bytes()[:PEEK_BYTES]
         return self._head
 
     def settle(self, options: InputOptions, scratch: Path) -> InputOptions:
-        """Deal the stripes, and add to the options what the first rows say."""
+        """Choose the stripes of this share; return the options with the properties that the first rows decide."""
         self._format = options.format
         self._stripes = self._dealt(options)
         self.total = sum(stripe.stop - stripe.start for stripe in self._stripes)
@@ -141,15 +141,15 @@ class SourceInput:
         return options
 
     def text(self) -> Iterator[bytes]:
-        """Yield the stripes as one text. InputError, with the file's name, for a file that cannot be read."""
+        """Yield the stripes as one text. Raises InputError, with the file's name, for a file that cannot be read."""
         for piece in self._bounded(self._joined()):
             self._offsets.passed(piece)
             yield piece
 
     def files(self) -> Iterator[InputRange]:
-        """Yield each file of the share, or a range of its lines behind its line of names.
+        """Yield each file of the share, or each of its stripes behind the file's line of column names, if it has one.
 
-        InputError decompressed_too_large.
+        Raises InputError decompressed_too_large.
         """
         for stripe, pieces in read_stripes(self._stripes):
             text = self._counted(pieces)
@@ -163,7 +163,7 @@ class SourceInput:
                 yield InputRange(stripe.file.url, self._bounded(whole))
 
     def _header_of(self, file: SourceFile) -> bytes:
-        """The first line of the file that is not blank."""
+        """Return the first line of the file that is not blank."""
         pieces = read_range(file, threads=1, piece_bytes=_HEAD_BYTES)
         with closing(pieces):  # type: ignore[type-var]
             return first_line(iter(pieces), self._limits.max_line_bytes)
@@ -176,7 +176,7 @@ class SourceInput:
             yield piece
 
     def placed(self, error: InputError) -> InputError:
-        """The error with its place in its file. InputError source_changed if the file has changed since."""
+        """Return the error with its position in its file. Raises InputError source_changed if that file has changed."""
         placed = self._offsets.placed(error)
         for file in self._files:
             if file.url == placed.file and not placed.code.startswith("source_"):
@@ -194,7 +194,7 @@ class SourceInput:
                     yield piece
 
     def _stripe(self, number: int, stripe: Stripe, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield a stripe's text, decoded. The share's first stripe comes behind the line of names, if there is one."""
+        """Yield a stripe's decoded text; before the share's first stripe, yield the line of column names, if any."""
         name = stripe.file.url
         is_first = number == 0 and stripe.start == 0 and stripe.file == self._files[0]
         if number == 0 and not is_first and self._header:
@@ -214,7 +214,7 @@ class SourceInput:
         yield from text
 
     def _dealt(self, options: InputOptions) -> list[Stripe]:
-        """The stripes of this share. Only large files without compression are cut; others are a stripe each."""
+        """Return the stripes of this share. Only large uncompressed files are cut; any other file is one stripe."""
         may_cut = self._share.of > 1 and options.format in _LINES and options.text_column is None
         large = [file for file in self._files if file.size > self._share.stripe_bytes] if may_cut else []
         cut = {file for file in large if not is_compressed(read_bytes(file, 0, min(file.size, MAGIC_BYTES)))}
@@ -241,7 +241,7 @@ def _offset(lines: LinesOfRange, header: int) -> int:
 
 @contextmanager
 def _naming(file: str) -> Iterator[None]:
-    """Give an InputError without a file this file's name."""
+    """Set the `file` of an InputError that is raised in the block without one."""
     try:
         yield
     except InputError as error:
@@ -250,10 +250,10 @@ def _naming(file: str) -> Iterator[None]:
 
 
 class _Mark(NamedTuple):
-    """A range of a file begins here in the joined text.
+    """The point of the joined text at which a range of a file begins.
 
-    at_byte, lines_before  where in the joined text
-    byte, line             where in the file; line is None if nobody knows its number
+    at_byte, lines_before  bytes, and lines, of the joined text before the range
+    byte, line             offset of the range in the file, and the number of its first line; None: unknown number
     """
 
     at_byte: int
@@ -264,14 +264,14 @@ class _Mark(NamedTuple):
 
 
 class FileOffsets:
-    """Call `begin` for each range and `passed` for each piece of it, in the order of the text; then `placed`."""
+    """Turns positions in a joined text into those in its files. Call `begin` for a range, `passed` for each piece."""
 
     def __init__(self) -> None:
         self._marks: list[_Mark] = []
         self._bytes = self._lines = 0
 
     def begin(self, file: str, byte: int, line: int | None) -> None:
-        """The next pieces are of this file, from offset `byte`, the beginning of this line, on."""
+        """Note that the next pieces come from `file`, from offset `byte` on, where line number `line` begins."""
         self._marks.append(_Mark(self._bytes, self._lines, file, byte, line))
 
     def passed(self, piece: bytes) -> None:
@@ -280,7 +280,7 @@ class FileOffsets:
         self._lines += piece.count(b"\n")
 
     def placed(self, error: InputError) -> InputError:
-        """The error with its place in its file. An error without a place names a file only if there is just one."""
+        """Return the error with its position in its file. One without a position gets a file if there is only one."""
         mark = None if error.file else self._mark(error)
         if mark is None:
             return error
@@ -293,7 +293,7 @@ class FileOffsets:
         return InputError(error.code, error.message, hint=error.hint, file=mark.file, **place)
 
     def _mark(self, error: InputError) -> _Mark | None:
-        """The mark of the range that holds the error's place."""
+        """Return the mark of the range that contains the error's position; None if the range is unknown."""
         if error.byte is not None:
             count = bisect_right(self._marks, error.byte, key=lambda mark: mark.at_byte)
         elif error.line is not None:

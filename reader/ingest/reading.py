@@ -29,9 +29,9 @@ from streamsvm.storage.rows.csr import VALUE, Array, Rows, squared_norms
 
 
 class SeveralFiles:
-    """Call `parse_files` once. The attributes are those of `Parser`, over all files read so far.
+    """Parses files one after the other. Its attributes are those of a `Parser`, over all files read so far.
 
-    open_one  makes the parser of a file
+    open_one  makes the parser of one file from options
     """
 
     def __init__(self, open_one: Callable[[InputOptions], Any], options: InputOptions) -> None:
@@ -39,7 +39,7 @@ class SeveralFiles:
         self._options = options
         self._last = open_one(options)
         self._warnings: list[dict[str, str]] = []
-        self.last_values = 0, False  # of the first file, see `TableParser`
+        self.last_values = 0, False  # of the first file with values of the last column, see `TableParser.last_values`
         self._counters: Counter[str] = Counter()
         self._max_indices: list[int] = []
         self.rows = self.nnz = 0
@@ -63,17 +63,17 @@ class SeveralFiles:
 
     @property
     def feature_places(self) -> Array | None:
-        """The places of features in rows, see `MatrixParser`."""
+        """The position of each feature's value within a row, see `MatrixParser`."""
         return getattr(self._last, "feature_places", None)
 
     @property
     def warnings(self) -> list[dict[str, str]]:
-        """Warnings of the first file, see `TableParser`."""
+        """Warnings about columns of the files read so far, see `TableParser`."""
         return self._warnings
 
     @property
     def words(self) -> Any:
-        """The words of `HashedText`; None if files are not documents."""
+        """The words behind hashed features, see `HashedText.words`; None if the files are not documents."""
         return self._last.words if isinstance(self._last, HashedText) else None
 
     def know(self, words: Any) -> None:
@@ -82,7 +82,7 @@ class SeveralFiles:
             self._last.know(words)
 
     def parse_files(self, files: Iterable[InputRange]) -> Iterator[Rows]:
-        """Yield the rows of files, or of ranges of them. InputError, with the file's name, for the first fault."""
+        """Yield the rows of files, or of ranges of files. Raises InputError, with the file's name, for a fault."""
         for number, file in enumerate(files):
             if number:
                 self._open_next()
@@ -126,10 +126,10 @@ _BINS = 33  # lengths below 2^32
 
 
 class RowLengths:
-    """Lengths of the rows of an input.
+    """Statistics of the lengths (numbers of values) of an input's rows.
 
-    rows     number of rows so far
-    longest  (row, length) of the MOST_LISTED longest rows, the longest first, then by row; rows count from 1
+    rows     number of rows counted so far
+    longest  (row number from 1, length) of the MOST_LISTED longest rows, longest first; equal lengths by row number
     """
 
     def __init__(self) -> None:
@@ -139,16 +139,16 @@ class RowLengths:
 
     @property
     def most(self) -> int:
-        """Length of the longest row, 0 before the first."""
+        """Length of the longest row so far, 0 if no row has been counted."""
         return self.longest[0][1] if self.longest else 0
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Numbers of rows of length 0, of 1, of 2 or 3, of 4 to 7, and so on to the longest."""
+        """Numbers of rows whose length is 0, 1, 2 to 3, 4 to 7, 8 to 15, and so on up to the longest row's."""
         return tuple(np.trim_zeros(self._counts, "b").tolist())
 
     def add(self, lengths: Array) -> None:
-        """Count the next rows, which have these lengths (k,)."""
+        """Count the next k rows of the input; `lengths` (k,) are their numbers of values."""
         # frexp gives the exponent 0 for 0, 1 for 1, 2 for 2 and 3.
         self._counts += np.bincount(np.frexp(lengths)[1], minlength=_BINS)
         beaten = self.longest[-1][1] if len(self.longest) == MOST_LISTED else -1
@@ -162,22 +162,22 @@ class RowLengths:
 
 MOST_LABELS = 10_000
 _MANY_LABELS = 100
-_FEW_LABELS = 20  # numbers in a last column that may have the labels
+_FEW_LABELS = 20  # a last column of numbers may be the column of labels if it has at most this many distinct values
 _OF_FILES = ("npz", *TABLES)  # files that cannot be joined as bytes: each has a parser of its own
 
 
 class Reading:
-    """Call `rows` once; the attributes describe all rows when it is exhausted.
+    """One pass over an input. Call `rows` once; when it is exhausted, the attributes describe all rows.
 
-    input        counts the bytes read, and knows in which file a fault is
-    names        of labels that are strings
-    labels       label value -> number of rows; empty if there are more than MOST_LABELS: then they are no classes
+    input        the source of bytes: it counts bytes read, and finds the file in which a fault is
+    names        numbers of the labels that are strings
+    labels       label value -> number of rows; empty if over MOST_LABELS values occur: labels are then no classes
     label_range  the smallest and the largest label
-    lengths      of the rows
-    Qii          least, sum and largest of the squared norms; 0 for strings, which have none
-    weights      of the rows; None if they have none
+    lengths      statistics of the rows' numbers of values
+    Qii          least, sum and largest of the rows' squared norms |x_i|^2; 0 for strings of bases
+    weights      counts of the rows' weights; None if rows have no weights
     has_groups   whether the rows have groups
-    statistics   of the features; None if there are too many, or rows are strings
+    statistics   statistics of each feature; None if there are too many features, or rows are strings of bases
     """
 
     def __init__(
@@ -215,7 +215,7 @@ class Reading:
 
     @property
     def n_features(self) -> int:
-        """options.n_features, or the number of features in the input. InputError too_many_features."""
+        """The option n_features; without it, or with hashed categories, the number of features read. InputError."""
         last = self.parser.max_index
         count = 0 if last is None else last + 1 - self.parser.index_base
         wanted = self.options.n_features
@@ -227,38 +227,38 @@ class Reading:
 
     @property
     def holds_strings(self) -> bool:
-        """Whether rows are strings of bases: indices and values hold packed letters, no features."""
+        """Whether rows are strings of bases: their indices and values then hold packed letters, not features."""
         return is_of_strings(self.parser.input)
 
     @property
     def described(self) -> dict[str, Any] | None:
-        """`Manifest.input`: what the parser says, and the form of the file, or that of the rows before."""
+        """`Manifest.input`: the parser's entries, and the options by which the file is written (`form_of`)."""
         input_ = self.parser.input
         return input_ and {**input_, **form_of(self.options, input_)}
 
     @property
     def feature_places(self) -> Array | None:
-        """The places of features in rows, if these are not the order of their numbers, see `MatrixParser`."""
+        """The position of each feature's value within a row, see `MatrixParser`; None: values are in feature order."""
         return getattr(self._parser, "feature_places", None)
 
     @property
     def words(self) -> FeatureWords | None:
-        """The first n-gram on each feature, earlier documents included; None if rows are not documents."""
+        """The first n-gram hashed to each feature, also in earlier documents; None if the rows are not documents."""
         words = self._parser.words if isinstance(self._parser, HashedText | SeveralFiles) else None
         return None if words is None else words.in_order()
 
     @property
     def warnings(self) -> tuple[dict[str, str], ...]:
-        """Warnings of columns of a table that look like ids or dates, and of labels that look like no classes."""
+        """Warnings: columns of a table that look like ids or dates, and labels that do not look like classes."""
         if not isinstance(self._parser, TableParser | SeveralFiles):
             return ()
         return (*self._parser.warnings, *self._label_warnings(self._parser.input or {}))
 
     def _label_warnings(self, input_: dict[str, Any]) -> Iterator[dict[str, str]]:
-        """Yield a warning if labels are in the first column, as nobody said otherwise, and look like no classes there.
+        """Yield a warning if labels were taken from the first column by default, and do not look like classes.
 
-        They do if they are very many, or numbers although the last column has some words, or if the last column has
-        few values, and fewer than the first.
+        They do not if they have over _MANY_LABELS values; or are numbers, and the last column has words; or if the
+        last column has few values, and fewer than the labels.
         """
         options = self.options
         if input_.get("has_names", True) or options.label_column is not None or options.like is not None:
@@ -276,7 +276,7 @@ class Reading:
         yield {"code": code, "message": f"{what}. {help_}"}
 
     def rows(self) -> Iterator[Rows]:
-        """Yield the rows in batches. InputError for a bad input."""
+        """Yield all rows in batches; call it once. Raises InputError, with its file, if the input cannot be read."""
         try:
             for batch in self._parsed():
                 rows, norms = _normalized(batch, self.options.normalize)
@@ -287,7 +287,7 @@ class Reading:
 
     @property
     def rejected(self) -> tuple[dict[str, Any], ...]:
-        """The faults of the first few rows that were left out, as JSON objects."""
+        """The faults of the first MOST_SHOWN rows that were left out, each as a JSON object (`InputError.problem`)."""
         return tuple(self.input.placed(fault).problem() for fault in self.parser.rejected.first)
 
     def _parsed(self) -> Iterator[Rows]:
@@ -338,13 +338,13 @@ class Reading:
 
 
 def check_weights(weights: WeightCounts | None, n_rows: int) -> None:
-    """InputError no_weight if all `n_rows` rows have weight 0."""
+    """Raise InputError no_weight if all `n_rows` rows have weight 0."""
     if weights is not None and weights.zeros == n_rows:
         raise InputError("no_weight", "all rows have weight 0")
 
 
 def _with_features(limits: InputLimits, options: InputOptions) -> InputLimits:
-    """Limits with options.n_features as the most; one more where the text may number features from 1."""
+    """Return the limits with max_features at most options.n_features, plus 1 if features may be numbered from 1."""
     if options.n_features is None:
         return limits
     if options.n_features > limits.max_features:
@@ -357,7 +357,7 @@ def _with_features(limits: InputLimits, options: InputOptions) -> InputLimits:
 
 
 def _normalized(rows: Rows, normalize: str) -> tuple[Rows, Array]:
-    """The rows, divided by their norms for "row_l2", and their squared norms (n,). Empty rows stay as they are."""
+    """Return the rows, for "row_l2" divided by their norms, and the returned rows' squared norms (n,)."""
     norms = np.empty(len(rows))
     squared_norms(rows.indptr, rows.values, norms)
     if normalize == "none":

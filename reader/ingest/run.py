@@ -54,13 +54,13 @@ def ingest(
     threads: int | None = None,
     schema: SharedSchema | None = None,
 ) -> Manifest:
-    """Read `chunks`, plain or compressed, and publish the dataset `final`.
+    """Read `chunks`, plain or compressed, publish the dataset `final`, and return its manifest.
 
-    threads  that parse, and as many that encode; by default the number of cores. The dataset does not depend on them
-    schema   of the dataset if `chunks` is one shard of it, see `reader.ingest.shared_schema`
+    threads  number of parsing threads, and of encoding threads; None: the cores. The dataset does not depend on it
+    schema   of the whole dataset if `chunks` is one shard of it, see `reader.ingest.shared_schema`
 
-    A reader can follow the pieces while the dataset grows, see storage.blocks.arriving. Raises InputError for a bad
-    input, and FileExistsError if the dataset exists, or the staged directory of an ingest that runs or was killed.
+    A job can read pieces while the dataset grows, see storage.blocks.arriving. Raises InputError if the input cannot be
+    read, FileExistsError if the dataset exists, or if an ingest that runs or was killed has made its staged directory.
     """
     if final.exists():
         raise FileExistsError(f"{final.name} exists")
@@ -122,7 +122,7 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int, schema: Shar
 
 
 def _write_numbering(staged: Path, features: Renumbering, manifest: Manifest) -> Manifest:
-    """Write how features are numbered in blocks; return the manifest with these numbers."""
+    """Write the files of feature numbers (storage.blocks.feature_numbers); return the manifest that describes them."""
     numbering = features.numbering
     if numbering.places is not None:
         checksum = write_places(staged, numbering.places)
@@ -148,7 +148,7 @@ def _profile(reading: Reading, features: Renumbering) -> Profile:
 
 
 def _unused_indicators(reading: Reading) -> Iterator[dict[str, str]]:
-    """Yield a warning if columns of a new dataset have features that say where values are missing, and none is."""
+    """Yield a warning if columns of a new dataset have an indicator feature of missing values, but no missing value."""
     input_, statistics = reading.parser.input or {}, reading.statistics
     if input_.get("missing") != "indicator" or statistics is None or reading.options.like is not None:
         return
@@ -161,13 +161,13 @@ def _unused_indicators(reading: Reading) -> Iterator[dict[str, str]]:
 
 
 def read_chunks(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the bytes of a file, a MiB at a time."""
+    """Yield the bytes of a file in chunks of at most 1 MiB."""
     while chunk := file.read(_READ_BYTES):
         yield chunk
 
 
 def add_reading_options(parser: argparse.ArgumentParser) -> None:
-    """Add the directory, the limits, the source and the options of an input to a command."""
+    """Add the arguments that describe an input: the directory, the limits, the source and the input options."""
     parser.add_argument("directory", type=Path)
     parser.add_argument("--max-features", type=int, default=InputLimits.max_features)
     parser.add_argument("--max-bytes", type=int, default=InputLimits.max_bytes)
@@ -176,12 +176,12 @@ def add_reading_options(parser: argparse.ArgumentParser) -> None:
 
 
 def limits_of(given: argparse.Namespace) -> InputLimits:
-    """The limits that the command line names."""
+    """Return the limits on the input that the command line sets."""
     return InputLimits(max_features=given.max_features, max_bytes=given.max_bytes)
 
 
 def main(*arguments: str) -> int:
-    """Run the command; return its exit code."""
+    """Read an input into a dataset, or add its rows to one (--append), as `arguments` say; return the exit code."""
     die_with_parent()
     parser = argparse.ArgumentParser(prog="python -m streamsvm.reader.ingest.run", description=__doc__)
     add_reading_options(parser)

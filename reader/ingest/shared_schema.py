@@ -1,8 +1,8 @@
-"""The schema that all shards of a dataset share: several machines read one shard each, side by side.
+"""The schema that all shards of a dataset share, when several machines read one shard each at the same time.
 
 The first rows of the input give the schema: how features are numbered in blocks, the names of labels, the categories. A
-machine that comes upon new names or categories numbers them by itself. If two machines number one differently, a new
-schema holds all of them, and machines whose numbers differ from it read their shard again.
+machine that meets a new name or category chooses a number for it. If two machines choose different numbers, a new
+schema holds all names and categories, and machines whose numbers differ from the new schema read their shard again.
 """
 
 import uuid
@@ -34,12 +34,13 @@ _LOOK_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class SharedSchema:
-    """
-    uid          of the dataset
-    names        of labels that are strings: a label's number is its place
+    """How every shard of a dataset numbers features, labels and categories.
+
+    uid          uid of the dataset's manifest
+    names        names of labels that are strings: the label names[k] is stored as the number k
     input        the `Manifest.input` of tables and strings; None for numbered features and documents
-    features     how they are numbered in blocks; None: the shard's first rows decide
-    warnings     of columns, see Profile
+    features     the numbers of features in blocks; None: the shard's first rows decide them
+    warnings     warnings about columns, see `Profile`
     first_block  number of the shard's first block
     """
 
@@ -51,14 +52,14 @@ class SharedSchema:
     first_block: int = 0
 
     def for_shard(self, number: int) -> "SharedSchema":
-        """The schema for shard `number`, whose blocks have numbers of their own."""
+        """Return the schema for shard `number`, with block numbers that no other shard uses."""
         return replace(self, first_block=number * BUCKETS)
 
 
 def schema_of_first_rows(
     files: Sequence[SourceFile], options: InputOptions, limits: InputLimits, threads: int, scratch: Path
 ) -> SharedSchema:
-    """Make the schema from the first 64 MiB of the files. InputError if they cannot be read."""
+    """Make the schema from the first 64 MiB of the files. Raises InputError if these cannot be read."""
     reading = Reading(SourceInput(files, limits), options, limits, threads, scratch)
     features = Renumbering()
     with closing(reading.rows()) as batches:  # type: ignore[type-var]
@@ -77,17 +78,17 @@ def schema_of_first_rows(
 
 
 def input_of_shards(input_: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The `input` of a dataset that its shards need; None for documents, since the options say how they are hashed."""
+    """Return the `Manifest.input` that shards need: None for documents, since options decide how they are hashed."""
     return None if input_ is None or input_["format"] == "text" else input_
 
 
 def agreed_schema(
     schema: SharedSchema, shards: Sequence[Manifest], listed: Sequence[Array]
 ) -> tuple[SharedSchema, list[int]]:
-    """Add names, categories and listed features of all shards; return the numbers of the shards that differ, too.
+    """Return the schema with all shards' names, categories and listed features, and the shards that do not fit it.
 
-    listed  features (m,) that each shard has listed
-    InputError labels_alike, see `LabelNames.numbers`.
+    listed  for each shard, the features (m,) that it has listed, see `Numbering`
+    Raises InputError labels_alike, see `LabelNames.numbers`.
     """
     known, input_ = LabelNames("string", schema.names), schema.input
     for shard in shards:
@@ -100,7 +101,7 @@ def agreed_schema(
 
 
 def _with_listed(numbering: Numbering | None, listed: Sequence[Array]) -> Numbering | None:
-    """The numbering, with the features that shards have listed besides, in the order of the shards."""
+    """Return the numbering with the further features that shards have listed, in the order of the shards."""
     if numbering is None:
         return None
     all_ = numbering.listed
@@ -110,7 +111,7 @@ def _with_listed(numbering: Numbering | None, listed: Sequence[Array]) -> Number
 
 
 def merged_manifest(schema: SharedSchema, shards: Sequence[Manifest], n_features: int | None) -> Manifest:
-    """The manifest of the dataset whose shards fit the schema; n_features as in the options. InputError index_zero."""
+    """Join the manifests of shards that fit the schema. n_features: the input option. Raises InputError index_zero."""
     base = min(shard.index_base for shard in shards)
     if n_features is None:
         n_features = max(shard.n_features + shard.index_base for shard in shards) - base
@@ -130,12 +131,12 @@ def merged_manifest(schema: SharedSchema, shards: Sequence[Manifest], n_features
 
 
 def _own_width(shards: Sequence[Manifest]) -> int:
-    """The `own_width` of shards that list no features: the largest width, 0 if none has an `own_width`."""
+    """Return `Manifest.own_width` for shards that list no features: their largest width, or 0 if every one has 0."""
     return max(shard.width for shard in shards) if any(shard.own_width for shard in shards) else 0
 
 
 def _with_categories(input_: dict[str, Any] | None, of_shard: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The schema's `input`, with the new categories of a shard numbered after all it has."""
+    """Return the schema's `input` with a shard's new categories, numbered after all categories of the schema."""
     if input_ is None or of_shard is None or "dictionary" not in input_:
         return input_
     dictionary = {column: dict(numbers) for column, numbers in input_["dictionary"].items()}
@@ -150,7 +151,7 @@ def _with_categories(input_: dict[str, Any] | None, of_shard: dict[str, Any] | N
 
 
 def _fits(schema: SharedSchema, shard: Manifest, listed: Array) -> bool:
-    """Whether a shard has numbered its labels, categories and listed features as the schema does."""
+    """Whether the shard's labels, categories and listed features have the same numbers as in the schema."""
     if schema.features is not None and not np.array_equal(schema.features.listed[: len(listed)], listed):
         return False
     dictionary = (schema.input or {}).get("dictionary", {})

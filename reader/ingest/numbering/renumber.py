@@ -1,10 +1,10 @@
-"""Numbers the features anew for the blocks, so that a weight vector is short and its busy part stays in the cache.
+"""Renumbers features for the blocks, so that w is short and its frequent part stays in the processor's cache.
 
-Features of tables whose columns have names are numbered by the names, so that blocks, and the weights that training
-computes, do not depend on how columns stand. A long w is numbered otherwise:
-features are counted in the rows before the first written piece, about 64 MiB, and then numbered by frequency. Where
-their numbers are far apart, all features are listed: only those that occur get a number. Otherwise only features are
-listed that come later and lie beyond a bound above all earlier ones.
+Features of tables with named columns are numbered in the order of the names: blocks, and the weights that training
+computes, then do not depend on the order of the columns. If w is long, features are counted in the rows before the
+first written piece, about 64 MiB, and then numbered by frequency. If their numbers are far apart, all features are
+listed: only features that occur get a number. Otherwise a feature is listed only if it occurs later, and its number is
+at least `bound`, which exceeds all features counted.
 """
 
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.rows.csr import DENSE_WIDTH, INDEX, LARGE_W, Array
 
 MOST_LISTED = 20
-_SPARSE = 8  # weights that may be stored for each feature that occurs
+_SPARSE = 8  # most weights stored per feature that occurs: if w needed more, all features would be listed
 _UNBOUNDED = 1 << 62
 _FEWEST = 1 << 10
 
@@ -32,11 +32,11 @@ _FEWEST = 1 << 10
 class Numbering:
     """Maps features of the input to features of the blocks.
 
-    places    (d,) int32: feature f of the input is places[f] in the blocks; None: nothing is renumbered, since such a
-              short w stays in the cache anyway. Up to LARGE_W places are those of the columns' names
-    bound     features from here on are listed; others that are not renumbered keep their numbers
-    listed    (m,) int32: the k-th of these features is bound + k in the blocks
-    frequent  (feature, rows that have it) of the most frequent features in the first `counted_rows` rows
+    places    (d,) int32: feature f < d of the input is feature places[f] of the blocks; None: features keep their
+              numbers, since so short a w stays in the processor's cache. For d <= LARGE_W, the order of column names
+    bound     a feature >= bound is listed; a feature < bound that `places` does not cover keeps its number
+    listed    (m,) int32: feature listed[k] of the input is feature bound + k of the blocks
+    frequent  (feature, number of rows with it) of the most frequent features in the first `counted_rows` rows
     """
 
     places: Array | None = None
@@ -47,12 +47,12 @@ class Numbering:
 
 
 class Renumbering:
-    """Call `observe` with the first rows, then `settle`, and `enter` with all later rows. `apply` works on any thread.
+    """Chooses a dataset's `Numbering`: `observe` first rows, `settle`, `enter` later rows. Any thread may call `apply`.
 
-    in_rows       the places of the first features within rows, see `MatrixParser.feature_places`; set before `settle`
-    frequent      (feature, rows that have it) of the most frequent features in the observed rows
+    in_rows       positions of features' values within rows (`MatrixParser.feature_places`), to be set before `settle`
+    frequent      (feature, number of rows with it) of the most frequent features in the observed rows
     counted_rows  number of observed rows
-    increasing    whether indices increase in each row after `apply`
+    increasing    whether feature numbers increase within each row after `apply`
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Renumbering:
 
     @classmethod
     def from_numbering(cls, numbering: Numbering, largest: int = -1) -> "Renumbering":
-        """Go on with a settled numbering; `largest` is the largest feature so far that is not listed."""
+        """Continue a settled numbering; `largest` is the largest feature so far that is not listed, -1 if none."""
         renumbering = cls()
         renumbering.is_settled, renumbering._largest = True, largest
         renumbering._places, renumbering._bound = numbering.places, numbering.bound
@@ -78,11 +78,11 @@ class Renumbering:
 
     @property
     def numbering(self) -> Numbering:
-        """The settled numbering, with all features listed since."""
+        """The settled numbering, with all features that `enter` has listed."""
         return Numbering(self._places, self._bound, self._list.features, self.frequent, self.counted_rows)
 
     def own_width(self, input_width: int) -> int:
-        """`Manifest.own_width` of the entered rows, whose features are below `input_width` in the input."""
+        """Return `Manifest.own_width` of the entered rows; the input's feature numbers are below `input_width`."""
         if len(self._list):
             return self._bound + len(self._list)
         return 0 if input_width <= self._bound or not self._are_features else max(1, self._largest + 1)
@@ -93,11 +93,11 @@ class Renumbering:
         return self._are_features and not is_by_frequency and not len(self._list)
 
     def leave(self) -> None:
-        """Leave all indices as they are: the rows are strings, whose indices are packed letters."""
+        """Change no index from now on: the rows are strings of bases, whose indices are packed letters."""
         self.is_settled, self._are_features = True, False
 
     def observe(self, indices: Array, n_rows: int) -> None:
-        """Count the features (nnz,) of `n_rows` rows."""
+        """Count how often each feature occurs in `indices` (nnz,), the features of `n_rows` rows."""
         self.counted_rows += n_rows
         self._list.enter(indices)
         length = min(int(indices.max(initial=-1)) + 1, DENSE_WIDTH)
@@ -106,7 +106,7 @@ class Renumbering:
         count(indices, self._counts)
 
     def settle(self) -> None:
-        """Number the features by what was counted."""
+        """Choose the numbering of features from the counts."""
         self.is_settled = True
         dense, beyond = np.flatnonzero(self._counts), np.argsort(self._list.features)
         features = np.concatenate((dense, self._list.features[beyond])).astype(INDEX)
@@ -127,14 +127,14 @@ class Renumbering:
         self._counts = np.zeros(0, np.int64)
 
     def _order(self, features: Array) -> Array:
-        """Puts increasing features (m,) into the order of their places within rows."""
+        """Return the order (m,) in which increasing features (m,) occur within rows."""
         if self.in_rows is None:
             return np.arange(len(features))
         is_first = features < len(self.in_rows)
         return np.argsort(np.where(is_first, self.in_rows[np.where(is_first, features, 0)], features))
 
     def _by_frequency(self, by_frequency: Array, length: int) -> Array:
-        """(length,): the new number of each feature; features that occur come first, all others as they do in rows."""
+        """Return each feature's new number (length,): first `by_frequency` in order, then the others in row order."""
         others = np.ones(length, bool)
         others[by_frequency] = False
         rest = np.flatnonzero(others)
@@ -144,7 +144,7 @@ class Renumbering:
         return places
 
     def enter(self, indices: Array) -> None:
-        """List the features (nnz,) of further rows, as far as they lie beyond the bound."""
+        """List those features (nnz,) of further rows that are at or above the bound and are not listed yet."""
         if not self._are_features:
             return
         largest = int(indices.max(initial=-1))
@@ -154,7 +154,7 @@ class Renumbering:
         self._largest = max(self._largest, largest)
 
     def apply(self, indices: Array) -> None:
-        """Renumber indices (nnz,) in place."""
+        """Replace the input's feature numbers `indices` (nnz,) by the blocks', in place."""
         if not self._are_features:
             return
         if self._places is not None:
@@ -163,7 +163,7 @@ class Renumbering:
 
 
 def numbering_of(dataset: Dataset) -> Numbering:
-    """The numbering of a dataset, for more rows of it; new features beyond its bound go into a FeatureList."""
+    """Return a dataset's numbering for rows to be added; new features at or above its bound will be listed."""
     manifest = dataset.manifest
     places = dataset.places() if manifest.renumbered else None
     if manifest.listed:
@@ -172,12 +172,12 @@ def numbering_of(dataset: Dataset) -> Numbering:
 
 
 class FeatureList:
-    """Takes about 8 bytes a feature where numbers lie together, 70 where they are far apart, and up to 32 MiB more.
+    """Numbers features in the order in which they are entered. Takes up to 32 MiB, and 8 to 70 bytes a feature.
 
-    One thread enters features. Other threads may meanwhile apply the list to rows whose features are entered already.
+    One thread enters features. Other threads may meanwhile apply the list to rows whose features have all been entered.
 
-    start   features below it are not listed
-    counts  how often each listed feature was entered, with further room; (0,): nobody counts
+    start   features below `start` are not listed
+    counts  how often each listed feature was entered, longer than the list; (0,): occurrences are not counted
     """
 
     def __init__(self, start: int = 0, features: Array | None = None, *, counts: bool = False) -> None:
@@ -199,7 +199,7 @@ class FeatureList:
         return self._features[: len(self)]
 
     def enter(self, indices: Array) -> None:
-        """List the features (nnz,) that are not listed yet."""
+        """List each of the features (nnz,) that is not below `start` and not listed yet."""
         largest = int(indices.max(initial=-1))
         if largest < self.start:
             return
@@ -218,13 +218,13 @@ class FeatureList:
                 self.counts = grown(self.counts, 2 * len(self.counts))
 
     def apply(self, indices: Array) -> None:
-        """Replace the k-th listed feature by start + k, in place."""
+        """Replace features[k] by start + k in `indices` (nnz,), in place."""
         if len(self):
             renumber_listed(indices, self.start, self._directory, self._pages)
 
 
 def grown(array: Array, length: int) -> Array:
-    """The array, made longer with zeros."""
+    """Return a copy of the array with zeros appended along the first axis, up to `length`."""
     longer = np.zeros((length, *array.shape[1:]), array.dtype)
     longer[: len(array)] = array
     return longer

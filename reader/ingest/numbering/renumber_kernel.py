@@ -7,15 +7,16 @@ from streamsvm.storage.machine.intrinsics_kernel import prefetch
 from streamsvm.storage.rows.csr import Array
 
 _AHEAD, _NEARER = 32, 16
-# A page covers PAGE consecutive features, one cache line. directory[f >> PAGE_BITS] is the number of the page of
-# feature f, from 1; 0 if it has none yet.
+# A page covers PAGE consecutive features and is one cache line. directory[f >> PAGE_BITS] is the number of the page of
+# feature f, counted from 1; 0 if there is no page for f yet.
 PAGE_BITS = 4
 PAGE = 1 << PAGE_BITS
 
 
 # enter(indices (nnz,), start, directory, pages (n, PAGE), features (m,), hits (m,) or (0,), ends (2,)): lists each
-# feature from `start` on that is not listed yet. The k-th is written to features[k - 1], and k to its page; hits[k - 1]
-# counts it. ends counts pages and features in use. Returns nnz, or the place in `indices` where these were full.
+# feature f >= start that is not listed yet. The k-th listed feature is written to features[k - 1], and k to its page;
+# hits[k - 1] counts its occurrences. ends: pages and features in use. Returns nnz, or the position in `indices` where
+# `pages` or `features` was full.
 
 
 @njit(cache=True, nogil=True)
@@ -57,7 +58,7 @@ def count(indices: Array, counts: Array) -> None:
             counts[indices[j]] += 1
 
 
-# renumber(indices (nnz,), places (d,)): index f becomes places[f], in place; those from d on stay as they are.
+# renumber(indices (nnz,), places (d,)): replaces index f < d by places[f], in place; an index >= d stays as it is.
 
 
 @njit(cache=True, nogil=True)
@@ -69,8 +70,8 @@ def renumber(indices: Array, places: Array) -> None:
             indices[j] = places[indices[j]]
 
 
-# renumber_listed(indices (nnz,), start, directory, pages): the k-th feature of a list becomes start + k - 1, in place;
-# those below `start` stay as they are.
+# renumber_listed(indices (nnz,), start, directory, pages): replaces the k-th feature of the list, k from 1, by
+# start + k - 1, in place; an index below `start` stays as it is.
 
 
 @njit(cache=True, nogil=True)

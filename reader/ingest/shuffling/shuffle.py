@@ -1,9 +1,9 @@
 """Assigns rows to blocks at random, in one pass and bounded memory (Yu et al., KDD 2010, Algorithm 4).
 
-Every row goes to one of a fixed number of buckets, drawn uniformly. A bucket collects rows in memory and appends them
-to its block as a piece whenever it is full. A file sorted by class does no harm: every block is a random sample.
+Each row goes to one of a fixed number of buckets, drawn uniformly at random. A bucket collects rows in memory; when it
+is full, it appends them to its block as a piece. So every block is a random sample, even of a file sorted by class.
 
-Blocks and row ids depend on the rows and the seed alone.
+Blocks and row ids depend only on the rows and the seed.
 """
 
 from collections import deque
@@ -36,11 +36,11 @@ def _memory(words: int) -> Array:
 
 
 class _Written(NamedTuple):
-    """A piece given to an encoder.
+    """A piece that an encoder thread compresses and writes.
 
-    block  its number
-    slot   of the memory that is free again when the piece is written; None: it has memory of its own
-    entry  of the block's index, known when the piece is written
+    block  number of the block that it belongs to
+    slot   slot of the buckets' memory that becomes free when the piece is written; None: its rows are in other memory
+    entry  the piece's entry in the block's index, known when the piece is written
     """
 
     block: int
@@ -49,11 +49,12 @@ class _Written(NamedTuple):
 
 
 class Shuffler:
-    """Distributes rows over the blocks of a staged dataset; `threads` encoders compress and write them.
+    """Distributes rows over the blocks of a staged dataset; `threads` encoder threads compress and write the pieces.
 
-    first_row, first_block  where the numbers of rows and blocks begin, for rows that are added to a dataset
-    features                how features are numbered
-    buckets                 1 leaves the rows in the order of the input
+    dataset                 uid of the dataset, for the headers of blocks
+    first_row, first_block  id of the first row, number of the first block; not 0 for rows that are added to a dataset
+    features                numbers the features of the blocks
+    buckets                 number of buckets; 1 keeps the rows in the order of the input
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class Shuffler:
         self._used = np.zeros(BUCKETS, np.int64)  # words
         self._rows = np.zeros(BUCKETS, np.int64)
         self._writers: dict[int, tuple[int, BlockWriter]] = {}  # bucket -> number of its block, writer
-        # Each has one thread, so that the pieces of a block are written in order.
+        # Each encoder has one thread, so that the pieces of a block are written in order.
         self._encoders = [ThreadPoolExecutor(1) for _ in range(threads)]
         self._pending: deque[_Written] = deque()
         self._next_row = first_row
@@ -90,7 +91,7 @@ class Shuffler:
         self._journal = Journal(directory)
 
     def add(self, rows: Rows) -> None:
-        """Draw a bucket for every row. All rows have the same columns."""
+        """Copy each row into a random bucket; write buckets that are full. All rows must have the same columns."""
         self._columns = columns_of(rows)
         bucket_of = self._rng.integers(0, self._buckets, len(rows))
         row = 0
@@ -111,12 +112,12 @@ class Shuffler:
                 row += 1
 
     def _grow(self) -> None:
-        """Give each bucket the memory of a whole piece, before any of them is written."""
+        """Enlarge every bucket to the size of a whole piece, before the first bucket is written."""
         small, self._memory = self._memory, _memory(PIECE_WORDS)
         self._memory[:, : small.shape[1]] = small
 
     def _look_at(self, rows: Rows, start: int, end: int) -> None:
-        """Count or list the features of these rows, before any of the rows is written."""
+        """Count or list the features of the rows [start, end), before any of these rows is written."""
         indices = rows.indices[rows.indptr[start] : rows.indptr[end]]
         if self.features.is_settled:
             self.features.enter(indices)
@@ -124,7 +125,7 @@ class Shuffler:
             self.features.observe(indices, end - start)
 
     def finish(self) -> tuple[BlockInfo, ...]:
-        """Write the rows still in buckets; return the blocks in order, complete but not yet durable."""
+        """Write the rows that are still in buckets; return the blocks in order, complete but not yet durable."""
         if self._writers:
             for bucket in range(BUCKETS):
                 self._flush(bucket)
@@ -138,13 +139,13 @@ class Shuffler:
         return tuple(writer.finish() for _, writer in self._writers.values())
 
     def abandon(self) -> None:
-        """Stop encoding; the staged blocks will not be used."""
+        """Stop the encoders, after an error: the staged blocks will not be used."""
         for encoder in self._encoders:
             encoder.shutdown(cancel_futures=True)
         self._journal.remove()
 
     def _flush(self, bucket: int) -> None:
-        """Give the bucket's rows to its encoder."""
+        """Pass the bucket's rows to its encoder as one piece, and give the bucket a free slot of memory."""
         if self._rows[bucket] == 0:
             return
         self._wait(_SPARE - 1)
@@ -154,7 +155,7 @@ class Shuffler:
         self._used[bucket] = self._rows[bucket] = 0
 
     def _write_alone(self, bucket: int, rows: Rows, row: int) -> None:
-        """Write a row that is too long for a bucket, and wait, so that its memory is free before the next is read."""
+        """Write a row too long for a bucket as its own piece; wait, so that its memory is free before further rows."""
         words = np.empty((1, _words(rows, row)), _WORD)
         used, count = np.zeros(1, np.int64), np.zeros(1, np.int64)
         scatter(row, np.zeros(row + 1, np.int64), *_arrays(rows), np.zeros(1, np.int64), words, used, count)
@@ -176,13 +177,13 @@ class Shuffler:
         self._next_row += n_rows
 
     def _order(self, n_rows: int) -> Array:
-        """A random order (n_rows,) for the rows of the next piece: a bucket has them in the order of the input."""
+        """Return a random order (n_rows,) for the rows of the next piece, since a bucket keeps the input's order."""
         if self._buckets == 1:
             return np.arange(n_rows)
         return np.random.default_rng((self._seed, self._next_row)).permutation(n_rows)
 
     def _wait(self, most: int) -> None:
-        """Wait until at most `most` pieces are pending; announce written pieces, and raise an encoder's exception."""
+        """Wait until at most `most` pieces are pending. Announces written pieces, and raises an encoder's exception."""
         while self._pending and (len(self._pending) > most or self._pending[0].entry.done()):
             written = self._pending.popleft()
             self._journal.announce(written.block, written.entry.result())
@@ -190,7 +191,7 @@ class Shuffler:
                 self._free.append(written.slot)
 
     def _merged(self) -> Iterator[tuple[Array, int]]:
-        """Join the buckets of a small dataset until each makes a piece worth a block; yield (words, rows) of each."""
+        """Join buckets of a small dataset into pieces of FEWEST_WORDS or more; yield each one's words, number of rows."""
         pieces: list[Array] = []
         n_rows = 0
         for bucket in np.flatnonzero(self._rows).tolist():
@@ -208,7 +209,7 @@ def _words(rows: Rows, row: int) -> int:
 
 
 def _arrays(rows: Rows) -> tuple[Array, Array, Array, Array]:
-    """Arrays of the rows for the kernels, which move the bits of numbers."""
+    """Return the heads, indptr, indices and values of the rows for the kernels, which move the bits of numbers."""
     return head_of(rows), rows.indptr, rows.indices, rows.values.view(_WORD)
 
 
@@ -226,17 +227,17 @@ def _append(
 
 
 def columns_of(rows: Rows) -> tuple[str, ...]:
-    """Names of the columns that the rows have: label, then weight and group if there are any."""
+    """Return the names of the rows' columns: label, then weight and group if the rows have them."""
     return tuple(name for name in _TYPES if getattr(rows, name) is not None)
 
 
 def head_of(rows: Rows) -> Array:
-    """(n_rows, 2 * columns) int32: the bits of the columns."""
+    """Return the bits of the rows' columns (`columns_of`) as (n_rows, 2 * number of columns) int32."""
     columns = [getattr(rows, name).view(_TWO_WORDS) for name in columns_of(rows)]
     return np.stack(columns, axis=1).view(_WORD)
 
 
 def columns_of_heads(head: Array, names: tuple[str, ...]) -> dict[str, Array]:
-    """Unpack `head_of` rows whose `columns_of` are `names`."""
+    """Return the columns, by name, from the result of `head_of`; `names` is the result of `columns_of`."""
     bits = head.view(_TWO_WORDS)
     return {name: np.ascontiguousarray(bits[:, place]).view(_TYPES[name]) for place, name in enumerate(names)}

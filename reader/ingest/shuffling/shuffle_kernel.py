@@ -1,4 +1,4 @@
-"""Inner loops of `shuffle`: they copy rows into the memory of their buckets, and out of it again.
+"""Inner loops of `shuffle`: `scatter` copies rows into the memory of their buckets, `gather` copies them out again.
 
 A bucket is a run of 4-byte words, row after row: a head of h words (the bits of label, weight and group, 8 bytes each,
 see `shuffle.head_of`), the number of values n, n indices, n values (the bits of a float32).
@@ -12,7 +12,7 @@ from streamsvm.storage.rows.csr import Array
 # scatter(row, bucket_of (n,), head (n, h) int32, indptr (n + 1,), indices (nnz,) int32, values (nnz,) int32,
 #         slot (buckets,), memory (slots, words) int32, used (buckets,), rows (buckets,)) -> row
 # Puts the rows from `row` on into their buckets: bucket b is memory[slot[b], :used[b]] and holds rows[b] rows. Changes
-# memory, used and rows; returns the first row whose bucket has no room for it, n if there is none.
+# memory, used and rows; returns the first row for which its bucket has no room, or n if all rows found room.
 
 
 @njit(cache=True, nogil=True)
@@ -52,7 +52,7 @@ def scatter(
 
 
 # gather(words, order (n,), head (n, h) int32, indptr (n + 1,), indices (nnz,) int32, values (nnz,) int32): copies the
-# n rows of a bucket, the one at order[0] first, into the arrays. indptr[0] is 0 already.
+# n rows of the bucket `words` into the other arrays, row order[0] first. indptr[0] must be 0.
 
 
 @njit(cache=True, nogil=True)
