@@ -1,4 +1,4 @@
-"""The exception for inputs that cannot be read, with a stable `code` and the HINTS what to do; rejected rows."""
+"""The exception for inputs that cannot be read: it has a stable code and a hint (HINTS). `Rejected` counts bad rows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -114,10 +114,10 @@ HINTS = {
 class InputError(Exception):
     """The input cannot be read.
 
-    line, column  of the fault, counted from 1, or None
-    byte          offset of the fault in the decoded text, or None
-    file          of a source that has the fault; line is None if the file was not read from its beginning
-    hint          what to do; by default the hint of the code
+    line, column  position of the fault, counted from 1; None: unknown
+    byte          offset of the fault in the decompressed text; None: unknown
+    file          URL or path of the file with the fault; `line` is None if the file was not read from its beginning
+    hint          advice to the user; by default the code's entry in HINTS
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class InputError(Exception):
 
     @property
     def where(self) -> str:
-        """The place for a message, with a colon behind it; empty if unknown."""
+        """The file and line of the fault, with a colon, to begin a message: "FILE, line 3: "; "" if unknown."""
         if self.line is not None:
             place = f"line {self.line}"
         else:
@@ -154,22 +154,22 @@ class InputError(Exception):
         return f"{self.where}{self.message} [{self.code}]"
 
     def problem(self) -> dict[str, Any]:
-        """The error as a JSON object: code, detail, hint and at, which has line, column, byte and file if known."""
+        """Return the error as a JSON object: code, detail, hint, and `at` with line, column, byte and file if known."""
         places = {"line": self.line, "column": self.column, "byte": self.byte, "file": self.file}
         at = {name: place for name, place in places.items() if place is not None}
         return {"code": self.code, "detail": self.message, "hint": self.hint, "at": at}
 
     @classmethod
     def of(cls, problem: dict[str, Any]) -> "InputError":
-        """The error that another process has written as a JSON object."""
+        """Return the error that `problem` has turned into a JSON object, in another process."""
         return cls(problem["code"], problem["detail"], hint=problem["hint"], **problem["at"])
 
 
 class Rejected:
-    """Raises a row's fault, or with `skip` counts the row.
+    """Raises the fault of a row that cannot be read, or with `skip` counts the row, which is then left out.
 
     rows   number of rows left out so far
-    first  faults of the first MOST_SHOWN of them, in the order of the input
+    first  faults of the first MOST_SHOWN rows left out, in the order of the input
     """
 
     def __init__(self, skip: bool) -> None:
@@ -178,7 +178,7 @@ class Rejected:
         self.first: list[InputError] = []
 
     def add(self, fault: Callable[[], InputError]) -> None:
-        """Reject a row. `fault` makes its error, and is called only if that is raised or shown: its line costs time."""
+        """Reject a row. `fault` makes the row's error; it is slow, and called only if the error is raised or shown."""
         if not self.skip:
             raise fault()
         self.rows += 1
@@ -186,7 +186,7 @@ class Rejected:
             self.first.append(fault())
 
     def join(self, others: "list[Rejected]") -> "Rejected":
-        """Add up the rejected rows of several parsers; keep the first faults by line number."""
+        """Return the rejected rows of this parser and others together, with the MOST_SHOWN faults of lowest line."""
         joined = Rejected(self.skip)
         all_ = [self, *others]
         joined.rows = sum(each.rows for each in all_)
@@ -196,7 +196,7 @@ class Rejected:
 
 
 def excerpt(data: bytes | bytearray) -> str:
-    """At most 40 characters of `data` for a message; ? for bytes that are no printable characters of UTF-8."""
+    """Return at most 40 characters of `data`, in quotes, for a message; ? replaces all but printable UTF-8."""
     text = bytes(data[: _BYTES_A_CHARACTER * EXCERPT]).decode(errors="replace")
     text = "".join(letter if letter.isprintable() and letter != "\ufffd" else "?" for letter in text)
     is_whole = len(text) <= EXCERPT and len(data) <= _BYTES_A_CHARACTER * EXCERPT
@@ -204,5 +204,5 @@ def excerpt(data: bytes | bytearray) -> str:
 
 
 def too_large_to_read(most_bytes: int) -> InputError:
-    """The error for an input that takes more memory than its process may have."""
+    """Return the error for an input that would need more than `most_bytes`, the memory that its process may have."""
     return InputError("too_large_to_read", f"reading the input takes more than {most_bytes >> 20} MiB of memory")

@@ -13,11 +13,11 @@ RATIO_FROM_BYTES = 64 << 20
 class InputLimits:
     """Bounds on one input.
 
-    max_bytes       most decoded bytes
-    max_ratio       most decoded bytes for each compressed byte, checked from 64 MiB of decoded bytes on
+    max_bytes       most decompressed bytes
+    max_ratio       most decompressed bytes for each compressed byte, checked from 64 MiB of decompressed bytes on
     max_line_bytes  most bytes of a line without its line feed
-    max_features    every feature index is below it
-    memory_bytes    of the machine, or of its control group: a job's arrays over all features must fit in them
+    max_features    every feature index must be below it
+    memory_bytes    memory of the machine or the control group, into which a job's arrays over all features must fit
     """
 
     max_bytes: int = 2**40
@@ -27,7 +27,7 @@ class InputLimits:
     memory_bytes: int = field(default_factory=memory_limit)
 
     def check_width(self, width: int) -> None:
-        """InputError too_many_features if no job on rows with `width` features could run here."""
+        """Raise InputError too_many_features if a job on rows with `width` features would exceed `memory_bytes`."""
         needed = FEATURE_BYTES * width
         if needed > self.memory_bytes:
             raise InputError(
@@ -36,7 +36,7 @@ class InputLimits:
             )
 
     def check_size(self, decoded: int, taken: int) -> None:
-        """InputError decompressed_too_large if `taken` bytes may not decode to so many bytes."""
+        """Raise InputError decompressed_too_large if `taken` bytes of input must not make `decoded` bytes of text."""
         if decoded > self.max_bytes:
             raise InputError("decompressed_too_large", f"the input has more than {self.max_bytes} bytes of text")
         if decoded > RATIO_FROM_BYTES and decoded > self.max_ratio * taken:

@@ -12,9 +12,9 @@ from typing import Any, Literal
 from streamsvm.reader.errors import InputError
 from streamsvm.storage.options import Option, default_words, option, options_of, plain, without_null
 
-# The keys of parsers.READERS, which is slow to import.
+# Equal to the keys of parsers.READERS, a module that is slow to import.
 FORMATS = ("libsvm", "csv", "tsv", "jsonl", "parquet", "arrow", "orc", "npz", "batches", "fasta", "dna", "text")
-# Tables in files that are not read from front to back, by pyarrow.
+# Formats of tables that pyarrow reads, and not from front to back.
 STORED_TABLES = ("parquet", "arrow", "orc")
 TABLES = ("csv", "tsv", "jsonl", *STORED_TABLES)
 OF_FRAMES = "frames"  # a program on this machine writes it: streams of Arrow
@@ -31,20 +31,20 @@ _COLUMNS: dict[str, Any] = {"min_length": 1, "max_length": 10_000}
 
 
 def index_base(word: str) -> IndexBase:
-    """The base that a command line or a query names: "auto", 0 or 1; other words are returned as they are."""
+    """Turn "0" and "1" of a command line or a query into the numbers 0 and 1; return any other word unchanged."""
     bases: dict[str, Any] = {"0": 0, "1": 1}
     return bases.get(word, word)
 
 
 def yes_or_no(given: Any) -> Any:
-    """`yes` or `no` for what else says so: true, false, 1, 0, and Python's booleans; other values are unchanged."""
+    """Turn true, 1 and True into "yes", and false, 0 and False into "no"; return any other value unchanged."""
     return {"true": "yes", "1": "yes", "false": "no", "0": "no"}.get(str(given).lower(), given)
 
 
 def encoding(given: Any) -> Any:
-    """The encoding that one of its many names means; a name that means none is unchanged.
+    """Return the option's value for any name of an encoding, such as cp1252 or utf8; return unknown names unchanged.
 
-    ISO-8859-1 is read as Windows-1252, as browsers do: they differ in bytes that texts do not have.
+    ISO-8859-1 becomes Windows-1252, as in browsers: the two differ only in bytes that texts do not have.
     """
     try:
         return _ENCODINGS.get(codecs.lookup(str(given)).name, given)
@@ -54,11 +54,11 @@ def encoding(given: Any) -> Any:
 
 @dataclass(frozen=True)
 class InputOptions:
-    """How an input is read. In Python `columns`, `drop_columns` and `categorical` may also be lists.
+    """The options that say how to read an input. `columns`, `drop_columns` and `categorical` may be lists in Python.
 
-    like  set by the program: the `input` of the dataset or model that the rows must fit; {} if it has numbered
-          features, None if there is no dataset or model
-    trained  set by the program: the `input` of a model that these rows, which make a dataset, evaluate; else None
+    like     set by the program: the `Manifest.input` of a dataset or model that the rows must fit; {} if this dataset
+             or model has numbered features, None if rows need not fit one
+    trained  set by the program: the `input` of a model that is evaluated on the rows, which make a dataset; else None
     """
 
     format: Literal[("auto", *FORMATS)] = option("auto", "the format; auto: by content")  # type: ignore[valid-type]
@@ -159,7 +159,7 @@ class InputOptions:
     trained: dict[str, Any] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
-        """Replace lists of columns by text, and other words for yes and no by these."""
+        """Replace lists of columns by text, words such as true by yes or no, and names of encodings by the option's."""
         for name in ("header", "shuffle", "alternate_sign", "lowercase"):
             object.__setattr__(self, name, yes_or_no(getattr(self, name)))
         object.__setattr__(self, "encoding", encoding(self.encoding))
@@ -171,11 +171,11 @@ class InputOptions:
 
     @property
     def given(self) -> set[str]:
-        """Names of the options that are not at their default."""
+        """Names of the options whose values are not the defaults."""
         return {name for name, each in OPTIONS.items() if getattr(self, name) != each.default}
 
     def arguments(self) -> list[str]:
-        """The options that are not at their default, as arguments for `add_input_options`."""
+        """Return the options that differ from their defaults as command-line arguments (see `add_input_options`)."""
         return [f"{_flag(name)}={getattr(self, name)}" for name in sorted(self.given)]
 
 
@@ -183,7 +183,7 @@ OPTIONS: dict[str, Option] = options_of(InputOptions)
 
 
 def options_from(given: Mapping[str, Any] | None) -> InputOptions:
-    """Make options of those that a program names. InputError unknown_option, option_range."""
+    """Make options from the values in `given`, by name. Raises InputError unknown_option, option_range."""
     read = {}
     for name, value in (given or {}).items():
         if name not in OPTIONS:
@@ -204,7 +204,7 @@ def _did_you_mean(near: list[str]) -> str:
 
 
 def add_input_options(parser: argparse.ArgumentParser, formats: tuple[str, ...] = ()) -> None:
-    """Add the options of an input to a command; formats: further ones that it reads."""
+    """Add the options of an input to a command's parser. formats: formats that it reads besides those of the option."""
     group = parser.add_argument_group("input")
     for name, each in OPTIONS.items():
         meaning = f"{plain(without_null(each), 'none')} (default: {default_words(each)})"
@@ -213,7 +213,7 @@ def add_input_options(parser: argparse.ArgumentParser, formats: tuple[str, ...] 
 
 
 def input_options(given: argparse.Namespace) -> InputOptions:
-    """The options that a command line names."""
+    """Return the options of an input that a command line has set."""
     return InputOptions(**{name: getattr(given, name) for name in OPTIONS})
 
 

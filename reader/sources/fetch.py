@@ -1,11 +1,11 @@
 """Deals ranges of a source to machines, reads them in bounded memory, and cuts ranges of texts at line ends.
 
-Files are cut into stripes, which are dealt in turn, so that every machine has rows of all regions of a sorted file.
-A file is looked at again after the last piece of a range: if it has changed, the error is `source_changed`.
+Files are cut into stripes, which machines get in turn, so that each machine has rows from all regions of a sorted file.
+After the last piece of a range the file's version is checked again; if it has changed, the error is `source_changed`.
 
 A line belongs to the range [start, stop) in which its first byte lies. With
 
-    border(0) = 0,    border(x) = behind the first line feed at x - 1 or later, or the end of the file
+    border(0) = 0,    border(x) = the offset after the first line feed at x - 1 or later, else the end of the file
 
 the lines of a range are the bytes [border(start), border(stop)). Each line is in exactly one of consecutive ranges.
 """
@@ -30,7 +30,7 @@ _BUFFER_BYTES = 1 << 20
 
 
 def read_bytes(file: SourceFile, start: int, stop: int, sleep: Callable[[float], None] = time.sleep) -> bytes:
-    """Bytes [start, stop), in memory at once. InputError source_changed, source_denied, source_unavailable."""
+    """Read bytes [start, stop) of a file; retry if the store is unavailable. Raises InputError, such as source_changed."""
     location = located(file.url)
     path, store = location.path, store_of(location)
     pieces: list[bytes] = []
@@ -56,9 +56,9 @@ def read_bytes(file: SourceFile, start: int, stop: int, sleep: Callable[[float],
 
 
 def check_unchanged(file: SourceFile, *, persists: bool = True) -> None:
-    """InputError source_changed if a file has changed or is gone.
+    """Raise InputError source_changed if a file has changed or is gone since it was listed.
 
-    persists  look again if the store does not answer, and raise the other InputErrors; else nothing is told then
+    persists  retry while the store is unavailable, and raise its other errors, too; False: ignore these errors
     """
     location = located(file.url)
     look = partial(store_of(location).look, location.path)
@@ -75,7 +75,7 @@ def check_unchanged(file: SourceFile, *, persists: bool = True) -> None:
 
 
 def open_seekable(file: SourceFile) -> IO[bytes]:
-    """Open a file to read and seek in. Raises OSError of a file on this machine, InputError of a store."""
+    """Open a file for reading and seeking. Raises OSError for a file of this machine, InputError for one in a store."""
     location = located(file.url)
     if location.scheme == LOCAL:
         return open(location.path, "rb")  # noqa: PTH123 - the caller closes it
@@ -83,7 +83,7 @@ def open_seekable(file: SourceFile) -> IO[bytes]:
 
 
 class _Ranges(io.RawIOBase):
-    """Reads ranges of a file of a store."""
+    """A file in an object store as a raw stream, which reads ranges of it."""
 
     def __init__(self, file: SourceFile) -> None:
         super().__init__()
@@ -116,15 +116,15 @@ class _Ranges(io.RawIOBase):
 STRIPE_BYTES = 64 << 20
 PIECE_BYTES = 8 << 20
 THREADS = 4
-# Read behind a stripe, where its last line ends: enough for most texts.
+# Bytes read beyond the end of a stripe, in which the last line of most texts ends.
 _MORE_BYTES = 64 << 10
-# Longer than any line that a parser takes: without it, all machines would search a file without line feeds to its end.
+# Exceeds the longest line that a parser takes. Without it, every machine would search a file without line feeds.
 LONGEST_LINE = 1 << 25
 
 
 @dataclass(frozen=True)
 class Share:
-    """The share of machine `number` among `of` machines, 0 <= number < of."""
+    """The part of a source that machine `number` reads, out of `of` machines, 0 <= number < of."""
 
     number: int = 0
     of: int = 1
@@ -137,7 +137,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Stripe:
-    """Bytes [start, stop) of a file; in a text, the lines that begin there."""
+    """Bytes [start, stop) of a file; of a text that is cut, the lines that begin in these bytes."""
 
     file: SourceFile
     start: int
@@ -145,14 +145,14 @@ class Stripe:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the stripe is its whole file."""
+        """Whether the stripe is the whole file."""
         return self.start == 0 and self.stop == self.file.size
 
 
 def deal(files: Sequence[SourceFile], share: Share, whole: Collection[SourceFile] = ()) -> list[Stripe]:
-    """The stripes of a share, in the order of the files; adjacent stripes are joined. Files in `whole` are not cut.
+    """Return the stripes of a share, in the order of the files, with adjacent stripes joined.
 
-    Each byte of each file is in exactly one of the shares 0 to `of` - 1.
+    Files in `whole` are not cut. Each byte of each file is in exactly one of the shares 0 to `of` - 1.
     """
     stripes = [stripe for file in files for stripe in _cut(file, file.size if file in whole else share.stripe_bytes)]
     dealt: list[Stripe] = []
@@ -171,7 +171,7 @@ def _cut(file: SourceFile, size: int) -> Iterator[Stripe]:
 
 
 class _Span(NamedTuple):
-    """Bytes to read at once; checks: they end a range, so that the file is looked at again."""
+    """A range of bytes to read at once; checks: check after the read that the file has not changed."""
 
     file: SourceFile
     start: int
@@ -180,10 +180,10 @@ class _Span(NamedTuple):
 
 
 class LinesOfRange:
-    """Iterates once, in pieces, over the lines that begin in [start, stop). InputError line_too_long.
+    """Yields, once and in pieces, the lines of a file that begin in [start, stop). Raises InputError line_too_long.
 
-    pieces  the bytes of the file from offset max(start - 1, 0) on; read no further than needed
-    first   border(start), the offset of the first line of the range, once the first piece has been read
+    pieces  the bytes of the file from offset max(start - 1, 0) on; no more of them are taken than needed
+    first   border(start), the offset of the first line of the range; set when the first piece is yielded
     """
 
     def __init__(self, pieces: Iterable[bytes], start: int, stop: int) -> None:
@@ -220,7 +220,7 @@ class LinesOfRange:
 def read_range(
     file: SourceFile, start: int = 0, stop: int | None = None, *, threads: int = THREADS, piece_bytes: int = PIECE_BYTES
 ) -> Iterator[bytes]:
-    """Yield bytes [start, stop) of a file, all by default, in pieces; about `threads` + 2 pieces are in memory."""
+    """Yield bytes [start, stop) of a file, by default all, in pieces; holds about `threads` + 2 pieces in memory."""
     stop = file.size if stop is None else stop
     with closing(_fetched(_spans(file, start, stop, piece_bytes), threads)) as fetched:
         yield from fetched
@@ -231,7 +231,7 @@ def read_stripes(
 ) -> Iterator[tuple[Stripe, Iterable[bytes]]]:
     """Yield each stripe with its pieces: all bytes of a whole file, else the lines that begin in the stripe.
 
-    Pieces of the next stripes are read ahead. Take a stripe's pieces before the next stripe: the rest is dropped then.
+    Threads read pieces of further stripes ahead. Take all pieces of a stripe before the next stripe, which drops them.
     """
     stripes = list(stripes)
     spans = chain.from_iterable(_spans_of(stripe, piece_bytes) for stripe in stripes)
@@ -248,7 +248,7 @@ def read_stripes(
 
 
 def _bounds(stripe: Stripe) -> tuple[int, int]:
-    """The range of bytes that holds the stripe's lines, unless the last line is long."""
+    """Return the range of bytes (start, stop) that contains the stripe's lines, unless the last line is very long."""
     return max(stripe.start - 1, 0), min(stripe.stop + _MORE_BYTES, stripe.file.size)
 
 
@@ -277,7 +277,7 @@ def _fetch(span: _Span) -> bytes:
 
 
 def _fetched(spans: Iterable[_Span], threads: int) -> Generator[bytes, None, None]:
-    """Yield the bytes of the spans, in their order."""
+    """Yield the bytes of each span, in order; `threads` threads read up to `threads` spans ahead."""
     with pool_of(threads, "fetch") as pool:
         under_way: deque[Future[bytes]] = deque()
         for span in spans:

@@ -1,8 +1,8 @@
-"""Lists the files of a source, in stores: a disk, or what fsspec reads, which no other module imports.
+"""Lists the files of a source, on disks and in the object stores that fsspec reads. No other module imports fsspec.
 
-The libraries take credentials and addresses from the environment alone (AWS_*, GOOGLE_APPLICATION_CREDENTIALS,
-AZURE_STORAGE_*). They never pass through this module, so that no error can show them. Texts of the libraries' errors
-are not passed on either: they may hold user names and keys.
+fsspec's libraries take credentials and addresses from the environment only (AWS_*, GOOGLE_APPLICATION_CREDENTIALS,
+AZURE_STORAGE_*). Credentials never pass through this module, so its errors cannot show them. It does not pass on the
+texts of the libraries' errors either: they may contain user names and keys.
 """
 
 import glob
@@ -27,7 +27,7 @@ from streamsvm.reader.sources.locations import (
     located,
 )
 
-PAUSES = (0.1, 0.3, 1.0, 3.0, 10.0)  # seconds before each new try; the fault after the last one is raised
+PAUSES = (0.1, 0.3, 1.0, 3.0, 10.0)  # seconds before each retry; the error of the last retry is raised
 _FOLDERS = "**"
 Answer = TypeVar("Answer")
 
@@ -40,7 +40,7 @@ _NOT_THERE = {"ResourceNotFoundError"}
 _WRONG_STATUS = {401: "source_denied", 403: "source_denied", 404: "source_not_found"}
 
 _VERSIONS = ("ETag", "etag", "generation", "mtime", "LastModified", "last_modified", "updated", "created")
-# The libraries' caches of listings are off: `look` has to see whether a file has changed.
+# The libraries' caches of listings are turned off, since `look` has to see whether a file has changed.
 _OPTIONS: dict[str, dict[str, Any]] = {
     "s3": {
         "config_kwargs": {
@@ -57,11 +57,11 @@ Found = tuple[str, int, str]  # path, size and version of a file
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file, as it was when it was listed.
+    """A file of a source, as it was when `list_files` listed it.
 
     url      scheme://bucket/key, or a path
-    size     in bytes
-    version  changes when the file does: its ETag, or its time
+    size     size in bytes
+    version  a text that changes when the file does, such as its ETag or its modification time
     """
 
     url: str
@@ -70,24 +70,24 @@ class SourceFile:
 
 
 class LocalStore:
-    """A store of files on a disk, or on a file system that machines share. Raises OSError."""
+    """The files on a disk, or on a file system that machines share. All methods raise OSError."""
 
     def find(self, path: str) -> list[Found]:
-        """The file of this name, even if it looks like a pattern; else all files that match it."""
+        """Return the file at `path`, even if `path` looks like a pattern; else all files that match the pattern."""
         if not glob.has_magic(path) or os.path.isfile(path):  # noqa: PTH113 - it raises nothing for long names
             return [self.look(path)]
         names = _below(path) if _FOLDERS in path.split("/") else glob.iglob(path)  # noqa: PTH207 - may be below a folder
         return [self.look(name) for name in names if Path(name).is_file()]
 
     def look(self, path: str) -> Found:
-        """The file of this name now. IsADirectoryError also for a pipe or a device, which has no ranges."""
+        """Return the file's present size and version. Raises IsADirectoryError unless it is a regular file."""
         status = Path(path).stat()
         if not stat.S_ISREG(status.st_mode):
             raise IsADirectoryError
         return path, status.st_size, f"{status.st_ino}-{status.st_mtime_ns}"
 
     def read(self, path: str, start: int, stop: int) -> bytes:
-        """Bytes [start, stop) of a file, fewer if it ends before."""
+        """Read bytes [start, stop) of a file, fewer if the file ends before `stop`."""
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             return os.pread(file, stop - start, start)
@@ -96,18 +96,18 @@ class LocalStore:
 
 
 class RemoteStore:
-    """A store with the methods of `LocalStore` over a file system of fsspec. Raises the errors of its library."""
+    """The files of an object store, read through fsspec. Methods are those of `LocalStore`; they raise fsspec's errors."""
 
     def __init__(self, system: Any) -> None:
         self._system = system
 
     @classmethod
     def of_scheme(cls, scheme: str) -> "RemoteStore":
-        """Open the store, at the address and with the credentials of the environment."""
+        """Open the store of this URL scheme, at the address and with the credentials that the environment gives."""
         import fsspec  # noqa: PLC0415 - an extra, and slow to import
 
         for name in ("botocore", "aiobotocore", "s3fs", "gcsfs", "adlfs", "azure", "google"):
-            # At lower levels they log heads of requests.
+            # Below this level the libraries log headers of requests.
             logging.getLogger(name).setLevel(logging.ERROR)
         system = fsspec.filesystem(scheme, use_listings_cache=False, **_OPTIONS.get(scheme, {}))
         # `read_bytes` itself tries again, from the byte where a connection broke.
@@ -115,9 +115,9 @@ class RemoteStore:
         return cls(system)
 
     def find(self, path: str) -> list[Found]:
-        """The file of this name, or all files that match a pattern, without folders.
+        """Return the file at `path`, or all files, but no folders, that match the pattern `path`.
 
-        The listing begins as the pattern does, and goes no deeper than it reaches; fsspec's `glob` can take for ever.
+        Lists only names that begin as the pattern does, down to its depth: fsspec's `glob` can take for ever.
         """
         if not is_pattern(path):
             return [self.look(path)]
@@ -134,30 +134,30 @@ class RemoteStore:
         ]
 
     def look(self, path: str) -> Found:
-        """The file of this name now. IsADirectoryError for a folder."""
+        """Return the file's present size and version. Raises IsADirectoryError for a folder."""
         info = self._system.info(path)
         if not _is_file(path, info):
             raise IsADirectoryError
         return _description(path, info)
 
     def read(self, path: str, start: int, stop: int) -> bytes:
-        """Bytes [start, stop) of a file, fewer if it ends before."""
+        """Read bytes [start, stop) of a file, fewer if the file ends before `stop`."""
         return self._system.cat_file(path, start=start, end=stop)
 
     def write(self, path: str, source: Path) -> None:
-        """Write a file of this machine to the store, which shows it when all of it has arrived."""
+        """Copy the local file `source` to the store at `path`; the store shows it once the copy is complete."""
         self._system.put_file(str(source), path)
 
 
-# Open stores, by scheme.
+# The stores opened so far, by URL scheme.
 STORES: dict[str, LocalStore | RemoteStore] = {LOCAL: LocalStore()}
 
 
 def list_files(urls: Sequence[str]) -> list[SourceFile]:
-    """The files of a source: URLs, paths or patterns. Files of a pattern are sorted by name.
+    """List the files that URLs, paths or patterns name, in their order; files of one pattern are sorted by name.
 
-    InputError source_not_found, source_empty, source_denied, source_unavailable, not_installed, and the errors of
-    `located`.
+    Raises InputError source_not_found, source_empty, source_denied, source_unavailable, not_installed, and the errors
+    of `located`.
     """
     return [file for url in urls for file in _files_of(url, located(url))]
 
@@ -170,7 +170,7 @@ def _files_of(url: str, location: Location) -> list[SourceFile]:
 
 
 def store_of(location: Location) -> LocalStore | RemoteStore:
-    """The store that holds this file. InputError not_installed."""
+    """Return the store that holds the location; open it if needed. Raises InputError not_installed."""
     if location.scheme not in STORES:
         check_installed(location)
         STORES[location.scheme] = RemoteStore.of_scheme(location.scheme)
@@ -178,7 +178,7 @@ def store_of(location: Location) -> LocalStore | RemoteStore:
 
 
 def persistently(call: Callable[[], Answer], url: str, pauses: Sequence[float] = PAUSES) -> Answer:
-    """Call a store, again after each of the pauses while it is unavailable. InputError about the file `url`."""
+    """Return the result of `call`; retry after each pause if the store is unavailable. Raises InputError for `url`."""
     for pause in (*pauses, None):
         try:
             return call()
@@ -191,7 +191,7 @@ def persistently(call: Callable[[], Answer], url: str, pauses: Sequence[float] =
 
 
 def fault(error: Exception, url: str) -> InputError:
-    """The InputError for an error of a store; after `source_unavailable` a new try may succeed."""
+    """Turn a store's error about the file `url` into an InputError; after `source_unavailable` a retry may succeed."""
     code = _fault_code(error)
     said = {
         "source_denied": f"{url} may not be read",
@@ -218,7 +218,7 @@ def _fault_code(error: BaseException) -> str:
 
 
 def _below(path: str) -> Iterator[str]:
-    """Yield each file that matches a pattern with `**` once. (`glob` would yield it once for each way to match.)"""
+    """Yield each file that matches a pattern with `**` once; `glob` would yield it once for each way to match."""
     pattern, parts = Pattern(path), path.split("/")
     fixed = next(number for number, part in enumerate(parts) if glob.has_magic(part))
     begin = "/".join(parts[:fixed])

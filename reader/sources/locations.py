@@ -1,9 +1,9 @@
-"""Parses and checks the URL or path of data, before a store is asked for anything; matches names with patterns.
+"""Parses and checks the URL or path of an input, without access to a store; matches names with patterns.
 
     s3://BUCKET/KEY    gs://BUCKET/KEY    az://CONTAINER/KEY    file:///PATH    /PATH
 
 A key may be a pattern: `*` and `[...]` match within a folder, `**` matches any folders. Credentials come from the
-environment. A URL with credentials is refused, and not repeated in the error.
+environment. A URL that contains credentials is an error, whose message does not repeat the URL.
 """
 
 import fnmatch
@@ -37,34 +37,34 @@ LOCAL = "file"
 
 @dataclass(frozen=True)
 class Location:
-    """A place of data; scheme: a key of SCHEMES, or LOCAL; path: bucket/key, or a path of this machine."""
+    """The parsed URL of a file or pattern. scheme: a key of SCHEMES, or LOCAL; path: bucket/key, or a local path."""
 
     scheme: str
     path: str
 
     def url_of(self, path: str) -> str:
-        """The URL of a file of this store; of a local file, its path."""
+        """Return the URL of the file at `path` in this location's store; for a local file, `path` itself."""
         return path if self.scheme == LOCAL else f"{self.scheme}://{path}"
 
 
 def is_url(text: str) -> bool:
-    """Whether a text is a URL, and not the path of a file."""
+    """Whether a text has the form of a URL (scheme://...); otherwise it is the path of a file."""
     return _URL.match(text) is not None
 
 
 def is_pattern(text: str) -> bool:
-    """Whether a path is a pattern, which may match several files."""
+    """Whether a path contains `*` or `[`, so that it may match several files."""
     return _PATTERN.search(text) is not None
 
 
 def begin_of_pattern(path: str) -> int:
-    """Index of the first `*` or `[`; the length of a path without one."""
+    """Return the index of the first `*` or `[` in a path; the length of a path without these characters."""
     match = _PATTERN.search(path)
     return len(path) if match is None else match.start()
 
 
 def located(text: str) -> Location:
-    """Parse a URL or a path. InputError source_scheme, source_credentials, source_invalid."""
+    """Parse a URL or a path. Raises InputError source_scheme, source_credentials, source_invalid."""
     match = _URL.fullmatch(text)
     if match is None:
         return Location(LOCAL, text)
@@ -86,9 +86,9 @@ def located(text: str) -> Location:
 
 
 def is_below(text: str, prefix: str) -> bool:
-    """Whether all files that a URL matches lie in the folder `prefix` of a store, or are the file `prefix`.
+    """Whether every file that the URL `text` matches is in the folder `prefix` of a store, or is the file `prefix`.
 
-    Raises the errors of `located`.
+    False for a path of this machine. Raises the errors of `located`.
     """
     location = located(text)
     if location.scheme == LOCAL:
@@ -98,7 +98,7 @@ def is_below(text: str, prefix: str) -> bool:
 
 
 def check_installed(location: Location) -> None:
-    """InputError not_installed if the module that reads the store is missing. Imports nothing."""
+    """Raise InputError not_installed if the module that reads the store is missing. Does not import the module."""
     scheme = SCHEMES.get(location.scheme)
     if scheme is not None and (find_spec("fsspec") is None or find_spec(scheme.module) is None):
         message = f"reading {location.scheme}:// needs {scheme.module}"
@@ -106,7 +106,7 @@ def check_installed(location: Location) -> None:
 
 
 def _is_plain(key: str) -> bool:
-    """Whether a key is printable and has no steps . and .., which HTTP libraries may resolve."""
+    """Whether a key is printable and has no parts `.` or `..`, which HTTP libraries may resolve."""
     return key.isprintable() and not {".", ".."} & set(key.split("/"))
 
 
@@ -120,7 +120,7 @@ class Pattern:
         """Whether the pattern matches this path."""
         names, parts = path.split("/"), self._parts
         name = part = 0
-        folders, resumed = -1, 0  # the last ** so far, and the first name that it does not match
+        folders, resumed = -1, 0  # index of the last ** so far, and of the first name that this ** does not match
         while name < len(names):
             if part < len(parts) and (pattern := parts[part]) is None:
                 folders, resumed, part = part, name, part + 1
@@ -136,8 +136,8 @@ class Pattern:
 
 
 def _expression(part: str) -> re.Pattern[str]:
-    """For the names that match the part of a pattern between two slashes. A star alone matches no empty name.
+    """Return the expression for one part of a pattern, between two slashes. A part `*` does not match an empty name.
 
-    fnmatch writes expressions that never go back behind a star, so that no pattern takes long.
+    Expressions of fnmatch never backtrack beyond a star, so no pattern takes long.
     """
     return re.compile((r"(?!\Z)" if part else "") + fnmatch.translate(part))

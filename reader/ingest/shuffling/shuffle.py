@@ -191,7 +191,7 @@ class Shuffler:
                 self._free.append(written.slot)
 
     def _merged(self) -> Iterator[tuple[Array, int]]:
-        """Join buckets of a small dataset into pieces of FEWEST_WORDS or more; yield each one's words, number of rows."""
+        """Join buckets of a small dataset into pieces of FEWEST_WORDS or more; yield (words, number of rows)."""
         pieces: list[Array] = []
         n_rows = 0
         for bucket in np.flatnonzero(self._rows).tolist():
