@@ -1,1 +1,1 @@
-"""Passes at a fixed w: exact objectives, folds' decision values, and how good a model is on a dataset."""
+"""Passes over all rows at a fixed w: exact objectives, decision values of held-out folds, and a model's evaluation."""

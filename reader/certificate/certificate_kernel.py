@@ -7,9 +7,9 @@ from streamsvm.storage.machine.intrinsics_kernel import prefetch
 from streamsvm.storage.rows.csr import LARGE_W, READ_AHEAD, Array, feature
 
 # dots_and_sums(coefficient (n,), indptr, indices, values, pairs (2 d,) float64, out (n,) float64):
-# out[i] = <w, x_i> and v += sum_i coefficient[i] x_i, in place, with w_j and v_j side by side in `pairs`: what the dot
-# product fetches the sum finds beside it. Where d is large, what comes READ_AHEAD non-zeros later is asked for.
-# No row has a feature twice, so the order in which w and v are used makes no difference.
+# out[i] = <w, x_i> and v += sum_i coefficient[i] x_i, in place, with w_j and v_j side by side in `pairs`, so that both
+# are in one cache line. If d is large, the pair that is needed READ_AHEAD non-zeros later is prefetched.
+# No row has a feature twice, so reading w and changing v in turn does not change the result.
 
 _ONE, _TWO = np.uint64(1), np.uint64(2)
 

@@ -1,9 +1,8 @@
-"""The evaluation pass, which reads all rows once, and the metrics of predictions, those of folds included.
+"""Evaluates a model in one pass over all rows; computes metrics of predictions, also of a cross-validation's folds.
 
-With two classes log loss, Brier score and the table of frequencies use the probability of the first class, as
-scikit-learn uses that of the positive one. With more classes the Brier score sums over the classes (Brier 1950), and
-the table uses the probability of the predicted class (Guo et al., "On calibration of modern neural networks", ICML
-2017).
+With two classes log loss, Brier score and the reliability table use the probability of the first class; scikit-learn
+uses that of the positive class. With more classes the Brier score sums over the classes (Brier 1950), and the table
+uses the probability of the predicted class (Guo et al., "On calibration of modern neural networks", ICML 2017).
 """
 
 from collections.abc import Callable
@@ -22,20 +21,20 @@ WEIGHTED = np.dtype(complex)
 
 
 def weighted(scores: Array, weight: Array) -> Array:
-    """Scores (n,) and weights (n,) as one array of WEIGHTED numbers, so that sorting moves both together."""
+    """Pack scores (n,) and weights (n,) into one complex array (n,), so that sorting keeps each pair together."""
     return scores + 1j * weight
 
 
 def area_under_curve(positive: Array, negative: Array) -> float | None:
-    """Share of the pairs (one of each) whose positive has the higher score, ties counted half; None without pairs.
+    """Return the area under the ROC curve (Fawcett 2006, section 7: the Wilcoxon statistic); None if a class is empty.
 
-    positive, negative: scores (n,) and (m,), which are changed in place; they may lie in mapped files.
-    (Fawcett 2006, section 7: the Wilcoxon statistic.) Of WEIGHTED numbers a pair counts as much as the product
-    of its weights.
+    It is the share of all pairs of a positive and a negative row in which the positive row scores higher; ties count
+    half. A pair of WEIGHTED scores counts as much as the product of its weights.
+    positive, negative  scores (n,) and (m,) of the two classes; sorted in place, also in mapped files
     """
     if not len(positive) or not len(negative):
         return None
-    # Complex numbers are sorted by their real parts, equal ones by their imaginary parts.
+    # numpy sorts complex numbers by their real parts, and equal real parts by the imaginary parts.
     positive.sort()
     negative.sort()
     return _weighted(positive, negative) if positive.dtype == WEIGHTED else _counted(positive, negative)
@@ -72,7 +71,7 @@ _LEAST = float(np.finfo(float).eps)  # scikit-learn's: a row whose class has pro
 
 
 class Calibration:
-    """`add` every row once, in any order. is_weighted: rows count by their weights, else each counts once."""
+    """Measures the quality of probabilities; `add` every row once. is_weighted: a row counts as much as its weight."""
 
     def __init__(self, is_weighted: bool = False) -> None:
         self._is_weighted = is_weighted
@@ -81,7 +80,7 @@ class Calibration:
         self._weight, self._said, self._so = np.zeros((3, BINS))
 
     def add(self, y: Array, predicted: Array, probabilities: Array, weight: Array | None = None) -> None:
-        """Count rows: true and predicted classes (n_rows,), probabilities (n_rows, n_classes), weights (n_rows,)."""
+        """Add rows: true classes y and predicted classes (n,), probabilities (n, n_classes), weights (n,) or None."""
         rows = np.arange(len(y))
         own, weight = probabilities[rows, y], np.ones(len(y)) if weight is None else weight
         self._log_loss -= float(weight @ np.log(np.clip(own, _LEAST, 1.0 - _LEAST)))
@@ -100,7 +99,7 @@ class Calibration:
         self._so += np.bincount(place, weight * so, BINS)
 
     def figures(self) -> dict[str, Any]:
-        """Mean log_loss and brier_score; reliability: for each bin its rows, mean probability and observed share."""
+        """Return mean log_loss, mean brier_score and reliability: each bin's rows, mean probability, observed share."""
         columns = (self._rows, self._weight, self._said, self._so)
         reliability = [
             {
@@ -121,13 +120,13 @@ class Calibration:
         }
 
 
-MOST_CONFUSED = 1000  # classes, whose confusion is a million numbers
+MOST_CONFUSED = 1000  # most classes for which a confusion matrix, then of a million numbers, is made
 
 
 class ClassCounts:
-    """Counts of rows by true and predicted class; a class is a place in the model's labels.
+    """Counts of rows by true and predicted class. Class k is the one with the model's label number k, from 0.
 
-    is_weighted                       rows count by their weights, else each counts once
+    is_weighted                       a row counts as much as its weight; False: each row counts 1
     confusion (n_classes, n_classes)  counts by true class and predicted class; None for more than MOST_CONFUSED classes
     """
 
@@ -139,7 +138,7 @@ class ClassCounts:
         self.confusion = np.zeros((n_classes, n_classes), number) if n_classes <= MOST_CONFUSED else None
 
     def add(self, y: Array, predicted: Array, weight: Array | None = None) -> None:
-        """Count rows with these true classes y, predicted classes and, if they count, weights, (n_rows,) each."""
+        """Add rows: their true classes y, predicted classes and, if weights count, weights, (n_rows,) each."""
         n_classes, is_right = len(self._rows), y == predicted
         self._rows += np.bincount(y, minlength=n_classes)
         self._own += np.bincount(y, weight, n_classes)
@@ -150,17 +149,17 @@ class ClassCounts:
 
     @property
     def accuracy(self) -> float:
-        """Share of the rows whose predicted class is their true class."""
+        """Share of the rows, by weight if weights count, whose predicted class is the true class."""
         return self._right.sum().item() / self._own.sum().item()
 
     @property
     def balanced_accuracy(self) -> float:
-        """Mean of the recalls of those classes that have rows."""
+        """Mean recall over the classes that have rows."""
         there = self._own > 0
         return float(np.mean(self._right[there] / self._own[there]))
 
     def by_class(self) -> list[dict[str, Any]]:
-        """For each class: rows, their weight if weights count, precision, recall and f1; None for a division by 0."""
+        """Return each class's rows, weight if weights count, precision, recall and f1; None if a denominator is 0."""
         columns = (self._rows, self._own, self._predicted, self._right)
         return [
             {
@@ -180,13 +179,13 @@ def _share(part: float, whole: float) -> float | None:
 
 @dataclass(frozen=True)
 class Applied:
-    """A model as it is evaluated on a dataset.
+    """A model, prepared for evaluation on a dataset.
 
-    values             decision values (n,) or (n, n_classes) of rows, whose features have the dataset's numbers; may be
-                       called on any thread
-    unknown (width,)   bool, features that the model does not know; None: there are none
-    losses             sum of C_i loss_i of rows with these decision values; None: nothing is summed
-    is_weighted        rows count as much as they weigh
+    values             computes the decision values (n,) or (n, n_classes) of rows, which have the feature numbers of
+                       the dataset's blocks; any thread may call it
+    unknown (width,)   bool: the model does not know the feature; None: it knows all features
+    losses             computes sum_i C_i loss_i from rows and their decision values; None: losses are not wanted
+    is_weighted        a row counts as much as its weight in all metrics; False: each row counts 1
     """
 
     values: Callable[[Segment], Array]
@@ -196,11 +195,11 @@ class Applied:
 
 
 class EvaluationPass:
-    """`look` at every row and `add` it once, in any order.
+    """An evaluation in one pass: call `look`, then `add`, once for each batch of rows; batches may come in any order.
 
-    losses            sum of C_i loss_i
-    weight            sum of the rows' weights: each has 1 where they do not count
-    unknown_features  stored values whose feature the model does not know
+    losses            sum_i C_i loss_i over the rows added
+    weight            sum of the weights of the rows added; rows without weights have weight 1
+    unknown_features  number of stored values whose feature the model does not know
     """
 
     def __init__(self, applied: Applied) -> None:
@@ -209,11 +208,11 @@ class EvaluationPass:
         self.unknown_features = 0
 
     def look(self, rows: Segment) -> Array:
-        """Decision values of the rows, (n,) or (n, n_classes); on any thread."""
+        """Return the decision values of the rows, (n,) or (n, n_classes). Any thread may call it."""
         return self._applied.values(rows)
 
     def add(self, rows: Segment, decision: Array) -> None:
-        """Take these rows in, with the decision values that `look` returned."""
+        """Add rows to the figures; `decision` are the decision values that `look` returned for the rows."""
         losses, unknown = self._applied.losses, self._applied.unknown
         if losses is not None:
             self.losses += losses(rows, decision)
@@ -226,15 +225,15 @@ class EvaluationPass:
         return self._weights_or_ones(rows) if self._applied.is_weighted else None
 
     def _weights_or_ones(self, rows: Segment) -> Array:
-        # Rows that were added without weights have none.
+        # Rows that were added to the dataset without weights have an empty column.
         return rows.weight if len(rows.weight) else np.ones(len(rows))
 
 
 class ClassificationPass(EvaluationPass):
-    """Evaluation of a model with `n_classes` classes; class codes of rows are places in its labels.
+    """Evaluation of a model with `n_classes` classes. A row's class code is the index of its label in model.labels.
 
-    counts        rows by true and predicted class
-    calibration   measures the probabilities that the `sigmoid` gives; None without a sigmoid
+    counts        counts of rows by true and predicted class
+    calibration   measures the probabilities that the `sigmoid` computes; None without a sigmoid
     """
 
     def __init__(self, applied: Applied, n_classes: int, sigmoid: Sigmoid | None) -> None:
@@ -252,10 +251,10 @@ class ClassificationPass(EvaluationPass):
 
 
 class BinaryPass(ClassificationPass):
-    """Evaluation of a model of two classes, the first of which is the positive one.
+    """Evaluation of a model of two classes; the first class, with code 0, is the positive one.
 
-    scores (n_rows,)   float64, or WEIGHTED if weights count: room for the decision values of `n_positive` positive
-                       rows and then all others
+    scores (n_rows,)   float64, or WEIGHTED if weights count: an array to be filled with the decision values of the
+                       `n_positive` positive rows, followed by those of the negative rows
     """
 
     def __init__(self, applied: Applied, sigmoid: Sigmoid | None, scores: Array, n_positive: int) -> None:
@@ -274,7 +273,7 @@ class BinaryPass(ClassificationPass):
             self._filled[kind] = end
 
     def auc(self) -> float | None:
-        """Area under the ROC curve of all rows added; None if they are of one class."""
+        """Return the area under the ROC curve of all rows added; None if all rows belong to one class."""
         return area_under_curve(*self._scores)
 
 
@@ -284,7 +283,7 @@ class RegressionPass(EvaluationPass):
     def __init__(self, applied: Applied) -> None:
         super().__init__(applied)
         self._residuals = self._sum = self._squares = 0.0
-        self._near: float | None = None  # a target: sums of differences from it lose fewer digits
+        self._near: float | None = None  # the first target: sums of differences from it lose fewer digits
 
     def add(self, rows: Segment, decision: Array) -> None:
         super().add(rows, decision)
@@ -301,6 +300,6 @@ class RegressionPass(EvaluationPass):
 
     @property
     def r_squared(self) -> float | None:
-        """1 - (sum of squared residuals) / (sum of squared differences from the mean); None if all targets are one."""
+        """R^2 = 1 - (sum of squared residuals) / (sum of squared differences from the mean); None for equal targets."""
         spread = self._squares - self._sum**2 / self.weight
         return 1.0 - self._residuals / spread if spread > 0 else None

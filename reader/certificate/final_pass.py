@@ -1,4 +1,4 @@
-"""The certificate pass: reads all rows once at a fixed w and computes the exact objectives there."""
+"""The certificate pass: reads all rows once, with w and alpha fixed, and computes the exact objectives P and D."""
 
 from dataclasses import dataclass
 from threading import Lock, local
@@ -21,10 +21,10 @@ _PIECE = 1 << 16  # features
 
 @dataclass(frozen=True)
 class FinalFigures:
-    """P(w), D(alpha) and the largest and smallest projected gradient at the final w and alpha, (n_figures,) each.
+    """The certificate: P(w), D(alpha), largest and smallest projected gradient (M_plus, M_minus), (n_figures,) each.
 
     w_error is |w - v| / |w|, where v = sum_i alpha_i y_i x_i. D is computed from v, after alpha has been projected into
-    its bounds: so P - D bounds the suboptimality of w whatever training has done to w and alpha.
+    its bounds: so the gap P - D bounds the suboptimality of w, even if training has computed w or alpha wrongly.
     """
 
     primal_objective: Array
@@ -35,13 +35,14 @@ class FinalFigures:
 
 
 class CertificatePass:
-    """`add` every row once, in any order and on any threads, then take the `result`. Sums are rounded in that order.
+    """Computes the certificate: `add` every row once, in any order and on any threads, then call `result`.
 
+    Rounding errors of the sums depend on the order of the rows.
     w         (features, width), not changed
-    alpha     (n_rows, width), not changed: the pass projects each row's alpha into its bounds before it uses it
+    alpha     (n_rows, width), not changed: the pass uses a copy of each row's alpha, projected into its bounds
     held_out  receives the decision values of rows that tasks leave out; None: no task leaves rows out
-    machine   a kernel machine to certify in place of w: of the certificate only P is known then
-    visited   makes features of the rows before they are added
+    machine   a kernel machine to certify in place of w; the certificate then has P, but no D
+    visited   the feature maps that are applied to rows at each visit
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class CertificatePass:
         self._M_plus, self._M_minus = np.full(n_figures, -np.inf), np.full(n_figures, np.inf)
 
     def add(self, rows: Segment) -> None:
-        """Add the terms of these rows."""
+        """Add the rows' terms to all sums."""
         for batch in self._visited.all_batches(rows):
             self._add(batch)
 
@@ -91,7 +92,7 @@ class CertificatePass:
             self._M_plus, self._M_minus = np.maximum(self._M_plus, M_plus), np.minimum(self._M_minus, M_minus)
 
     def result(self) -> FinalFigures:
-        """The certificate. Raises RowsMissing unless every row has been added."""
+        """Return the certificate. Raises RowsMissing unless `add` has seen exactly n_rows rows."""
         if self._rows != len(self._alpha):
             raise RowsMissing(f"{self._rows} rows were added to the certificate, the dataset has {len(self._alpha)}")
         w_w, v_v, difference = self._sums.squared_norms()
@@ -105,13 +106,13 @@ class CertificatePass:
 
     @property
     def relative_size(self) -> float:
-        """The largest sum_i |alpha_i| |x_i| / |w| of a task, see `reader.stream.resume.check_w_error`."""
+        """The largest of the tasks' sums sum_i |alpha_i| |x_i| / |w|, see `reader.stream.resume.check_w_error`."""
         w_w, _, _ = self._sums.squared_norms()
         return float(np.max(self._sizes / np.maximum(np.sqrt(w_w), 1e-300)))
 
     @property
     def w_of_alpha(self) -> Array:
-        """v = sum_i alpha_i y_i x_i over the rows added, with the shape of w. Not for a kernel machine."""
+        """v = sum_i alpha_i y_i x_i over the rows added, with the shape of w. A kernel machine has no v."""
         assert not isinstance(self._sums, _KernelSums)
         return self._sums.v
 
@@ -124,14 +125,14 @@ class _TaskSums:
         self.v = zeros(*w.shape)
 
     def add(self, coefficients: Array, rows: Segment, lock: Lock) -> Array:
-        """<w, x_i> of the rows, (n, width); adds coefficients[i] x_i to v, coefficients (n, width)."""
+        """Return <w, x_i> of the rows, (n, width), and add coefficients[i] x_i to v; coefficients (n, width)."""
         dots = dots_of(rows, self._w)
         with lock:
             add_to_w(rows, coefficients, self.v)
         return dots
 
     def squared_norms(self) -> Array:
-        """Squares of w, v and w - v, (3, n_figures), summed piece by piece, without copies of the whole."""
+        """Return |w|^2, |v|^2 and |w - v|^2, (3, n_figures), summed over pieces of w, to avoid a copy of all of w."""
         total = np.zeros((3, self._w.shape[1]))
         for start in range(0, len(self._w), _PIECE):
             w, v = self._w[start : start + _PIECE], self.v[start : start + _PIECE]
@@ -141,9 +142,9 @@ class _TaskSums:
 
 
 class _SideBySide:
-    """The sums of one task: w_j and v_j side by side in memory, a copy for each thread that adds rows.
+    """The sums of one task: w_j and v_j side by side in memory, in a separate copy for each thread that adds rows.
 
-    One pass over a row computes <w, x> and adds to v, with half of the cache misses of two passes.
+    One loop over a row computes <w, x> and adds to v, with half of the cache misses of two loops.
     """
 
     def __init__(self, w: Array) -> None:
@@ -171,7 +172,7 @@ class _SideBySide:
         return total
 
     def _whole(self) -> Array:
-        """Add up the v of all threads; returns the pairs (w, v). Called once no thread adds rows any more."""
+        """Add up the v of all threads; return the pairs (w, v). Call it when no thread adds rows any more."""
         whole, *others = self._every or [self._make_pairs()]
         while others:
             whole[:, 1] += others.pop()[:, 1]
@@ -189,16 +190,16 @@ def _make_sums(w: Array, n_figures: int) -> _TaskSums | _SideBySide:
 
 
 class _KernelSums:
-    """The sums of a kernel machine: f(x) in place of <w, x>, and no v."""
+    """The sums of a kernel machine: it has decision values f(x) in place of <w, x>, and no v."""
 
     def __init__(self, machine: KernelState) -> None:
         self._machine = KernelMachine(machine.vectors, machine.beta)
         self._squared_norm = squared_norm(machine.vectors, machine.beta)
 
     def add(self, _coefficients: Array, rows: Segment, _lock: Lock) -> Array:
-        """f(x_i) of the rows, (n, 1)."""
+        """Return the decision values f(x_i) of the rows, (n, 1)."""
         return self._machine.decision_values(rows)[:, np.newaxis]
 
     def squared_norms(self) -> Array:
-        """|f|^2, and nan for the norms of v and w - v."""
+        """Return |f|^2, and nan in place of |v|^2 and |w - v|^2, (3, 1)."""
         return np.array([[self._squared_norm], [np.nan], [np.nan]])

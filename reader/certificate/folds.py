@@ -1,4 +1,4 @@
-"""Stores the decision values of rows that tasks leave out, the held-out folds of a cross-validation."""
+"""Stores the decision values of the rows that tasks leave out of training: held-out folds of a cross-validation."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,13 +11,13 @@ from streamsvm.storage.rows.segment import TARGET
 
 HELD_OUT_FILE = "held_out"  # in a run directory
 HELD_OUT = np.dtype([("is_held_out", "?"), ("target", TARGET), ("decision_value", "<f8")])
-WEIGHT_FILE = "held_out.weight"  # there if rows have weights
+WEIGHT_FILE = "held_out.weight"  # exists if rows have weights
 
 
 class HeldOut:
-    """Stores the decision values, and the targets or signs, of rows that tasks leave out, as a certificate visits them.
+    """Files of held-out rows' decision values and targets (in classification signs y), filled by a certificate pass.
 
-    lanes  places of the tasks that leave rows out. A row has the same weight in all of them
+    lanes  numbers of the lanes (tasks) that leave rows out; a row has the same weight in all lanes
     """
 
     def __init__(self, run: Path, n_rows: int, lanes: Sequence[int] = (0,)) -> None:
@@ -27,9 +27,9 @@ class HeldOut:
         self._lanes = {lane: new_array(_path(run, lane), HELD_OUT, (n_rows,)) for lane in lanes}
 
     def add(self, row_id: Array, is_held_out: Array, target: Array, decision_values: Array, weight: Array) -> None:
-        """Some rows (n,): whether they are left out, what they have to predict, <w, x_i>, each (n, lanes).
+        """Store rows `row_id` (n,): is_held_out, target (or sign y) and decision value <w, x_i>, each (n, lanes).
 
-        weight (n,), or (0,): these rows have 1.
+        weight  (n,), or (0,): each of these rows has weight 1
         """
         for lane in self._lanes:
             out = is_held_out[:, lane]
@@ -38,17 +38,17 @@ class HeldOut:
             self.put_weights(row_id, weight)
 
     def put(self, lane: int, row_id: Array, target: Array, decision_values: Array) -> None:
-        """Store the targets and decision values of rows (n,) that a task leaves out."""
+        """Store targets and decision values (n,) of rows that the task `lane` leaves out."""
         found = np.empty(len(row_id), HELD_OUT)
         found["is_held_out"], found["target"], found["decision_value"] = True, target, decision_values
         self._lanes[lane][row_id] = found
 
     def put_weights(self, row_id: Array, weight: Array) -> None:
-        """Keep the weights of rows (n,), left out or not."""
+        """Store the weights (n,) of rows, whether a task leaves them out or not."""
         self._weights()[row_id] = weight
 
     def _weights(self) -> Array:
-        """The file of weights (n_rows,), made at the first call; 1 for rows that were added without a weight."""
+        """Return the mapped file of weights (n_rows,), made at the first call; a row without a weight has 1 there."""
         if self._weight is None:
             self._weight = new_array(self._weight_file, WEIGHT, (self._n_rows,))
             self._weight[:] = 1.0
@@ -56,14 +56,14 @@ class HeldOut:
 
 
 def read_held_out(run: Path, n_rows: int, lane: int = 0) -> tuple[Array, Array, Array]:
-    """The rows that a lane held out, by id: ids (n,) int64, targets or signs y (n,) float32, decision values (n,)."""
+    """Read a lane's held-out rows: ids (n,) int64, ascending, targets or signs y (n,) float32, decision values (n,)."""
     rows = open_array(_path(run, lane), HELD_OUT, (n_rows,), "r")
     ids = np.flatnonzero(rows["is_held_out"])
     return ids, rows["target"][ids], rows["decision_value"][ids]
 
 
 def read_weights(run: Path, n_rows: int) -> Array | None:
-    """The weights of all rows by id, (n_rows,) float64; None if rows have none."""
+    """Read the weights of all rows by id, (n_rows,) float64; None if the rows have no weights."""
     path = run / WEIGHT_FILE
     return open_array(path, WEIGHT, (n_rows,), "r") if path.exists() else None
 

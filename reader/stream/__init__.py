@@ -1,1 +1,1 @@
-"""The reader process: blocks of a dataset into the cache, pass after pass, and the choice of rows that stay."""
+"""The reader process: it streams a dataset's blocks into the cache, pass after pass, and chooses rows to evict."""

@@ -1,4 +1,4 @@
-"""Cuts the passes into steps, and packs those rows of a step that the cache needs and lacks into fresh segments."""
+"""Cuts passes into steps, and packs the rows of a step that are neither resident nor screened into fresh segments."""
 
 from dataclasses import dataclass, field
 
@@ -20,16 +20,16 @@ from streamsvm.storage.run.state import State, pass_stamp
 
 @dataclass
 class Arrivals:
-    """The rows of one step.
+    """The rows that the reader has read for one step.
 
-    pieces              pieces of the pass that have streamed by, this step's included
+    pieces              number of pieces of the pass read so far, this step's included; section: at the section's begin
     fresh               packed segments of the rows that were neither resident nor screened
-    rows                number of rows that streamed by in the step
-    screened            how many of them rest at their bound, and so do not enter the cache
-    screened_unvisited  rows screened in the pass so far that the trainer had not visited in it
-    skipped_bytes       packed bytes of the step's rows that streamed by while they were resident
-    blocks_begun        blocks begun in the pass; read_bytes: bytes read in all passes
-    pass_losses         sum of C_i loss_i over the pass's rows so far, at the w published before the pass
+    rows                number of rows read in the step
+    screened            number of these rows that are held at a bound of alpha, and so do not enter the cache
+    screened_unvisited  number of rows screened in the pass so far that the trainer has not visited in the pass
+    skipped_bytes       packed bytes of the step's rows that were resident already
+    blocks_begun        number of blocks begun in the pass; read_bytes: bytes read in all passes
+    pass_losses         each task's sum of C_i loss_i over the pass's rows so far, at the w published before the pass
     """
 
     pass_: int
@@ -47,15 +47,15 @@ class Arrivals:
     ends_pass: bool = False
 
 
-# Pieces in a section, unless it is a block of block minimization: half a gigabyte decoded, two or three seconds. A
-# crash costs at most one section; the trainer's wait at the end of a section costs one step.
+# Pieces in a section, except in block minimization, where a section is a block: half a gigabyte decoded, read in two or
+# three seconds. A crash costs at most one section; the trainer's wait at the end of a section costs one step.
 SECTION_PIECES = 512
 
 
 class ArrivalSource:
-    """Cuts an endless run of passes into steps. It marks rows as resident as soon as it packs them.
+    """Cuts an endless sequence of passes into steps. It marks rows as resident as soon as it packs them.
 
-    is_between_sections  the next step begins a section: its rows depend on all that the trainer has done before
+    is_between_sections  the next step begins a section: call `next_step` when the trainer has finished the last section
     """
 
     def __init__(
@@ -75,8 +75,8 @@ class ArrivalSource:
         self._by_block = by_block
         self._builder = SegmentBuilder(plan.segment_bytes)
         self._pass = 0
-        self._taken = 0  # pieces of the pass that have streamed by
-        self._section = 0  # the same number when the section began
+        self._taken = 0  # pieces of the pass read so far
+        self._section = 0  # value of _taken when the section began
         self.is_between_sections = True
         self._pieces: Stream[Margins] | None = None
         self._piece: Streamed[Margins] | None = None
@@ -87,7 +87,7 @@ class ArrivalSource:
         self._check: WeightCheck | None = None
 
     def resume(self, checkpoint: Checkpoint, check: WeightCheck | None) -> None:
-        """Go on from the checkpoint's place; `check` gets the rows of the first pass."""
+        """Continue at the checkpoint's position in its pass; `check`, if any, sees all rows of the first pass."""
         about = checkpoint.about
         self._pass, self._taken = about["pass"] - 1, 0
         self._read_bytes = int(self._state.control["read_bytes"])
@@ -102,23 +102,23 @@ class ArrivalSource:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Where the next step begins: pass, and pieces of it that have streamed by."""
+        """The position at which the next step begins: (pass, number of its pieces read before)."""
         return (self._pass + 1, 0) if self._piece is None else (self._pass, self._taken)
 
     def close(self) -> None:
-        """End the running pass's stream."""
+        """Stop reading the current pass."""
         if self._pieces:
             self._pieces.close()
 
     def next_step(self) -> Arrivals:
-        """The next step; the first of a pass begins its stream."""
+        """Read the rows of the next step, from the next pass if the last pass has ended."""
         if self._piece is None:
             self._begin_pass()
         if self.is_between_sections:
             self._section = self._taken
             self.is_between_sections = False
         arrivals = Arrivals(self._pass, self._section)
-        # Resident rows that stream by wait for a visit: a step has no more of them than it could have fresh rows.
+        # Resident rows that are read again wait for a visit: a step has at most as many bytes of them as of fresh rows.
         most_fresh = self._residents.most_fresh
         most_skipped = most_fresh * room(self._plan.segment_bytes)
         while (
@@ -171,7 +171,7 @@ class ArrivalSource:
         return self._taken % SECTION_PIECES == 0
 
     def _take_rows(self, arrivals: Arrivals, piece: Segment, margins: Margins) -> None:
-        """Classify and pack rows until the piece ends or the segment being built is full."""
+        """Classify and pack the piece's rows from self._position on, until the piece ends or a segment is full."""
         start, books = self._position, self._residents
         row_id = piece.row_id[start:]
         kind, new = np.empty(len(row_id), np.uint8), np.empty(len(row_id), np.int64)

@@ -1,4 +1,4 @@
-"""Streams pass after pass over one dataset. The first may begin while the dataset is still being read in."""
+"""Streams pass after pass over one dataset. The first pass may begin while the dataset is still being imported."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -18,11 +18,11 @@ T = TypeVar("T")
 
 
 class Passes:
-    """The passes of a run.
+    """The passes of a run over its dataset.
 
-    n_rows, width  numbers of rows and features; while the dataset is being read in, those of the rows so far
-    visited        makes the features of rows at each visit
-    take_room      is called with both numbers before rows of a dataset that is being read in are looked at
+    n_rows, width  numbers of rows and features; while the dataset is being imported, of the rows read so far
+    visited        the feature maps that are applied to rows at each visit
+    take_room      a function that is called with n_rows and width before rows are used
     """
 
     def __init__(
@@ -48,10 +48,10 @@ class Passes:
             self._arriving = ArrivingDataset(settings.staged, settings.dataset, budget)
 
     def stream(self, pass_: int, look: Callable[[Segment], T], skipped: int = 0, is_alone: bool = False) -> Stream[T]:
-        """The pieces of a pass after the first `skipped`, see `Streamer.stream`. Pass 0 is the certificate's.
+        """Yield the pieces of a pass after the first `skipped`, see `Streamer.stream`. Pass 0 is the certificate's.
 
-        Threads decode ahead: one for each core, less the core of the trainer. `is_alone`: the trainer waits, and its
-        core counts, too. On two cores a thread still pays: it decodes while this thread waits for the disk.
+        All threads of the settings but the trainer's decode ahead; `is_alone`: all of them, since the trainer waits.
+        On two cores a decoding thread still saves time: it works while this thread waits for the disk.
         """
         threads = self._settings.threads - (0 if is_alone else 1)
         if self._arriving is not None:
@@ -64,9 +64,9 @@ class Passes:
             yield from self._streamer.stream(self._source, self._settings.seed, pass_, look, threads, skipped)
 
     def visit_all(self, use: Callable[[Segment], object], beat: Callable[[], object], is_shared: bool = False) -> None:
-        """Call `use` with the rows of each piece once, while the trainer waits; call `beat` after each piece.
+        """Call `use` with the rows of each piece once, and `beat` after each piece, while the trainer waits.
 
-        is_shared  the threads that decode call `use`, in any order; else this thread calls it, in the order of the pass
+        is_shared  decoding threads call `use`, in any order; False: this thread calls it, in the order of the pass
         """
         with closing(self.stream(0, use if is_shared else lambda rows: None, is_alone=True)) as stream:
             for streamed in stream:

@@ -1,6 +1,6 @@
-"""Where the pieces of a pass come from, and in which order: a dataset shuffled, in large blocks, or still arriving.
+"""Sources of a pass's pieces: a dataset in random order, in blocks of block minimization, or still being imported.
 
-Orders and blocks are pure functions of the dataset, the seed and the pass.
+The order of pieces is a pure function of the dataset, the seed and the pass, and so are the blocks.
 """
 
 import sys
@@ -32,7 +32,7 @@ _FETCHED_AHEAD = 4  # pieces read before they are decoded
 
 @dataclass(frozen=True)
 class Streamed(Generic[T]):
-    """A piece of a pass: blocks begun so far, bytes read for the piece, its rows, and what `look` returned for them."""
+    """A piece of a pass: blocks begun so far, bytes read for the piece, its rows, and the result of `look` for them."""
 
     blocks_begun: int
     read_bytes: int
@@ -42,7 +42,7 @@ class Streamed(Generic[T]):
 
 @dataclass(frozen=True)
 class _Fetched:
-    """A piece that has been read: blocks begun so far, its LOCATION, its bytes."""
+    """A piece that has been read and not decoded: blocks begun so far in the pass, its LOCATION, its bytes."""
 
     blocks_begun: int
     location: Array
@@ -53,20 +53,20 @@ Stream: TypeAlias = Generator[Streamed[T], None, None]
 
 
 class PieceSource(Protocol):
-    """Where pieces come from."""
+    """Orders, reads and decodes the pieces of a pass."""
 
     def order(self, seed: int, pass_: int, skipped: int = 0) -> Iterator[tuple[int, Array] | None]:
-        """(Blocks begun, LOCATION) of each piece of a pass after the first `skipped`; None: wait for the next."""
+        """Yield (blocks begun, LOCATION) of a pass's pieces after the first `skipped`; None: wait for another piece."""
 
     def fetch(self, location: Array) -> FileRange:
-        """Read a piece, on any thread."""
+        """Read the bytes of a piece. Any thread may call it."""
 
     def decode(self, location: Array, fetched: FileRange) -> Piece:
-        """Check and decode it, on any thread."""
+        """Check and decode the bytes of a piece that `fetch` has read. Any thread may call it."""
 
 
 class Streamer:
-    """Streams pieces. Threads beside the caller's decode them ahead, if there are any."""
+    """Streams the pieces of a source. wait: a function that sleeps until the source may have another piece."""
 
     def __init__(self, encoder: RowEncoder, wait: Callable[[], object]) -> None:
         self._encoder = encoder
@@ -77,15 +77,15 @@ class Streamer:
     def stream(
         self, source: PieceSource, seed: int, pass_: int, look: Callable[[Segment], T], threads: int, skipped: int = 0
     ) -> Stream[T]:
-        """The pieces of a pass after the first `skipped`; calls `look` with the rows of each, in any order and thread.
+        """Yield a pass's pieces after the first `skipped`, with the result of `look` for the rows of each piece.
 
-        Close a stream that you do not read to its end: closing waits for its threads, which garbage collection must
-        not do.
+        `threads` threads decode pieces ahead and call `look`, in any order; 0: the caller's thread does. Close a stream
+        that is not read to its end: closing waits for its threads, which garbage collection must not do.
         """
         reads = (place and partial(_fetch, source, *place) for place in source.order(seed, pass_, skipped))
         first = list(islice(reads, 2))
         if len(first) == 1 and first[0] is not None:
-            # One piece, and nothing to do ahead that a thread would be worth.
+            # A single piece: there is no further piece that threads could decode ahead.
             yield self._look_at(source, first[0](), look)
             return
         reading, pool = ThreadPoolExecutor(1), ThreadPoolExecutor(max(threads, 1))
@@ -114,9 +114,9 @@ def _fetch(source: PieceSource, blocks_begun: int, location: Array) -> _Fetched:
 def work_ahead(
     tasks: Iterable[Callable[[], T] | None], pool: Executor, depth: int, wait: Callable[[], object]
 ) -> Iterator[T]:
-    """The results of the tasks, in their order; up to `depth` tasks are begun before their results are asked for.
+    """Yield the results of the tasks, in order; `pool` begins up to `depth` tasks before their results are needed.
 
-    None in place of a task says that the next task is not known yet: without results to yield, `wait` is called.
+    None in place of a task means that the next task is not known yet: if no task has begun, `wait` is called.
     """
     begun: deque[Future[T]] = deque()
     for task in tasks:
@@ -132,31 +132,31 @@ def work_ahead(
         yield begun.popleft().result()
 
 
-_STREAM = 0  # of random numbers, apart from those that `residents` draws from the same seed
-# A LOCATION of which only some rows belong to a block: those whose first byte, counted in the piece as the cache would
-# hold it, is in [begin, end).
+_STREAM = 0  # number of this module's stream of random numbers; `residents` draws another from the same seed
+# A part of a piece: the piece's LOCATION, and a range of the bytes that the piece would have in the cache. Rows whose
+# first byte is in [begin, end) belong to the part.
 PART = np.dtype([*LOCATION.descr, ("begin", "<i8"), ("end", "<i8")])
 
 
 def block_order(count: int, seed: int, pass_: int) -> Array:
-    """The order (count,) in which a pass reads the blocks."""
+    """Return the random order (count,) in which a pass reads `count` blocks."""
     return np.random.default_rng((seed, _STREAM, pass_, 0)).permutation(count)
 
 
 def piece_order(n_pieces: int, seed: int, pass_: int, block: int) -> Array:
-    """The order (n_pieces,) in which a pass reads the pieces of a block.
+    """Return the random order (n_pieces,) in which a pass reads the pieces of a block.
 
-    On disk they follow the input's order: in a large block, neighbours would be alike.
+    On disk, pieces follow the order of the input, so neighbouring pieces of a large block would be alike.
     """
     return np.random.default_rng((seed, _STREAM, pass_, block + 1)).permutation(n_pieces)
 
 
 class Shuffled:
-    """A `PieceSource` of a complete dataset: blocks in random order, the pieces of each block in random order."""
+    """A `PieceSource` of a complete dataset: blocks in random order, and each block's pieces in random order."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
-        # Read once: waiting for the disk at each block of each pass costs more than 50 bytes a piece in memory.
+        # Locations are read once and kept, 50 bytes a piece: else each block of each pass would wait for the disk.
         self._pieces = cache(dataset.pieces)
         self.fetch, self.decode = dataset.fetch, dataset.decode
 
@@ -172,9 +172,9 @@ class Shuffled:
 
 
 class Following:
-    """A `PieceSource` of one pass over a dataset that is still being read in: its pieces as they are written.
+    """A `PieceSource` of one pass over a dataset that is still being imported: it yields pieces as they are written.
 
-    The first pieces are held back until two labels are known. The larger one becomes the encoder's positive label.
+    The first pieces wait until two different labels are known; the larger label becomes the encoder's positive label.
     """
 
     def __init__(self, arriving: ArrivingDataset, encoder: RowEncoder) -> None:
@@ -208,10 +208,10 @@ class Following:
 
 
 class Partitioned:
-    """A `PieceSource` for block minimization: all rows in `blocks` blocks of equal size, the same ones in every pass.
+    """A `PieceSource` for block minimization: all rows in `blocks` blocks of equal size, identical in every pass.
 
-    permutes  whether passes visit the blocks in different orders
-    maps      feature maps that are applied to every row before it comes into the cache: they decide its size
+    permutes  each pass visits the blocks in a random order of its own
+    maps      feature maps that are applied before rows enter the cache; the rows' sizes there depend on them
     """
 
     def __init__(self, dataset: Dataset, blocks: int, permutes: bool, maps: FeatureMaps, seed: int) -> None:
@@ -228,11 +228,11 @@ class Partitioned:
         self._blocks = partition(pieces, sizes, blocks)
 
     def order(self, seed: int, pass_: int, skipped: int = 0) -> Iterator[tuple[int, Array]]:
-        """(Blocks begun, PART) of each part of a pass after the first `skipped`."""
+        """Yield (blocks begun, PART) of each part of a pass after the first `skipped`."""
         return islice(self._in_order(seed, pass_), skipped, None)
 
     def decode(self, location: Array, fetched: FileRange) -> Piece:
-        """Check and decode a PART."""
+        """Check and decode the rows of a PART from the bytes of its piece."""
         piece = self._dataset.decode(location, fetched)
         sizes = row_bytes(self._maps.most_values(np.diff(piece.rows.indptr)), self._per_row)
         return rows_of(piece, sizes, int(location["begin"]), int(location["end"]))
@@ -246,7 +246,7 @@ class Partitioned:
 
 
 def partition(pieces: Array, sizes: Array, count: int) -> list[Array]:
-    """Cut the pieces, LOCATION (n,) of packed sizes (n,) in bytes, in order into `count` equal blocks: PART (k,) each.
+    """Cut pieces, LOCATION (n,) with packed `sizes` (n,) in bytes, in order into `count` equal blocks: PART (k,) each.
 
     A row that crosses the border between two blocks belongs to the first.
     """
@@ -265,7 +265,7 @@ def partition(pieces: Array, sizes: Array, count: int) -> list[Array]:
 
 
 def rows_of(piece: Piece, row_bytes: Array, begin: int, end: int) -> Piece:
-    """The rows of a piece that belong to the PART from `begin` to `end`; `row_bytes` (n,) are their packed sizes."""
+    """Return the rows of a piece whose first byte is in [begin, end); row_bytes (n,): packed sizes of all its rows."""
     begins = np.cumsum(row_bytes) - row_bytes
     start, stop = np.searchsorted(begins, (begin, end)).tolist()
     rows = piece.rows
@@ -277,7 +277,7 @@ def rows_of(piece: Piece, row_bytes: Array, begin: int, end: int) -> Piece:
 
 
 def _pieces(dataset: Dataset, number: int, seed: int) -> Array:
-    """LOCATIONs of a block on disk, in random order unless the dataset asks to keep the input's."""
+    """Return the LOCATIONs of a block on disk, in random order, or in the input's if the dataset is not shuffled."""
     pieces = dataset.pieces(number)
     if dataset.manifest.shuffle == "no":
         return pieces

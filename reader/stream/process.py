@@ -30,12 +30,12 @@ from streamsvm.storage.run.state import CACHE_FILE, StateRoom, open_state
 from streamsvm.trainer.problem.objective import make_objective
 
 _WAIT_SECONDS = 2e-3
-# Figures of arrivals that a step tells the trainer.
+# Fields of `Arrivals` that `Step` passes to the trainer.
 _TOLD = "pass_", "section", "pieces", "rows", "screened", "screened_unvisited", "ends_section", "ends_pass"
 
 
 class Reader:
-    """The constructor opens the files, each `step` does what needs no waiting, `shutdown` closes the files."""
+    """The reader of a run. The constructor opens its files, `step` never waits, `shutdown` closes the files."""
 
     def __init__(self, run: Path) -> None:
         settings = ReaderSettings.read(run)
@@ -69,7 +69,7 @@ class Reader:
         self._source.resume(checkpoint, None if is_exact else check)
 
     def _fill_cache(self, resident: ResidentCollector, check: WeightCheck | None) -> None:
-        """Read all rows once, to fill the cache as it was and to check w before training goes on."""
+        """Read all rows once, to restore the cache of the checkpoint, and to check w, before training continues."""
 
         def add(rows: Segment) -> None:
             resident.add(rows)
@@ -94,9 +94,9 @@ class Reader:
         return self._cache.reader()
 
     def step(self) -> bool:
-        """Commit the next step if it need not wait for the trainer, else read ahead for it.
+        """Do one action: make a certificate that the trainer wants, read the next step's rows, or commit these rows.
 
-        Returns False when there was nothing to do but wait.
+        Returns False if the reader has to wait for the trainer instead.
         """
         control = self._state.control
         self._beat()
@@ -125,17 +125,17 @@ class Reader:
         return Residents(self._cache, self._plan, self._state, settings.evicts, settings.seed)
 
     def _waits_for_trainer(self) -> bool:
-        """Whether the trainer has to take the last step first: the scores of one before it decide which rows leave.
+        """Whether the trainer must start the last step before the next commit: it has then scored the step before.
 
-        Of a block the trainer takes the last step alone, unless it ends within the block.
+        In block minimization it does not wait, unless the job is ending: the trainer takes only a block's last step.
         """
         control = self._state.control
         return bool(control["started_step"] < self._number and (control["ending"] or not self._by_block))
 
     def _begins_section(self) -> bool:
-        """Whether the next step may be assembled: a section begins only when the trainer has finished the last one.
+        """Whether the next step may be read; a section begins only when the trainer has finished the last section.
 
-        The next section depends only on the state at that moment, so a checkpoint taken then is complete.
+        All of the next section depends only on the state at that moment, so a checkpoint made then is complete.
         """
         if not self._source.is_between_sections:
             return True
@@ -145,9 +145,9 @@ class Reader:
         return True
 
     def _commit(self, arrivals: Arrivals) -> bool:
-        """Make room for the arrivals and commit them.
+        """Evict rows to make room for the arrivals, and commit them; return whether the arrivals were committed.
 
-        Returns False if they have to wait: the step then brings no rows, and the trainer visits the resident ones.
+        If there was no room, the step brings no rows, and the trainer visits the resident rows before the next try.
         """
         eviction = self._residents.make_room(len(arrivals.fresh), arrivals.pass_)
         if eviction.makes_room:
@@ -214,7 +214,7 @@ class Reader:
         self._state.control["reader_heartbeat"] = time.monotonic()
 
     def _wait(self) -> None:
-        """Sleep a moment: no new piece of the arriving dataset has been written."""
+        """Sleep for 2 ms, since the import has written no new piece of the dataset."""
         self._beat()
         time.sleep(_WAIT_SECONDS)
 
@@ -224,12 +224,12 @@ class Reader:
         return bool(self._state.control["training_done"])
 
     def note_wait(self, seconds: float) -> None:
-        """Add time that the reader waited for the trainer."""
+        """Add the time in seconds that the reader has waited for the trainer to the control page."""
         self._state.control["reader_wait_seconds"] += seconds
 
 
 def main(directory: str) -> None:
-    """Run the process until training has ended."""
+    """Run the reader of the run directory until training has ended."""
     die_with_parent()
     keep_freed_memory()
     run = Path(directory)

@@ -1,4 +1,4 @@
-"""Keeps the list of rows in the cache, and evicts rows: `storage.rows.repack` chooses them, this module executes."""
+"""Records which rows are in the cache, and evicts rows that `storage.rows.repack` chooses."""
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -15,17 +15,17 @@ from streamsvm.storage.run.state import State, pass_stamp
 
 
 class SlotTable:
-    """A table with a line, a slot, for each segment that the cache may hold.
+    """A table with one entry, a slot, for each segment that the cache may hold.
 
     ids     (n_slots,)            id of the segment
-    live    (n_slots,)            whether the slot has a segment; fresh: whether the last step brought it
-    rows    (n_slots,)            number of its rows
-    row_id  (n_slots, most_rows)  ids of its rows; bytes: their packed sizes
-    worth   (n_slots,)            bytes of its rows worth keeping, as computed last; is_new: never computed
+    live    (n_slots,)            the slot holds a segment; fresh: the last step added the segment
+    rows    (n_slots,)            number of rows in the segment
+    row_id  (n_slots, most_rows)  ids of the segment's rows; bytes: their packed sizes
+    worth   (n_slots,)            bytes of the segment's rows worth keeping, when last computed; is_new: never computed
     """
 
     def __init__(self, plan: CachePlan) -> None:
-        # The operating system gives memory only to pages that are written; few segments are full of shortest rows.
+        # Most of `row_id` and `bytes` is never written, and takes no memory: few segments have as many rows as can be.
         shape = plan.most_live, most_rows(plan.segment_bytes)
         self._slot_of: dict[int, int] = {}
         self._free = list(range(plan.most_live))
@@ -38,24 +38,24 @@ class SlotTable:
 
     @property
     def scored(self) -> Array:
-        """Slots of the segments that may be retired: rows of the last step have no scores yet."""
+        """Slots of the segments that may be retired: all but those of the last step, whose rows have no scores yet."""
         return self.in_order(self.live & ~self.fresh)
 
     def in_order(self, chosen: Array) -> Array:
-        """The chosen (n_slots,) bool slots, ordered by the ids of their segments: results must not depend on slots."""
+        """Return the slots with chosen (n_slots,) bool, by ascending segment id: results must not depend on slots."""
         slots = np.flatnonzero(chosen)
         return slots[np.argsort(self.ids[slots])]
 
     def ids_of(self, chosen: Array) -> tuple[int, ...]:
-        """Ids of the segments at the chosen (n_slots,) bool slots, ascending."""
+        """Return the ids, ascending, of the segments in the slots with chosen (n_slots,) bool."""
         return tuple(np.sort(self.ids[chosen]).tolist())
 
     def begin_section(self) -> None:
-        """All segments have scores now, and no worth."""
+        """Mark all segments as having scores, and as new, so that their worth is computed again."""
         self.fresh[:], self.is_new[:], self.worth[:] = False, self.live, 0.0
 
     def advance(self, retired: list[int], repacked: dict[int, bytes], fresh: dict[int, bytes]) -> None:
-        """Note a commit: segments that left, that were packed anew, and that came."""
+        """Record a commit: ids of the removed segments; segments repacked from their rows, and fresh ones, by id."""
         for segment_id in retired:
             slot = self._slot_of.pop(segment_id)
             self.live[slot] = False
@@ -72,21 +72,21 @@ class SlotTable:
             self.bytes[slot, : len(segment)] = segment.row_bytes
 
 
-# A segment's worth (bytes of rows worth keeping) is computed when it is new, and again now and then, since scores
-# change: computing it for all segments at every step would cost more than it gains.
+# A segment's worth (bytes of rows worth keeping) is computed when the segment is new. Since scores change, each step
+# computes it again for some other segments; for all segments that would cost more time than it saves.
 _LOOKED_AT = 0.25
 _FEWEST_LOOKED_AT = 32
 _MOST_ROWS_LOOKED_AT = 1 << 15
 
 _NO_STAMP = -1
-_STREAM = 1  # of random numbers, apart from those that orders are drawn from with the same seed
+_STREAM = 1  # number of this module's stream of random numbers; `piece_sources` draws another from the same seed
 
 
 @dataclass(frozen=True)
 class Eviction:
-    """A plan to make room: ids of the segments to remove, new segments of the rows that stay, ids of the other rows.
+    """A plan to make room: ids of segments to remove, new segments with their rows that stay, ids of rows to evict.
 
-    makes_room  False: the arrivals have to wait for another step
+    makes_room  False: there is no room for the arrivals in this step
     """
 
     retired: list[int]
@@ -96,10 +96,10 @@ class Eviction:
 
 
 class Residents:
-    """The live segments of the cache, and the rows that they hold.
+    """The live segments of the cache, and their rows.
 
-    is_resident  (n_rows,) bool: rows in the cache
-    leaving      (n_rows,) bool: rows that the last commit evicted; the trainer may still be visiting them
+    is_resident  (n_rows,) bool: the row is in the cache
+    leaving      (n_rows,) bool: the last commit evicted the row; the trainer may still be visiting it
     """
 
     def __init__(self, cache: CacheWriter, plan: CachePlan, state: State, evicts: str, seed: int) -> None:
@@ -108,7 +108,7 @@ class Residents:
         self._state = state
         self._rule = _RULES[evicts]
         self._protects = evicts == "score"
-        # Random victims are the trainer's choice. Here the emptiest segments count, and scores change all the time.
+        # With "random" the trainer evicts rows at any time, by the score +inf: all segments must be appraised.
         self._looked_at = _LOOKED_AT if evicts == "score" else 1.0
         self._seed = seed
         self._rng = self._generator((1, 0))
@@ -121,39 +121,39 @@ class Residents:
 
     @property
     def fresh(self) -> tuple[int, ...]:
-        """Ids of the segments that the last commit brought."""
+        """Ids of the segments of newly read rows that the last commit added."""
         return self._slots.ids_of(self._shown & self._slots.fresh)
 
     @property
     def settled(self) -> tuple[int, ...]:
-        """Ids of all other segments."""
+        """Ids of all segments but the `fresh` ones."""
         return self._slots.ids_of(self._shown & ~self._slots.fresh)
 
     @property
     def n_segments(self) -> int:
-        """Number of segments."""
+        """Number of segments that the trainer is to see."""
         return int(np.count_nonzero(self._shown))
 
     @property
     def _shown(self) -> Array:
-        """Slots (n_slots,) bool of the segments that the trainer is to see."""
+        """(n_slots,) bool: the slot holds a segment that the trainer is to see."""
         return self._slots.live
 
     @property
     def most_fresh(self) -> int:
-        """Segments that the next step may bring: it writes no more than the cache's plan allows."""
+        """Number of segments that the next step may add, so that it writes no more than the cache's plan allows."""
         return self._plan.most_retired if self._leave_whole else self._plan.fresh_per_step
 
     def begin_section(self, place: tuple[int, int]) -> None:
-        """Begin a section at (pass, pieces of it so far). Later choices depend only on resident rows and scores."""
+        """Begin a section at `place` = (pass, pieces read). Its evictions depend only on `place`, rows and scores."""
         self._rng = self._generator(place)
         self._note_left(np.empty(0, ROW_ID))
         self._slots.begin_section()
 
     def make_room(self, arriving: int, pass_: int) -> Eviction:
-        """Choose the rows that leave so that `arriving` more segments have room; they are no longer resident.
+        """Choose rows to evict, so that `arriving` more segments have room; these rows are no longer resident.
 
-        No row leaves, and there is no room, if a row that waits for its visit would have to leave.
+        If a row that waits for its visit would be evicted, evict no row, and return an Eviction with makes_room False.
         """
         to_free = self.n_segments + arriving - self._plan.most_live
         if to_free <= 0:
@@ -176,12 +176,12 @@ class Residents:
         return Eviction(self._slots.ids[retired].tolist(), repacked, evicted)
 
     def advance(self, retired: list[int], repacked: dict[int, bytes], fresh: dict[int, bytes]) -> None:
-        """Note a commit: segments that left, that were packed anew, and that came."""
+        """Record a commit, see `SlotTable.advance`."""
         self._slots.advance(retired, repacked, fresh)
         self.rows = int(self._slots.rows[self._slots.live].sum())
 
     def admit(self, row_id: Array, segment: dict[int, bytes]) -> None:
-        """Add a segment of these rows, which were in the cache before a crash."""
+        """Record a segment with the rows `row_id`, which were in the cache when the checkpoint was made."""
         self.is_resident[row_id] = True
         self.advance([], {}, segment)
 
@@ -190,9 +190,9 @@ class Residents:
 
     @property
     def _leave_whole(self) -> bool:
-        """Whether the oldest segments leave as a whole, which costs least.
+        """Whether the oldest segments are evicted as a whole, which costs least.
 
-        They do while the trainer is to sweep over all rows after the pass, on disk; scores are vague yet.
+        So it is while the trainer writes all rows to its own disk, to sweep over them after the pass: scores are vague.
         """
         return bool(self._state.control["collects"])
 
@@ -211,7 +211,7 @@ class Residents:
         self._left = evicted
 
     def _appraise(self, slots: Array, to_free: int, pass_: int) -> float:
-        """Compute the worth of the slots that are new, and of some others; returns the usable room of a segment."""
+        """Compute the worth of new slots and of some other slots; return the bytes of a segment that rows can fill."""
         table = self._slots
         most = _MOST_ROWS_LOOKED_AT * len(slots) // max(1, self.rows)
         others = slots[~table.is_new[slots]]
@@ -225,7 +225,7 @@ class Residents:
         return usable
 
     def _look_up(self, slots: Array, pass_: int) -> Candidates:
-        """The rows of the slots; rows that wait for a visit get a score with which they leave last."""
+        """Return the rows of the slots; a row that waits for a visit has the score -inf, so that it is evicted last."""
         table, state = self._slots, self._state
         n_rows = int(table.rows[slots].sum())
         rows = Candidates(np.empty(n_rows, np.int32), np.empty(n_rows, np.float32), np.empty(n_rows, np.int32))
@@ -237,12 +237,15 @@ class Residents:
         return self._rule(rows, self._rng)
 
     def _must_wait(self, row_id: Array, pass_: int) -> Array:
-        """Which rows (k,) streamed by in this pass while resident, and have not been visited in it: (k,) bool."""
+        """Return (k,) bool: the row was read in this pass while resident, and has not been visited in this pass."""
         stamp = pass_stamp(pass_)
         return (self._state.skipped[row_id] == stamp) & (self._state.visited[row_id] != stamp)
 
     def _pack(self, retired: list[int], picked: list[Array], most: int) -> tuple[list[bytes], Array]:
-        """Pack the picked rows into at most `most` new segments; returns these, and the rows that found no room."""
+        """Pack the picked positions of the retired segments into at most `most` new segments.
+
+        Returns the new segments, and the ids of the retired segments' rows that are in none of them.
+        """
         packed: list[bytes] = []
         evicted = []
         for segment, rows in zip(self._cache.read_all(retired), picked, strict=True):
@@ -264,7 +267,7 @@ def _by_score(rows: Candidates, _rng: np.random.Generator) -> Candidates:
 
 
 def _at_random(rows: Candidates, rng: np.random.Generator) -> Candidates:
-    """Evict random rows, after those of score +inf, which the trainer gave up or evicted: StreamSVM as printed."""
+    """Replace all scores but +inf (rows that the trainer gave up or evicted) by random ones: StreamSVM as published."""
     return replace(rows, score=np.where(rows.score == np.inf, np.inf, rng.random(len(rows.score), np.float32)))
 
 
@@ -272,26 +275,25 @@ _RULES = {"score": _by_score, "random": _at_random}
 
 
 class BlockResidents(Residents):
-    """`begin_section` chooses the rows that stay when the trainer has finished a block; `make_room` packs them anew.
+    """Residents in block minimization: the trainer has finished a block when the next section begins.
 
-    Old segments are deleted one by one, when their room is needed: LMDB uses the oldest free pages first. If many were
-    deleted at once, LMDB would write the single pages of each step scattered among the segments that follow, and soon
-    no gap between them would hold a whole segment.
-
+    `begin_section` then chooses the rows that stay, and `make_room` packs them into new segments. Old segments are
+    deleted one by one, when their room is needed: LMDB uses the oldest free pages first. If many were deleted at once,
+    LMDB would scatter single pages among later segments, and soon no gap would be long enough for a segment.
     kept_bytes   room for the rows that stay, those with the lowest scores; 0: no row stays (plain block minimization)
     """
 
     def __init__(self, cache: CacheWriter, plan: CachePlan, state: State, kept_bytes: int, seed: int) -> None:
         super().__init__(cache, plan, state, "score", seed)
-        self._protects = False  # every row is visited while its block is here
+        self._protects = False  # the trainer visits every row while its block is in the cache
         self._kept_bytes = kept_bytes
-        # Slots of segments with rows to be packed anew, and the positions (k,) of these rows.
+        # Slots of segments with rows to be repacked, and the positions (k,) of these rows in the segment.
         self._old: list[tuple[int, Array]] = []
         self._is_useless = np.zeros(plan.most_live, bool)  # slots of segments that can be deleted
         self._evicted = np.empty(0, ROW_ID)
 
     def begin_section(self, _place: tuple[int, int]) -> None:
-        """Choose which rows of the finished blocks stay; the others may be read in again from now on."""
+        """Choose which rows of the finished blocks stay; mark the others as not resident."""
         slots = self._slots.in_order(self._shown)
         if not len(slots):
             return
@@ -307,7 +309,7 @@ class BlockResidents(Residents):
         self._is_useless[slots] = [not mask.any() for mask in masks]
 
     def make_room(self, arriving: int, _pass: int) -> Eviction:
-        """Pack some more of the rows that stay: a step writes no more segments than the cache's plan allows."""
+        """Repack some of the rows that stay, as many as one step may write; there is room when all are repacked."""
         most = self._plan.most_retired - self._plan.fresh_per_step - 1
         now, self._old = self._old[:most], self._old[most:]
         packed = []
@@ -323,7 +325,7 @@ class BlockResidents(Residents):
         return Eviction(self._retire(len(packed) + arriving), packed, evicted)
 
     def advance(self, retired: list[int], repacked: dict[int, bytes], fresh: dict[int, bytes]) -> None:
-        """Note what a commit changed; every segment that came since the last block ended stays fresh."""
+        """Record a commit; every segment added since the last block ended counts as fresh."""
         came = self._slots.fresh.copy()
         super().advance(retired, repacked, fresh)
         self._slots.fresh |= came
@@ -334,14 +336,14 @@ class BlockResidents(Residents):
         return self._slots.live & ~self._is_useless
 
     def _retire(self, coming: int) -> list[int]:
-        """The oldest useless segments, as many as have to go for `coming` new ones."""
+        """Return the ids of the oldest useless segments, as many as `coming` new segments need to replace."""
         to_free = max(0, int(np.count_nonzero(self._slots.live)) + coming - self._plan.most_live)
         slots = self._slots.in_order(self._slots.live & self._is_useless)[:to_free]
         self._is_useless[slots] = False
         return self._slots.ids[slots].tolist()
 
     def _pack_on(self, segment: Segment, rows: Array) -> list[bytes]:
-        """Pack these rows; returns the segments that became full. The rest stays in the builder."""
+        """Pack the rows at positions `rows` (k,); return the segments that became full. The builder keeps the rest."""
         packed = []
         while len(rows):
             rows = rows[self._builder.add(segment, rows) :]

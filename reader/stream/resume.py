@@ -1,4 +1,4 @@
-"""Begins a run with the alpha of an earlier one: checks that w belongs to alpha, or makes w; refills the cache."""
+"""Begins a run with the alpha of an earlier run: checks that w belongs to alpha, or computes w; refills the cache."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -19,20 +19,20 @@ _TOLERANCE, _ROUNDING = 1e-9, 1e-12
 
 
 def check_w_error(error: float, size: float) -> None:
-    """Raises CheckpointUnsound if |w - sum_i alpha_i y_i x_i| / |w|, `error`, is more than rounding makes.
+    """Raise CheckpointUnsound if `error` = |w - sum_i alpha_i y_i x_i| / |w| exceeds what rounding can cause.
 
-    size  sum_i |alpha_i| |x_i| / |w|: the more terms cancel out, as where features are on scales far apart, the more
-          of w is rounding
+    size  sum_i |alpha_i| |x_i| / |w|: it is large if terms cancel out, as with features on scales far apart, and then
+          rounding errors are large
     """
     if not error <= _TOLERANCE + _ROUNDING * size:
         raise CheckpointUnsound(f"the weights of the checkpoint differ by {error:g} of them from those alpha makes")
 
 
 class WeightCheck:
-    """`add` all rows of a problem, then `finish`.
+    """Checks the alpha and w of a checkpoint: `add` all rows of the problem, then `finish`.
 
     `add` raises CheckpointUnsound if alpha is out of its bounds, `finish` if w is not sum_i alpha_i y_i x_i.
-    The checker copies alpha, since training may go on meanwhile. w is the checkpoint's.
+    The constructor copies alpha, since training may change it meanwhile.
     """
 
     def __init__(self, objective: Objective, alpha: Array, w: Array, visited: Visited = UNMAPPED) -> None:
@@ -54,13 +54,13 @@ class WeightCheck:
         _add_to_w(rows, coefficients, self._visited, self._v)
 
     def finish(self) -> None:
-        """Compare w with the sum over all rows."""
+        """Compare w with sum_i alpha_i y_i x_i over all rows."""
         w_norm = max(float(np.linalg.norm(self._w)), 1e-300)
         check_w_error(float(np.linalg.norm(self._w - self._v)) / w_norm, self._size / w_norm)
 
 
 def make_w(passes: Passes, objective: Objective, state: State, beat: Callable[[], object]) -> None:
-    """Fill w = sum_i alpha_i y_i x_i before training, for a warm start on a dataset that has lost rows since."""
+    """Compute w = sum_i alpha_i y_i x_i before training, for a warm start on a dataset from which rows were removed."""
     alpha = state.alpha[: passes.n_rows]
     w = np.zeros((passes.width, alpha.shape[1]))  # private memory: see the trainer's
 
@@ -73,7 +73,7 @@ def make_w(passes: Passes, objective: Objective, state: State, beat: Callable[[]
 
 
 def _add_to_w(rows: Segment, coefficients: Array, visited: Visited, w: Array) -> None:
-    """w += sum_i coefficients[i] x_i over rows whose features `visited` has yet to make."""
+    """Add sum_i coefficients[i] x_i to w, where x_i is row i after the maps of `visited`."""
     begin = 0
     for batch in visited.all_batches(rows):
         add_to_w(batch, coefficients[begin : begin + len(batch)], w)
@@ -81,9 +81,9 @@ def _add_to_w(rows: Segment, coefficients: Array, visited: Visited, w: Array) ->
 
 
 class ResidentCollector:
-    """Collects the rows that were in the cache from a stream of all rows, in any order.
+    """Collects the rows that were in the cache at a checkpoint, from a stream of all rows in any order.
 
-    Until all rows are there, features are in unnamed files beside the checkpoint: the cache needs the memory.
+    It stores features in unnamed files beside the checkpoint, since the cache needs the memory.
     """
 
     def __init__(self, checkpoint: Checkpoint, n_rows: int) -> None:
@@ -98,7 +98,7 @@ class ResidentCollector:
         self._values = scratch(checkpoint.path.parent, VALUE, int(self._indptr[-1]))
 
     def add(self, rows: Segment) -> None:
-        """Store the rows that were resident; ignore the others."""
+        """Store those of the rows that were resident at the checkpoint. Raises CheckpointUnsound if lengths differ."""
         place = self._place[rows.row_id]
         resident = np.flatnonzero(place >= 0)
         place = place[resident]
@@ -119,7 +119,7 @@ class ResidentCollector:
         self._indices[target], self._values[target] = rows.indices[source], rows.values[source]
 
     def segments(self) -> Iterator[Segment]:
-        """The segments of the cache, with the same rows in the same order as before the crash."""
+        """Yield the segments of the cache, with the rows and the order that they had at the checkpoint."""
         first = 0
         for size in self._sizes.tolist():
             rows = slice(first, first + size)
@@ -141,7 +141,7 @@ def _without_zeros(rows: Segment) -> Segment:
 
 
 def _ranges(starts: Array, ends: Array) -> Array:
-    """The numbers start .. end - 1 of each range, one range after the other."""
+    """Return the numbers start, ..., end - 1 of each range, one range after the other."""
     lengths = (ends - starts).astype(np.int64)
     shift = np.repeat(starts - np.concatenate(([0], np.cumsum(lengths)[:-1])), lengths)
     return shift + np.arange(len(shift))

@@ -1,7 +1,7 @@
-"""Computes the margins of a pass's rows at the w published before the pass, and decides which rows to screen.
+"""Computes the margins of a pass's rows at the w published before the pass, and the thresholds that screen rows.
 
-The sum of the rows' losses is the streaming certificate: P at that w, without extra reading. A row whose gradient holds
-it at its bound by more than a slack is screened: it does not enter the cache, and counts as visited with PG = 0.
+The sum of the rows' losses is the streaming certificate: P at this w, without an extra pass. A row is screened if its
+gradient holds alpha at a bound by more than a slack: it does not enter the cache, and counts as visited with PG = 0.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from streamsvm.trainer.problem.objective import Objective, dots_of
 
 @dataclass(frozen=True)
 class Margins:
-    """m (n, width), the argument of some rows' losses at the pass's w, and the sums of these losses (n_figures,)."""
+    """The arguments m (n, width) of the losses of n rows at the pass's w, and the sums (n_figures,) of C_i loss_i."""
 
     m: Array
     losses: Array
@@ -26,8 +26,8 @@ class Margins:
 class Screening:
     """Margins, losses and slack of the current pass.
 
-    slack         a row is screened if |m - 1| exceeds this; None: all rows enter the cache
-    spares_first  no row is screened in the first pass, since the trainer is to have all rows
+    slack         a row at a bound of alpha is screened if |m - 1| exceeds `slack`; None: no row is screened
+    spares_first  no row is screened in the first pass, since the trainer needs all rows
     """
 
     def __init__(
@@ -47,19 +47,19 @@ class Screening:
         self.losses = np.zeros(objective.tasks.n_figures)
 
     def begin_pass(self, width: int) -> None:
-        """Copy the published w, of which the first `width` features exist."""
+        """Begin a pass: copy the first `width` features of the published w, and set the losses to 0."""
         published = self._state.w[:width]
-        # Private memory, not a mapping: the dot products jump about in it, and huge pages make that cheaper.
+        # A copy in private memory, not the mapping: huge pages make random access by dot products faster.
         self._w = aligned(published) if published.any() else None
         self.losses = np.zeros_like(self.losses)
 
     def end_pass(self) -> None:
-        """Free w between passes: certificates need the memory of two."""
+        """Free the copy of w between passes: a certificate needs memory for two vectors like w."""
         self._w = None
         self._spares = False
 
     def look(self, rows: Segment) -> Margins:
-        """The rows' margins; on any thread."""
+        """Return the margins of the rows. Any thread may call it."""
         objective = self._objective
         terms = objective.tasks.terms(rows)
         m = objective.m(terms, self._dots(rows))
@@ -72,26 +72,26 @@ class Screening:
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def take(self, margins: Margins) -> None:
-        """Add the losses of rows that have streamed by to those of the pass."""
+        """Add the losses of a piece that has been read to the losses of the pass."""
         self.losses = self.losses + margins.losses
 
     @property
     def slack(self) -> float:
-        """By how much the gradient has to hold a row that is screened; negative: no row is screened."""
+        """The amount |m - 1| that a row must exceed to be screened; negative: no row is screened."""
         is_off = self._w is None or self._spares or not self._objective.has_rest
         return -1.0 if self._slack is None or is_off else self._slack
 
     @property
     def n_folds(self) -> int:
-        """Number of folds of the tasks."""
+        """Number of cross-validation folds of the tasks."""
         return self._objective.tasks.n_folds
 
     @property
     def resting(self) -> Array:
-        """The upper bounds of alpha, (n_kinds, width), see Objective.resting."""
+        """The upper bounds U of alpha, (n_kinds, width), see `Objective.resting`; kind: class code * n_folds + fold."""
         return self._objective.resting
 
     @property
     def tube(self) -> float:
-        """Half the width of the tube in which rows rest; -1: they rest by their margins."""
+        """Epsilon of regression, half the width of the tube in which alpha rests at 0; -1 in classification."""
         return self._objective.tasks.epsilon if self._objective.tasks.is_regression else -1.0

@@ -17,36 +17,34 @@ _PAIR_BYTES, _MOST_PAIRS = 16, 32 << 20
 
 
 def has_room_to_certify(width: int, lanes: int, threads: int) -> bool:
-    """Whether `threads` threads may certify at once: with a single task, each thread has a copy of w and of v."""
+    """Whether memory lets `threads` threads certify at once: with one lane, each thread has a copy of w and of v."""
     return lanes > 1 or _PAIR_BYTES * width * threads <= _MOST_PAIRS
 
 
 @dataclass(frozen=True)
 class ReaderSettings:
-    """
+    """Settings of the reader for one run.
+
     dataset               directory of the dataset
-    staged                directory where the dataset is being read in; None: it is complete
+    staged                directory in which the dataset is being imported; None: the dataset is complete
     tasks                 the tasks that are trained
     has_weights           whether rows have weights
-    n_rows, width         lengths of the state's arrays alpha and w; upper bounds while the dataset is being read in
+    n_rows, width         lengths of the state's arrays alpha and w; upper bounds while the dataset is being imported
     maps                  the feature maps of the job
     cache                 sizes of the cache and of its segments
-    evicts                which rows leave a full cache first: those with the highest "score", or "random" ones
-    keeps_all             the trainer is to have all rows after the first pass, in the cache or on its own disk
-    blocks                block minimization: number of blocks, which come one at a time; else None
-    kept_bytes            bytes of rows, the best ones, that stay in the cache when the next block comes
-    exact                 after a crash, go on from the checkpoint's place in the pass, with the same rows in the cache
-    is_dual               w is sum_i alpha_i y_i x_i: the reader checks that when it resumes
-    has_kernel            the trainer publishes support vectors of a Gaussian kernel, no w
-    part_rows             for a shard: the ids that its rows have in the whole dataset, as runs (storage.rows.row_runs);
+    evicts                rows that a full cache evicts first: those with the highest "score", or "random" ones
+    keeps_all             the trainer needs all rows after the first pass, in the cache or in its own files on disk
+    blocks                in block minimization, the number of blocks, which enter the cache one at a time; else None
+    kept_bytes            bytes of the rows of lowest score that stay in the cache when the next block enters it
+    exact                 after a crash, continue at the checkpoint's position in the pass, with its rows in the cache
+    is_dual               w is sum_i alpha_i y_i x_i: the reader checks this equation when it resumes
+    has_kernel            the trainer publishes support vectors of a Gaussian kernel in place of w
+    part_rows             for a shard: the ids of its rows in the whole dataset, as runs (storage.rows.row_runs);
                           None: the dataset is whole
-    threads               threads that may work at once, the trainer's main one included
-    resume                the checkpoint to go on from, or None
-
-    Options that only some solvers have:
-
-    screening             rows held at their bounds by more than this do not enter the cache; None: all rows do
-    permute_blocks        passes visit the blocks in different orders
+    threads               number of threads that may work at once, including the trainer's main thread
+    resume                path of the checkpoint to continue from, or None
+    screening             (some solvers) a row held at a bound by more than this is screened; None: no row is screened
+    permute_blocks        (some solvers) passes visit the blocks in different orders
     """
 
     dataset: Path
@@ -73,7 +71,7 @@ class ReaderSettings:
 
     @classmethod
     def read(cls, run: Path) -> "ReaderSettings":
-        """The settings in a run directory."""
+        """Read the settings from a run directory."""
         settings = json.loads((run / RUN_FILE).read_bytes())["reader"]
         paths = {name: settings[name] and Path(settings[name]) for name in ("dataset", "staged", "resume")}
         own = {
@@ -86,14 +84,14 @@ class ReaderSettings:
 
     @property
     def is_part(self) -> bool:
-        """Whether the rows are a shard: then the reader also publishes the sum alpha_i y_i x_i of these rows alone."""
+        """Whether the rows are a shard: the reader then also publishes sum_i alpha_i y_i x_i over the shard's rows."""
         return self.part_rows is not None
 
     @property
     def shares_certifying(self) -> bool:
-        """Whether several threads certify, which pays where maps make features. The order of sums then varies.
+        """Whether several threads compute the certificate, which saves time if maps make features at each visit.
 
-        Only where there is room, see `has_room_to_certify`.
+        The order of sums then varies. Requires memory, see `has_room_to_certify`.
         """
         is_asked = self.threads > 1 and not self.exact and not self.has_kernel and len(self.maps.late) > 0
         return is_asked and has_room_to_certify(self.width, self.tasks.width, self.threads)

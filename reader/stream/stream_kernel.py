@@ -1,4 +1,4 @@
-"""Inner loops of `arrivals`, which sorts the rows of a piece, and of `residents`, which looks resident rows up."""
+"""Inner loops of `arrivals`, which classifies the rows of a piece, and of `residents`, which lists resident rows."""
 
 import numpy as np
 
@@ -8,14 +8,14 @@ from streamsvm.storage.rows.segment_kernel import Columns
 
 NEW, RESIDENT, SCREENED = 0, 1, 2
 
-# classify(rows: columns of a piece, first: where to begin, m (n, width): argument of the loss, slack, n_folds,
+# classify(rows: columns of a piece, first: position to begin at, m (n, width): argument of the loss, slack, n_folds,
 #          resting (n_kinds, width): bounds of alpha, tube: epsilon of regression, else -1, is_resident,
 #          leaving (n_rows,) bool, alpha (n_rows, width), kind (n - first,) uint8, new (n - first,) int64):
-# decides for each row whether it is RESIDENT, SCREENED or NEW. A row is SCREENED if, in each of its tasks, it is at a
-# bound and its gradient holds it there by more than `slack`; not if it has just left the cache, since the trainer may
-# still be changing its alpha. The gradient is m - 1; in regression m is a residual, and a row rests at 0 inside the
-# tube, at U below it, at -U above it. Fills `kind`, lists the positions of the NEW rows in `new`, returns their number.
-# slack < 0: no row is screened.
+# decides for each row from `first` on whether it is RESIDENT, SCREENED or NEW. A row is SCREENED if, in each of its
+# tasks, alpha is at a bound and the gradient holds alpha there by more than `slack`. A row that was just evicted
+# (`leaving`) is NEW, since the trainer may still be changing its alpha. The gradient is m - 1; in regression m is a
+# residual, and alpha rests at 0 inside the tube, at U below the tube, at -U above it. Fills `kind`, lists the positions
+# of the NEW rows in `new`, returns their number. slack < 0: no row is screened.
 
 
 @njit(cache=True, nogil=True)
@@ -60,9 +60,9 @@ def classify(
     return count
 
 
-# account(row_id, kind, indptr (n + 1,), stamp, is_resident, skipped, visited (n_rows,)): marks the NEW of n rows as
-# resident, and the RESIDENT ones as having streamed by in the pass `stamp`.
-# Returns (screened rows, how many of them the pass has not visited, non-zeros of resident rows, resident rows).
+# account(row_id, kind, indptr (n + 1,), stamp, is_resident, skipped, visited (n_rows,)): of n rows, marks the NEW rows
+# as resident, and the RESIDENT rows as read in the pass `stamp` (skipped[i] = stamp).
+# Returns (screened rows, screened rows not visited in the pass, non-zeros of resident rows, resident rows).
 
 
 @njit(cache=True, nogil=True)
@@ -87,8 +87,8 @@ def account(
 # gather(slots (k,), rows (n_slots,), row_id, bytes (n_slots, most_rows): the table of resident rows,
 #        score (n_rows,) float32, skipped, visited (n_rows,) uint8, stamp,
 #        out_segment, out_score, out_bytes (rows of the slots together,)):
-# lists the rows of the slots, slot after slot, numbered from 0. A row that streamed by in the pass `stamp` while it was
-# resident, and has not been visited in that pass yet, gets the score -inf.
+# lists the rows of the slots, slot after slot: out_segment is the index of a row's slot in `slots`. A row that was read
+# in the pass `stamp` while it was resident, and has not been visited in this pass yet, gets the score -inf.
 
 
 @njit(cache=True, nogil=True)
