@@ -1,7 +1,7 @@
-"""Options described once: fields of a job, the command line, the form, the estimators and the READMEs come from here.
+"""Options are described once; fields of a job, command line, form, estimators and READMEs use this description.
 
-A class of options is a dataclass with a field made by `option` for each: the options of a solver, those of a feature
-map, the general fields of a job, the options of an input.
+A class of options is a dataclass whose fields `option` makes. There are such classes for the options of each solver, of
+each feature map, and of an input, and for the general fields of a job.
 """
 
 import re
@@ -15,11 +15,12 @@ _NOTHING: Mapping[str, tuple[str, ...]] = {}
 
 @dataclass(frozen=True)
 class Option:
-    """
-    kind         bool, int, float, str, or a type that pydantic checks
-    choices      the texts that it may be; empty: anything of its kind within the limits
-    is_nullable  whether it may be None as well
-    default      dataclasses.MISSING: it has to be given
+    """The description of an option.
+
+    kind         type of the value: bool, int, float, str, or a type that pydantic checks
+    choices      the allowed values; empty: any value of the kind within the limits
+    is_nullable  whether None is allowed, too
+    default      the default value; dataclasses.MISSING: the option is required
     meaning      a line of Markdown, with units
     for_reader   the reader process is told it, too
     needs        another option -> the values of it that this one is for, (): any but null; one of several is enough
@@ -62,7 +63,7 @@ def option(
     values: str = "",
     **limits: Any,
 ) -> Any:
-    """A field of a class of options; `Option` says what the arguments mean."""
+    """Make a field of a class of options. The arguments are those of `Option`."""
     described = dict(locals())
     if isinstance(default, list | dict):
         return field(default_factory=default.copy, metadata=described)
@@ -70,28 +71,28 @@ def option(
 
 
 def options_of(kind: type) -> dict[str, Option]:
-    """name -> Option of a class of options; fields that `option` did not make are left out."""
+    """Return the Options of a class of options by name, without the fields that `option` did not make."""
     return {known.name: _option(known) for known in fields(kind) if known.metadata}
 
 
 def plain(text: str, null: str) -> str:
-    """A meaning without Markdown, null called as it is called where the text is read."""
+    """Return a meaning without Markdown, with the argument `null`, such as "None", in place of the word null."""
     return re.sub(r"\bnull\b", null, text.replace("`", ""))
 
 
 def null_words(option: Option) -> str:
-    """The meaning of null, as the option's meaning has it after "null: "; else "none"."""
+    """Return the part of the option's meaning that follows "null: ", which says what None means; else "none"."""
     said = re.search(r"\bnull: ([^;.(]*)", option.meaning)
     return plain(said[1], "none").strip() if said else "none"
 
 
 def without_null(option: Option) -> str:
-    """The option's meaning without the part about null, for texts that have a default of their own."""
+    """Return the option's meaning without the part "; null: ...", for texts that state the default separately."""
     return re.sub(r"; null: [^;.(]*", "", option.meaning)
 
 
 def default_words(option: Option) -> str:
-    """The default, or the meaning of null if that is the default."""
+    """Return the default as text; for the default None, the meaning of null."""
     return null_words(option) if option.default is None else str(option.default)
 
 

@@ -1,4 +1,4 @@
-"""Feature maps, by the names that jobs use: each transforms stored rows before training, is one module and one line."""
+"""The feature maps by the names that jobs use. A feature map turns a stored row into the row that is trained on."""
 
 from streamsvm.storage.features.bias import Bias
 from streamsvm.storage.features.fourier import Fourier

@@ -44,9 +44,9 @@ class Bias(FeatureMap):
 
 @dataclass(frozen=True)
 class LeadingBias(Bias):
-    """Puts a feature of constant value before all others, whose numbers grow by 1.
+    """Inserts a feature of constant value with number 0; the numbers of all other features grow by 1.
 
-    It takes the place of `Bias` while nobody knows yet how many features there will be.
+    It replaces `Bias` while a dataset is being imported, since the number of features is not known yet.
     """
 
     def folded(self, w: Array, _arrays: Mapping[str, Array]) -> tuple[Array, Array]:
@@ -67,5 +67,5 @@ class LeadingBias(Bias):
 
 
 def with_bias_last(w: Array) -> Array:
-    """w (width, ...) of rows that `LeadingBias` has mapped, in the order of rows that `Bias` has mapped."""
+    """Turn w (width, ...) for rows of `LeadingBias` into w for rows of `Bias`: the first weight becomes the last."""
     return np.roll(w, -1, axis=0)

@@ -1,7 +1,7 @@
 """Random Fourier features: a Gaussian kernel at linear cost.
 
-Rahimi, Recht, "Random features for large-scale kernel machines", NIPS 2007: sqrt(2 / D) cos(<omega_j, x> + b_j), j < D,
-with omega_j from N(0, 2 gamma I) and b_j from [0, 2 pi): products of mapped rows are near exp(-gamma |x - z|^2).
+Rahimi, Recht, "Random features for large-scale kernel machines", NIPS 2007. Feature j < D is sqrt(2 / D) cos(<omega_j,
+x> + b_j), omega_j from N(0, 2 gamma I), b_j from [0, 2 pi): inner products approximate exp(-gamma |x - z|^2).
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _MOST_ENTRIES = 1 << 28  # of omega: 1 GiB
 
 @dataclass(frozen=True)
 class Fourier(FeatureMap):
-    """Each process makes omega and b from the seed: they are not stored."""
+    """Maps rows to D random Fourier features. Each process draws omega and b from the seed; they are not stored."""
 
     dimension: int = option(2048, "features that are made, D", ge=1, le=1 << 20)
     gamma: float | None = option(
@@ -76,7 +76,7 @@ class Fourier(FeatureMap):
         return apply
 
     def random(self, shape: Shape, gamma: float) -> tuple[Array, Array]:
-        """omega (width, D) and b (D,), float32. omega[f] does not depend on the width."""
+        """Draw omega (width, D) and b (D,), float32. omega[f] does not depend on the width."""
         rng = np.random.default_rng(self.seed)
         b = rng.uniform(0.0, 2.0 * np.pi, self.dimension).astype(VALUE)
         omega = np.sqrt(2.0 * gamma) * rng.standard_normal((shape.width, self.dimension), VALUE)
@@ -84,7 +84,7 @@ class Fourier(FeatureMap):
 
 
 def _scale(statistics: FeatureStatistics, shape: Shape) -> float:
-    """gamma as scikit-learn's "scale" has it: 1 / (features x variance of all values); 1 if there is no variance."""
+    """Return gamma as scikit-learn's "scale" defines it: 1 / (features x variance of all values); 1 for variance 0."""
     n_values = max(1, statistics.n_rows * (shape.width - shape.base))
     variance = float(statistics.squares.sum()) / n_values - (float(statistics.sums.sum()) / n_values) ** 2
     return 1.0 / ((shape.width - shape.base) * variance) if variance > 0.0 else 1.0

@@ -1,4 +1,4 @@
-"""Weighs features by inverse document frequency: words of few documents count more."""
+"""Weights features by inverse document frequency: a word that few documents contain gets a larger weight."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ from streamsvm.storage.rows.csr import VALUE, Array
 
 @dataclass(frozen=True)
 class Idf(FeatureMap):
-    """Weighs features, then scales rows to length 1, as scikit-learn's TfidfTransformer does.
+    """Multiplies features by weights, then scales rows to norm 1, as scikit-learn's TfidfTransformer does.
 
-    The weight of a feature is log((1 + n) / (1 + df)) + 1, where df of the n rows have the feature.
+    The weight of a feature is log((1 + n) / (1 + df)) + 1, where df of the dataset's n rows have the feature.
     """
 
     @property

@@ -1,7 +1,7 @@
 """The sequence of a job's feature maps: planned for a shape of rows, fitted to a dataset, stored with the model.
 
-The maps before the first that expands rows are applied once, when the reader reads rows; that map and all after it are
-applied at each visit of a row.
+The first map that expands rows, and all maps after it, are applied at each visit of a row. The maps before it are
+applied once, when the reader reads the row.
 """
 
 import io
@@ -23,7 +23,7 @@ from streamsvm.storage.rows.csr import INDEX, INDPTR, Array
 
 @dataclass(frozen=True)
 class Renumbered(FeatureMap):
-    """Gives the features of a dataset's blocks the numbers of the input: feature f becomes `numbers[f]`, (width,)."""
+    """Gives features of a dataset's blocks their numbers in the input: feature f becomes `numbers[f]`, (width,)."""
 
     keeps_statistics = True
 
@@ -37,9 +37,9 @@ class Renumbered(FeatureMap):
 
 @dataclass(frozen=True)
 class Listed(FeatureMap):
-    """Gives each feature of the ascending list `features` (count,) its position in the list; drops all other features.
+    """Renumbers each feature in the ascending list `features` (count,) by its position there; drops all other features.
 
-    It is the map of a model that has weights for these features only, since feature numbers are far apart.
+    A model has this map if it has weights only for the listed features, because feature numbers are far apart.
     """
 
     count: int
@@ -83,14 +83,14 @@ class Listed(FeatureMap):
 LISTED, LEADING_BIAS = "listed", "leading_bias"
 _KINDS = {**FEATURE_MAPS, "renumbered": Renumbered, LISTED: Listed, LEADING_BIAS: LeadingBias}
 _FILE = "features.npz"  # in a run directory
-MOST_MADE = 1 << 24  # most features that maps may make of one row
+MOST_MADE = 1 << 24  # most values that maps may make of one row
 
 Named = tuple[str, FeatureMap]
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A map, the shape of the rows that it takes, and the arrays that `fit` returned (none before it is fitted)."""
+    """A map, the shape of the rows that it takes, and the arrays that `fit` returned (no arrays before `fit`)."""
 
     name: str
     map: FeatureMap
@@ -98,7 +98,7 @@ class Fitted:
     arrays: Mapping[str, Array] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Raises FeaturesError if the arrays are not those that the map needs."""
+        """Raise FeaturesError if the arrays have other names or sizes than the map needs, or wrong numbers."""
         sizes = {
             name: len(array) for name, array in self.arrays.items() if array.ndim == 1 and np.isfinite(array).all()
         }
@@ -108,12 +108,12 @@ class Fitted:
 
     @property
     def output_shape(self) -> Shape:
-        """The shape of the rows that it makes."""
+        """The shape of the rows that the map makes."""
         return self.map.shape(self.shape)
 
 
 class FeatureMaps:
-    """Maps that are applied one after the other. shape: of the rows that the first map takes."""
+    """A sequence of feature maps, applied one after the other. shape: shape of the rows that the first map takes."""
 
     def __init__(self, shape: Shape, maps: Sequence[Fitted] = ()) -> None:
         self.shape = shape
@@ -124,7 +124,7 @@ class FeatureMaps:
 
     @classmethod
     def planned(cls, shape: Shape, named: Sequence[Named]) -> "FeatureMaps":
-        """Maps for rows of this shape, not yet fitted. Raises FeaturesError if they cannot be applied in this order."""
+        """Make maps, not yet fitted, for rows of this shape. Raises FeaturesError if they do not fit in this order."""
         maps: list[Fitted] = []
         taken, has_statistics = shape, True
         for name, each in named:
@@ -142,7 +142,7 @@ class FeatureMaps:
         return cls(shape, maps)
 
     def fitted(self, statistics: FeatureStatistics | None) -> "FeatureMaps":
-        """These maps, fitted to a dataset with these statistics. Raises FeaturesError if a map lacks them."""
+        """Return these maps, fitted to a dataset's statistics. Raises FeaturesError if a map lacks the statistics."""
         maps = []
         for each in self.maps:
             arrays = each.map.fit(each.shape, statistics)
@@ -151,9 +151,9 @@ class FeatureMaps:
         return FeatureMaps(self.shape, maps)
 
     def renumbered(self, place: Callable[[Array], Array]) -> "FeatureMaps":
-        """These maps for the blocks of a dataset that renumbers its features.
+        """Return these maps for a dataset whose blocks number features otherwise than the input.
 
-        place   takes an array (width,) by the input's feature numbers, and returns it by those of the blocks
+        place   a function that reorders an array (width,) from the input's feature numbers to those of the blocks
         """
         if any(each.map.needs_numbers for each in self.maps):
             numbers = place(np.arange(self.shape.width, dtype=np.float64))
@@ -162,36 +162,36 @@ class FeatureMaps:
         return FeatureMaps(self.shape, [_renumbered(each, place) for each in self.maps])
 
     def of_listed(self, n_features: int, base: int, features: Array) -> "FeatureMaps":
-        """These maps after a `Listed` map, which drops all features but `features` (n,), ascending.
+        """Return these maps after a `Listed` map, which drops all features but `features` (n,), ascending.
 
-        The rows then have `n_features` features, numbered from `base` on.
+        The maps returned take rows with `n_features` features, numbered from `base` on.
         """
         shape = Shape(n_features + base, base)
         return FeatureMaps(shape, (Fitted(LISTED, Listed(len(features)), shape, {"features": features}), *self.maps))
 
     @property
     def listed(self) -> Array | None:
-        """The features (n,), ascending, that the first map keeps, if it is a `Listed` map; else None."""
+        """The features (n,), ascending, that the first map keeps, if the first map is a `Listed` map; else None."""
         return self.maps[0].arrays["features"] if self.maps and self.maps[0].name == LISTED else None
 
     @property
     def width(self) -> int:
-        """The features of mapped rows are numbered below it."""
+        """An upper bound of the feature numbers of mapped rows: all are below it."""
         return self.output_shape.width
 
     @property
     def keeps_numbers(self) -> bool:
-        """Whether mapped rows have the same feature numbers as the rows before; values may differ."""
+        """Whether mapped rows have the feature numbers of the rows before, though other values: no map expands rows."""
         return not any(each.map.expands for each in self.maps)
 
     @cached_property
     def early(self) -> "FeatureMaps":
-        """The maps that are applied when rows are read."""
+        """The maps that the reader applies once, when it reads rows: those before the first map that expands rows."""
         return FeatureMaps(self.shape, self.maps[: self._n_early])
 
     @cached_property
     def late(self) -> "FeatureMaps":
-        """The maps that are applied at each visit."""
+        """The maps that are applied at each visit of a row: the first map that expands rows, and those after it."""
         return FeatureMaps(self.early.output_shape, self.maps[self._n_early :])
 
     @property
@@ -204,18 +204,18 @@ class FeatureMaps:
         return next((number for number, each in enumerate(self.maps) if each.map.expands), len(self.maps))
 
     def most_values(self, lengths: Array) -> Array:
-        """Upper bounds (n,) of the number of values in mapped rows, for rows with `lengths` (n,) int64 values."""
+        """Return upper bounds (n,) of the numbers of values in mapped rows; lengths (n,) int64: values in the rows."""
         for each in self.maps:
             lengths = each.map.most_values(lengths)
         return lengths
 
     @property
     def own_bytes(self) -> int:
-        """Bytes that the maps hold in each process."""
+        """Bytes of memory that the maps' tables take in each process."""
         return sum(each.map.own_bytes(each.shape) for each in self.maps)
 
     def check_row(self, longest: int) -> None:
-        """Raises FeaturesError if the maps make too many features of a row of `longest` features."""
+        """Raise FeaturesError if the maps can make more than MOST_MADE values of a row with `longest` values."""
         made = int(self.most_values(np.array([longest], np.int64))[0])
         if made > MOST_MADE:
             raise FeaturesError(
@@ -225,7 +225,7 @@ class FeatureMaps:
             )
 
     def apply(self, rows: Features) -> Features:
-        """Map the rows; any thread may call it."""
+        """Return the mapped rows. Any thread may call it."""
         for apply in self.ready:
             rows = apply(rows)
         return rows
@@ -237,18 +237,18 @@ class FeatureMaps:
 
     @property
     def document(self) -> dict[str, Any]:
-        """Everything but the arrays, as JSON: `read` takes it back."""
+        """The shape, and each map's name and options, as a JSON object; `read` makes the maps from it and `arrays`."""
         maps = [{"name": each.name, "options": each.map.options} for each in self.maps]
         return {**vars(self.shape), "maps": maps}
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """All arrays, named "<position of the map>_<name>"."""
+        """The fitted arrays of all maps, by "<position of the map>_<name of the array>"."""
         return {f"{place}_{name}": array for place, each in enumerate(self.maps) for name, array in each.arrays.items()}
 
     @classmethod
     def read(cls, document: Mapping[str, Any], arrays: Mapping[str, Array]) -> "FeatureMaps":
-        """The maps with this `document` and `arrays`. Raises FeaturesError, KeyError or TypeError if they are wrong."""
+        """Make the maps from `document` and `arrays`. Raises FeaturesError, KeyError, TypeError if these are wrong."""
         shape = Shape(*(int(document[name]) for name in ("width", "base", "strings")))
         unfitted = cls.planned(
             shape, [(each["name"], _KINDS[each["name"]](**each["options"])) for each in document["maps"]]
@@ -263,12 +263,12 @@ class FeatureMaps:
 
 
 def listed_maps(n_features: int, base: int, features: Array) -> FeatureMaps:
-    """The maps of a model without further maps that has weights for `features` (n,), ascending, only."""
+    """Return the maps, only a `Listed` map, of a model that has weights only for `features` (n,), ascending."""
     return FeatureMaps(Shape(len(features))).of_listed(n_features, base, features)
 
 
 def _of(name: str, place: int) -> bool:
-    """Whether the array `name` belongs to the map at this position."""
+    """Whether the array `name` of `FeatureMaps.arrays` belongs to the map at position `place`."""
     return name.partition("_")[0] == str(place)
 
 
@@ -277,7 +277,7 @@ def _renumbered(each: Fitted, place: Callable[[Array], Array]) -> Fitted:
 
 
 def write_maps(run: Path, maps: FeatureMaps) -> dict[str, Any] | None:
-    """Write the arrays into a run directory; returns the document for `read_maps`, or None if there are no maps."""
+    """Write the maps' arrays into a run directory; return the document for `read_maps`, or None without maps."""
     if not len(maps):
         return None
     with (run / _FILE).open("wb") as file:
@@ -286,24 +286,24 @@ def write_maps(run: Path, maps: FeatureMaps) -> dict[str, Any] | None:
 
 
 def read_maps(run: Path, document: Mapping[str, Any] | None, width: int) -> FeatureMaps:
-    """Read the maps of a run directory; for the document None, an empty sequence for rows of `width`."""
+    """Read the maps that `write_maps` wrote; without a document return no maps, for rows of `width` features."""
     if document is None:
         return FeatureMaps(Shape(width))
     return FeatureMaps.read(document, load_arrays(run / _FILE))
 
 
 def packed(maps: FeatureMaps) -> bytes:
-    """The arrays as the bytes of a model's file."""
+    """Return the maps' arrays as the bytes of a file of a model (npz)."""
     archive = io.BytesIO()
     np.savez(archive, **maps.arrays)  # type: ignore[arg-type]
     return archive.getvalue()
 
 
 def unpacked(document: Mapping[str, Any], archive: bytes) -> FeatureMaps:
-    """The maps with this document and the arrays of `packed`."""
+    """Make the maps from their document and the result of `packed`. Raises what `FeatureMaps.read` raises."""
     return FeatureMaps.read(document, load_arrays(io.BytesIO(archive)))
 
 
 def features_of(indptr: Array, indices: Array, values: Array) -> Features:
-    """Features from rows whose `indptr` has any integer dtype."""
+    """Return rows in compressed sparse row form as `Features`; `indptr` may have any integer dtype."""
     return Features(indptr.astype(INDPTR, copy=False), indices, values)

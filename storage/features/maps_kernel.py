@@ -8,10 +8,10 @@ from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.machine.intrinsics_kernel import prefetch
 from streamsvm.storage.rows.csr import Array
 
-_AHEAD = 16  # values: how far ahead to prefetch
+_AHEAD = 16  # number of values by which kernels prefetch ahead
 
 # gather_rows(picked (k,), indptr, indices, values; out_indptr (k + 1,), out_indices, out_values): copies the rows at
-# the positions `picked`, one after the other.
+# the positions `picked`, in this order.
 
 
 @njit(cache=True, nogil=True)
@@ -70,7 +70,7 @@ def project(indptr: Array, indices: Array, values: Array, omega: Array, b: Array
 
 
 # count_features(indices, values (nnz,), rows int64, sums, squares float64, largest float32 (width,)): adds each value
-# to the statistics of its feature, in place. A row has a feature at most once, so a value counts as one row.
+# to the statistics of its feature, in place. A feature occurs at most once in a row, so each value counts one row.
 
 
 @njit(cache=True, nogil=True)

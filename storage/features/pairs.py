@@ -1,7 +1,7 @@
 """Products of two features: a polynomial kernel of degree 2 at linear cost.
 
 Chang, Hsieh, Chang, Ringgaard, Lin, "Training and testing low-degree polynomial data mappings via linear SVM", JMLR
-2010. If there are too many pairs, they are hashed with signs: some share a number, and products of rows stay unbiased.
+2010. Too many pairs are hashed, with random signs: some share a feature number, but inner products are unbiased.
 """
 
 import threading
@@ -28,7 +28,7 @@ class Pairs(FeatureMap):
     expands = needs_numbers = True
 
     def is_exact(self, shape: Shape) -> bool:
-        """Whether each pair has its own number, without hashing."""
+        """Whether pairs are not hashed, since 2^bits numbers suffice to give each pair its own."""
         return shape.width * (shape.width + 1) // 2 <= 1 << self.bits
 
     def width(self, shape: Shape) -> int:

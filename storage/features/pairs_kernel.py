@@ -43,8 +43,8 @@ def pair_hash(low: int, high: int) -> int:
     return z ^ (z >> np.uint64(31))  # type: ignore[return-value]
 
 
-# make_hashed_pairs(..., place (2^bits,) int32, all -1, ...): as make_pairs, with numbers width + hash mod 2^bits, and a
-# sign from another bit of the hash. Products of a row with the same number are added up, so no number occurs twice.
+# make_hashed_pairs(..., place (2^bits,) int32, all -1, ...): as make_pairs, but a pair has the number width + hash mod
+# 2^bits, and a sign from another bit of the hash. Products of a row with equal numbers are added, so no number repeats.
 
 
 @njit(cache=True, nogil=True)

@@ -9,7 +9,7 @@ from streamsvm.storage.rows.csr import EMPTY, Array
 
 
 class Features(NamedTuple):
-    """Rows: row i has the features indices[indptr[i]:indptr[i + 1]], with the values at the same positions.
+    """Rows in compressed sparse row form: row i has the features indices[indptr[i]:indptr[i + 1]], and equally values.
 
     indptr (n + 1,) int64, starts at 0; indices (nnz,) int32; values (nnz,) float32
     """
@@ -26,8 +26,8 @@ class Features(NamedTuple):
 class FeaturesError(Exception):
     """A map cannot be applied to the rows.
 
-    code     stable, for programs
-    message  a sentence for people; hint: what to do instead
+    code     a stable code, for programs
+    message  a sentence for people; hint: advice for people, or ""
     """
 
     def __init__(self, code: str, message: str, hint: str = "") -> None:
@@ -37,11 +37,11 @@ class FeaturesError(Exception):
 
 @dataclass(frozen=True)
 class Shape:
-    """The shape of rows.
+    """The shape of the rows that a map takes or makes.
 
-    width    all feature numbers are below it
-    base     number of the first feature of the input, 0 or 1
-    strings  length of each row in bases, if rows are strings (storage.rows.csr); 0: rows have features
+    width    upper bound of the feature numbers, which are all below it
+    base     number of the first feature in the input, 0 or 1
+    strings  length of each row in bases, if rows are strings of bases (storage.rows.csr); 0: rows have features
     """
 
     width: int
@@ -53,13 +53,13 @@ Apply = Callable[[Features], Features]
 
 
 class FeatureMap:
-    """A map with the options of a job: the fields of a frozen dataclass, see storage.options.
+    """A feature map. A subclass is a frozen dataclass whose fields are the map's options in a job, see storage.options.
 
-    expands       rows grow: they are mapped at each visit, which costs less than to store the mapped rows
-    needs_numbers the map needs the input's feature numbers, not those of the blocks
-    of_strings    the map takes strings; all others take features
+    expands           the map makes rows longer: it is applied at each visit, since stored rows would take too much room
+    needs_numbers     the map needs the input's feature numbers, not those of the blocks
+    of_strings        the map takes strings of bases; False: it takes features
     needs_statistics  `fit` needs the statistics of the rows that the map takes
-    keeps_statistics  `after` computes the statistics of mapped rows from those of the rows before
+    keeps_statistics  `after` can compute the statistics of mapped rows from the statistics of the rows before
     """
 
     expands: ClassVar[bool] = False
@@ -72,70 +72,70 @@ class FeatureMap:
         return False
 
     def check(self, shape: Shape) -> None:
-        """Raises FeaturesError if the map cannot take rows of this shape."""
+        """Raise FeaturesError if the map cannot take rows of this shape."""
 
     def width(self, shape: Shape) -> int:
-        """The width of mapped rows, given the shape of the rows before."""
+        """Return the width of mapped rows, given the shape of the rows before."""
         return shape.width
 
     def shape(self, before: Shape) -> Shape:
-        """The shape of mapped rows, given that of the rows before."""
+        """Return the shape of mapped rows, given the shape of the rows before."""
         return Shape(self.width(before), before.base)
 
     def most_values(self, lengths: Array) -> Array:
-        """Upper bounds (n,) of the number of values in mapped rows, for rows with `lengths` (n,) int64 values."""
+        """Return upper bounds (n,) of the numbers of values in mapped rows; lengths (n,) int64: values in the rows."""
         return lengths
 
     def mean_square(self, before: float) -> float:
-        """An estimate of the mean squared norm of mapped rows, given that of the rows before."""
+        """Return an estimate of the mean squared norm of mapped rows; before: mean squared norm of unmapped rows."""
         return before
 
     def own_bytes(self, _shape: Shape) -> int:
-        """Bytes that the map holds in each process."""
+        """Return the bytes of memory that the map's tables take in each process."""
         return 0
 
     def sizes(self, _shape: Shape) -> Mapping[str, int]:
-        """name -> length of each float64 array that `fit` returns."""
+        """Return name -> length of each float64 array that `fit` returns."""
         return {}
 
     def check_fitted(self, _shape: Shape, _arrays: Mapping[str, Array]) -> None:
-        """Raises FeaturesError if `fit` cannot have returned these arrays; their sizes are right, numbers finite."""
+        """Raise FeaturesError if `fit` cannot have returned the arrays, of right sizes, and with finite numbers."""
 
     def folded(self, _w: Array, _arrays: Mapping[str, Array]) -> tuple[Array, Array] | None:
-        """For w of mapped rows, (v, c) with <w, mapped x> = <v, x> + c; v (..., width), c (...). None: none exist."""
+        """Return v (..., width), c (...) with <w, mapped x> = <v, x> + c for all rows x; None: there is no such v."""
         return None
 
     def fit(self, _shape: Shape, _statistics: FeatureStatistics | None) -> Mapping[str, Array]:
-        """The arrays that the map needs, fitted to a dataset. Raises FeaturesError if it lacks statistics."""
+        """Return the arrays that the map needs, fitted to a dataset. Raises FeaturesError if it lacks statistics."""
         return EMPTY
 
     def after(self, _statistics: FeatureStatistics | None, _arrays: Mapping[str, Array]) -> FeatureStatistics | None:
-        """The statistics of mapped rows, given those of the rows before; None: unknown."""
+        """Return the statistics of mapped rows, given the statistics of the rows before; None: they are unknown."""
         return None
 
     def renumbered(self, arrays: Mapping[str, Array], _place: Callable[[Array], Array]) -> Mapping[str, Array]:
-        """The fitted arrays for a dataset that renumbers its features, see `FeatureMaps.renumbered`."""
+        """Return the fitted arrays in the order of the blocks' feature numbers, see `FeatureMaps.renumbered`."""
         return arrays
 
     def ready(self, shape: Shape, arrays: Mapping[str, Array]) -> Apply:
-        """The function that maps rows of this shape; any thread may call it."""
+        """Return the function that maps rows of this shape, with the fitted arrays. Any thread may call it."""
         raise NotImplementedError
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options as JSON."""
+        """The map's options by name, as a JSON object."""
         return asdict(self)  # type: ignore[call-overload]
 
 
 def needed(statistics: FeatureStatistics | None, name: str) -> FeatureStatistics:
-    """The statistics that the map `name` needs. Raises FeaturesError if there are none."""
+    """Return the statistics, which the map `name` needs. Raises FeaturesError if they are None."""
     if statistics is None:
         raise not_counted(name)
     return statistics
 
 
 def not_counted(name: str) -> FeaturesError:
-    """The error of a map that needs statistics which do not exist."""
+    """Return the error of the map `name`, which needs statistics that do not exist."""
     return FeaturesError(
         "no_statistics",
         f"{name} needs statistics of the features of its rows, and there are none",

@@ -1,4 +1,4 @@
-"""Brings features to one scale, and rows to one length."""
+"""Maps that bring features to a common scale, and rows to norm 1."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from streamsvm.storage.rows.csr import VALUE, Array
 
 @dataclass(frozen=True)
 class Scale(FeatureMap):
-    """Multiplies each feature by a factor of its own. Features are not centred, so zeros stay zeros."""
+    """Multiplies the values of each feature f by factors[f]. Features are not centred, so zeros stay zeros."""
 
     by: Literal["max", "deviation"] = option(
         "max", 'each feature is divided by its largest absolute value, or by its standard `"deviation"`'
@@ -68,7 +68,7 @@ def _deviation(counts: FeatureStatistics) -> Array:
 
 @dataclass(frozen=True)
 class Unit(FeatureMap):
-    """Divides each row by its norm; a row without features stays as it is."""
+    """Divides each row by its norm; a row of norm 0 stays as it is."""
 
     def mean_square(self, _before: float) -> float:
         return 1.0
@@ -78,7 +78,7 @@ class Unit(FeatureMap):
 
 
 def unit_rows(rows: Features) -> Features:
-    """The rows divided by their norms."""
+    """Return the rows divided by their norms; a row of norm 0 stays as it is."""
     values = np.empty(len(rows.values), VALUE)
     make_unit_rows(rows.indptr, rows.values, values)
     return rows._replace(values=values)

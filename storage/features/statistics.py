@@ -1,4 +1,4 @@
-"""Statistics of each feature of a dataset: counted while it is read in, stored in a file beside its blocks."""
+"""Statistics of each feature of a dataset: computed while it is imported, and stored in a file beside its blocks."""
 
 import struct
 import zlib
@@ -27,10 +27,10 @@ _COLUMNS: dict[str, np.dtype] = {**_SUMS, "largest": np.dtype("<f4")}
 class FeatureStatistics:
     """Statistics of each feature, in arrays (width,) by the input's feature numbers.
 
-    n_rows   rows counted
-    rows     int64: rows in which the feature has a value
-    sums, squares  float64: the sum of its values, and of their squares
-    largest  float32: its largest absolute value
+    n_rows   number of rows counted
+    rows     int64: number of rows with a stored value of the feature
+    sums, squares  float64: sum of the feature's values, and of their squares
+    largest  float32: the feature's largest absolute value
     """
 
     n_rows: int
@@ -41,7 +41,7 @@ class FeatureStatistics:
 
     @classmethod
     def none(cls) -> "FeatureStatistics":
-        """The statistics of no rows."""
+        """Return the statistics of zero rows."""
         return cls(0, **{name: np.zeros(0, dtype) for name, dtype in _COLUMNS.items()})
 
     @property
@@ -49,7 +49,7 @@ class FeatureStatistics:
         return len(self.rows)
 
     def add(self, indptr: Array, indices: Array, values: Array) -> bool:
-        """Count these rows. False: there are too many features, so that statistics must be given up."""
+        """Add rows. Return False if there are over MOST_FEATURES features: the statistics must then be given up."""
         width = int(indices.max(initial=-1)) + 1
         if width > MOST_FEATURES:
             return False
@@ -59,7 +59,7 @@ class FeatureStatistics:
         return True
 
     def widen(self, width: int) -> None:
-        """Make room for features below `width`."""
+        """Lengthen the arrays, with zeros, to hold at least the features below `width`."""
         if width <= self.width:
             return
         # Doubling: arrays are then seldom copied.
@@ -69,13 +69,13 @@ class FeatureStatistics:
             setattr(self, name, np.concatenate((old, np.zeros(width - len(old), old.dtype))))
 
     def of_width(self, width: int) -> "FeatureStatistics":
-        """These statistics for exactly `width` features."""
+        """Return these statistics with arrays of length `width`, cut or filled up with zeros."""
         other = FeatureStatistics(self.n_rows, self.rows, self.sums, self.squares, self.largest)
         other.widen(width)
         return FeatureStatistics(self.n_rows, **{name: getattr(other, name)[:width] for name in _COLUMNS})
 
     def plus(self, others: "FeatureStatistics") -> "FeatureStatistics":
-        """The statistics of these rows and the others together."""
+        """Return the statistics of these rows together with the rows of `others`."""
         width = max(self.width, others.width)
         a, b = self.of_width(width), others.of_width(width)
         sums = {name: getattr(a, name) + getattr(b, name) for name in _SUMS}
@@ -88,7 +88,7 @@ class FeatureStatistics:
 
 
 def far_scales(statistics: FeatureStatistics) -> tuple[tuple[int, float], ...]:
-    """(feature, root mean square) of the largest and the smallest features, largest first; () if scales are alike."""
+    """Return (feature, root mean square) of the largest and smallest features, largest first; () for similar scales."""
     features = np.flatnonzero(statistics.rows)
     sizes = statistics.typical[features]
     if len(features) < 2 or sizes.max() <= _FAR * sizes.min():
@@ -99,14 +99,14 @@ def far_scales(statistics: FeatureStatistics) -> tuple[tuple[int, float], ...]:
 
 
 def write_statistics(directory: Path, statistics: FeatureStatistics) -> None:
-    """Write them beside the blocks of a dataset, durably."""
+    """Write the statistics beside the blocks of a dataset, durably."""
     columns = codec.encode([getattr(statistics, name) for name in _COLUMNS])
     head = HEAD.pack(MAGIC, statistics.n_rows, statistics.width)
     write_file(directory / _NAME, [zlib.crc32(head + columns).to_bytes(4, "little"), head, columns])
 
 
 def read_statistics(directory: Path) -> FeatureStatistics | None:
-    """Read the statistics of a dataset; None if they are absent or damaged: they can be counted anew."""
+    """Read the statistics of a dataset; None if they are missing or damaged: they can be computed again."""
     try:
         data = (directory / _NAME).read_bytes()
     except OSError:

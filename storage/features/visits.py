@@ -1,4 +1,4 @@
-"""Applies the maps that expand rows when rows are visited: to small batches, which fit into a processor cache."""
+"""Applies maps at each visit of rows, in batches small enough for the processor's cache: these maps expand rows."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -17,14 +17,14 @@ _VALUES = 1 << 17  # values of a batch: 1 MiB
 
 @dataclass(frozen=True)
 class Visited:
-    """The maps that are applied at each visit of a row, possibly none."""
+    """The feature maps that are applied at each visit of a row; there may be none."""
 
     maps: FeatureMaps
 
     def batches(self, rows: Segment, order: Array) -> Iterator[tuple[Segment, Array]]:
-        """The rows at the positions `order` (k,) int32, in this order, as batches of mapped rows.
+        """Yield the rows at the positions `order` (k,) int32, in this order, in batches of mapped rows.
 
-        Yields (rows, positions (m,) int32): the rows to train on are those at the positions, in their order.
+        A batch is (segment, positions (m,) int32): visit the segment's rows at these positions, in this order.
         """
         if not len(self.maps):
             yield rows, order
@@ -40,7 +40,7 @@ class Visited:
             begin = end
 
     def all_batches(self, rows: Segment) -> Iterator[Segment]:
-        """All rows in order, as batches of mapped rows."""
+        """Yield all rows in order, in batches of mapped rows."""
         if not len(self.maps):
             yield rows
             return
@@ -48,7 +48,7 @@ class Visited:
             yield batch
 
     def mapped(self, rows: Segment, picked: Array, nnz: int) -> Segment:
-        """The rows at the positions `picked` (k,) int32, mapped; `nnz`: the values that they have before."""
+        """Return the rows at the positions `picked` (k,) int32, mapped; nnz: number of their values before the maps."""
         unmapped = Features(
             np.empty(len(picked) + 1, INDPTR), np.empty(nnz, rows.indices.dtype), np.empty(nnz, rows.values.dtype)
         )
@@ -66,12 +66,12 @@ UNMAPPED = Visited(FeatureMaps(Shape(0)))
 
 
 def _picked(column: Array, picked: Array) -> Array:
-    """The picked values of an optional column; the column itself if it is empty."""
+    """Return the values at `picked` of an optional column; an empty column is returned unchanged."""
     return column[picked] if len(column) else column
 
 
 def with_features(rows: Segment, maps: FeatureMaps) -> Segment:
-    """The rows mapped, with new squared norms. Raises ValuesOverflow if one of these is not finite."""
+    """Return the mapped rows, with their squared norms. Raises ValuesOverflow if a squared norm is not finite."""
     if not len(maps):
         return rows
     made = maps.apply(features_of(rows.indptr, rows.indices, rows.values))

@@ -1,4 +1,4 @@
-"""Features of strings of bases: their substrings (j-mers) and the positions of these.
+"""Features of strings of bases: a feature for each substring of j bases (j-mer) at each position of the string.
 
 The weighted-degree kernel (Raetsch, Sonnenburg 2004; Sonnenburg, Franc, "COFFIN", ICML 2010, section 4) counts the
 j-mers, j = 1 .. degree, that two strings share at the same position. With beta_j = 2 (d - j + 1) / (d (d + 1)), d the
@@ -10,7 +10,7 @@ is the inner product of rows with a feature of value sqrt(beta_j) for each j-mer
 
     l S + sum_{i < j} 4^i + code,    S = sum_{i <= d} 4^i,    code: the bases as digits of base 4
 
-Rows are scaled to length 1. A j-mer with an unknown base makes no feature.
+Rows are scaled to norm 1. A j-mer with an unknown base makes no feature.
 """
 
 from collections.abc import Mapping
@@ -65,5 +65,5 @@ class WeightedDegree(FeatureMap):
 
 
 def _offsets(degree: int) -> list[int]:
-    """The offsets of the j-mers' numbers at one position, for j = 1 .. degree; then S, the numbers of a position."""
+    """Return the first feature number of j-mers at position 0, for j = 1 .. degree, and last S (see the module)."""
     return [sum(4**i for i in range(1, j)) for j in range(1, degree + 2)]

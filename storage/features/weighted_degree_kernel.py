@@ -8,11 +8,11 @@ from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.rows.csr import Array
 
 # make_mers(indptr, words, marks: rows of storage.rows.csr, length, weights (degree,): sqrt(beta_j), offsets
-#           (degree + 1,), made_indptr (n + 1,), made, values): see storage.features.weighted_degree. Returns the number
-#           of values written.
+#           (degree + 1,), made_indptr (n + 1,), made, values): writes the features of storage.features.weighted_degree.
+#           Returns the number of values written.
 #
 # For each length j the loop runs over all positions: the code of a j-mer is 4 times the code of the (j - 1)-mer at the
-# same position, plus a base, so that positions do not depend on each other.
+# same position, plus the code of a base, so that positions do not depend on each other.
 
 
 @njit(cache=True, nogil=True)
@@ -55,8 +55,8 @@ def make_mers(
     return k
 
 
-# Makes the features of a row that has unknown bases, not yet scaled to length 1. is_known (length,) changes in place:
-# after round j it says of each position whether the j-mer there has no unknown base.
+# Makes the features of a row that has unknown bases, not yet scaled to norm 1. is_known (length,) changes in place:
+# after round j, is_known[l] says whether the j-mer at position l has no unknown base.
 
 
 @njit(cache=True)

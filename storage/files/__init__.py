@@ -1,1 +1,1 @@
-"""Files that survive a power cut, and the encoding of numbers in them."""
+"""Files that survive a power cut, arrays in files, reads past the page cache, and the encoding of numbers."""

@@ -1,7 +1,7 @@
-"""Arrays in files: numpy's, read in processes of several threads, and those in unnamed files.
+"""Arrays in files: files of numpy, which several threads may read at once, mapped files, and unnamed files.
 
-numpy reads an array's header as a Python literal, and CPython before 3.11.8 raises SystemError when two threads
-read a literal at once. So one thread at a time reads a header; the arrays themselves are read side by side.
+numpy reads an array's header as a Python literal, and CPython before 3.11.8 raises SystemError if two threads read
+literals at once. So one thread at a time reads a header; several threads may read the arrays themselves.
 """
 
 import os
@@ -19,23 +19,23 @@ from streamsvm.storage.rows.csr import Array
 
 
 def reserve(path: Path, end: int, start: int = 0) -> None:
-    """Take room on the disk for these bytes of a file, which grows to the end of them. Raises OSError without room."""
+    """Allocate disk space for the bytes [start, end) of a file; extend a shorter file. Raises OSError without space."""
     if end > start:
         with path.open("r+b") as file:
             os.posix_fallocate(file.fileno(), start, end - start)
 
 
 def new_array(path: Path, dtype: np.dtype, shape: tuple[int, ...]) -> Array:
-    """An array of zeros in a new file. Raises OSError if the disk has no room."""
+    """Map a new file of zeros as an array. Raises OSError if the disk has no room."""
     path.write_bytes(b"")
     reserve(path, prod(shape) * dtype.itemsize)
     return open_array(path, dtype, shape, "r+")
 
 
 def open_array(path: Path, dtype: np.dtype, shape: tuple[int, ...], mode: str) -> Array:
-    """The array of a file; mode: "r" to read it, "r+" to write it, too, "w+" makes a sparse file of zeros."""
+    """Map a file as an array. mode: "r" to read, "r+" to read and write, "w+" to make a sparse file of zeros first."""
     if not prod(shape):
-        # There is no mapping of nothing.
+        # An empty file cannot be mapped.
         path.touch()
         return np.empty(shape, dtype)
     # A plain array over the mapping: np.memmap's own class slows every access down, and takes long to make.
@@ -53,16 +53,16 @@ _one_header_at_a_time = threading.Lock()
 
 
 class Readable(Protocol):
-    """Bytes that are read in order."""
+    """A file or stream whose bytes are read in order."""
 
     def read(self, size: int, /) -> bytes:
-        """At most `size` next bytes; b"" at the end."""
+        """Return the next bytes, at most `size`; b"" only at the end."""
 
 
 def read_header(file: Readable) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, whether the array is stored by columns, and dtype of the array that begins here.
+    """Read a header in .npy format; return the array's shape, whether it is stored by columns, and its dtype.
 
-    ValueError if none begins; OSError if the file cannot be read.
+    Raises ValueError if the file does not continue with a header, OSError if it cannot be read.
     """
     with _one_header_at_a_time:
         try:
@@ -75,7 +75,7 @@ def read_header(file: Readable) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 
 def read_array(file: Readable) -> Array:
-    """The array that begins here. ValueError if it is damaged, or of Python objects."""
+    """Read an array in .npy format. Raises ValueError if it is damaged or contains Python objects."""
     shape, by_columns, dtype = read_header(file)
     if dtype.hasobject:
         raise ValueError("an array of Python objects is not read")
@@ -84,7 +84,7 @@ def read_array(file: Readable) -> Array:
 
 
 def fill(array: Array, file: Readable) -> Array:
-    """Read the array's bytes. ValueError if the file ends too early; a member of an archive checks its checksum."""
+    """Read the bytes of `array` from `file`, and return `array`. Raises ValueError if the file ends too early."""
     rest = array.reshape(-1).view(np.uint8) if array.nbytes else np.empty(0, np.uint8)
     while len(rest):
         piece = file.read(min(len(rest), _PIECE))
@@ -97,15 +97,15 @@ def fill(array: Array, file: Readable) -> Array:
 
 
 def load_array(path: Path) -> Array:
-    """The array of a .npy file."""
+    """Read the array of a .npy file."""
     with path.open("rb") as file:
         return read_array(file)
 
 
 def load_arrays(file: IO[bytes] | Path, *names: str) -> dict[str, Array]:
-    """The arrays of a .npz file by name, all or those of these names.
+    """Read the arrays `names` of a .npz file, by default all; return them by name.
 
-    zipfile.BadZipFile if it is no archive, ValueError if an array is damaged, KeyError if one is missing.
+    Raises zipfile.BadZipFile if the file is no archive, ValueError for a damaged array, KeyError for a missing array.
     """
     with zipfile.ZipFile(file) as archive:
         names = names or tuple(member.removesuffix(".npy") for member in archive.namelist())
@@ -113,15 +113,15 @@ def load_arrays(file: IO[bytes] | Path, *names: str) -> dict[str, Array]:
 
 
 def member_array(archive: zipfile.ZipFile, name: str) -> Array:
-    """One array of an open .npz file."""
+    """Read one array of an open .npz file."""
     with archive.open(f"{name}.npy") as member:
         return read_array(member)
 
 
 def scratch(directory: Path, dtype: np.dtype, *shape: int) -> Array:
-    """An array of this shape in an unnamed file of the directory, which the kernel deletes with its last user.
+    """Map an unnamed file in the directory as an array of this shape; the kernel deletes the file after its last use.
 
-    The disk holds its pages, not memory. Raises OSError if the disk has no room.
+    The array's pages are on the disk and need not stay in memory. Raises OSError if the disk has no room.
     """
     size = int(np.prod(shape)) * dtype.itemsize
     with tempfile.TemporaryFile(dir=directory) as file:

@@ -1,8 +1,8 @@
-"""Columns of numbers as one zstd frame: little-endian, bytes shuffled, with content size.
+"""Encodes columns of numbers as one zstd frame: little-endian, bytes shuffled, with content size.
 
 Shuffling stores the first bytes of all items of a column, then all second bytes, and so on (Blosc, Alted 2010). Numbers
-of like size share their high bytes, which compress to almost nothing. Each such plane of bytes is a zstd block with its
-own statistics, so zstd stores the low bytes, which are noise, uncompressed.
+of similar size share their high bytes, which compress to almost nothing. Each plane, the k-th bytes of all items, is a
+zstd block with its own statistics, so zstd stores the low bytes, which are noise, uncompressed.
 """
 
 import threading
@@ -19,7 +19,7 @@ from streamsvm.storage.rows.csr import Array
 # 23% for indices. Matches of fewer than 7 bytes save nothing over Huffman codes and take a third of the decoding time.
 _PARAMETERS = zstandard.ZstdCompressionParameters.from_level(1, min_match=7)
 
-# Columns of fewer items become one zstd block: their planes are too small for statistics of their own.
+# A column of fewer items becomes one zstd block: its planes are too small for separate statistics.
 _FEWEST_ITEMS = 1 << 12
 
 _local = threading.local()
@@ -27,7 +27,7 @@ _local = threading.local()
 
 def encode(columns: Sequence[Array]) -> bytes:
     """Encode columns (n,), of dtypes of 4 or 8 bytes and of any lengths, as one frame."""
-    # Threads cannot share a compressor, and making one for each frame takes too long.
+    # Each thread has a compressor: threads cannot share one, and making one for each frame takes too long.
     if not hasattr(_local, "compressor"):
         _local.compressor = zstandard.ZstdCompressor(compression_params=_PARAMETERS)
     frame = _local.compressor.compressobj(size=sum(column.nbytes for column in columns))
@@ -39,7 +39,7 @@ def encode(columns: Sequence[Array]) -> bytes:
 
 
 def decode(frame: memoryview | bytes, shapes: Sequence[tuple[np.dtype, int]]) -> list[Array]:
-    """Decode a frame into columns of these (dtype, length). Raises CorruptData if the frame does not hold them."""
+    """Decode a frame into columns; shapes: (dtype, length) of each. Raises CorruptData if the frame has others."""
     planes = _decompress(frame, sum(dtype.itemsize * count for dtype, count in shapes))
     columns, start = [], 0
     for dtype, count in shapes:
@@ -55,7 +55,7 @@ def _word(dtype: np.dtype) -> np.dtype:
 
 
 def _planes(column: Array) -> Array:
-    """The shuffled bytes of a column, one row for each zstd block: a row for each plane, or one for all of them."""
+    """Return the shuffled bytes of a column, (zstd blocks, bytes): a block for each plane, or one for all planes."""
     planes = np.empty(column.nbytes, np.uint8)
     split_bytes(np.ascontiguousarray(column).view(_word(column.dtype)), planes)
     return planes.reshape(column.itemsize if len(column) >= _FEWEST_ITEMS else 1, -1)

@@ -1,4 +1,4 @@
-"""Byte shuffling and index differences: inner loops of `codec` and of blocks, written so that they are vectorised."""
+"""Byte shuffling and differences of indices: inner loops of `codec` and of blocks, which compile to vector code."""
 
 import numpy as np
 

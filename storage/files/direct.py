@@ -1,4 +1,4 @@
-"""Reads ranges of files, as a rule past the page cache: it would count as memory and cost more time than the read."""
+"""Reads ranges of files, by default past the page cache: it counts as memory, and filling it takes longer than a read."""
 
 import errno
 import mmap
@@ -9,20 +9,20 @@ from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 
-_UNIT = mmap.PAGESIZE  # O_DIRECT reads start and end at multiples of it
+_UNIT = mmap.PAGESIZE  # bytes: O_DIRECT reads start and end at multiples of it
 
-# Buffers of ranges that have been used: allocating one for each read would take as long as the read.
+# Buffers that are free for the next read: allocating a buffer for each read would take as long as the read.
 _spare: deque[mmap.mmap] = deque(maxlen=32)
 
 
 class Pages(Enum):
-    """What a read does with the page cache: goes past it; reads and drops what has just been written; fills it."""
+    """How a read uses the page cache. PASSED: not at all. DROPPED: it drops the range afterwards. KEPT: it stays."""
 
     PASSED, DROPPED, KEPT = range(3)
 
 
 class FileRange:
-    """A range of a file: `size` bytes from `start` on in a buffer. After `with ... as data` the buffer is reused."""
+    """A range of a file, read into buffer[start:start + size]. Use it in one `with ... as data`, which frees the buffer."""
 
     def __init__(self, buffer: mmap.mmap, start: int, size: int) -> None:
         self._buffer = buffer
@@ -37,7 +37,7 @@ class FileRange:
 
 
 def read_range(path: Path, offset: int, size: int, pages: Pages = Pages.PASSED) -> FileRange:
-    """Read `size` bytes from `offset` on, fewer if the file ends before. Raises OSError."""
+    """Read `size` bytes of a file from `offset` on, fewer if the file ends before. Raises OSError if a read fails."""
     start = offset - offset % _UNIT
     room = -(-(offset + size) // _UNIT) * _UNIT - start
     buffer = _memory(room)
@@ -62,7 +62,7 @@ def _read_direct(path: Path, view: memoryview, start: int) -> int:
         with _open(path, os.O_DIRECT) as file:
             return os.preadv(file, [view], start)
     except OSError as error:
-        # EINVAL: a file system in memory, or another that does not support O_DIRECT.
+        # EINVAL: the file system, for example one in memory, does not support O_DIRECT.
         if error.errno != errno.EINVAL:
             raise
     return _read_cached(path, view, start, Pages.DROPPED)
@@ -80,7 +80,7 @@ def _read_cached(path: Path, view: memoryview, start: int, pages: Pages) -> int:
 
 @contextmanager
 def _open(path: Path, flags: int = 0) -> Iterator[int]:
-    """Open a bare file descriptor: making a file object takes longer than reading a piece."""
+    """Open a file as a file descriptor for the block: making a file object would take longer than reading a piece."""
     file = os.open(path, os.O_RDONLY | flags)
     try:
         yield file

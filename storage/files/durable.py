@@ -1,7 +1,7 @@
-"""Writes files that are whole or absent: written under another name, synced, renamed, and their directory synced.
+"""Writes files that are complete or absent: each is written under another name, synced and renamed; then its directory.
 
-Once `publish` has returned, the file or directory survives a power cut; before, nothing has its final name. `pack`
-makes small records, as JSON with a format version and a checksum: `unpack` notices damage.
+When `publish` has returned, the file or directory survives a power cut; before that, nothing has the final name. `pack`
+makes small documents, as JSON with a format version and a checksum, by which `unpack` detects damage.
 """
 
 import json
@@ -19,16 +19,16 @@ from streamsvm.storage.errors import CorruptData, UnknownVersion
 
 
 def pack(content: dict[str, Any], version: int) -> bytes:
-    """The document that holds `content`, which must be valid JSON."""
+    """Return a document, in bytes, that holds `content`, which must be valid JSON."""
     document = {"version": version, "checksum": _checksum(content), "content": content}
     return json.dumps(document, indent=1).encode()
 
 
 def unpack(data: bytes, version: int, what: str, hint: str, oldest: int | None = None) -> dict[str, Any]:
-    """The content of a document, checked.
+    """Return the content of a document from `pack`, after checking its version and checksum.
 
-    Accepts the format versions `oldest` to `version`; oldest None: `version` only. Raises CorruptData or
-    UnknownVersion, whose text says `what` the document is; CorruptData carries the `hint`.
+    Accepts the format versions `oldest` to `version`; oldest None: `version` only. Raises CorruptData, with `hint`, or
+    UnknownVersion. `what` names the document in their messages.
     """
     try:
         document = json.loads(data)
@@ -50,9 +50,9 @@ _SYNCED_TOGETHER = 32
 
 
 def publish(staged: Path, final: Path) -> None:
-    """Rename a finished file or directory to its final name, durably. Both names must be on one file system.
+    """Rename the complete file or directory `staged` to `final`, durably. Both must be on one file system.
 
-    An existing file of the final name is replaced; an existing directory is an error.
+    An existing file `final` is replaced; for an existing directory `final`, it raises OSError.
     """
     _sync_tree(staged)
     staged.rename(final)
@@ -60,7 +60,7 @@ def publish(staged: Path, final: Path) -> None:
 
 
 def write_file(final: Path, chunks: Iterable[bytes]) -> None:
-    """Write `chunks` to the file `final`, durably, wholly or not at all."""
+    """Write `chunks` to the file `final`, durably; the file is then complete or unchanged."""
     with _staged_beside(final) as staged:
         with staged.open("wb") as file:
             file.writelines(chunks)
@@ -69,9 +69,9 @@ def write_file(final: Path, chunks: Iterable[bytes]) -> None:
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A file for a user to read, not durable: it takes its name, also that of another file, when the block succeeds.
+    """Open a file to write, not durably: it appears at `path`, and replaces an older file, when the block succeeds.
 
-    A device or a pipe, such as /dev/stdout, is written in place. Raises OSError.
+    Writes directly to a device or a pipe, such as /dev/stdout. Raises OSError if the file cannot be written.
     """
     final = Path(path).resolve()
     if _is_written_in_place(Path(path)):
@@ -85,7 +85,7 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def _is_written_in_place(path: Path) -> bool:
-    """Whether the name is that of a device, a pipe, or a directory (which cannot be opened for writing)."""
+    """Whether `path` is a device, a pipe, or a directory (which cannot be opened for writing)."""
     try:
         return not stat.S_ISREG(path.stat().st_mode)
     except FileNotFoundError:
@@ -94,9 +94,9 @@ def _is_written_in_place(path: Path) -> bool:
 
 @contextmanager
 def _staged_beside(final: Path) -> Iterator[Path]:
-    """A hidden name in the same directory; a file of that name is deleted when the block fails.
+    """Choose a hidden path in the directory of `final`; if the block fails, delete the file at this path.
 
-    The name is random: processes in two containers that share a volume can have the same id.
+    The name is random, since processes in two containers that share a volume can have equal process ids.
     """
     staged = final.with_name(f".{uuid.uuid4().hex}.tmp")
     try:
@@ -107,7 +107,7 @@ def _staged_beside(final: Path) -> Iterator[Path]:
 
 
 def make_directory(path: Path) -> None:
-    """Make a directory and its parents, durably, unless they exist."""
+    """Make a directory and its parents, durably; do nothing for directories that exist."""
     if not path.is_dir():
         make_directory(path.parent)
         path.mkdir(exist_ok=True)
@@ -126,11 +126,11 @@ def _sync_tree(path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Make the content of a file, or the names in a directory, survive a power cut."""
+    """Sync a file's content, or a directory's names, to the disk, so that it survives a power cut."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
-        # New data are seldom read at once: keep them out of the page cache.
+        # Drop the new data from the page cache: they are seldom read soon.
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:
         os.close(descriptor)

@@ -7,7 +7,7 @@ import zstandard
 from streamsvm.storage.errors import CorruptData
 
 FRAME_MAGIC = b"\x28\xb5\x2f\xfd"
-SKIPPABLE_TAIL = b"\x2a\x4d\x18"  # behind a byte 0x50 to 0x5f
+SKIPPABLE_TAIL = b"\x2a\x4d\x18"  # bytes after a byte 0x50 to 0x5f, which together begin a skippable frame
 BLOCK_BYTES = 128 << 10  # most bytes that one block decodes to
 MAX_WINDOW_BYTES = 64 << 20  # enough for levels up to 21; level 22 and `--long` may need more
 RLE = 1
@@ -18,15 +18,15 @@ CONTENT_SIZE_LENGTH = (0, 2, 4, 8)
 
 
 def is_frame(head: bytes) -> bool:
-    """Whether a zstd frame, skippable ones included, starts with these four bytes."""
+    """Whether the four bytes `head` begin a zstd frame, which may be a skippable frame."""
     return head[:4] == FRAME_MAGIC or (head[1:4] == SKIPPABLE_TAIL and head[0] & 0xF0 == 0x50)
 
 
 class ZstdStream:
-    """One frame, with the interface of bz2.BZ2Decompressor.
+    """A decoder of one zstd frame, with the interface of bz2.BZ2Decompressor.
 
-    It reads the block headers itself (RFC 8878, 3.1.1) and gives the decoder one whole block at a time. That bounds the
-    output of a step, since four bytes of input can stand for 128 KiB, and shows where the frame ends.
+    It reads block headers itself (RFC 8878, 3.1.1) and passes one whole block at a time to the decoder of zstandard. So
+    the output of a step is bounded, although four bytes of input can stand for 128 KiB, and the frame's end is known.
 
     eof          whether the frame is complete
     unused_data  bytes after the frame
@@ -38,7 +38,7 @@ class ZstdStream:
         self._data = bytearray()
         self._to_skip = 0
         self._has_checksum = False
-        # The next step: decodes one header, block or checksum, or returns None until all of its input is there.
+        # The next step: it decodes one header, block or checksum, or returns None until all of its input has arrived.
         self._step: Callable[[], bytes | None] = self._read_header
         self.eof = False
         self.needs_input = True
@@ -48,7 +48,7 @@ class ZstdStream:
         return bytes(self._data) if self.eof else b""
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Append `data` to the input and return at most `max_length` (at least 128 KiB) decoded bytes.
+        """Append `data` to the input; return at most `max_length` decoded bytes. max_length must be at least 128 KiB.
 
         Raises CorruptData if the frame is damaged, or needs a dictionary or a window above 64 MiB.
         """
@@ -114,7 +114,7 @@ class ZstdStream:
         return decoded
 
     def _decode(self, length: int) -> bytes | None:
-        """Decode the next `length` bytes of input; None if there are fewer."""
+        """Decode the next `length` bytes of input; return None if fewer bytes have arrived."""
         if len(self._data) < length:
             return None
         try:

@@ -1,1 +1,1 @@
-"""The machine: processes, memory, cores, the health of disks, compiled kernels."""
+"""The machine: processes, memory, cores, speed and free space of disks, compiled kernels."""

@@ -1,4 +1,4 @@
-"""Work whose caller may leave before it ends: loops ask whether they are still wanted, pools of threads are dropped."""
+"""Work whose caller may leave before the work ends: loops check whether the caller waits, thread pools are dropped."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,10 +8,10 @@ from threading import Event, local
 
 @contextmanager
 def pool_of(threads: int, name: str = "") -> Iterator[ThreadPoolExecutor]:
-    """A pool that cancels the tasks that have not begun, and waits for none, if the block is left by an exception.
+    """Make a pool of threads for the block. If the block raises, cancel tasks that have not begun, and do not wait.
 
-    The garbage collector closes an iterator that was dropped, in any thread. If that thread holds a lock of the module
-    threading, because it begins just now, joining the pool's threads would wait for that lock for ever.
+    The garbage collector may close an abandoned iterator, in any thread. If that thread is just starting, it holds a
+    lock of the module threading, and joining the pool's threads would wait for this lock for ever.
     """
     pool = ThreadPoolExecutor(threads, name)
     try:
@@ -30,12 +30,12 @@ _thread = _Thread()
 
 
 class Unwanted(Exception):
-    """The caller of this work has left."""
+    """The caller has left and does not need the result of this work."""
 
 
 @contextmanager
 def wanted_until(unwanted: Event) -> Iterator[None]:
-    """Inside the block, `check_wanted` raises Unwanted in this thread once any thread has set the event."""
+    """Within the block, let `check_wanted` raise Unwanted in this thread once any thread has set `unwanted`."""
     before, _thread.unwanted = _thread.unwanted, unwanted
     try:
         yield
@@ -44,7 +44,7 @@ def wanted_until(unwanted: Event) -> Iterator[None]:
 
 
 def check_wanted() -> None:
-    """Raise Unwanted if the caller has left. Costs next to nothing."""
+    """Raise Unwanted if the caller has left, see `wanted_until`. It is fast enough for inner loops."""
     unwanted = _thread.unwanted
     if unwanted is not None and unwanted.is_set():
         raise Unwanted

@@ -1,4 +1,4 @@
-"""Waiting for another process: short sleeps at first, to react at once, then longer ones, to leave it the cores."""
+"""Waits for another process: short sleeps at first, to react fast, then longer sleeps, to leave it the cores."""
 
 import time
 
@@ -7,7 +7,7 @@ _SHARE = 0.1
 
 
 def backoff_sleep(since: float) -> float:
-    """Sleep for a tenth of the time since `since` (time.perf_counter), 50 us to 2 ms; returns the seconds slept."""
+    """Sleep for a tenth of the time since `since` (a time.perf_counter), 50 us to 2 ms; return the seconds slept."""
     began = time.perf_counter()
     time.sleep(min(max(_SHARE * (began - since), _SHORTEST_SECONDS), _LONGEST_SECONDS))
     return time.perf_counter() - began

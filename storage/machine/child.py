@@ -1,4 +1,4 @@
-"""Starting, protecting and ending a process of the program, and settings for its files and memory."""
+"""Starts, protects and ends a process of the program; settings of its files and limits of its memory."""
 
 import ctypes
 import gc
@@ -28,10 +28,10 @@ _RESIDENT, _SHARED, _DATA = 1, 2, 5  # figures of /proc/self/statm
 
 
 def child_environment() -> dict[str, str]:
-    """The environment for a child that calls `die_with_parent`.
+    """Return the environment variables for a child process that calls `die_with_parent`.
 
-    Linear algebra has one thread there, unless this environment says otherwise: its threads spin between short products
-    and take the cores from processes that work.
+    They give linear algebra one thread, unless this process's environment says otherwise: OpenBLAS's threads spin
+    between short products, and take cores from processes that work.
     """
     return {"OPENBLAS_NUM_THREADS": "1", **os.environ, PARENT_VARIABLE: _this_thread()}
 
@@ -43,9 +43,9 @@ def _this_thread() -> str:
 def die_with_parent() -> None:
     """Ask the kernel to kill this process when the thread that started it ends, for whatever reason. Linux only.
 
-    When memory runs out the kernel kills this process before its parent, unless that holds much more memory: a worker
-    outlives a job that does not fit. It lifts a bound that the parent has set itself, `OWN_MEMORY`. Call it once. Does
-    nothing in a process that was not started with `child_environment`.
+    When memory runs out the kernel then kills this process before its parent, unless the parent holds much more memory:
+    so a worker survives a job that does not fit. Also lifts the memory bound that the parent has set for itself
+    (`OWN_MEMORY`). Call it once. Does nothing in a process that was not started with `child_environment`.
     """
     parent = os.environ.get(PARENT_VARIABLE)
     if parent is None:
@@ -60,12 +60,12 @@ def die_with_parent() -> None:
 
 
 def keep_private() -> None:
-    """Let only this user read files that the process and its children make from now on."""
+    """Set the umask, so that only this user can read files that the process and its children make from now on."""
     os.umask(0o077)
 
 
 def leave(code: int = 0) -> NoReturn:
-    """End this process without Python's tidying up, which takes a third of a second; the kernel frees all the same."""
+    """End this process without Python's cleanup, which takes a third of a second; the kernel frees all resources."""
     with suppress(BrokenPipeError):  # nobody reads the output any more
         sys.stdout.flush()
         sys.stderr.flush()
@@ -73,11 +73,11 @@ def leave(code: int = 0) -> NoReturn:
 
 
 def keep_freed_memory() -> None:
-    """Let this process keep 16 MiB of what it frees, for its next allocations.
+    """Let the C library keep 16 MiB of the memory that this process frees, for its next allocations.
 
-    Each step of the cache frees as much as the next one needs. glibc would return that memory to the kernel, which
-    clears it page by page when it is asked for again: a third of the time of a commit. Does nothing under another C
-    library than glibc.
+    Each step of the cache frees as much memory as the next step needs. glibc would return it to the kernel, which
+    clears each page when it is allocated again: a third of the time of a commit. Does nothing with a C library other
+    than glibc.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt:
@@ -86,21 +86,21 @@ def keep_freed_memory() -> None:
 
 
 class OwnMemory:
-    """Lets allocations of this process fail once it is bound to what it has then and some bytes more.
+    """Bounds the memory of this process: after `bound`, allocations fail if they exceed the bound.
 
-    RLIMIT_DATA counts address space. Stacks of threads that wait, and what was freed in pieces, would leave no room for
-    good after many requests at once: `renew` counts what is in memory, and lets address space grow by twice as much.
+    RLIMIT_DATA limits address space. After many requests at once, stacks of waiting threads and fragments of freed
+    memory would use it up for good: so `renew` counts the bytes in memory, and allows twice as much address space.
     """
 
     _most = _most_space = 0
 
     def bound(self, n_bytes: int) -> None:
-        """Bound it to so many bytes more than it has."""
+        """Bound the process to `n_bytes` more than it holds now."""
         self._most, self._most_space = _in_memory() + n_bytes, _page_bytes(_DATA) + 2 * n_bytes
         self.renew()
 
     def renew(self) -> None:
-        """Give back to the kernel what is free, and allow as much as is not in memory; nothing without a bound."""
+        """Return free memory to the kernel, and set the limit by the memory in use; without a bound do nothing."""
         if self._most:
             gc.collect()  # a traceback that holds itself holds a body
             if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
@@ -126,11 +126,11 @@ def _limit(what: int, most: int) -> None:
 
 
 class WorkLimit:
-    """Memory that this process may take beside what it has: 768 MiB, and 32 bytes for each byte of its input.
+    """Limits what this process may take from now on to read its input: memory and processor time.
 
-    An allocation beyond that fails, as one beyond three quarters of the machine's memory does, if these are more than
-    768 MiB: what is allocated is not all used. Where memory runs out all the same, the kernel ends this process before
-    others. It also does after ten minutes of a processor, and a second for each 100 kB of the input.
+    Memory: 768 MiB, and 32 bytes for each byte of input, but at most three quarters of the machine's memory or 768 MiB,
+    whichever is more. An allocation beyond the limit fails. If the machine runs out of memory, the kernel ends this
+    process first. Time: ten minutes, and a second for each 100 kB of input; then the kernel ends the process.
     """
 
     def __init__(self) -> None:
@@ -143,17 +143,17 @@ class WorkLimit:
 
     @property
     def most(self) -> int:
-        """The bytes that it may take now."""
+        """The bytes that the process may take beside those that it held at first, for the input counted so far."""
         return min(_MOST_MEMORY + _MEMORY_FOR_A_BYTE * self._input_bytes, self._of_machine)
 
     def counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """Yield the chunks, and count them."""
+        """Yield the chunks of an input; raise the limits for each of them."""
         for chunk in chunks:
             self.count(len(chunk))
             yield chunk
 
     def count(self, input_bytes: int) -> None:
-        """Allow for so many more bytes of input."""
+        """Raise the limits for `input_bytes` further bytes of input."""
         self._input_bytes += input_bytes
         seconds = _MOST_SECONDS + self._input_bytes // _BYTES_FOR_A_SECOND
         _limit(resource.RLIMIT_DATA, self._held + self.most)

@@ -1,6 +1,6 @@
-"""numba's `njit` for all kernels: compiled code on disk is used until the source of any kernel changes.
+"""numba's `njit` for all kernels: compiled code on disk stays valid until the source of any kernel changes.
 
-Where neither the installation nor a cache at home can be written, kernels are kept in the temporary directory.
+If neither the installation nor the user's cache directory can be written, kernels are stored in a temporary directory.
 """
 
 import os
@@ -19,7 +19,7 @@ from streamsvm.storage.machine.kernel_sources import stamp
 
 
 class _Watch(Listener):
-    """Measures the time for which numba compiles; kernels that are on disk are not compiled."""
+    """Measures how long numba compiles kernels; loading compiled kernels from disk does not count."""
 
     def on_start(self, event: Any) -> None:
         COMPILE_TIME.begin()
@@ -32,7 +32,7 @@ register("numba:compile", _Watch())
 
 
 class _Index(IndexDataCacheFile):
-    """The compiled versions of a function by the types of its arguments, some of which are classes of this program."""
+    """numba's index of a function's compiled versions by argument types, which may be classes of this program."""
 
     def _load_index(self) -> dict:
         try:
@@ -42,7 +42,7 @@ class _Index(IndexDataCacheFile):
 
 
 class _Cache(FunctionCache):
-    """numba's cache with a stamp of all kernels: numba's own covers the function's file alone."""
+    """numba's cache of a function, valid for a stamp of all kernels; numba's stamp covers only the function's file."""
 
     def __init__(self, function: Callable) -> None:
         super().__init__(function)
@@ -51,7 +51,7 @@ class _Cache(FunctionCache):
 
 
 def njit(**options: Any) -> Any:
-    """numba's njit, always with cache=True."""
+    """Decorate a kernel as numba.njit does, with `_Cache` as its cache; cache=True must be among the options."""
     assert options.pop("cache"), "a kernel without cache=True is compiled in every process"
 
     def compile_(function: Callable) -> Any:
@@ -74,9 +74,9 @@ def _cache_of(function: Callable) -> Any:
 
 
 def _keep_in_temporary_directory() -> None:
-    """Have this process, and those that it starts, keep kernels in a directory that this user alone can write.
+    """Make this process, and its children, store kernels in a temporary directory that only this user can write.
 
-    PermissionError if another user has made it: numba would run what is in it.
+    Raises PermissionError if another user has made the directory: numba would run code from it.
     """
     kept = Path(tempfile.gettempdir()) / f"streamsvm-kernels-{os.getuid()}"
     kept.mkdir(mode=0o700, exist_ok=True)

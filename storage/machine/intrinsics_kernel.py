@@ -9,20 +9,20 @@ from numba.extending import intrinsic
 if getattr(config, "DISABLE_JIT"):  # noqa: B009 - numba sets its options at run time
 
     def prefetch(array: Any, index: int) -> None:
-        """Nothing to do in plain Python."""
+        """Do nothing: plain Python cannot prefetch."""
 
     def four_bytes(array: Any, index: int) -> int:
-        """array[index:index + 4] (uint8) as a little-endian number."""
+        """Return array[index:index + 4] (uint8) as a little-endian number."""
         return int.from_bytes(array[index : index + 4].tobytes(), "little")
 
     def lowest_bit(bits: Any) -> int:
-        """The position of the lowest bit that is set; `bits` is not 0."""
+        """Return the position of the lowest bit that is set in `bits`, which must not be 0."""
         return (int(bits) & -int(bits)).bit_length() - 1
 
 else:
 
     def _pointer(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        """The address of array[index], the arguments of the intrinsic."""
+        """Emit the address of array[index]; `arguments` are the intrinsic's: array, index."""
         array_type, index_type = signature.args
         data = context.make_array(array_type)(context, builder, arguments[0])
         return builder.gep(data.data, [context.cast(builder, arguments[1], index_type, types.intp)])
@@ -44,7 +44,7 @@ else:
 
     @intrinsic
     def four_bytes(_typing_context: Any, array: Any, index: Any) -> Any:
-        """array[index:index + 4] (uint8) as a little-endian uint64; no bounds check, at any alignment."""
+        """Return array[index:index + 4] (uint8) as a little-endian uint64; no bounds check, at any alignment."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             pointer = _pointer(context, builder, signature, arguments)
@@ -55,7 +55,7 @@ else:
 
     @intrinsic
     def lowest_bit(_typing_context: Any, bits: Any) -> Any:
-        """The position of the lowest bit that is set; `bits` (uint64) is not 0."""
+        """Return the position of the lowest bit that is set in `bits` (uint64), which must not be 0."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             number = context.cast(builder, arguments[0], signature.args[0], types.uint64)

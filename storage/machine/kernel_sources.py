@@ -1,4 +1,4 @@
-"""A stamp of the sources of all kernels: compiled kernels on disk are valid while it is the same. Quick to import."""
+"""A hash, the stamp, of all kernels' sources: compiled kernels on disk are valid until it changes. Quick to import."""
 
 import hashlib
 import re
@@ -14,12 +14,12 @@ _COMPILERS = ("numba", "llvmlite")
 
 @cache
 def stamp() -> str:
-    """A hash of the sources of this program's kernels and of the versions of their compilers."""
+    """Return the stamp of this program: a hash of its kernels' sources and of the compilers' versions."""
     return stamp_of(TREE)
 
 
 def stamp_of(tree: Path) -> str:
-    """The stamp of the program at `tree`: it changes with any module that has kernels or that such a module imports.
+    """Return the stamp of the program at `tree`. It covers every module with kernels, and all modules they import.
 
     numba compiles the functions that a kernel calls, and the constants it uses, into the kernel, but looks for changes
     in the kernel's own file only.
@@ -36,13 +36,13 @@ def stamp_of(tree: Path) -> str:
 
 
 def kernel_modules(tree: Path) -> set[Path]:
-    """The paths of the modules that have kernels."""
+    """Return the paths of the modules of `tree` that contain kernels."""
     by_name = {path for layer in _LAYERS for path in (tree / layer).rglob("*_kernel.py")}
     return {*by_name, *(tree / "trainer" / "kernels").glob("*.py"), tree / "storage" / "rows" / "csr.py"}
 
 
 def _with_imported(tree: Path, modules: set[Path]) -> dict[Path, bytes]:
-    """path -> text of these modules and of all modules of the program that they import, directly or not."""
+    """Return path -> text of the modules, and of all modules of the program that they import, also indirectly."""
     sources: dict[Path, bytes] = {}
     while modules:
         texts = {path: path.read_bytes() for path in modules}

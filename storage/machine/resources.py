@@ -1,6 +1,6 @@
-"""The memory and the cores this process can have: those of the machine, limited by the process's control groups.
+"""The memory and the cores that this process can use: the machine's, limited by the process's control groups.
 
-The kernel's files of a control group say what its processes may use: cgroups(7), version 1 or 2.
+The limits are read from the kernel's files of each control group: cgroups(7), version 1 or 2.
 """
 
 import os
@@ -15,10 +15,10 @@ MACHINE = Path("/proc/meminfo")
 
 
 def group_directories(controller: str, mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> Iterator[Path]:
-    """Directories of the groups in which `controller` limits this process: its own group and all above it.
+    """Yield the directories of all control groups in which `controller` limits this process, the innermost first.
 
-    mount       where the control groups are mounted
-    membership  the file in which the kernel lists the groups of the process
+    mount       directory at which the control groups are mounted
+    membership  the file in which the kernel lists the process's groups
     """
     for hierarchy, path in _groups(controller, mount, membership):
         for group in (path, *path.parents):
@@ -27,7 +27,7 @@ def group_directories(controller: str, mount: Path = MOUNT, membership: Path = M
 
 
 def _groups(controller: str, mount: Path, membership: Path) -> Iterator[tuple[Path, PurePosixPath]]:
-    """(directory of a hierarchy that has the controller, path of the process's group in it)."""
+    """Yield (directory of a hierarchy with the controller, path of the process's group in this hierarchy)."""
     lines = []
     with suppress(OSError):
         lines = membership.read_text().splitlines()
@@ -40,20 +40,20 @@ def _groups(controller: str, mount: Path, membership: Path) -> Iterator[tuple[Pa
 
 
 def free_memory(mount: Path = MOUNT, membership: Path = MEMBERSHIP, machine: Path = MACHINE) -> int:
-    """Bytes that this process can take without swapping; 0 if no file of the kernel says.
+    """Return the bytes that this process can take without swapping; 0 if no file of the kernel gives a number.
 
-    The page cache counts as free, since the kernel gives it back. For `mount` and `membership` see `group_directories`.
+    The page cache counts as free, since the kernel can drop it. For `mount` and `membership` see `group_directories`.
     """
     return max(0, min([*_available(machine), *_of_groups(_unused, mount, membership)], default=0))
 
 
 def memory_limit(mount: Path = MOUNT, membership: Path = MEMBERSHIP, machine_bytes: int | None = None) -> int:
-    """Bytes that this process could have if no other process had any."""
+    """Return the bytes of memory that this process could use if no other process used memory."""
     return min([machine_bytes or machine_memory(), *_of_groups(_limit, mount, membership)])
 
 
 def machine_memory() -> int:
-    """Bytes of memory in the machine, whatever limits this process has."""
+    """Return the bytes of memory in the machine, regardless of this process's limits."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
@@ -73,12 +73,12 @@ def _is_unified(group: Path) -> bool:
 
 
 def _limit(group: Path) -> int:
-    """Bytes that the group may use. Raises ValueError if it has no limit."""
+    """Return the bytes that the group may use. Raises ValueError if the group has no limit."""
     return int((group / ("memory.max" if _is_unified(group) else "memory.limit_in_bytes")).read_text())
 
 
 def _unused(group: Path) -> int:
-    """Bytes that the group may still take. Raises ValueError if it has no limit."""
+    """Return the bytes that the group may take beside those in use. Raises ValueError if the group has no limit."""
     is_unified = _is_unified(group)
     used = "memory.current" if is_unified else "memory.usage_in_bytes"
     lists = ("inactive_file", "active_file") if is_unified else ("total_inactive_file", "total_active_file")
@@ -87,12 +87,12 @@ def _unused(group: Path) -> int:
 
 
 def _numbers(file: Path) -> dict[str, int]:
-    """The content of a file whose lines are a name and a number."""
+    """Return the numbers by name from a file in which each line is a name and a number."""
     return {words[0]: int(words[1]) for words in map(str.split, file.read_text().splitlines())}
 
 
 def usable_cores(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> int:
-    """Cores in the process's affinity, or its CPU quota in cores, rounded up, if that is less; at least 1.
+    """Return the number of cores in the process's affinity, or its CPU quota, rounded up, if that is less; at least 1.
 
     For `mount` and `membership` see `group_directories`.
     """
@@ -100,7 +100,7 @@ def usable_cores(mount: Path = MOUNT, membership: Path = MEMBERSHIP) -> int:
 
 
 def _quotas(mount: Path, membership: Path) -> Iterator[float]:
-    """The CPU quotas of the process's groups, in cores."""
+    """Yield the CPU quotas of the process's groups, in cores."""
     for group in group_directories("cpu", mount, membership):
         with suppress(OSError, ValueError):
             quota, period = _quota_of(group)
@@ -109,7 +109,7 @@ def _quotas(mount: Path, membership: Path) -> Iterator[float]:
 
 
 def _quota_of(group: Path) -> tuple[int, int]:
-    """(quota, period): microseconds of CPU time in each period of so many. Raises ValueError without a limit."""
+    """Return (quota, period): `quota` us of CPU time in each `period` us. Raises ValueError without a limit."""
     unified = group / "cpu.max"
     if unified.exists():
         quota, period = unified.read_text().split()
@@ -118,20 +118,20 @@ def _quota_of(group: Path) -> tuple[int, int]:
     return int(quota), int(period)
 
 
-_SHARE = 0.5  # of the free memory: a job has blocks, and a file of active rows
-_LOOK_EVERY = 64  # questions: asking for the free memory takes as long as reading some rows
-_STEADY = 0.9, 1.25  # times what is held: free memory that changes less moves no bound
+_SHARE = 0.5  # share of the free memory for one budget: a job has a budget for blocks, and one for active rows
+_LOOK_EVERY = 64  # calls of `holds` between two readings of the free memory, which take as long as reading some rows
+_STEADY = 0.9, 1.25  # factors: `held_bytes` stays as it is while the bytes that fit are between these multiples of it
 
 
 class PageBudget:
-    """The page cache is to hold as many of the first bytes of a run as half of the free memory does. Threads may ask.
+    """Decides which bytes the page cache is to hold: the first bytes of a file or dataset, up to half of free memory.
 
-    The kernel can take the memory back at any time. What is not held is best read past the page cache: pages that do
-    not last until the next sweep only displace those that do.
+    Other bytes are best read past the page cache: pages that do not last until the next sweep only displace pages that
+    do. The kernel can reclaim the memory at any time. Any thread may call `holds`.
 
-    free           tells the bytes of memory that are free
-    held_bytes     how many bytes are to be held
-    lacked_memory  whether some that were asked for were not to be held
+    free           returns the number of free bytes of memory
+    held_bytes     number of the first bytes to hold
+    lacked_memory  whether `holds` has ever returned False
     """
 
     def __init__(self, free: Callable[[], int] = free_memory) -> None:
@@ -139,7 +139,7 @@ class PageBudget:
         self.held_bytes, self.lacked_memory = 0, False
 
     def holds(self, end: int) -> bool:
-        """Whether the page cache is to hold bytes up to this one."""
+        """Whether the page cache is to hold the bytes up to offset `end`."""
         if self._until_look <= 0:  # threads may have counted below 0
             self._until_look = _LOOK_EVERY
             fits, held = int(_SHARE * self._free()), self.held_bytes

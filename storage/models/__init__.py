@@ -1,1 +1,1 @@
-"""Model files, and the decision values and probabilities that models compute for rows."""
+"""Model files; computation of models' decision values and probabilities for rows."""

@@ -1,4 +1,4 @@
-"""Decision values of rows, and the classes that they predict."""
+"""Computes decision values of rows, and predicts classes from decision values."""
 
 import numpy as np
 
@@ -12,10 +12,10 @@ _BATCH = 256  # rows whose kernel values are computed at a time
 
 
 class KernelMachine:
-    """Support vectors and beta, (n_vectors,) or (n_classes, n_vectors), ready for use by any thread.
+    """Support vectors and coefficients beta, (n_vectors,) or (n_classes, n_vectors), ready for use by any thread.
 
-    It holds a dense float64 matrix of the features that any vector has by the vectors, and, unless feature numbers
-    exceed DENSE_WIDTH, four bytes for each number up to the largest.
+    It takes 8 bytes for each pair of a vector and a feature that any vector has, and, unless feature numbers exceed
+    DENSE_WIDTH, 4 bytes for each feature number up to the largest.
     """
 
     def __init__(self, vectors: SupportVectors, beta: Array) -> None:
@@ -33,14 +33,14 @@ class KernelMachine:
         self._norms = np.bincount(vector, values**2, n_slots).astype(np.float64)
 
     def decision_values(self, rows: Rows | Segment) -> Array:
-        """f of each row: (n_rows,), or (n_rows, n_classes). Rows and vectors have the same feature numbers.
+        """Return f of each row, (n_rows,) or (n_rows, n_classes). Rows and vectors must number features alike.
 
         A feature that no vector has adds to the distances from all vectors, as in LIBSVM. Raises Unwanted.
         """
         return self.values(rows.indptr, rows.indices, rows.values)
 
     def values(self, indptr: Array, indices: Array, values: Array) -> Array:
-        """`decision_values` of rows in compressed sparse form."""
+        """Return `decision_values` of rows in compressed sparse row form."""
         f = np.empty((len(indptr) - 1, *self._beta.shape[:-1]))
         for begin in range(0, len(f), _BATCH):
             check_wanted()
@@ -51,7 +51,7 @@ class KernelMachine:
         return f
 
     def _kernel_values(self, indptr: Array, indices: Array, values: Array) -> Array:
-        """k(z_s, x_i), (n_rows, n_vectors)."""
+        """Return the kernel values k(z_s, x_i), (n_rows, n_vectors)."""
         out = np.empty((len(indptr) - 1, len(self._norms)))
         rows = indptr, self._numbered(indices).astype(INDEX, copy=False), values.astype(np.float64)
         squared_distances(*rows, self._place, self._Z, self._norms, out)
@@ -60,7 +60,7 @@ class KernelMachine:
         return out[:, : self._count]
 
     def _numbered(self, indices: Array) -> Array:
-        """Features as positions in `_place`: themselves, or, if numbers are large, positions in the list `_used`."""
+        """Return features as indices of `_place`: unchanged, or if numbers are large, their positions in `_used`."""
         if self._used is None:
             return indices
         places = np.searchsorted(self._used, indices)
@@ -69,17 +69,17 @@ class KernelMachine:
 
 
 def squared_norm(vectors: SupportVectors, beta: Array) -> float:
-    """|f|^2 = sum_sr beta_s beta_r k(z_s, z_r); for beta (n_classes, n_vectors) the sum over all classes."""
+    """Return |f|^2 = sum_sr beta_s beta_r k(z_s, z_r); for beta (n_classes, n_vectors) the sum over all classes."""
     values = KernelMachine(vectors, beta).values(vectors.indptr, vectors.indices, vectors.values)
     return float(np.vdot(beta.T, values))
 
 
 def decision_values(rows: Rows | Segment, w: Array, intercept: float | Array) -> Array:
-    """<w, x_i> + intercept: (n_rows,) for w (width,), (n_rows, n_classes) for w (n_classes, width).
+    """Return <w, x_i> + intercept: (n_rows,) for w (width,), (n_rows, n_classes) for w (n_classes, width).
 
     intercept   a float, or (n_classes,). Features >= width add nothing. Raises Unwanted, see `abandoned_work`.
     """
-    # One class after the other: its weights are contiguous, and the rows are few enough to stay in the cache.
+    # One class at a time: its weights are contiguous, and the rows are few enough to stay in the processor's cache.
     products = np.empty((len(np.atleast_2d(w)), len(rows)))
     csr = read_only(rows.indptr, rows.indices, rows.values)
     for weights, values in zip(np.atleast_2d(w), products, strict=True):
@@ -89,10 +89,10 @@ def decision_values(rows: Rows | Segment, w: Array, intercept: float | Array) ->
 
 
 def predicted_classes(decision_values: Array) -> Array:
-    """Positions (n_rows,) int64 of the predicted classes in the model's labels, as LIBLINEAR has them.
+    """Return the predicted classes as indices (n_rows,) int64 of the model's labels, by LIBLINEAR's rules.
 
-    Of two classes (decision values (n_rows,)) a value > 0 predicts the first; of several (n_rows, n_classes) the
-    largest value predicts its class, the first of equal ones.
+    With two classes, decision values (n_rows,), a value > 0 predicts the first class. With more classes, decision
+    values (n_rows, n_classes), the largest value predicts its class; of equal values, the first.
     """
     if decision_values.ndim == 1:
         return (~(decision_values > 0)).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Distances, and Gaussian kernel values, of sparse rows and many vectors at once."""
+"""Computes distances, and Gaussian kernel values, between a sparse row and many vectors at once."""
 
 import math
 
@@ -7,10 +7,10 @@ import numpy as np
 from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.rows.csr import Array
 
-# The vectors are the columns of Z (width, n_vectors): for a value of a row, the loop over all vectors then runs through
-# contiguous memory. It takes four features at a time, to load and store a sum once for four products.
+# The vectors are the columns of Z (width, n_vectors), so that for each value of a row, the loop over all vectors runs
+# through contiguous memory. The loop takes four features at a time: it loads and stores a sum once for four products.
 
-LANES = 16  # n_vectors is a multiple of it, so that vector code needs no loop for a remainder
+LANES = 16  # n_vectors is a multiple of 16, so that vector code needs no loop for a remainder
 
 # inner_products(indices, values, start, end, Z, out (n_vectors,)): out[s] = <z_s, x> of the row at start:end, whose
 # features are all below the width. Training has float32 arrays, prediction float64.
@@ -38,8 +38,8 @@ def inner_products(indices: Array, values: Array, start: int, end: int, Z: Array
 #
 #   out[i, s] = |z_s - x_i|^2 = |z_s|^2 + |x_i|^2 - 2 <z_s, x_i>, (n, m) float64
 #
-# norms[s] = |z_s|^2. Z has a row for each feature that some vector has; place[f] is the row of feature f. Features with
-# place[f] < 0, or beyond `place`, only add to |x_i|^2: all vectors are 0 there.
+# norms[s] = |z_s|^2. Z has a row for each feature that some vector has: feature f has the row place[f] of Z. Features
+# with place[f] < 0, or f >= len(place), only add to |x_i|^2: they are 0 in all vectors.
 
 
 @njit(cache=True, nogil=True)

@@ -1,4 +1,4 @@
-"""A trained model on disk: a directory of model.json, w.npy and sometimes more. It is never changed once published."""
+"""A trained model on disk: a directory with model.json, w.npy and perhaps more files, which never change."""
 
 import io
 import shutil
@@ -29,7 +29,7 @@ VERSION, _VECTORS_VERSION, _SEVERAL, OLDER = 4, 3, 2, 1
 _RECORD, WEIGHTS, VECTORS, _MAPS = "model.json", "w.npy", "vectors.npz", "maps.npz"
 _CHUNK = 1 << 20  # weights written at a time
 TRAIN_AGAIN = "The model was damaged on disk: train it again."
-# Key of `Model.about`. False: the model was trained on a matrix, whose columns have places but no numbers.
+# Key of `Model.about`. False: the model was trained on a matrix, whose columns have positions but no feature numbers.
 NUMBERED = "numbered"
 
 
@@ -42,14 +42,14 @@ class Model:
 
     A kernel machine is linear in its kernel values: <w, (k(z_1, x), ..., k(z_n, x))> + bias * w_bias.
 
-    w           (n_features,) float64; of three classes or more (n_classes, n_features), with a decision value a class.
+    w           (n_features,) float64; for three classes or more (n_classes, n_features), one decision value per class.
                 w[..., 0] is the weight of the feature numbered `index_base` in the input
-    labels      (positive, negative): a decision value > 0 predicts the first. Of several classes, in the order of w's
-                rows: the largest decision value predicts its class, the first of equal ones. () in regression
-    bias        value of the constant feature; None: the model was trained without. w_bias: its weight, or one a class
+    labels      (positive, negative): a decision value > 0 predicts `positive`. For more classes, in the order of w's
+                rows: the largest decision value predicts its class, of equal values the first. () in regression
+    bias        value of the constant feature; None: the model has none. w_bias: the feature's weight, or one per class
     vectors     z_s of a kernel machine, with the input's feature numbers; w[..., s] multiplies k(z_s, x)
-    sigmoid     (A, B) of each decision value, see storage.models.probability; None: none was fitted
-    about       how it was trained: solver, C, loss, dataset, job, certificate ...
+    sigmoid     (A, B) for each decision value, see storage.models.probability; None: no sigmoid was fitted
+    about       facts about the training: solver, C, loss, dataset, job, certificate ...
     maps        feature maps to apply to x first; w (..., width) has a weight for each feature of mapped rows
     """
 
@@ -65,22 +65,22 @@ class Model:
 
     @property
     def is_regression(self) -> bool:
-        """The model predicts numbers, not labels."""
+        """Whether the model predicts numbers, not labels."""
         return not self.labels
 
     @property
     def is_multiclass(self) -> bool:
-        """Each class has a decision value."""
+        """Whether each class has its own decision value: there are three classes or more."""
         return self.w.ndim == 2
 
     @property
     def is_crammer_singer(self) -> bool:
-        """The classes, three or more, were trained as one problem (Crammer, Singer), not each against the rest."""
+        """Whether three or more classes were trained as one problem (Crammer, Singer), not one against the rest."""
         return self.is_multiclass and self._multiclass == "crammer_singer"
 
     @property
     def is_mirrored(self) -> bool:
-        """Two classes were trained as one problem: the weights of the second are minus those of the first."""
+        """Whether two classes were trained as one problem (Crammer, Singer): the second class has the weights -w."""
         return not self.is_multiclass and len(self.labels) == 2 and self._multiclass == "crammer_singer"
 
     @property
@@ -89,7 +89,7 @@ class Model:
 
     @property
     def n_features(self) -> int:
-        """Number of features of the rows that the model takes, without the constant feature."""
+        """Number of features of the input's rows that the model takes, without the constant feature."""
         if self.maps is not None:
             return self.maps.shape.width - self.index_base
         return self.w.shape[-1] if self.vectors is None else self.vectors.width - self.index_base
@@ -102,7 +102,7 @@ class Model:
 
     @property
     def probability(self) -> Sigmoid | None:
-        """The sigmoids from decision values to probabilities: fitted ones, or those of logistic loss; None: none."""
+        """The sigmoids from decision values to probabilities, fitted or those of logistic loss; None: no sigmoids."""
         if self.sigmoid is None and self.labels and self.about.get("loss") == "logistic":
             return (LOGISTIC,) * len(np.atleast_2d(self.w))
         return self.sigmoid
@@ -115,7 +115,7 @@ class Model:
 
 
 def write_model(final: Path, model: Model) -> None:
-    """Publish the model as directory `final`, which must not exist."""
+    """Write the model as the directory `final`, which must not exist, durably; it is complete or absent."""
     staged = final.with_name(f".{final.name}.staged")
     # A process that was killed while writing may have left it.
     shutil.rmtree(staged, ignore_errors=True)
@@ -156,7 +156,7 @@ def _version(model: Model) -> int:
 
 
 def _write_weights(path: Path, w: Array) -> int:
-    """Write w in numpy's format, in chunks, so that a full disk raises OSError; returns the checksum of the file."""
+    """Write w in .npy format, in chunks, so that a full disk raises OSError; return the checksum of the file."""
     header = io.BytesIO()
     np.lib.format.write_array_header_1_0(header, np.lib.format.header_data_from_array_1_0(w))
     checksum = 0
@@ -170,12 +170,12 @@ def _write_weights(path: Path, w: Array) -> int:
 
 
 def read_about(directory: Path) -> Mapping[str, Any]:
-    """Read only `Model.about`. Raises CorruptData or UnknownVersion."""
+    """Read `Model.about` from a model's directory. Raises CorruptData or UnknownVersion."""
     return read_record(directory)["about"]
 
 
 def read_record(directory: Path) -> dict[str, Any]:
-    """Read everything but the arrays. Raises CorruptData or UnknownVersion."""
+    """Read the content of model.json: all of a model but its arrays. Raises CorruptData or UnknownVersion."""
     try:
         return unpack((directory / _RECORD).read_bytes(), VERSION, "model", TRAIN_AGAIN, OLDER)
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -183,7 +183,7 @@ def read_record(directory: Path) -> dict[str, Any]:
 
 
 def read_model(directory: Path) -> Model:
-    """Read and check a model. Raises CorruptData or UnknownVersion."""
+    """Read a model from its directory, and check all checksums. Raises CorruptData or UnknownVersion."""
     content = read_record(directory)
     weights = _read_file(directory / WEIGHTS, content["w_checksum"])
     has_vectors = "vectors_checksum" in content
@@ -210,7 +210,7 @@ def _read_maps(directory: Path, content: Mapping[str, Any]) -> FeatureMaps | Non
 
 
 def _read_file(path: Path, checksum: int) -> bytes:
-    """Read a whole file and check it before its header decides how the bytes are parsed."""
+    """Read a whole file, and compare its checksum before its bytes are parsed. Raises CorruptData."""
     try:
         data = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -221,19 +221,19 @@ def _read_file(path: Path, checksum: int) -> bytes:
 
 
 def tuples(value: Any) -> Any:
-    """Turn lists, also nested ones, as JSON and numpy give them, into the tuples that a model has."""
+    """Turn lists, also nested lists, as JSON and numpy return them, into the tuples that a `Model` has."""
     return tuple(map(tuples, value)) if isinstance(value, list) else value
 
 
 @dataclass(frozen=True)
 class ModelHead:
-    """A model without its arrays. Fields not listed here are those of `Model`.
+    """A model without its arrays. Fields that are not listed here have the meaning that they have in `Model`.
 
-    n_features   features of the rows that the model takes, numbered from `index_base` on
+    n_features   number of features of the rows that the model takes, numbered from `index_base` on
     probability  "sigmoid" or "logistic": how decision values become probabilities; None: the model gives none
     maps         name and options of each feature map that the job asked for
     is_listed    whether the model has weights only of features that it lists, because features are far apart
-    gamma, n_vectors  kernel width and number of support vectors of a kernel machine; None for a linear model
+    gamma, n_vectors  gamma of the kernel and number of support vectors of a kernel machine; None for a linear model
     """
 
     labels: tuple[Label, ...]
@@ -249,7 +249,7 @@ class ModelHead:
 
 
 def head_of(model: Model) -> ModelHead:
-    """The head of a model in memory."""
+    """Return the head of a model in memory."""
     return ModelHead(
         labels=model.labels,
         index_base=model.index_base,
@@ -265,7 +265,7 @@ def head_of(model: Model) -> ModelHead:
 
 
 def read_head(directory: Path) -> ModelHead:
-    """Read the head of a model on disk. Raises CorruptData or UnknownVersion."""
+    """Read the head of a model from its directory. Raises CorruptData or UnknownVersion."""
     content = read_record(directory)
     labels, about = tuple(content["labels"]), content["about"]
     machine: dict[str, Any] = {}
@@ -302,5 +302,5 @@ def _probability(sigmoid: Any, labels: tuple[Label, ...], about: Mapping[str, An
 
 
 def _asked_for(maps: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-    """All maps but the `Listed` one, which no job asks for."""
+    """Return the maps that the job asked for: all of the document's but a `Listed` map."""
     return tuple(each for each in maps["maps"] if each["name"] != LISTED)

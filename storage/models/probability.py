@@ -1,11 +1,11 @@
-"""Turns decision values f into probabilities: P(f) = 1 / (1 + exp(A f + B)), with a pair (A, B) a decision value.
+"""Turns decision values f into probabilities: P(f) = 1 / (1 + exp(A f + B)), with a pair (A, B) for each class.
 
 `fit_sigmoid` fits A and B by Platt's method, to decision values of rows that the model was not trained on:
 
     minimise over A, B    F = - sum_i s_i [t_i log p_i + (1 - t_i) log(1 - p_i)],    p_i = 1 / (1 + exp(A f_i + B))
 
-s_i is the weight of row i. t_i is (N+ + 1) / (N+ + 2) for positive rows and 1 / (N- + 2) for all others; N+ and N- are
-the sums of their weights. F then has a minimum even if the classes do not overlap. Newton's method with
+s_i is the weight of row i. t_i is (N+ + 1) / (N+ + 2) for positive rows and 1 / (N- + 2) for negative rows, where N+
+and N- are the sums of their weights: F then has a minimum even if the classes do not overlap. Newton's method with
 backtracking: Lin, Lin and Weng, "A note on Platt's probabilistic outputs for support vector machines", Machine Learning
 68 (2007), Algorithm 1.
 """
@@ -17,7 +17,7 @@ import numpy as np
 from streamsvm.storage.rows.csr import Array
 
 Sigmoid = tuple[tuple[float, float], ...]
-# The pair of logistic regression: P = 1 / (1 + exp(-f)).
+# The pair (A, B) of logistic regression: P = 1 / (1 + exp(-f)).
 LOGISTIC = (-1.0, 0.0)
 _MOST_STEPS = 100
 _LEAST_STEP = 1e-10
@@ -29,17 +29,17 @@ _TOLERANCE = 1e-16
 
 
 def falling(z: Array) -> Array:
-    """1 / (1 + exp(z)), precise for large |z| of either sign, and without overflow."""
+    """Return 1 / (1 + exp(z)), precise for large |z| of either sign, and without overflow."""
     small = np.exp(-np.abs(z))
     return np.where(z > 0, small, 1.0) / (1.0 + small)
 
 
 def probabilities(decision_values: Array, sigmoid: Sigmoid) -> Array:
-    """The probabilities (n_rows, n_classes) of the classes; each row sums to 1.
+    """Return the probabilities (n_rows, n_classes) of the classes; each row sums to 1.
 
-    decision_values  (n_rows,) of two classes, > 0 for the first; else (n_rows, n_classes)
-    sigmoid          one pair for two classes. Of more classes one pair each: probabilities are divided by their sum, as
-                     scikit-learn and LIBLINEAR do; if all are 0, all classes are equally likely.
+    decision_values  (n_rows,) for two classes, > 0 for the first class; else (n_rows, n_classes)
+    sigmoid          one pair for two classes; for more classes, one pair each: probabilities are divided by their sum,
+                     as in scikit-learn and LIBLINEAR; if all are 0, all classes get the same probability
     """
     A, B = np.array(sigmoid).T
     if decision_values.ndim == 1:
@@ -52,10 +52,10 @@ def probabilities(decision_values: Array, sigmoid: Sigmoid) -> Array:
 
 
 def fit_sigmoid(decision_values: Array, positive: Array, weight: Array | None = None) -> tuple[float, float]:
-    """Fit (A, B) to decision_values (n_rows,), finite float64.
+    """Fit (A, B) to the decision values (n_rows,) of one class, finite float64.
 
-    positive  (n_rows,) bool: the rows of the class
-    weight    (n_rows,); None: each row has weight 1
+    positive  (n_rows,) bool: the row belongs to the class
+    weight    (n_rows,) weights of rows; None: each row has weight 1
     """
     s = np.ones(len(positive)) if weight is None else weight
     n_positive, n_negative = float(s[positive].sum()), float(s[~positive].sum())
@@ -74,7 +74,7 @@ def fit_sigmoid(decision_values: Array, positive: Array, weight: Array | None = 
 
 
 def _length(AB: Array, step: Array, slope: float, f: Array, t: Array, s: Array) -> float:
-    """The share of the step to take: the largest of 1, 1/2, 1/4 ... for which F falls enough; 0 if none does."""
+    """Return the factor of the step: the largest of 1, 1/2, 1/4 ... for which F falls enough; 0 if there is none."""
     before, length = _objective(AB, f, t, s), 1.0
     while length > _LEAST_STEP:
         if _objective(AB + length * step, f, t, s) <= before + _ENOUGH * length * slope + _ROUNDING * before:
@@ -89,7 +89,7 @@ def _objective(AB: Array, f: Array, t: Array, s: Array) -> float:
 
 
 def _derivatives(AB: Array, f: Array, t: Array, s: Array) -> tuple[Array, Array]:
-    """Gradient (2,) and Hessian (2, 2) of F."""
+    """Return the gradient (2,) and the Hessian (2, 2) of F at AB = (A, B)."""
     p = falling(AB[0] * f + AB[1])
     first, second = s * (t - p), s * p * (1.0 - p)
     cross, corner = second @ f, second.sum()

@@ -17,10 +17,10 @@ _MACHINE = "machine.npz"  # in a run directory
 
 @dataclass(frozen=True)
 class SupportVectors:
-    """The vectors z_s as compressed sparse rows, with the feature numbers of the rows they are compared with.
+    """The support vectors z_s as compressed sparse rows, with the feature numbers of the rows they are compared with.
 
-    gamma    of the kernel
-    width    all feature numbers are below it
+    gamma    gamma of the kernel
+    width    upper bound of the feature numbers, which are all below it
     indptr   (n_vectors + 1,) int64; indices (nnz,) int32, ascending in each vector; values (nnz,) float32
     """
 
@@ -34,9 +34,9 @@ class SupportVectors:
         return len(self.indptr) - 1
 
     def renumbered(self, features: Array, width: int) -> "SupportVectors":
-        """These vectors with other feature numbers, all below `width`.
+        """Return these vectors with other feature numbers, all below `width`.
 
-        features   (nnz,) the new number of each value's feature; a negative one drops the value
+        features   (nnz,) the new feature number of each stored value; a negative number drops the value
         """
         vector = np.repeat(np.arange(len(self)), np.diff(self.indptr))
         stays = features >= 0
@@ -48,7 +48,7 @@ class SupportVectors:
 
 
 def joined(several: Sequence[SupportVectors]) -> SupportVectors:
-    """Concatenate sets of vectors of the same gamma."""
+    """Concatenate several sets of support vectors, which must have the same gamma."""
     lengths = np.concatenate([np.diff(each.indptr) for each in several])
     indices, values = (np.concatenate([getattr(each, name) for each in several]) for name in ("indices", "values"))
     width, indptr = max(each.width for each in several), np.concatenate([[0], np.cumsum(lengths)])
@@ -56,21 +56,21 @@ def joined(several: Sequence[SupportVectors]) -> SupportVectors:
 
 
 def packed(vectors: SupportVectors) -> bytes:
-    """The vectors as the bytes of a model's file (npz)."""
+    """Return the vectors as the bytes of a file of a model (npz)."""
     return _archive({name: getattr(vectors, name) for name in _FIELDS})
 
 
 def unpacked(data: bytes) -> SupportVectors:
-    """The inverse of `packed`."""
+    """Return the vectors from the result of `packed`."""
     return _vectors(load_arrays(io.BytesIO(data)))
 
 
 @dataclass(frozen=True)
 class KernelState:
-    """A kernel machine during training: vectors, and the beta (n_vectors,) of each.
+    """A kernel machine during training: support vectors, and their coefficients beta (n_vectors,).
 
-    merges       number of merges of vectors so far
-    degradation  the sum over these merges of |f before - f after|^2
+    merges       number of times that vectors were merged so far
+    degradation  sum over these merges of |f before - f after|^2
     """
 
     vectors: SupportVectors
@@ -79,7 +79,7 @@ class KernelState:
     degradation: float
 
     def publish(self, run: Path) -> None:
-        """Write the machine into the job's run directory, for its reader and its worker."""
+        """Write the machine into the run directory, for the run's reader and its worker."""
         trained = {"beta": self.beta, "merges": self.merges, "degradation": self.degradation}
         staged = run / f".{_MACHINE}"
         staged.write_bytes(_archive({name: getattr(self.vectors, name) for name in _FIELDS} | trained))
@@ -87,7 +87,7 @@ class KernelState:
 
 
 def published_machine(run: Path) -> KernelState:
-    """Read the machine that was last published in the run directory."""
+    """Read the kernel machine that was last published in the run directory."""
     arrays = load_arrays(io.BytesIO((run / _MACHINE).read_bytes()))
     return KernelState(_vectors(arrays), arrays["beta"], int(arrays["merges"]), float(arrays["degradation"]))
 

@@ -1,8 +1,8 @@
-"""The cache: segments in LMDB. One process writes it, one transaction a step; others read consistent snapshots.
+"""The cache: segments in LMDB. One process writes it, one transaction per step; others read consistent snapshots.
 
-LMDB keeps the pages of a snapshot until its last reader has moved on, so a reader sees one whole step while the next is
-being written, without locks or copies. The file never grows beyond `cache_bytes`. It is not durable: every attempt of a
-job makes a new one.
+LMDB keeps the pages of a snapshot until its last reader has left it, so a reader sees one whole step while the next one
+is being written, without locks or copies. The file never grows beyond `cache_bytes`. It is not durable: each attempt of
+a job makes a new file.
 """
 
 import shutil
@@ -28,19 +28,19 @@ _LOCK_BYTES = 8192  # what LMDB asks for 8 readers
 
 @dataclass(frozen=True)
 class Step:
-    """One commit of the cache.
+    """One commit of the cache, as the trainer sees it.
 
     number       number of the commit in this attempt of the job, from 1
-    n_rows, width  rows and features of the problem; while the dataset is read in, those known so far
+    n_rows, width  numbers of rows and features; while the dataset is being imported, of those known so far
     pass_        number of the pass over the data, from 1
-    pieces       pieces of the pass read so far; section: pieces read when the current section of the pass began
-    rows         rows read for this step, those that were resident already included
-    screened     rows among them that stay at their bound, which the reader kept out of the cache
-    screened_unvisited  rows screened in the pass so far that the trainer has not visited in it
-    ends_section  the reader now waits until the trainer has visited all rows that it has sent
-    ends_pass    this is the last step of its pass (and of a section)
-    pass_losses  for each task, the sum of the losses of the pass's rows so far, at the w published before the pass
-    fresh        ids of the segments of newly read rows, never visited in the cache
+    pieces       number of pieces of the pass read so far; section: this number when the current section began
+    rows         number of rows read for this step, including rows that were resident already
+    screened     number of these rows that are held at a bound of alpha: the reader kept them out of the cache
+    screened_unvisited  number of rows screened in the pass so far that the trainer has not visited in the pass
+    ends_section  this is the last step of a section: the reader now waits until the trainer has finished it
+    ends_pass    this is the last step of its pass, and of a section
+    pass_losses  for each task, sum_i C_i loss_i over the pass's rows so far, at the w published before the pass
+    fresh        ids of the segments of newly read rows, which the trainer has never visited in the cache
     resident     ids of all other segments
     """
 
@@ -60,7 +60,7 @@ class Step:
     resident: tuple[int, ...]
 
 
-# A step's record: its numbers; the counts of losses, of fresh ids and of all ids; the losses; then the ids.
+# A step in bytes: its numbers; the counts of losses, of fresh ids and of all ids; the losses; then the ids.
 _KINDS: dict[str, Any] = {field.name: field.type for field in fields(Step) if field.type in (int, bool)}
 _STEP = np.dtype(
     [
@@ -71,7 +71,7 @@ _STEP = np.dtype(
 
 
 class CacheWriter:
-    """The only writer of a cache. No id of a segment is used twice, so an id always means the same rows."""
+    """The only writer of a cache. The caller uses each segment id once, so that an id always means the same rows."""
 
     def __init__(self, path: Path, plan: CachePlan) -> None:
         self._plan = plan
@@ -87,19 +87,19 @@ class CacheWriter:
         self._step_bytes = _STEP.itemsize + 8 * (plan.most_live + 1)
 
     def read(self, segment_id: int) -> Segment:
-        """A segment as a view of the cache's memory, valid until the next `commit`."""
+        """Return a segment whose arrays lie in the cache's memory, valid until the next `commit`."""
         return self.read_all([segment_id])[0]
 
     def read_all(self, segment_ids: list[int]) -> list[Segment]:
-        """The segments of these ids as views of the cache's memory, valid until the next `commit`."""
+        """Return the segments with these ids; their arrays lie in the cache's memory, valid until the next `commit`."""
         with self._environment.begin(buffers=True) as transaction:
             # The views outlive the transaction: only this process commits, so the pages stay until it does.
             return [view(_get(transaction, _key(segment_id))) for segment_id in segment_ids]
 
     def commit(self, step: Step, added: dict[int, bytes], removed: list[int]) -> None:
-        """Write segments, delete others, and make `step` the newest snapshot.
+        """Write the segments `added`, by id, delete those with the ids `removed`, and make `step` the newest snapshot.
 
-        Raises CacheFull if the file would outgrow `cache_bytes`, OutOfSpace if its disk is full.
+        Raises CacheFull if the file would exceed `cache_bytes`, OutOfSpace if its disk is full.
         """
         try:
             with self._on_disk(), self._environment.begin(write=True) as transaction:
@@ -112,7 +112,7 @@ class CacheWriter:
             raise CacheFull(f"the cache outgrew {self._plan.cache_bytes} bytes in step {step.number}") from error
 
     def reader(self) -> "CacheReader":
-        """A reader inside this process, which shares its LMDB environment: a process may open a file only once."""
+        """Make a reader for this process. It shares the LMDB environment, since a process may open a file only once."""
         return CacheReader(self._environment)
 
     def close(self) -> None:
@@ -120,7 +120,7 @@ class CacheWriter:
 
     @contextmanager
     def _on_disk(self) -> Iterator[None]:
-        """Turn an LMDB error into OutOfSpace if the disk is full: LMDB reports a short write as any failed write.
+        """Raise OutOfSpace in place of an LMDB error if the disk is full: LMDB gives no cause of a failed write.
 
         The transaction has then changed nothing.
         """
@@ -143,24 +143,24 @@ class CacheWriter:
 
 
 class CacheReader:
-    """Reads one snapshot of the cache at a time; views of its segments are valid until the next `renew` or `release`.
+    """Reads one snapshot of the cache at a time. Segments are valid until the next `renew` or `release`.
 
-    It begins without a snapshot.
+    A new reader has no snapshot: call `renew` first.
     """
 
     def __init__(self, environment: lmdb.Environment) -> None:
         self._environment = environment
         self._transaction: lmdb.Transaction | None = None
-        # By id, a segment's view, and its address (None: it never moves). What an id names never changes.
+        # By id, a segment's address in the file (None: it never moves) and the segment. An id's rows never change.
         self._views: dict[int, tuple[int | None, Segment]] = {}
 
     @classmethod
     def open(cls, path: Path, cache_bytes: int) -> "CacheReader":
-        """Open the cache that another process writes."""
+        """Open the cache file that another process writes."""
         return cls(lmdb.open(str(path), map_size=_map_size(cache_bytes), subdir=False, readonly=True, max_readers=8))
 
     def renew(self) -> Step:
-        """Move to the newest snapshot; returns its step."""
+        """Move to the newest snapshot; return its step."""
         self.release()
         self._transaction = self._environment.begin(buffers=True)
         step = _parse(_get(self._transaction, _STEP_KEY))
@@ -169,13 +169,13 @@ class CacheReader:
         return step
 
     def release(self) -> None:
-        """Give up the snapshot: the writer may use its pages, and make as many steps as it likes meanwhile."""
+        """Leave the snapshot: the writer may reuse its pages, and commit any number of steps until `renew`."""
         if self._transaction is not None:
             self._transaction.abort()
             self._transaction = None
 
     def read(self, segment_id: int) -> Segment:
-        """A copy-free, read-only view of one segment of the snapshot: the same object while the segment stays put."""
+        """Return a segment of the snapshot, read-only and not copied; the same object while the segment stays put."""
         assert self._transaction is not None
         last = self._views.get(segment_id)
         if last is not None and last[0] is None:

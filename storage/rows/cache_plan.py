@@ -1,4 +1,4 @@
-"""Divides `cache_bytes`: size and number of segments, and how many segments a step may write. Pure arithmetic."""
+"""Divides `cache_bytes`: size and number of segments, and number of segments that a step may write. Pure arithmetic."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from streamsvm.storage.errors import CacheTooSmall
 from streamsvm.storage.rows.segment import packed_bytes, room
 
 PAGE = 4096
-LMDB_PAGE_HEADER = 16  # a value of whole pages minus these bytes fills the pages exactly
+LMDB_PAGE_HEADER = 16  # bytes: a value as long as some pages, minus this header, fills the pages exactly
 LARGEST_SEGMENT = 1 << 20
 SMALLEST_SEGMENT = PAGE
 FEWEST_LIVE = 8
@@ -15,12 +15,12 @@ _SEGMENTS_WANTED = 128
 
 @dataclass(frozen=True)
 class CachePlan:
-    """How a cache of `cache_bytes` is divided.
+    """The division of a cache of `cache_bytes`.
 
     segment_bytes   size of a segment
     most_live       most segments in the cache after a step
     fresh_per_step  most segments of newly read rows that a step adds
-    most_retired    most segments that a step retires; it writes their rows to keep into most_retired - fresh_per_step
+    most_retired    most segments that a step retires; it writes rows that stay into most_retired - fresh_per_step
     """
 
     cache_bytes: int
@@ -31,7 +31,7 @@ class CachePlan:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of rows that a full cache holds."""
+        """Bytes of packed rows that a full cache holds."""
         return self.most_live * room(self.segment_bytes)
 
     @property
@@ -40,20 +40,20 @@ class CachePlan:
         return (room(self.segment_bytes) - packed_bytes(1, 0)) // packed_bytes(0, 1)
 
     def sure_bytes(self, longest_row: int) -> int:
-        """Bytes of rows of at most `longest_row` non-zeros that the cache holds for certain, however long each is."""
+        """Return the bytes of rows that surely fit into the cache, if no row has over `longest_row` non-zeros."""
         whole = room(self.segment_bytes)
-        # The builder closes a segment when the next row does not fit, so two successive ones exceed one full segment.
+        # The builder closes a segment when the next row does not fit: two successive ones exceed one full segment.
         return max(self.most_live * (whole - packed_bytes(1, longest_row) + 1), (self.most_live - 1) * whole // 2)
 
 
 def least_segment(longest_row: int) -> int:
-    """Size of the smallest segment, page header included, that has room for a row of `longest_row` non-zeros."""
+    """Return the smallest size of a segment, with LMDB's page header, that holds a row of `longest_row` non-zeros."""
     needed = packed_bytes(1, longest_row) + PAGE - room(PAGE) + LMDB_PAGE_HEADER
     return max(SMALLEST_SEGMENT, _power_of_two_from(needed))
 
 
 def plan_cache(cache_bytes: int, longest_row: int) -> CachePlan:
-    """The plan for rows of at most `longest_row` non-zeros. Raises CacheTooSmall, which names the smallest cache."""
+    """Return the plan for rows of at most `longest_row` non-zeros. Raises CacheTooSmall, naming the smallest cache."""
     least = least_segment(longest_row)
     wanted = min(LARGEST_SEGMENT, _power_of_two_upto(cache_bytes // _SEGMENTS_WANTED))
     plan = _divide(cache_bytes, max(least, wanted))
@@ -67,13 +67,13 @@ def plan_cache(cache_bytes: int, longest_row: int) -> CachePlan:
 
 
 def _divide(cache_bytes: int, size: int) -> CachePlan:
-    # Pages that LMDB needs: two meta pages, and the tree and free list of the last few transactions.
+    # Pages that LMDB itself needs: two meta pages, and the tree and free list of the last few transactions.
     bookkeeping = 10 + cache_bytes // size // 12
     slots = (cache_bytes // PAGE - bookkeeping) * PAGE // size
-    # More fresh segments a step spread the fixed cost of a step over more rows, but need more reserve.
+    # With more fresh segments per step, the fixed cost of a step is spread over more rows, but the reserve is larger.
     fresh = max(1, min(8, slots // 64))
     retired = 2 * fresh + (fresh + 1) // 2
-    # LMDB reuses freed pages only two steps later: what two steps write must fit beside the live segments.
+    # LMDB reuses freed pages only two steps later: segments written in two steps must fit beside the live segments.
     reserve = 2 * retired + 1
     # LMDB's own pages may split runs of free pages, each then too short for a segment: up to 6, measured under churn.
     reserve += 0 if size == PAGE else 8

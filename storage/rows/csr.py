@@ -1,6 +1,6 @@
-"""Sparse rows (compressed sparse row form), and the few kernels that reader and trainer share.
+"""Sparse rows (compressed sparse row form), and the kernels on them that reader and trainer share.
 
-Row i has the features `indices[indptr[i]:indptr[i+1]]`, with the values at the same positions of `values`.
+Row i has the features `indices[indptr[i]:indptr[i+1]]`, with the values at these positions of `values`.
 
 Rows may be strings of bases. `indices` then hold the words of a row as bit patterns: 16 bases in a word, 2 bits each,
 the first in the lowest bits; A C G T are 0 1 2 3. `values` are 1 + m, where bit k of m says that base k of the word is
@@ -18,8 +18,8 @@ from streamsvm.storage.machine.compiled import njit
 from streamsvm.storage.machine.intrinsics_kernel import prefetch
 
 Array = NDArray[Any]
-Figure = Any  # a number; for several tasks an array (n_tasks,)
-EMPTY: Mapping[str, Array] = {}  # no arrays
+Figure = Any  # a number for one task; for several tasks an array (n_tasks,)
+EMPTY: Mapping[str, Array] = {}  # a set of arrays by name that has none
 
 INDPTR = np.dtype("<i8")
 INDEX = np.dtype("<i4")
@@ -27,7 +27,7 @@ VALUE = np.dtype("<f4")
 LABEL = np.dtype("<f8")
 WEIGHT = np.dtype("<f8")
 GROUP = np.dtype("<u8")
-BASES_A_WORD = 16  # of a string
+BASES_A_WORD = 16  # bases of a string in one index
 
 # A longer w exceeds the processor cache of a core: kernels then prefetch its weights.
 LARGE_W = 1 << 18
@@ -35,22 +35,22 @@ LARGE_W = 1 << 18
 # Up to this length w has a weight for every feature number, whether the feature occurs or not.
 DENSE_WIDTH = 1 << 21
 
-# Kernels that read rows in order prefetch the weights of so many non-zeros ahead. 64 and 128 take 0.74 of the time of
-# prefetching one row ahead, 32 takes 0.91.
+# Kernels that read rows in order prefetch the weight that they need READ_AHEAD non-zeros later. 64 and 128 take 0.74 of
+# the time of prefetching one row ahead, 32 takes 0.91.
 READ_AHEAD = 64
 
 
 @dataclass(frozen=True)
 class Rows:
-    """A run of labelled rows in compressed sparse row form.
+    """Labelled rows in compressed sparse row form.
 
-    label   (n_rows,)     float64, the label of the input
+    label   (n_rows,)     float64, the label in the input; for a string, its index in Manifest.label_names
     indptr  (n_rows + 1,) int64, starts at 0
-    indices (nnz,)        int32, no feature twice in a row; the numbers of the input (base 0 or 1), increasing within a
-                          row, unless the dataset has renumbered its features, or columns come by their names
+    indices (nnz,)        int32, no feature twice in a row; the input's feature numbers (base 0 or 1), increasing within
+                          a row, unless the dataset has renumbered features, or orders columns by name
     values  (nnz,)        float32, finite
     weight  (n_rows,)     float64, finite and >= 0; None: each row has weight 1
-    group   (n_rows,)     uint64, equal for rows that belong together; None: each row is its own group
+    group   (n_rows,)     uint64, equal for rows that one fold must contain together; None: each row is its own group
     """
 
     label: Array
@@ -69,7 +69,7 @@ class Rows:
         return int(self.indptr[-1])
 
     def pieces(self, most: int) -> Iterator["Rows"]:
-        """The rows in order, in batches of at most `most` rows; of no rows, one empty batch."""
+        """Yield the rows in order, in batches of at most `most` rows; if there are no rows, yield one empty batch."""
         if len(self) <= most:
             yield self
             return
@@ -82,7 +82,7 @@ class Rows:
 
 
 def read_only(*arrays: Array) -> tuple[Array, ...]:
-    """Views for a kernel that only reads: one type, whoever made the rows, and numba lets no kernel write to it."""
+    """Return read-only views of arrays for a kernel, so that numba compiles one version for rows of any origin."""
     views = tuple(array[:] for array in arrays)
     for view in views:
         view.flags.writeable = False
@@ -90,11 +90,11 @@ def read_only(*arrays: Array) -> tuple[Array, ...]:
 
 
 def load_kernels() -> None:
-    """Call a small kernel now: a process's first call of any kernel takes 0.3 s, to load what all kernels need."""
+    """Call a small kernel: the first call in a process takes 0.3 s, to load code that all kernels need."""
     squared_norms(np.zeros(1, INDPTR), np.empty(0, VALUE), np.empty(0))
 
 
-# squared_norms(indptr (n + 1,), values (nnz,), out (n,) float64): out[i] = |x_i|^2, "Qii" in the papers.
+# squared_norms(indptr (n + 1,), values (nnz,), out (n,) float64): out[i] = |x_i|^2, called Qii in the papers.
 
 
 @njit(cache=True, nogil=True)
@@ -107,9 +107,9 @@ def squared_norms(indptr: Array, values: Array, out: Array) -> None:
         out[i] = total
 
 
-# feature(indices, start, j): the feature of value j of the row that begins at `start`. Dense rows come without indices:
-# their values are those of the features 0, 1, 2, ... Indices are made unsigned, since numba tests each signed one for
-# counting from the end.
+# feature(indices, start, j): the feature of values[j], in the row that begins at `start`. Dense rows have no indices:
+# their values are those of the features 0, 1, 2, ... The result is unsigned: numba tests signed indices for being
+# negative.
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -117,8 +117,8 @@ def feature(indices: Array, start: int, j: int) -> np.uint32:
     return np.uint32(indices[j]) if indices.shape[0] > 0 else np.uint32(j - start)
 
 
-# dot(indices, values, start, end, w): <w, x> of the row at start:end. With four sums no addition waits for the one
-# before it; of a dense row a compiler makes vectors of them.
+# dot(indices, values, start, end, w): <w, x> of the row at start:end. With four sums no addition waits for the addition
+# before it; for dense rows the compiler makes vector code of the sums.
 
 
 @njit(cache=True, nogil=True)
@@ -151,8 +151,8 @@ def _dense_dot(x: Array, w: Array) -> float:
     return (s0 + s1) + (s2 + s3)
 
 
-# dot_fetching(..., coming, coming_end): as `dot`, and prefetches the weights of the row at coming:coming_end meanwhile.
-# Memory then works while the sums are made: 1.2 to 1.35 times the non-zeros a second of prefetching beforehand.
+# dot_fetching(..., coming, coming_end): as `dot`; it also prefetches the weights of the row at coming:coming_end, while
+# it adds: it handles 1.2 to 1.35 times as many non-zeros a second as prefetching before adding.
 
 
 @njit(cache=True, nogil=True)
@@ -176,8 +176,8 @@ def dot_fetching(indices: Array, values: Array, start: int, end: int, w: Array, 
     return (s0 + s1) + (s2 + s3) + dot(indices, values, start + both, np.int64(end), w)
 
 
-# dot_streaming(...): as `dot`, for rows that are read in order: it prefetches the weights READ_AHEAD positions further
-# on, in whatever row they are. `indices` has to have READ_AHEAD + 4 positions after `end`.
+# dot_streaming(...): as `dot`, for rows that are read in order: it prefetches the weights READ_AHEAD positions later,
+# in this row or a later one. `indices` must have READ_AHEAD + 4 positions after `end`.
 
 
 @njit(cache=True, nogil=True)
@@ -199,8 +199,8 @@ def dot_streaming(indices: Array, values: Array, start: int, end: int, w: Array)
     return (s0 + s1) + (s2 + s3)
 
 
-# row_dots(indptr, indices, values, w (d,) float64, out (n,) float64): out[i] = <w, x_i>, with the same bits whether or
-# not w is large. Features >= d, which have to be the last of their row, are ignored, as LIBLINEAR's predict does.
+# row_dots(indptr, indices, values, w (d,) float64, out (n,) float64): out[i] = <w, x_i>, bit for bit independent of d.
+# Features >= d, which must be the last of their row, are ignored, as in LIBLINEAR's predict.
 
 
 @njit(cache=True, nogil=True)
@@ -231,7 +231,7 @@ def add_rows(coefficient: Array, indptr: Array, indices: Array, values: Array, w
             add_row(indptr[i], indptr[i + 1], indices, values, coefficient[i], w)
 
 
-# add_row(start, end, indices, values, step, w): w += step x, in place, of the row at start:end.
+# add_row(start, end, indices, values, step, w): w += step x, in place, where x is the row at start:end.
 
 
 @njit(cache=True, nogil=True)

@@ -1,4 +1,4 @@
-"""Packs rows into segments. A row longer than a segment gets one of its own, as large as it needs."""
+"""Packs rows into segments. A row that is longer than a segment gets its own larger segment."""
 
 from collections.abc import Iterator
 
@@ -8,19 +8,19 @@ from streamsvm.storage.rows.segment import PER_VALUE, PLAIN_ROW, Segment, Segmen
 
 
 def bytes_alone(length: int, per_row: int = PLAIN_ROW, per_value: int = PER_VALUE) -> int:
-    """Bytes of a segment for one row of so many values, in whole pages."""
+    """Return the bytes, in whole pages, of a segment that holds one row of `length` values."""
     return -(-bytes_of(1, length, per_row, per_value) // PAGE) * PAGE
 
 
 class Packer:
-    """Packs the rows that are passed to `add` into segments of `segment_bytes`, and longer ones for longer rows."""
+    """Packs rows into segments of `segment_bytes`; a row that does not fit gets its own larger segment."""
 
     def __init__(self, segment_bytes: int) -> None:
         self._segment_bytes = segment_bytes
         self._builder = SegmentBuilder(segment_bytes)
 
     def add(self, rows: Segment, picked: Array) -> Iterator[bytes]:
-        """Add the rows at the positions `picked` (k,) int32; yields each segment that is full."""
+        """Add the rows at the positions `picked` (k,) int32; yield each segment that becomes full."""
         while len(picked := picked[self._builder.add(rows, picked) :]):
             length = int(rows.indptr[picked[0] + 1] - rows.indptr[picked[0]])
             row_bytes = bytes_alone(length, rows.per_row, rows.per_value)
@@ -31,17 +31,17 @@ class Packer:
                 yield self._builder.take()
 
     def rest(self) -> Iterator[bytes]:
-        """The segment of the rows that filled none yet, if there are any."""
+        """Yield a segment with the rows that have not filled a segment yet, if there are such rows."""
         if not self._builder.is_empty:
             yield self._builder.take()
 
     def clear(self) -> None:
-        """Forget the rows that filled no segment yet."""
+        """Drop the rows that have not filled a segment yet."""
         self._builder.clear()
 
 
 def split(data: bytes) -> tuple[bytes, ...]:
-    """Split concatenated segments, each stored without the unused end of its buffer."""
+    """Split a concatenation of segments; each segment is stored without the unused end of its buffer."""
     segments, begin = [], 0
     while begin < len(data):
         end = begin + used_bytes(data, begin)

@@ -1,8 +1,8 @@
-"""Decides which segments leave the cache, and which of their rows stay. Pure functions.
+"""Decides which segments the cache retires, and which of their rows stay. Pure functions.
 
-Rows are evicted one by one, but space comes free by the segment. As in a log-structured file system that cleans by
-lowest utilisation (Rosenblum and Ousterhout 1992), the segments with the fewest bytes worth keeping are retired, and
-the rows to keep are written together into new segments.
+Rows are evicted one by one, but only whole segments free space. As in a log-structured file system that cleans by
+lowest utilisation (Rosenblum and Ousterhout 1992), the segments with the fewest bytes of rows worth keeping are
+retired, and these rows are written together into new segments.
 """
 
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ from streamsvm.storage.rows.repack_kernel import best_rows
 class Candidates:
     """The rows of some segments, segment after segment.
 
-    segment (n,) int      number of the row's segment, counted among these segments, not decreasing
-    score   (n,) float32  the highest scores are evicted first; -inf stays while there is any room, +inf never stays
+    segment (n,) int      number of the row's segment among these segments, from 0, not decreasing
+    score   (n,) float32  rows of highest score are evicted first; -inf stays if there is any room, +inf never stays
     bytes   (n,) int      packed size of the row
     """
 
@@ -28,17 +28,17 @@ class Candidates:
 
 
 def usable_room(bytes_: Array, segment_room: int) -> float:
-    """Bytes of a segment, out of `segment_room`, that rows of these sizes (n,) can be expected to fill."""
-    # Rows are packed in order. At the end of a segment about one row's room is lost; of the long rows, if sizes vary.
+    """Return the bytes, out of `segment_room`, that rows of sizes `bytes_` (n,) are expected to fill of a segment."""
+    # Rows are packed in order. At the end of a segment the room of about one row is lost, more often of a long row.
     sizes = bytes_.astype(np.float64)
     lost = float(np.sum(sizes**2) / max(np.sum(sizes), 1.0))
     return max(segment_room - lost, segment_room / 2)
 
 
 def appraise(rows: Candidates, n_segments: int, room: float) -> tuple[Array, Array]:
-    """Choose the rows of lowest score that fit into `room` bytes together, never one of score +inf.
+    """Choose the rows of lowest score that fit into `room` bytes together; a row of score +inf is never chosen.
 
-    Returns a mask (n,) of these rows, and their bytes in each segment (n_segments,).
+    Returns a mask (n,) of the chosen rows, and the bytes of chosen rows in each segment, (n_segments,).
     """
     best, worth = np.empty(len(rows.score), bool), np.zeros(n_segments)
     bits = np.ascontiguousarray(rows.score, np.float32).view(np.int32)
@@ -47,11 +47,11 @@ def appraise(rows: Candidates, n_segments: int, room: float) -> tuple[Array, Arr
 
 
 def choose_segments(worth: Array, to_free: int, most_retired: int, usable: float) -> Array:
-    """The fewest segments to retire, emptiest first, so that the space of `to_free` segments comes free.
+    """Return the fewest segments to retire, emptiest first, to free the space of `to_free` segments.
 
-    worth   (n_segments,) bytes of rows worth keeping in each: those of the k retired segments fit into k - to_free
-    most_retired  most segments returned, >= to_free; if so many do not suffice, they are returned all the same
-    usable  bytes that a new segment can hold, see `usable_room`
+    worth   (n_segments,) bytes of rows worth keeping in each; those of k retired segments must fit into k - to_free
+    most_retired  most segments returned, >= to_free; as many are returned even if they do not free enough space
+    usable  bytes of rows that a new segment can hold, see `usable_room`
     """
     emptiest = np.argsort(worth, kind="stable")[: min(most_retired, len(worth))]
     counts = np.arange(1, len(emptiest) + 1)

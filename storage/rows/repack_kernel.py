@@ -13,14 +13,14 @@ _END = 1 << 32  # above every key
 
 @njit(cache=True, nogil=True)
 def key(bits: Any) -> Any:
-    """The bits of a float32 (int32, widened to int64) as an integer in 0 .. 2^32 - 1 that sorts as the floats do."""
+    """Turn the bits of a float32 (int32, widened to int64) into an integer in 0 .. 2^32 - 1 of the same order."""
     return (bits ^ ((bits >> 31) & 0x7FFFFFFF)) + 0x80000000
 
 
 # best_rows(bits (n,) int32: scores (float32), size, segment (n,), room, chosen (n,) bool, worth (n_segments,)):
-# chooses the rows of lowest score that fit into `room` bytes; of equal scores the first rows, and never score +inf.
-# Fills `chosen` and adds the bytes of the chosen rows to `worth` by segment. Radix selection: three rounds look at 11,
-# 11 and 10 bits of the key, each within the interval of keys in which the room runs out.
+# chooses the rows of lowest score that fit into `room` bytes; among equal scores the first rows; never a row of score
+# +inf. Fills `chosen`, and adds the bytes of the chosen rows to `worth` by segment. Radix selection: three rounds look
+# at 11, 11 and 10 bits of the key, each round within the interval of keys in which the room runs out.
 
 
 @njit(cache=True, nogil=True)

@@ -1,8 +1,8 @@
-"""Rows of many segments in any order: a random order over all of them costs a copy of each row, into a small buffer.
+"""Yields the rows of many segments in any order, such as a random order over all rows, by copying each row.
 
-A kernel visits the rows of one segment. Rows that follow each other at random lie in different segments, so they are
-copied side by side first, some at a time: the row is read from memory once, and the kernel finds it in the processor's
-cache.
+A kernel visits the rows of one segment. Successive rows of a random order lie in different segments, so a small batch
+of them is copied into one segment first: each row is read from memory once, and the kernel then finds it in the
+processor's cache.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,17 +37,17 @@ NO_ROWS = Segment(
 
 
 def places_of(segment: int, positions: Array) -> Array:
-    """The places (k,) int64 of the rows at some positions (k,) of the segment of this number."""
+    """Return the places (k,) int64 of the rows at `positions` (k,) of segment number `segment`: both in one number."""
     return (segment << POSITION_BITS) + positions.astype(np.int64)
 
 
 @dataclass(frozen=True)
 class Located:
-    """A segment, and where it lies, which takes longer to look up than to copy some of its rows.
+    """A segment and the addresses of its columns, which take longer to look up than copying some rows takes.
 
     begins   address of each column, in the order of Columns
-    first    lowest address of its columns; last: their highest end
-    longest  values of its longest row
+    first    lowest address of a column; last: highest end address of a column
+    longest  number of values of the longest row
     """
 
     rows: Segment
@@ -58,7 +58,7 @@ class Located:
 
 
 def located(rows: Segment) -> Located:
-    """Look up where a segment lies."""
+    """Look up the addresses of a segment's columns."""
     columns = [getattr(rows, name) for name in Columns._fields]
     begins = tuple(column.__array_interface__["data"][0] for column in columns)
     parts = [(begin, begin + column.nbytes) for begin, column in zip(begins, columns, strict=True) if column.nbytes]
@@ -67,7 +67,7 @@ def located(rows: Segment) -> Located:
 
 
 class ScatteredRows:
-    """Rows of segments, which have the same columns, while these are valid. `places_of` makes a row's place."""
+    """The rows of several segments with the same columns; usable while these segments are valid."""
 
     def __init__(self, segments: Sequence[Located]) -> None:
         self._segments = segments
@@ -79,20 +79,20 @@ class ScatteredRows:
         self._offsets = (offsets - first) // _SIZES
         self._offsets[[each.rows.is_dense for each in segments], INDICES] = -1
         longest = max((each.longest for each in segments), default=0)
-        # Dense rows can be written among others, but not the other way round.
+        # Dense rows can be written among sparse rows, but sparse rows cannot be written among dense rows.
         every = (each.rows for each in segments)
         self._like = max(every, key=lambda rows: (len(rows.indices), len(rows)), default=NO_ROWS)
         self._builder = SegmentBuilder(max(_BATCH_BYTES, bytes_of(1, longest, self._like.per_row)))
 
     @property
     def places(self) -> Array:
-        """The places (n,) int64 of all rows, segment after segment."""
+        """The places (n,) int64 of all rows, segment after segment, see `places_of`."""
         lengths = [len(each.rows) for each in self._segments]
         begins = np.cumsum(lengths) - lengths
         return np.arange(sum(lengths)) + np.repeat((np.arange(len(lengths)) << POSITION_BITS) - begins, lengths)
 
     def batches(self, places: Array) -> Iterator[Segment]:
-        """Copies of the rows at these places (k,) int64, in this order; each batch is valid until the next."""
+        """Yield copies of the rows at `places` (k,) int64, in this order, in batches, each valid until the next."""
         begin = 0
         while begin < len(places):
             self._builder.clear()
@@ -108,7 +108,7 @@ class ScatteredRows:
 
 
 class _Region:
-    """A region of memory as a read-only array of numbers of a type."""
+    """A region of memory, from address `first` on, as a read-only array of numbers of type `dtype`."""
 
     def __init__(self, first: int, n_bytes: int, dtype: str) -> None:
         shape = (-(-n_bytes // np.dtype(dtype).itemsize),)

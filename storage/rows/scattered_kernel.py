@@ -1,4 +1,4 @@
-"""Copies rows of many segments side by side, in any order: the inner loop of `scattered`."""
+"""Copies rows of many segments, in any order, into one segment: the inner loop of `scattered`."""
 
 from typing import NamedTuple
 
@@ -10,12 +10,12 @@ from streamsvm.storage.rows.segment_kernel import Columns, number_features
 POSITION_BITS = 32
 ROW_ID, CLASS_CODE, FOLD, QII, INDPTR, INDICES, VALUES, TARGET, WEIGHT = range(len(Columns._fields))
 _OFFSETS_AHEAD, _ROWS_AHEAD = 16, 8
-_A_LINE = 16  # indices or values in a line of the processor's cache
-_PREFETCHED = 128  # of them in a row, at most; the processor fetches the rest of a longer row by itself
+_A_LINE = 16  # number of indices or values in a line of the processor's cache
+_PREFETCHED = 128  # most indices or values of a row to prefetch; the processor itself fetches the rest of a longer row
 
 
 class Memory(NamedTuple):
-    """The memory in which segments lie, as an array of each type; an array of a column begins at an offset in it."""
+    """The memory that contains all segments, as an array of each type; a column begins at an index of such an array."""
 
     integers: Array  # int32
     floats: Array  # float32
@@ -24,9 +24,9 @@ class Memory(NamedTuple):
 
 
 # append_scattered(places (k,) int64, offsets (n_segments, 9) int64, memory, has_target, has_weight, rows, room,
-#                  per_row, per_value, out): as segment_kernel.append_rows, but of many segments. A place is the number
-# of a segment, times 2^32, plus the row's position there. offsets: where each column of each segment begins; -1 for the
-# indices of dense rows, which are written out where `out` has indices.
+#                  per_row, per_value, out): as segment_kernel.append_rows, but with rows of many segments. A place is
+# 2^32 times the number of a segment, plus the row's position in it. offsets: index in `memory` at which each column of
+# each segment begins; -1 for the indices of dense segments, whose rows get indices if `out` has them.
 
 
 @njit(cache=True, nogil=True)

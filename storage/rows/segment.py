@@ -1,10 +1,10 @@
-"""A segment: the unit in the cache. A buffer of fixed size holding packed rows, read in place.
+"""A segment: the unit in the cache. A buffer of fixed size that holds packed rows, which are read without copying.
 
     header | Qii | row_id | indptr | indices | values | class_code | fold | target | weight | unused
 
-A row here is ready for training: its features are float32, its id finds its alpha. Its class and fold say which tasks
-it takes part in (trainer.problem.tasks). The column `target` is there in regression alone, `weight` where rows have
-weights. Dense rows have no `indices`: a row's values are those of the features 0, 1, 2, ...
+A row in a segment is ready for training: its values are float32, and its id is its index in alpha. Its class and fold
+decide in which tasks it takes part (trainer.problem.tasks). The column `target` exists only in regression, `weight` if
+rows have weights. Dense rows have no `indices`: a row's values are those of the features 0, 1, 2, ...
 """
 
 import struct
@@ -17,7 +17,7 @@ import numpy as np
 from streamsvm.storage.rows.csr import INDEX, VALUE, Array, read_only
 from streamsvm.storage.rows.segment_kernel import Columns, append_rows, densify
 
-HEADER = struct.Struct("<iiq")  # rows, bits of the optional columns, nnz: as a dtype it takes ten times as long to read
+HEADER = struct.Struct("<iiq")  # rows, bits of the optional columns, nnz; a numpy dtype takes ten times as long to read
 ROW_ID = np.dtype("<i4")
 OFFSET = np.dtype("<i4")
 NORM = np.dtype("<f8")
@@ -28,7 +28,7 @@ NO_COLUMN = np.empty(0, TARGET)
 
 Count = TypeVar("Count", int, Array)
 
-# A row without values and without the optional columns; each optional column adds as much.
+# Packed bytes of a row without values and optional columns; OPTIONAL_COLUMN is added for each optional column.
 PLAIN_ROW = NORM.itemsize + ROW_ID.itemsize + OFFSET.itemsize + 2 * CODE.itemsize
 OPTIONAL_COLUMN = TARGET.itemsize
 PER_VALUE = INDEX.itemsize + VALUE.itemsize
@@ -38,33 +38,33 @@ NO_INDICES = np.empty(0, INDEX)
 
 
 def packed_bytes(rows: Count, nnz: Count, per_row: int = PLAIN_ROW, per_value: int = PER_VALUE) -> Count:
-    """Bytes that `rows` rows of `nnz` values together take in a segment, its fixed part left out."""
+    """Return the bytes that `rows` rows with `nnz` values in all take in a segment, without its fixed part."""
     return rows * per_row + nnz * per_value
 
 
 def row_bytes(lengths: Array, per_row: int = PLAIN_ROW, per_value: int = PER_VALUE) -> Array:
-    """Bytes of each of some rows of so many values, (n,) int64."""
+    """Return the packed bytes of each row, (n,) int64; lengths (n,): numbers of values."""
     return per_row + per_value * lengths.astype(np.int64)
 
 
 def room(segment_bytes: int) -> int:
-    """Bytes of rows that fit in a segment of the given size."""
+    """Return the bytes of packed rows that fit into a segment of `segment_bytes`."""
     return segment_bytes - _FIXED
 
 
 def bytes_of(rows: int, nnz: int, per_row: int = PLAIN_ROW, per_value: int = PER_VALUE) -> int:
-    """Bytes in use of a segment's buffer, for `rows` rows of `nnz` values together."""
+    """Return the bytes that `rows` rows with `nnz` values in all take in a segment, with its fixed part."""
     return _FIXED + packed_bytes(rows, nnz, per_row, per_value)
 
 
 def used_bytes(buffer: bytes | memoryview, begin: int = 0) -> int:
-    """Bytes in use of the segment that begins at this place of a buffer; what follows them tells nothing."""
+    """Return the bytes in use of the segment at offset `begin` of a buffer; the bytes after them have no meaning."""
     rows, optional, nnz = HEADER.unpack_from(buffer, begin)
     return bytes_of(rows, nnz, _per_row(optional), _per_value(optional))
 
 
 def most_rows(segment_bytes: int) -> int:
-    """An upper bound of the number of rows in a segment of this size: as many as fit if rows have no values."""
+    """Return the most rows that a segment of this size can hold: as many as fit if rows have no values."""
     return room(segment_bytes) // PLAIN_ROW
 
 
@@ -78,15 +78,15 @@ def _per_value(optional: int) -> int:
 
 @dataclass(frozen=True)
 class Segment:
-    """Views of a segment's columns, or arrays of the same shape.
+    """The columns of n rows that are ready for training: arrays that lie in a segment's buffer, or separate arrays.
 
-    row_id      (n,) int32
-    class_code  (n,) uint16  place of the row's class among the labels of a job, 0 in regression
-    fold        (n,) uint16  fold of a cross-validation, 0 if there is none
-    Qii         (n,) float64 squared norm
-    indptr      (n + 1,) int32   indices, values (nnz,); dense rows have indices (0,)
+    row_id      (n,) int32   index of the row in alpha
+    class_code  (n,) uint16  index of the row's class in the job's labels, 0 in regression
+    fold        (n,) uint16  cross-validation fold of the row, 0 without cross-validation
+    Qii         (n,) float64 squared norm |x_i|^2
+    indptr      (n + 1,) int32; indices (nnz,) int32, or (0,) for dense rows; values (nnz,) float32
     target      (n,) float32 number to predict in regression; else (0,)
-    weight      (n,) float32 weight of the row's loss, or (0,): all have 1; float64 in rows that have just been decoded
+    weight      (n,) float32 weight of the row's loss; (0,): each row has 1. float64 in rows that were just decoded
     """
 
     row_id: Array
@@ -101,7 +101,7 @@ class Segment:
 
     @classmethod
     def unlabelled(cls, Qii: Array, indptr: Array, indices: Array, values: Array) -> "Segment":
-        """Rows to be looked at that have no class, fold or id."""
+        """Make a segment of rows without class, fold and id, for example of rows to predict."""
         n_rows = len(Qii)
         codes = np.zeros(n_rows, CODE)
         return cls(np.zeros(n_rows, ROW_ID), codes, codes, Qii, indptr, indices, values)
@@ -111,7 +111,7 @@ class Segment:
 
     @property
     def columns(self) -> Columns:
-        """For a kernel that reads the rows."""
+        """All columns, read-only, for a kernel."""
         weight = self.weight.astype(ROW_WEIGHT, copy=False)
         return Columns(
             *read_only(self.row_id, self.class_code, self.fold, self.Qii), *self.csr, *read_only(self.target, weight)
@@ -119,12 +119,12 @@ class Segment:
 
     @property
     def csr(self) -> tuple[Array, ...]:
-        """indptr, indices and values, for a kernel that reads the rows."""
+        """indptr, indices and values, read-only, for a kernel."""
         return read_only(self.indptr, self.indices, self.values)
 
     @property
     def is_dense(self) -> bool:
-        """Whether rows have the values of the features 0, 1, 2, ... and no indices."""
+        """Whether rows have no indices, since their values are those of the features 0, 1, 2, ..."""
         return not len(self.indices) and len(self.values) > 0
 
     @property
@@ -134,33 +134,33 @@ class Segment:
 
     @property
     def per_row(self) -> int:
-        """Packed size of a row without values."""
+        """Packed bytes of a row without its values."""
         return _per_row(self.optional)
 
     @property
     def per_value(self) -> int:
-        """Packed size of a value, with its index if it has one."""
+        """Packed bytes of a value, with its index if rows have indices."""
         return _per_value(self.optional)
 
     @property
     def optional(self) -> int:
-        """Which optional columns there are, as a header has it."""
+        """The bits of a segment's header that say which optional columns exist, and whether rows are dense."""
         has_columns = _HAS_TARGET * bool(len(self.target)) + _HAS_WEIGHT * bool(len(self.weight))
         return has_columns + _IS_DENSE * self.is_dense
 
     @property
     def row_bytes(self) -> Array:
-        """Packed size of each row, (n,) int64."""
+        """Packed bytes of each row, (n,) int64."""
         return row_bytes(np.diff(self.indptr), self.per_row, self.per_value)
 
     @property
     def packed_bytes(self) -> int:
-        """Packed size of all rows."""
+        """Packed bytes of all rows."""
         return packed_bytes(len(self), len(self.values), self.per_row, self.per_value)
 
     @property
     def with_indices(self) -> "Segment":
-        """These rows with indices, which dense ones lack."""
+        """These rows with indices; dense rows get the indices 0, 1, 2, ... of their values."""
         if not self.is_dense:
             return self
         begins = np.repeat(self.indptr[:-1], np.diff(self.indptr))
@@ -168,7 +168,7 @@ class Segment:
 
     @property
     def in_shortest_form(self) -> "Segment":
-        """These rows without indices if that takes no more bytes: zeros are then values, too."""
+        """These rows as dense rows, with all zeros among the values, if that takes no more bytes; else these rows."""
         shape = len(self), self.width
         if not 0 < VALUE.itemsize * shape[0] * shape[1] <= PER_VALUE * len(self.indices):
             return self
@@ -179,7 +179,7 @@ class Segment:
 
 
 def view(buffer: memoryview | bytes) -> Segment:
-    """The segment in a buffer, without copying."""
+    """Return the segment in a buffer; its arrays lie in the buffer."""
     rows, optional, nnz = HEADER.unpack_from(buffer)
     arrays, offset = [], HEADER.size
     for dtype, count in _layout(rows, nnz, optional):
@@ -190,10 +190,10 @@ def view(buffer: memoryview | bytes) -> Segment:
 
 
 class SegmentBuilder:
-    """Collects rows until a segment of `segment_bytes` is full. One builder is used for many segments.
+    """Packs rows into a segment of `segment_bytes`, and then into the next one. All rows must have the same columns.
 
-    All rows that it is given have the same columns. The first row of a segment decides whether it is dense: dense rows
-    can follow others, but not the other way round.
+    The first row of a segment decides whether the segment is dense. Dense rows can follow sparse rows in a segment, but
+    sparse rows cannot follow dense rows.
     """
 
     def __init__(self, segment_bytes: int) -> None:
@@ -213,7 +213,7 @@ class SegmentBuilder:
 
     @property
     def rows(self) -> Segment:
-        """The rows collected so far, valid until the builder is empty again."""
+        """The rows added since the builder was last empty; valid until `clear` or `take`."""
         row_id, class_code, fold, Qii, indptr, indices, values, target, weight = self._columns
         rows, nnz = self._rows, int(indptr[self._rows])
         return Segment(
@@ -222,11 +222,11 @@ class SegmentBuilder:
         )  # fmt: skip
 
     def clear(self) -> None:
-        """Forget all rows."""
+        """Drop all rows; the builder is then empty."""
         self._rows = 0
 
     def add(self, source: Segment, picked: Array) -> int:
-        """Append as many of the `picked` rows (k,) of `source`, in order, as fit; returns how many."""
+        """Append the rows of `source` at positions `picked` (k,), in order, while they fit; return the number added."""
 
         picked = picked.astype(np.int32, copy=False)  # else the kernel is compiled once more
 
@@ -236,9 +236,9 @@ class SegmentBuilder:
         return self.append(source, write)
 
     def append(self, like: Segment, write: Callable[[int, int, int, Columns], int]) -> int:
-        """Have `write`(rows so far, bytes of room, bytes a value, columns) append rows that have the columns of `like`.
+        """Have the function `write` append rows with the columns of `like`; return the number of rows that it appended.
 
-        Returns how many rows it appended.
+        `write` gets the number of rows so far, the bytes of room in all, the bytes per value, and the columns to fill.
         """
         self._have_columns_of(like)
         if self.is_empty:
@@ -251,14 +251,14 @@ class SegmentBuilder:
         return added
 
     def write_indices(self) -> None:
-        """Give the rows collected so far indices if they are dense. The builder must have room for these."""
+        """Add indices to the rows so far if they are dense. The builder must have room for the indices."""
         rows = self.rows
         if rows.is_dense:
             self._indices[: len(rows.values)] = rows.with_indices.indices
             self._columns = self._columns._replace(indices=self._indices)
 
     def take(self) -> bytes:
-        """The segment built so far, exactly `segment_bytes` long; the builder is empty afterwards."""
+        """Return the segment of the rows so far, exactly `segment_bytes` long; the builder is empty afterwards."""
         rows = self.rows
         header = HEADER.pack(len(rows), rows.optional, len(rows.values))
         columns = (
@@ -270,7 +270,7 @@ class SegmentBuilder:
         return b"".join([header, *(column.data for column in columns), rest])
 
     def _have_columns_of(self, source: Segment) -> None:
-        """Make the optional columns that the source has, and no others."""
+        """Make the builder have the optional columns of `source`, and no other optional columns."""
         for name in ("target", "weight"):
             if bool(len(getattr(source, name))) != bool(len(getattr(self._columns, name))) and len(source):
                 count = len(self._columns.row_id) if len(getattr(source, name)) else 0

@@ -9,7 +9,7 @@ from streamsvm.storage.rows.csr import Array
 
 
 class Columns(NamedTuple):
-    """A segment's columns, as kernels take them; see storage.rows.segment.Segment."""
+    """The columns of a segment as a tuple, for kernels; for their meaning see storage.rows.segment.Segment."""
 
     row_id: Array
     class_code: Array
@@ -22,7 +22,7 @@ class Columns(NamedTuple):
     weight: Array
 
 
-# number_features(indices (n,)): 0, 1, 2, ...: what the indices of a dense row would be.
+# number_features(indices (n,)): fills `indices` with 0, 1, 2, ..., the features of a dense row.
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -32,9 +32,9 @@ def number_features(indices: Array) -> None:
 
 
 # append_rows(picked (k,), columns of the source, rows, room, per_row, per_value, columns of the segment being built):
-# appends the picked rows, in order, to a segment of `rows` rows, until one would exceed `room` bytes. A row takes
-# `per_row` bytes, a value `per_value`. Fills the columns `out` in place; returns the number of rows appended. Where
-# `out` has indices, those of dense rows are written out.
+# appends the picked rows, in order, to a segment of `rows` rows, until a row would exceed `room` bytes. A row takes
+# `per_row` bytes, a value `per_value`. Fills the columns `out` in place; returns the number of rows appended. If `out`
+# has indices, dense rows get indices.
 
 
 @njit(cache=True, nogil=True)

@@ -1,7 +1,7 @@
-"""A file of segments on disk. It has no name, and ends with the process that wrote it.
+"""An unnamed file of segments on disk, which the kernel deletes when the process that wrote it ends.
 
-As many of its first segments as `PageBudget` allows stay in the page cache. The rest is read and written past it, where
-the file system can do that.
+The first segments, as many as `PageBudget` allows, stay in the page cache. Other segments are read and written past the
+page cache, if the file system supports that.
 """
 
 import mmap
@@ -20,20 +20,20 @@ from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.packing import Packer
 from streamsvm.storage.rows.segment import Segment, view
 
-SPILL_SEGMENT = 1 << 19  # small enough to mix the rows of several, and as fast as larger ones on fast disks
+SPILL_SEGMENT = 1 << 19  # bytes: small enough to mix rows of several segments, and as fast as larger ones on fast disks
 
 
 class SpillFile:
-    """Segments numbered from 0, in whole pages. Raises OSError if the file system has no unnamed files.
+    """A file of segments, numbered from 0, in whole pages. Raises OSError if the file system has no unnamed files.
 
-    Buffers are those of `make_buffer`. `read` raises OSError for a segment that differs from what was written.
+    Buffers must come from `make_buffer`. `read` raises OSError for a segment that differs from the one written.
 
-    path           the directory for the file
-    segment_bytes  size of most segments
-    sums, sizes    checksum and size of each segment
-    free           tells the bytes of memory that are free
-    budget         how many of its first bytes the page cache is to hold
-    bytes          bytes that the file takes of the disk
+    path           the directory in which the file is made
+    segment_bytes  size of most segments; a row that is too long has a larger segment
+    sums, sizes    checksum and size in bytes of each segment
+    free           returns the number of free bytes of memory
+    budget         decides which of the file's bytes the page cache is to hold
+    bytes          bytes of disk that the file takes
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class SpillFile:
         return len(self.sums)
 
     def append(self, buffer: mmap.mmap) -> None:
-        """Write one more segment."""
+        """Write the segment in `buffer` after all others."""
         if os.pwrite(self._way(self._ends[-1] + len(buffer)), buffer, self._ends[-1]) != len(buffer):
             raise OSError("the disk took only part of a segment")
         self.sums.append(_sum(buffer))
@@ -66,7 +66,7 @@ class SpillFile:
         self.bytes = max(self.bytes, self._ends[-1])
 
     def read(self, number: int, buffer: mmap.mmap) -> memoryview:
-        """Read a segment into the buffer; returns a view of the bytes read."""
+        """Read a segment into `buffer`; return the part of the buffer that holds it."""
         data = memoryview(buffer)[: self.sizes[number]]
         got = os.preadv(self._way(self._ends[number + 1]), [data], self._ends[number])
         # Kernels do not check indices: damaged ones would make them read and write beyond w.
@@ -75,7 +75,7 @@ class SpillFile:
         return data
 
     def clear(self) -> None:
-        """Forget all segments. The file keeps its space and writes over it."""
+        """Remove all segments. The file keeps its space on the disk; new segments overwrite it."""
         self.sums.clear()
         self.sizes.clear()
         self._ends = [0]
@@ -85,7 +85,7 @@ class SpillFile:
             os.close(file)
 
     def _way(self, end: int) -> int:
-        """The descriptor by which to read or write the segment that ends at this byte."""
+        """Return the file descriptor for the segment that ends at offset `end`: through the page cache, or past it."""
         before, is_held = self.budget.held_bytes, self.budget.holds(end)
         if self.budget.held_bytes < min(before, self.bytes):
             os.fdatasync(self._file)  # the kernel drops only pages that are on the disk
@@ -94,24 +94,24 @@ class SpillFile:
 
 
 def make_buffer(segment_bytes: int = SPILL_SEGMENT) -> mmap.mmap:
-    """Page-aligned memory, as O_DIRECT needs it."""
+    """Allocate a page-aligned buffer, which O_DIRECT requires."""
     return mmap.mmap(-1, segment_bytes)
 
 
 def _sum(buffer: mmap.mmap | memoryview) -> int:
-    """A checksum: any single changed word changes it. Ten times as fast as a CRC."""
+    """Return a checksum, which changes if any single word changes. It is ten times as fast as a CRC."""
     words: Array = np.frombuffer(buffer, np.uint64)
     return int(words.sum())
 
 
-_WRITE_BEHIND = 8  # segments that may wait to be written: `add` then need not wait for short pauses of the disk
+_WRITE_BEHIND = 8  # most segments that may wait to be written, so that `add` need not wait in short pauses of the disk
 
 
 class RowFile:
-    """`add` rows, `finish`, then `read` segments; `clear` it to begin anew. All raise OSError when the disk fails.
+    """A file of rows: `add` rows, `finish`, read each `segment`; `clear` empties it. Raises OSError if the disk fails.
 
-    writer    an executor of one thread, which keeps segments in order
-    is_whole  whether every added row was or will be written; False: the disk had no room
+    writer    an executor of one thread, so that segments are written in order
+    is_whole  every added row has been or will be written; False: the disk had no room
     """
 
     def __init__(self, file: SpillFile, health: DiskHealth, writer: Executor) -> None:
@@ -121,31 +121,31 @@ class RowFile:
         self._packer = Packer(file.segment_bytes)
         self._spare = [make_buffer(file.segment_bytes) for _ in range(_WRITE_BEHIND)]
         self._writing: deque[tuple[Future[None], mmap.mmap]] = deque()
-        self._behind = 0  # bytes in `_writing`
+        self._behind = 0  # bytes of the segments in `_writing`
         self._others = 0
         self.is_whole = True
 
     @property
     def lacked_memory(self) -> bool:
-        """See `PageBudget`."""
+        """Whether the page cache could not hold the whole file, see `PageBudget.lacked_memory`."""
         return self.file.budget.lacked_memory
 
     @property
     def taken(self) -> int:
-        """Bytes that the file takes of the disk, segments about to be written included."""
+        """Bytes of disk that the file takes, including segments that wait to be written."""
         return self.file.bytes + self._behind
 
     def add(self, rows: Segment, picked: Array, others: int = 0) -> None:
-        """Add the rows at the positions `picked` (k,), unless the disk has no room.
+        """Add the rows at the positions `picked` (k,), unless the disk has had no room.
 
-        others   bytes that other files of the job take of the same disk
+        others   bytes that other files of the job take on the same disk
         """
         self._others = others
         if self.is_whole:
             self._write(self._packer.add(rows, picked))
 
     def finish(self) -> bool:
-        """Write what is left to write; returns `is_whole`."""
+        """Write all rows that are not written yet, and wait; return `is_whole`."""
         if self.is_whole:
             self._write(self._packer.rest())
         self._await(0)
@@ -156,23 +156,23 @@ class RowFile:
 
     @property
     def segment_bytes(self) -> int:
-        """Of most segments."""
+        """Size in bytes of most segments."""
         return self.file.segment_bytes
 
     @property
     def sizes(self) -> list[int]:
-        """Bytes of each segment."""
+        """Size in bytes of each segment."""
         return self.file.sizes
 
     def segment(self, number: int, at_once: int, memory: Callable[[int], mmap.mmap]) -> Segment:
-        """A segment, read into the `memory` of so many bytes; `at_once` threads do such reads. Raises DiskSlow, too."""
+        """Read segment `number` into the buffer memory(size); `at_once` threads read. Raises OSError, also DiskSlow."""
         size = self.file.sizes[number]
         data = self._health.timed(size, at_once, lambda: self.file.read(number, memory(size)))
         self._health.check()
         return view(data)
 
     def clear(self) -> None:
-        """Forget all rows. The file keeps its space and writes over it."""
+        """Remove all rows. The file keeps its space on the disk; new rows overwrite it."""
         self._await(0)
         self._packer.clear()
         self.file.clear()
@@ -199,7 +199,7 @@ class RowFile:
         self._health.timed(len(buffer), 1, lambda: self.file.append(buffer))
 
     def _await(self, but: int) -> None:
-        """Wait until at most `but` bytes are still to be written."""
+        """Wait until at most `but` bytes of segments wait to be written."""
         while self._writing and self._behind > but:
             writing, buffer = self._writing.popleft()
             self._behind -= len(buffer)
