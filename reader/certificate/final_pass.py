@@ -35,9 +35,8 @@ class FinalFigures:
 
 
 class CertificatePass:
-    """Computes the certificate: `add` every row once, in any order and on any threads, then call `result`.
+    """Computes the certificate: `add` every row once, on any threads, in any order (it affects rounding); then `result`.
 
-    Rounding errors of the sums depend on the order of the rows.
     w         (features, width), not changed
     alpha     (n_rows, width), not changed: the pass uses a copy of each row's alpha, projected into its bounds
     held_out  receives the decision values of rows that tasks leave out; None: no task leaves rows out

@@ -1,1 +1,1 @@
-"""Datasets: compressed blocks, their manifest, and further files about rows and features."""
+"""Datasets: compressed blocks, the manifest, and further files about a dataset's rows and features."""

@@ -1,7 +1,7 @@
-"""A dataset that is still being read in: a job can read each piece as soon as it is written.
+"""A dataset that is still being imported: a job can read each piece as soon as the import has written it.
 
-The process that stages the dataset appends a record to `<staged>/journal` for each piece that its block holds, in the
-order of row ids. The journal is deleted when the dataset is complete: the indices of the blocks then say the same.
+The process that imports the dataset appends a record to `<staged>/journal` for each piece that it has written, in the
+order of row ids. It deletes the journal when the dataset is complete: the blocks' indices then list all pieces.
 """
 
 import itertools
@@ -25,14 +25,14 @@ RECORD = np.dtype([("location", LOCATION), ("record_checksum", "<u4")])
 
 
 class Journal:
-    """Announces pieces to jobs that follow the dataset."""
+    """Announces written pieces to the jobs that read the dataset while it is being imported."""
 
     def __init__(self, staged: Path) -> None:
         self._path = staged / JOURNAL
         self._path.touch(exist_ok=False)
 
     def announce(self, block: int, entry: Array) -> None:
-        """Announce the piece of this INDEX_ENTRY, which can be read. Pieces must come in the order of row ids."""
+        """Announce that a written piece can be read. entry: its INDEX_ENTRY. Call it in the order of row ids."""
         record = np.zeros((), RECORD)
         record["location"] = locations(block, entry.reshape(1))[0]
         record["record_checksum"] = zlib.crc32(record["location"].tobytes())
@@ -40,15 +40,15 @@ class Journal:
             file.write(record.tobytes())
 
     def remove(self) -> None:
-        """Delete the journal; processes that have it open can still read it."""
+        """Delete the journal; processes that have opened it can still read it."""
         self._path.unlink(missing_ok=True)
 
 
 class ArrivingDataset:
-    """Follows the dataset that is staged at `staged` and will be published as `final`. Neither need exist yet.
+    """A dataset that is being imported at `staged` and will be published as `final`. Neither directory need exist yet.
 
-    budget        how many bytes of the pieces the page cache is to hold after they were fetched; None: none of them
-    is_complete   the dataset is published, and `new_pieces` has returned all of its pieces
+    budget        decides which fetched pieces the page cache keeps, see `PageBudget`; None: it keeps no piece
+    is_complete   the dataset has been published, and `new_pieces` has returned all of its pieces
     """
 
     def __init__(self, staged: Path, final: Path, budget: PageBudget | None = None) -> None:
@@ -56,23 +56,23 @@ class ArrivingDataset:
         self._final = final
         self._budget, self._fetched = budget, 0  # bytes
         self._journal: BinaryIO | None = None
-        self._rest = b""  # of a record that is being written
+        self._rest = b""  # the first bytes of a record that is being written
         self.is_complete = False
 
     @property
     def has_failed(self) -> bool:
-        """Whether the staged dataset, once seen, has gone without being published."""
-        # In this order: a dataset that is renamed between the two tests does not count as gone.
+        """Whether the staged dataset was seen once, and has disappeared without being published."""
+        # Test `staged` before `final`: a dataset that is renamed between the two tests then does not count as failed.
         return self._journal is not None and not self._staged.exists() and not self._final.exists()
 
     def new_pieces(self) -> list[Array]:
-        """The LOCATIONs of readable pieces that no call has returned yet, in the order of row ids.
+        """Return the LOCATIONs of readable pieces that no earlier call has returned, in the order of row ids.
 
         Raises CorruptData if the journal of a published dataset is damaged.
         """
         if self.is_complete:
             return []
-        # Test this before reading the journal: all pieces of a published dataset have been announced.
+        # Test for `final` before reading the journal: all pieces of a published dataset have been announced.
         is_published = self._final.exists()
         if self._journal is None:
             self._open_journal()
@@ -86,10 +86,10 @@ class ArrivingDataset:
         return pieces
 
     def fetch(self, location: Array) -> FileRange:
-        """Read the bytes of a piece. Raises DatasetLost when the dataset is gone."""
+        """Read the bytes of the piece at a LOCATION. Raises DatasetLost if the dataset has been deleted."""
         self._fetched += int(location["bytes"])
         pages = Pages.KEPT if self._budget and self._budget.holds(self._fetched) else Pages.DROPPED
-        # The staged file first: a dataset moves from there to `final`, and never back.
+        # Try the staged file first: a dataset moves from `staged` to `final`, and never back.
         for directory in (self._staged, self._final):
             path = block_path(directory, int(location["block"]))
             with suppress(FileNotFoundError):
@@ -98,16 +98,16 @@ class ArrivingDataset:
 
     @staticmethod
     def decode(location: Array, fetched: FileRange) -> Piece:
-        """Check and decode the bytes of a piece. Raises CorruptData."""
+        """Check and decode the fetched bytes of a piece. Raises CorruptData if they are damaged."""
         with fetched as data:
             return decode_piece(data, location)
 
     def piece(self, location: Array) -> Piece:
-        """Read, check and decode a piece."""
+        """Read, check and decode the piece at a LOCATION. Raises DatasetLost, CorruptData."""
         return self.decode(location, self.fetch(location))
 
     def close(self) -> None:
-        """Close the journal; pieces that were returned can still be read."""
+        """Close the journal; pieces that `new_pieces` has returned can still be read."""
         if self._journal is not None:
             self._journal.close()
 
@@ -132,6 +132,6 @@ def _is_intact(record: Array) -> bool:
 
 
 def _pieces_of(dataset: Dataset) -> list[Array]:
-    """The LOCATIONs of all pieces of a complete dataset, in the order of row ids."""
+    """Return the LOCATIONs of all pieces of a complete dataset, in the order of row ids."""
     pieces = [dataset.pieces(number) for number in range(len(dataset.manifest.blocks))]
     return list(np.sort(np.concatenate(pieces), order="first_row"))

@@ -1,13 +1,12 @@
 """A block: the unit on disk. A file of pieces; a piece is a batch of rows whose columns are compressed as one frame.
 
-    header | piece 0 | piece 1 | ... | index (one entry a piece)
+    header | piece 0 | piece 1 | ... | index (one entry per piece)
 
-Pieces are appended to all blocks while a dataset is read in, so that a row's block can be chosen at random with little
-memory; header and index are written last. The manifest holds the checksum of the header, the header that of the index,
-and the index those of the pieces: a block that is damaged, exchanged, or left from an older dataset is always noticed.
-
-Rows are numbered over the whole dataset, in the order in which pieces are appended to any block. So the id of a piece's
-first row is known when the piece is written.
+Pieces are appended to all blocks while a dataset is imported, so that a row's block can be chosen at random with little
+memory; header and index are written last. The manifest holds the checksum of each block's header, the header that of
+the index, and the index those of the pieces: so a block that is damaged, exchanged, or from an older dataset is always
+detected. Rows are numbered over the whole dataset, in the order in which pieces are appended to any block: so the id of
+a piece's first row is known when the piece is written.
 """
 
 import zlib
@@ -52,10 +51,10 @@ INDEX_ENTRY = np.dtype(
     ]
 )
 
-# Layout of a piece: ONES: all values are 1 and not stored; WEIGHTS, GROUPS: it has a column of weights, of groups.
+# Layout of a piece: ONES: all values are 1, and are not stored; WEIGHTS, GROUPS: the piece has this column.
 ONES, WEIGHTS, GROUPS = 1, 2, 4
 
-# Where a piece of a dataset is: the number of its block (its place in the manifest) and its entry in the block's index.
+# The location of a piece in a dataset: the index of its block in manifest.blocks, and its entry in the block's index.
 LOCATION = np.dtype([("block", "<u4"), *INDEX_ENTRY.descr])
 
 LENGTH = np.dtype("<u4")
@@ -65,9 +64,9 @@ _OPTIONAL: dict[str, np.dtype] = {"values": VALUE, "weight": WEIGHT, "group": GR
 
 @dataclass(frozen=True)
 class BlockInfo:
-    """The manifest's record of a block: its size, and its number, which names its file.
+    """The manifest's entry of a block: its size, and its number, which is the name of its file.
 
-    checksum   of the header, which covers the index, which covers all pieces
+    checksum   checksum of the header, which contains that of the index, which contains those of the pieces
     """
 
     rows: int
@@ -92,7 +91,8 @@ class Piece:
 class BlockWriter:
     """Appends pieces to a block file. It opens the file for each piece, so that thousands of blocks can be written.
 
-    increasing   whether feature numbers increase within each row
+    dataset      uid of the dataset; block: number of the block
+    increasing   whether feature numbers increase within each row; they are then stored as differences
     """
 
     def __init__(self, path: Path, dataset: str, block: int, increasing: bool = True) -> None:
@@ -105,7 +105,7 @@ class BlockWriter:
         path.write_bytes(bytes(HEADER.itemsize))
 
     def append(self, rows: Rows, first_row: int) -> Array:
-        """Encode and write one piece, whose rows have the ids from `first_row` on; returns its INDEX_ENTRY."""
+        """Encode rows with the ids from `first_row` on as one piece, and write it; return its INDEX_ENTRY."""
         norms = np.empty(len(rows), NORM)
         squared_norms(rows.indptr, rows.values, norms)
         layout = _layout(rows, norms)
@@ -119,7 +119,7 @@ class BlockWriter:
         return entry
 
     def finish(self) -> BlockInfo:
-        """Write index and header. The block is then complete, but not durable."""
+        """Write index and header; return the manifest's entry. The block is then complete, but not durable."""
         index = np.stack(self._entries)
         header = np.zeros((), HEADER)
         header["magic"], header["version"], header["block"] = MAGIC, VERSION, self._block
@@ -141,7 +141,7 @@ class BlockWriter:
 
 
 class BlockReader:
-    """Reads the pieces of one block, in any order. Raises CorruptData if a byte differs from what was written.
+    """Reads the pieces of one block, in any order. Raises CorruptData if bytes differ from those that were written.
 
     index   (n_pieces,) INDEX_ENTRY
     """
@@ -155,7 +155,7 @@ class BlockReader:
         return len(self.index)
 
     def piece(self, number: int) -> Piece:
-        """Read, check and decode one piece."""
+        """Read, check and decode piece `number` of the block."""
         entry = self.index[number]
         self._file.seek(int(entry["offset"]))
         return decode_piece(self._file.read(int(entry["bytes"])), entry)
@@ -185,7 +185,7 @@ def decode_piece(data: memoryview | bytes, entry: Array) -> Piece:
 
 
 def locations(block: int, index: Array) -> Array:
-    """The LOCATIONs (n,) of the pieces with these INDEX_ENTRYs (n,)."""
+    """Return the LOCATIONs (n,) of the pieces with the INDEX_ENTRYs `index` (n,) in the block at index `block`."""
     out = np.empty(len(index), LOCATION)
     out["block"] = block
     for name in INDEX_ENTRY.names or ():
@@ -194,7 +194,7 @@ def locations(block: int, index: Array) -> Array:
 
 
 def _layout(rows: Rows, norms: Array) -> int:
-    # Data of zeros and ones are common: their values need not be stored. The norms of most other data say so soon.
+    # If all values are 1, they need not be stored. Comparing norms first excludes most other data fast.
     ones = ONES * bool(np.array_equal(norms, np.diff(rows.indptr)) and np.all(rows.values == 1))
     return ones + WEIGHTS * (rows.weight is not None) + GROUPS * (rows.group is not None)
 

@@ -18,15 +18,15 @@ from streamsvm.storage.files.durable import publish
 from streamsvm.storage.rows.csr import INDEX, Array
 from streamsvm.storage.rows.row_runs import RUN, one_run, runs_of
 
-# What versions before 0.3 left beside the blocks: rows that a job had decoded.
+# Files that versions before 0.3 left beside the blocks: rows that a job had decoded.
 OF_EARLIER_VERSIONS = ("rows.kept", "rows.index", "rows.released")
 
 
 class Dataset:
-    """A published dataset, read-only. A block's number here is its place in the manifest.
+    """A published dataset, read-only. Methods take as a block's `number` its index in manifest.blocks.
 
     Rows have the ids 0 to n_rows - 1 in the order in which they were added. Removing a block lowers the ids of later
-    rows, and keeps their order. The ids that rows were written with never change, see `row_runs`.
+    rows, and keeps their order. The ids with which rows were written never change, see `storage.rows.row_runs`.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -34,9 +34,9 @@ class Dataset:
         self.manifest = read_manifest(directory)
 
     def in_input_order(self, w: Array) -> Array:
-        """w (width,), given by the blocks' feature numbers, by those of the input. Raises DatasetCorrupt.
+        """Reorder w (width,) from the blocks' feature numbers to those of the input. Raises DatasetCorrupt.
 
-        With listed features (see `listed`), all features come in the order of their numbers in the input.
+        With listed features (see `listed`), the result has only the blocks' features, ordered by their input numbers.
         """
         if not self.has_own_order:
             return w
@@ -45,17 +45,17 @@ class Dataset:
         return ordered
 
     def in_own_order(self, w: Array) -> Array:
-        """The inverse of `in_input_order`: w (width,) by the blocks' feature numbers. Raises DatasetCorrupt."""
+        """Reorder w (width,) from `in_input_order` back to the blocks' feature numbers. Raises DatasetCorrupt."""
         return w[self.columns] if self.has_own_order else w
 
     @property
     def has_own_order(self) -> bool:
-        """Whether the blocks have other feature numbers than the input."""
+        """Whether the blocks number features otherwise than the input."""
         return bool(self.manifest.renumbered or self.manifest.listed)
 
     @cached_property
     def columns(self) -> Array:
-        """The place of each feature of the blocks in the order of the input, (width,). Raises DatasetCorrupt."""
+        """(width,): the index of each feature of the blocks in a w of `in_input_order`. Raises DatasetCorrupt."""
         if not self.manifest.listed:
             return self.numbers
         columns = np.empty(self.manifest.width, INDEX)
@@ -64,7 +64,7 @@ class Dataset:
 
     @cached_property
     def numbers(self) -> Array:
-        """The number that each feature of the blocks has in the input, (width,) int32. Raises DatasetCorrupt."""
+        """(width,) int32: the number that each feature of the blocks has in the input. Raises DatasetCorrupt."""
         numbers = np.arange(self.manifest.width, dtype=INDEX)
         if self.manifest.renumbered:
             numbers[self.places()] = np.arange(self.manifest.renumbered, dtype=INDEX)
@@ -73,18 +73,18 @@ class Dataset:
         return numbers
 
     def places(self) -> Array:
-        """The number places[f], (renumbered,), that feature f of the input has in the blocks. Raises DatasetCorrupt.
+        """Read places (renumbered,): feature f of the input is feature places[f] of the blocks. Raises DatasetCorrupt.
 
-        Features >= renumbered have the same number in both, unless they are listed.
+        A feature >= renumbered has the same number in input and blocks, unless it is listed.
         """
         return read_places(self.directory, self.manifest.renumbered, self.manifest.places_checksum)
 
     def listed(self) -> Array:
-        """The input's numbers (listed,) of the last features of the blocks. Raises DatasetCorrupt."""
+        """Read the numbers (listed,) in the input of the blocks' last features. Raises DatasetCorrupt."""
         return read_listed(self.directory, self.manifest.listed)
 
     def pieces(self, number: int) -> Array:
-        """The LOCATIONs (n_pieces,) of a block's pieces. Raises DatasetCorrupt naming the block."""
+        """Return the LOCATIONs (n_pieces,) of a block's pieces. Raises DatasetCorrupt, which names the block."""
         pieces = self._written_pieces(number)
         if self.manifest.has_gaps:
             written, now = self._first_rows
@@ -92,7 +92,7 @@ class Dataset:
         return pieces
 
     def row_runs(self) -> Array:
-        """The runs of its rows' written ids, see `storage.rows.row_runs`. Raises DatasetCorrupt."""
+        """Return the runs of the rows' written ids, see `storage.rows.row_runs`. Raises DatasetCorrupt."""
         n_rows = self.manifest.n_rows
         if not self.manifest.has_gaps:
             return one_run(n_rows)
@@ -101,7 +101,7 @@ class Dataset:
 
     @cached_property
     def _first_rows(self) -> tuple[Array, Array]:
-        """The written id of every piece's first row, ascending, and its present id."""
+        """For the first row of every piece: the written ids, ascending, and the present ids, (n_pieces,) each."""
         pieces = np.concatenate(
             [self._written_pieces(k)[["first_row", "rows"]] for k in range(len(self.manifest.blocks))]
         )
@@ -116,7 +116,7 @@ class Dataset:
         return block_path(self.directory, self.manifest.blocks[number].number)
 
     def label_weights(self) -> dict[float, float]:
-        """label of `Rows` -> the sum of the weights of its rows. Takes a pass over all rows. Raises DatasetCorrupt."""
+        """Return label -> sum of the weights of its rows, after a pass over all rows. Raises DatasetCorrupt."""
         totals: dict[float, float] = {}
         for number in range(len(self.manifest.blocks)):
             for location in self.pieces(number):
@@ -128,23 +128,23 @@ class Dataset:
         return totals
 
     def fetch(self, location: Array, pages: Pages = Pages.PASSED) -> FileRange:
-        """Read the bytes of a piece. Raises DatasetCorrupt naming the block."""
+        """Read the bytes of the piece at a LOCATION. Raises DatasetCorrupt, which names the block."""
         path = self._path(int(location["block"]))
         with _naming(path):
             return read_range(path, int(location["offset"]), int(location["bytes"]), pages)
 
     def decode(self, location: Array, fetched: FileRange) -> Piece:
-        """Check and decode the bytes of a piece. Raises DatasetCorrupt naming the block."""
+        """Check and decode the fetched bytes of a piece. Raises DatasetCorrupt, which names the block."""
         with _naming(self._path(int(location["block"]))), fetched as data:
             return decode_piece(data, location)
 
     def piece(self, location: Array) -> Piece:
-        """Read, check and decode a piece. Raises DatasetCorrupt naming the block."""
+        """Read, check and decode the piece at a LOCATION. Raises DatasetCorrupt, which names the block."""
         return self.decode(location, self.fetch(location))
 
     @contextmanager
     def open_block(self, number: int) -> Iterator[BlockReader]:
-        """A reader of the block; the page cache drops its file afterwards. Raises DatasetCorrupt naming the block."""
+        """Open a block for reading; then drop its file from the page cache. Raises DatasetCorrupt, naming the block."""
         path = self._path(number)
         with _naming(path), path.open("rb", buffering=0) as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
@@ -156,7 +156,7 @@ class Dataset:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Turn errors of a block's file into a DatasetCorrupt that names the block."""
+    """Raise a DatasetCorrupt that names the block in place of CorruptData and read errors of the block's file."""
     number = int(path.stem)
     try:
         yield
@@ -171,23 +171,23 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def block_path(directory: Path, number: int) -> Path:
-    """The path of a block; `number` is the block's own (`BlockInfo.number`)."""
+    """Return the path of a block's file; `number` is `BlockInfo.number`, not an index in the manifest."""
     return directory / "blocks" / f"{number:06d}.blk"
 
 
 def staged_path(final: Path) -> Path:
-    """The directory in which a dataset is written before it is published as `final`."""
+    """Return the directory in which a dataset is written before it is published as `final`."""
     return final.with_name(f".{final.name}.staged")
 
 
 def publish_dataset(staged: Path, final: Path, manifest: Manifest) -> None:
-    """Write the manifest into the staged directory of blocks and give the directory its final name, durably."""
+    """Write the manifest into the directory `staged` of blocks, and rename the directory to `final`, durably."""
     write_manifest(staged, manifest)
     publish(staged, final)
 
 
 def faults(directory: Path) -> Iterator[StorageError]:
-    """Yields what is wrong with the dataset in `directory`, at most one fault a block; nothing if it is sound.
+    """Check all bytes of the dataset in `directory`; yield its faults, at most one per block.
 
     Blocks on other machines are not checked.
     """
@@ -211,7 +211,7 @@ def faults(directory: Path) -> Iterator[StorageError]:
 
 
 def strays(directory: Path) -> list[Path]:
-    """Files among the blocks that the manifest does not name."""
+    """Return the files in the directory of blocks that the manifest does not name; none for a dataset in parts."""
     manifest = Dataset(directory).manifest
     if manifest.parts:
         return []

@@ -1,8 +1,8 @@
-"""The feature numbers of a dataset's blocks, where they differ from those of the input: two files beside the blocks.
+"""The feature numbers of a dataset's blocks, if they differ from those of the input: two files beside the blocks.
 
-`features` holds the places: the numbers that the first features of the input have in the blocks. `listed` holds the
-numbers that the last features of the blocks have in the input, where these are too far apart for a weight each. It only
-grows: a dataset has the first `Manifest.listed` features of the file, and a change that did not end may have left more.
+The file `features` has the places: place f is the number in the blocks of feature f of the input, for the first
+features. The file `listed` has the numbers in the input of the blocks' last features; such numbers are too far apart
+for a weight each. It only grows: the first `Manifest.listed` entries count; an unfinished append may have left more.
 """
 
 import struct
@@ -20,14 +20,14 @@ _HEAD = struct.Struct("<8sIq")  # _MAGIC, checksum of the frame, features
 
 
 def write_places(directory: Path, places: Array) -> int:
-    """Write `places` (d,) int32: feature f of the input is places[f] in the blocks. Returns the manifest's checksum."""
+    """Write `places` (d,) int32: feature f of the input is places[f] in the blocks. Return the file's checksum."""
     data = codec.encode([places])
     write_file(directory / _PLACES, [data])
     return zlib.crc32(data)
 
 
 def read_places(directory: Path, count: int, checksum: int) -> Array:
-    """Read the places (count,) of a dataset. Raises DatasetCorrupt."""
+    """Read the places (count,) int32 of a dataset. Raises DatasetCorrupt if the file is missing or damaged."""
     try:
         data = (directory / _PLACES).read_bytes()
     except FileNotFoundError as error:
@@ -42,13 +42,13 @@ def read_places(directory: Path, count: int, checksum: int) -> Array:
 
 
 def write_listed(directory: Path, features: Array) -> None:
-    """Write the input's numbers (m,) int32 of the listed features, durably; replaces an older file."""
+    """Write the listed features (m,) int32, by their numbers in the input, durably; replace an older file."""
     frame = codec.encode([features.astype(INDEX)])
     write_file(directory / _LISTED, [_HEAD.pack(_MAGIC, zlib.crc32(frame), len(features)), frame])
 
 
 def read_listed(directory: Path, count: int) -> Array:
-    """Read the input's numbers (count,) int32 of the first listed features. Raises DatasetCorrupt."""
+    """Read the first `count` listed features (count,) int32, by their numbers in the input. Raises DatasetCorrupt."""
     try:
         return _decode_listed((directory / _LISTED).read_bytes(), count)
     except FileNotFoundError as error:

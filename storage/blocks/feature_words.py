@@ -1,4 +1,4 @@
-"""The words behind the features of hashed documents, in a file beside a dataset's blocks: people read them."""
+"""The n-grams (words) that were hashed to features of documents, for people to read, in a file beside the blocks."""
 
 import zlib
 from pathlib import Path
@@ -18,11 +18,11 @@ _PLACE, _WORD = np.dtype("<i4"), np.dtype("<i8")
 
 
 class FeatureWords(NamedTuple):
-    """The first n-gram that was hashed to each of some features.
+    """For k features, the first n-gram that was hashed to the feature.
 
     features  (k,) int32, ascending
-    signs     (k,) int32, 1 or -1: the sign with which the n-gram is counted, if hashing alternates signs
-    words     k n-grams, in UTF-8
+    signs     (k,) int32: 1 or -1, the sign with which the n-gram is counted if hashing alternates signs
+    words     the k n-grams, in UTF-8
     """
 
     features: Array
@@ -31,7 +31,7 @@ class FeatureWords(NamedTuple):
 
 
 def write_words(directory: Path, words: FeatureWords) -> None:
-    """Write the words of a dataset, durably; replaces an older file."""
+    """Write the words of a dataset, durably; replace an older file."""
     text = b"".join(words.words)
     padded = np.frombuffer(text.ljust(-(-len(text) // 8) * 8, b"\0"), _WORD)
     lengths = np.fromiter(map(len, words.words), _PLACE, len(words.words)) * words.signs
@@ -41,7 +41,7 @@ def write_words(directory: Path, words: FeatureWords) -> None:
 
 
 def check_words(directory: Path) -> None:
-    """Raises DatasetCorrupt if the file of words is damaged; a dataset need not have one."""
+    """Raise DatasetCorrupt if the dataset has a file of words, and the file is damaged."""
     try:
         data = (directory / _NAME).read_bytes()
     except FileNotFoundError:
@@ -53,7 +53,7 @@ def check_words(directory: Path) -> None:
 
 
 def read_words(directory: Path) -> FeatureWords | None:
-    """Read the words of a dataset; None if there are none or they cannot be read."""
+    """Read the words of a dataset; None if the dataset has no file of words, or the file cannot be read."""
     try:
         return _decoded((directory / _NAME).read_bytes())
     except (OSError, CorruptData):

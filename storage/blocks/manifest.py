@@ -1,4 +1,4 @@
-"""The manifest of a dataset: what its blocks hold, and the checksums of its other files."""
+"""The manifest of a dataset: facts about its rows and blocks, and checksums of its files."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,9 +13,9 @@ from streamsvm.storage.rows.segment import TARGET, packed_bytes
 
 @dataclass(frozen=True)
 class WeightCounts:
-    """The smallest weight, the sum, the largest, and how many are 0 in training.
+    """Counts of rows' weights: the smallest, the sum, the largest, and the number of weights that are 0 in training.
 
-    Datasets store weights as float64. Training rounds each to float32, as a segment stores it.
+    Datasets store weights as float64; training rounds each weight to float32, the type in segments.
     """
 
     least: float
@@ -25,27 +25,27 @@ class WeightCounts:
 
     @classmethod
     def of(cls, weight: Array) -> "WeightCounts":
-        """The counts of weights (n,), n > 0."""
+        """Return the counts of weights (n,), n > 0."""
         zeros = len(weight) - int((weight.astype(TARGET) > 0).sum())
         return cls(float(weight.min()), float(weight.sum()), float(weight.max()), zeros)
 
     @property
     def largest_trained(self) -> float:
-        """The largest weight, rounded as training rounds it."""
+        """The largest weight, rounded to float32 as in training."""
         return float(TARGET.type(self.largest))
 
     @classmethod
     def of_ones(cls, n_rows: int) -> "WeightCounts":
-        """The counts of rows without weights, each of which has weight 1."""
+        """Return the counts of `n_rows` rows without weights, each of which counts as weight 1."""
         return cls(1.0, float(n_rows), 1.0, 0)
 
     def with_(self, other: "WeightCounts") -> "WeightCounts":
-        """The counts of these rows and the others together."""
+        """Return the counts of these rows together with the rows of `other`."""
         least, largest = min(self.least, other.least), max(self.largest, other.largest)
         return WeightCounts(least, self.total + other.total, largest, self.zeros + other.zeros)
 
     def without(self, other: "WeightCounts") -> "WeightCounts":
-        """The counts after removing rows with the counts `other`; least and largest are then only bounds."""
+        """Return the counts after removing rows with the counts `other`; least and largest become mere bounds."""
         total = max(self.total - other.total, 0.0)
         return WeightCounts(self.least, total, self.largest, self.zeros - other.zeros)
 
@@ -57,7 +57,7 @@ FURTHER = ("weights", "label_names", "has_groups", "input", "parts", "own_width"
 
 
 def number_text(number: float) -> str:
-    """The shortest text that float() turns back into the number; whole numbers without a decimal point."""
+    """Return the shortest text that float() turns into the number; a whole number has no decimal point."""
     return repr(float(number)).removesuffix(".0")
 
 
@@ -65,31 +65,31 @@ def number_text(number: float) -> str:
 class Manifest:
     """The content of a dataset.
 
-    uid           identifies the content; adding or removing blocks changes it. A block's header has the uid of the
-                  dataset as it was when the block was written
+    uid           identifies the content: adding or removing blocks changes it. A block's header has the uid that the
+                  dataset had when the block was written
     index_base    0 or 1: the number of the first feature in the input, and in the blocks
-    n_features    features of a model trained on it: the largest number in the input + 1 - index_base
+    n_features    number of features of a model trained on the dataset: the input's largest number + 1 - index_base
     labels        label value -> number of rows; empty if there are too many labels
     label_range   the smallest and the largest label
-    longest_row   most non-zeros in a row
-    renumbered    so many features, from the first on, have other numbers in the blocks than in the input
-    places_checksum  of the file that tells these numbers, see storage.blocks.feature_numbers
-    counters      what the parser accepted but counted: blank lines, explicit zeros ...
+    longest_row   largest number of values in a row
+    renumbered    the features 0 to renumbered - 1 of the input have other numbers in the blocks
+    places_checksum  checksum of the file with these numbers, see storage.blocks.feature_numbers
+    counters      numbers of oddities that the parser accepted: blank lines, explicit zeros ...
     shuffle       "no" if rows are stored in the order of the input, else "yes"
     normalize     "row_l2" if every row was divided by its norm, else "none"
-    Qii_spread    least, sum and largest of the squared norms of the rows
-    row_bound     number of rows ever added; the rows' written ids are below it
-    block_bound   the numbers of blocks are below it
-    rejected_rows rows of the input that were left out; rejected: what was wrong with the first few of them
+    Qii_spread    smallest, sum and largest of the rows' squared norms |x_i|^2
+    row_bound     number of rows ever added: the rows' written ids are below it
+    block_bound   upper bound of the numbers of blocks, which are all below it
+    rejected_rows number of the input's rows that were left out; rejected: faults of the first few, as JSON objects
     weights       counts of the rows' weights; None: each row has weight 1
-    label_names   names of labels that are strings: a row's label is a place in it; else empty
-    has_groups    whether some rows belong together
-    input         for an input without numbered features (documents, strings, tables with words): its `format`, and what
-                  is needed to make features of further rows in the same way; JSON. A model carries it, too
-    parts         number of blocks on each machine that has some, in the order of `blocks`; (): all are on this machine
-    own_width     in the blocks, feature numbers are below it; 0: below n_features + index_base, as in the input
-    listed        number of features at the end of the blocks' numbers whose numbers in the input are listed in a file,
-                  see storage.blocks.feature_numbers
+    label_names   names of labels that are strings: the label k of a row means label_names[k]; else empty
+    has_groups    whether rows have groups, which cross-validation must not split
+    input         for an input without numbered features (documents, strings, tables with words): its `format`, and the
+                  facts from which further rows get the same features; a JSON object, which a model contains, too
+    parts         number of blocks on each machine that has blocks, in the order of `blocks`; (): this machine has all
+    own_width     feature numbers in the blocks are below it; 0: below n_features + index_base, as in the input
+    listed        number of the blocks' last features that are listed: a file has their numbers in the input, see
+                  storage.blocks.feature_numbers
     """
 
     uid: str
@@ -122,7 +122,7 @@ class Manifest:
 
     @property
     def decoded_bytes(self) -> int:
-        """Bytes that all rows would take in the cache; compare it with `cache_bytes`."""
+        """Bytes that all rows would take in the cache, to be compared with `cache_bytes`."""
         return packed_bytes(self.n_rows, self.nnz)
 
     @property
@@ -132,15 +132,15 @@ class Manifest:
 
     @property
     def has_gaps(self) -> bool:
-        """Whether blocks were removed: written ids of rows, which pieces hold, then differ from their present ids."""
+        """Whether blocks were removed: the written ids of rows, stored in pieces, then differ from the present ids."""
         return self.row_bound > self.n_rows
 
     def label_text(self, label: float) -> str:
-        """The text of a row's label: its name, or the number."""
+        """Return the text of a row's label: the name of a label that is a string, else the number."""
         return self.label_names[int(label)] if self.label_names else number_text(label)
 
     def label_of(self, text: str) -> float | None:
-        """The label that rows hold for this text; None if the text cannot be a label."""
+        """Return the label, as rows store it, for the text of a label; None if the text cannot be a label."""
         if self.label_names:
             return float(self.label_names.index(text)) if text in self.label_names else None
         try:
@@ -150,17 +150,17 @@ class Manifest:
 
     @property
     def width(self) -> int:
-        """Length of a w by the blocks' feature numbers; w[0] is unused if the input counts from 1."""
+        """Length of a w indexed by the blocks' feature numbers; with index_base 1, w[0] belongs to no feature."""
         return self.own_width or self.input_width
 
     @property
     def input_width(self) -> int:
-        """Length of a w by the input's feature numbers, which are all below it."""
+        """Length of a w indexed by the input's feature numbers, which are all below it."""
         return self.n_features + self.index_base
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
-    """Write the manifest, durably. It completes a new dataset, or changes one atomically; the blocks must exist."""
+    """Write the manifest, durably: this completes a new dataset, or changes a dataset atomically. Blocks must exist."""
     write_file(directory / MANIFEST, [_packed(manifest)])
 
 
@@ -185,7 +185,7 @@ def read_manifest(directory: Path) -> Manifest:
 
 
 def _packed(manifest: Manifest) -> bytes:
-    # Pairs, since keys of JSON objects are texts and labels are numbers.
+    # Labels are stored as pairs, since the keys of JSON objects are texts, and labels are numbers.
     content = {**asdict(manifest), "labels": list(manifest.labels.items())}
     further = {name: content.pop(name) for name in FURTHER}
     used = {name: value for name, value in further.items() if value}

@@ -1,4 +1,4 @@
-"""The profile of a dataset, in a file beside its manifest: figures for people, on which no program depends."""
+"""The profile of a dataset, in a file beside its manifest: figures that people read, and no program depends on."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,13 +20,13 @@ class Profile:
     """Figures of the rows with which a dataset was created; rows added later are not included.
 
     rows          number of these rows
-    lengths       number of rows with 0 non-zeros, with 1, with 2 or 3, with 4 to 7, and so on
-    longest       (row, non-zeros) of the longest rows, longest first; rows count from 1, in the order of the input
-    frequent      (feature, rows that have it) of the most frequent features, by the input's numbers
-    counted_rows  so many rows, the first ones, were counted for `frequent`
+    lengths       numbers of rows with 0 values, with 1, with 2 or 3, with 4 to 7, and so on
+    longest       (row number, values) of the longest rows, longest first; rows are numbered from 1 in input order
+    frequent      (feature, number of rows with it) of the most frequent features, by the input's numbers
+    counted_rows  number of rows, from the first on, that were counted for `frequent`
     scales        (feature, root mean square of its values) of the largest and the smallest features, largest first; ()
                   unless their scales differ so much that training is slow
-    warnings      code and message for each column that is probably not a feature
+    warnings      code and message of each warning, for example about columns that are probably no features
     """
 
     rows: int
@@ -47,7 +47,7 @@ def write_profile(directory: Path, profile: Profile) -> None:
 
 
 def read_profile(directory: Path) -> Profile | None:
-    """Read the profile of a dataset; None if there is none, as in old datasets, or it cannot be read."""
+    """Read the profile of a dataset; None if an old dataset has no profile, or the file cannot be read."""
     try:
         content = unpack((directory / _NAME).read_bytes(), VERSION, "profile", "", _PLAIN_VERSION)
     except (OSError, StorageError):

@@ -1,4 +1,4 @@
-"""Reads ranges of files, by default past the page cache: it counts as memory, and filling it takes longer than a read."""
+"""Reads ranges of files, by default past the page cache: its pages count as memory, and filling them takes time."""
 
 import errno
 import mmap
@@ -22,7 +22,7 @@ class Pages(Enum):
 
 
 class FileRange:
-    """A range of a file, read into buffer[start:start + size]. Use it in one `with ... as data`, which frees the buffer."""
+    """A range of a file, in buffer[start:start + size]. Read it in one `with ... as data`, which frees the buffer."""
 
     def __init__(self, buffer: mmap.mmap, start: int, size: int) -> None:
         self._buffer = buffer

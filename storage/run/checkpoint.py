@@ -1,9 +1,9 @@
-"""Checkpoints of a job: two slots, so that a sound one stands while the other is being written.
+"""Checkpoints of a job, in two slots: while one slot is being written, the other holds a sound checkpoint.
 
-A run that goes on from a checkpoint compares w with sum_i alpha_i y_i x_i while the data stream by. A checkpoint that
-it writes before that goes into UNSURE_SLOT: if w turns out wrong, that slot and the one it came from are dropped.
+A run that continues from a checkpoint compares w with sum_i alpha_i y_i x_i during its first pass. A checkpoint that it
+writes before this comparison goes into UNSURE_SLOT: if w is wrong, that slot and the run's own checkpoint are dropped.
 
-A checkpoint is an npz file: the arrays as they are, each with its checksum, and `about`, a JSON document.
+A checkpoint is an npz file: the state's arrays, each with a checksum, and `about`, a JSON document.
 """
 
 import errno
@@ -34,35 +34,35 @@ _OLDER = "The job goes on from an older checkpoint, or from the start."
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint on disk. `about["number"]` is its number among the job's checkpoints: the newest has the largest."""
+    """A checkpoint on disk. about["number"] is its number among the job's checkpoints: the newest has the largest."""
 
     path: Path
     about: Mapping[str, Any]
 
     def __getitem__(self, name: str) -> Array:
-        """An array; raises CorruptData if it is not the one written."""
+        """Read the array `name`. Raises CorruptData if it is damaged."""
         with _reading(self.path) as archive:
             array = member_array(archive, name)
         # Earlier versions left the axis of tasks out where there was one task.
         return array[:, np.newaxis] if name in _OF_TASKS and array.ndim == 1 else array
 
     def length(self, name: str) -> int:
-        """The length of an array, without reading it; raises CorruptData."""
+        """Return the length of the array `name`, without reading all of it. Raises CorruptData if it is damaged."""
         with _reading(self.path) as archive, archive.open(f"{name}.npy") as member:
             return read_header(member)[0][0]
 
     @property
     def names(self) -> list[str]:
-        """Names of its arrays."""
+        """Names of the checkpoint's arrays."""
         return self.about[_NAMES]
 
     def arrays(self) -> dict[str, Array]:
-        """All arrays by name; raises CorruptData."""
+        """Read all arrays; return them by name. Raises CorruptData if one is damaged."""
         return {name: self[name] for name in self.names}
 
 
 def write_checkpoint(path: Path, about: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Write durably, as a whole or not at all."""
+    """Write a checkpoint to `path`, durably; the file is then complete, or the older file is unchanged."""
     staged = path.with_name(f".{path.name}.staged")
     try:
         with staged.open("wb") as file:
@@ -75,7 +75,7 @@ def write_checkpoint(path: Path, about: Mapping[str, Any], arrays: Mapping[str, 
 
 
 def open_checkpoint(path: Path) -> Checkpoint:
-    """Open a checkpoint: each of its arrays is checked when it is read. Raises CorruptData, FileNotFoundError."""
+    """Open a checkpoint. Each of its arrays is checked only when it is read. Raises CorruptData, FileNotFoundError."""
     with _reading(path) as archive:
         return Checkpoint(
             path, unpack(member_array(archive, _ABOUT).tobytes(), VERSION, "checkpoint", _OLDER, _OLDEST_VERSION)
@@ -83,7 +83,7 @@ def open_checkpoint(path: Path) -> Checkpoint:
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
-    """Open a checkpoint; every byte has been checked. Raises CorruptData, FileNotFoundError."""
+    """Open a checkpoint after checking every byte of it. Raises CorruptData if it is damaged, FileNotFoundError."""
     checkpoint = open_checkpoint(path)
     with _reading(path) as archive:
         for name in checkpoint.names:
@@ -92,7 +92,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
 
 
 def newest_checkpoint(directory: Path) -> Checkpoint | None:
-    """The newest sound one in a job's directory, if there is one."""
+    """Return the newest sound checkpoint in a job's directory; None if no slot holds a sound checkpoint."""
     found = []
     for slot in SLOTS:
         try:
@@ -103,7 +103,7 @@ def newest_checkpoint(directory: Path) -> Checkpoint | None:
 
 
 def older_slot(directory: Path) -> Path:
-    """The one of SURE_SLOTS to write next: that with the older checkpoint, or with none."""
+    """Return the path of the slot of SURE_SLOTS to write next: an empty slot, or the slot with the older checkpoint."""
 
     def number(path: Path) -> int:
         try:
@@ -114,7 +114,7 @@ def older_slot(directory: Path) -> Path:
     return min((directory / slot for slot in SURE_SLOTS), key=number)
 
 
-# Errors that zipfile and numpy raise for bytes that are no archive of arrays.
+# Errors that zipfile and numpy raise if the bytes of a file are not an archive of arrays.
 NOT_SOUND = (
     zipfile.BadZipFile,
     EOFError,
@@ -133,14 +133,14 @@ def _reading(path: Path) -> Iterator[zipfile.ZipFile]:
         with zipfile.ZipFile(path) as archive:
             yield archive
     except (*NOT_SOUND, OSError) as error:
-        # A damaged archive can send its reader to before the beginning of the file; all else is about the disk.
+        # EINVAL: the archive is damaged, and gives an offset before the file's beginning. Other errors are the disk's.
         if isinstance(error, OSError) and error.errno != errno.EINVAL:
             raise
         raise CorruptData("a checkpoint is damaged", _OLDER) from error
 
 
 def _check(archive: zipfile.ZipFile, name: str) -> None:
-    """Read to the end: that is where the checksum is compared."""
+    """Read an array to its end, where zipfile compares the checksum."""
     with archive.open(f"{name}.npy") as member:
         while member.read(_CHUNK):
             pass

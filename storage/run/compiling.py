@@ -1,6 +1,6 @@
-"""A run's control page says for how long its processes compile kernels.
+"""Reports on a run's control page how long its processes compile kernels.
 
-That time is no training: `max_seconds` does not count it, and a process that compiles is not taken for one that hangs.
+This time does not count towards `max_seconds`, and a process that compiles does not count as one that hangs.
 """
 
 import time
@@ -11,13 +11,13 @@ from pathlib import Path
 from streamsvm.storage.machine.compile_time import COMPILE_TIME
 from streamsvm.storage.run.state import Control, open_control
 
-# Most seconds for which a process may compile without a break. A machine that others keep busy takes minutes.
+# Most seconds for which a process may compile without a break; on a busy machine, compiling takes minutes.
 PATIENCE_SECONDS = 1800.0
 
 
 @contextmanager
 def telling_compiling(run: Path, process: str) -> Iterator[None]:
-    """Within the context the run's control page says for how long this process, "reader" or "trainer", compiles."""
+    """Within the block, report on the run's control page how long this process, "reader" or "trainer", compiles."""
     control, begun = open_control(run), COMPILE_TIME.seconds
 
     def tell(since: float) -> None:
@@ -32,17 +32,17 @@ def telling_compiling(run: Path, process: str) -> Iterator[None]:
 
 
 def compile_seconds(control: Control, process: str) -> float:
-    """Seconds for which a process of the run has compiled, with those of a kernel that is being compiled."""
+    """Return the seconds that a process of the run has compiled, including those of a kernel being compiled now."""
     since = control[f"{process}_compiles_since"]
     return control[f"{process}_compile_seconds"] + (time.monotonic() - since if since else 0.0)
 
 
 def is_compiling(control: Control) -> bool:
-    """Whether a process of the run compiles a kernel now."""
+    """Whether the run's reader or trainer is compiling a kernel now."""
     return bool(control["reader_compiles_since"] or control["trainer_compiles_since"])
 
 
 def silent_until(control: Control, process: str) -> float:
-    """The time.monotonic until which a process may be silent because it compiles; 0.0: it does not."""
+    """Return the time.monotonic until which a process that compiles may send no heartbeat; 0.0: it compiles nothing."""
     since = control[f"{process}_compiles_since"]
     return since + PATIENCE_SECONDS if since else 0.0

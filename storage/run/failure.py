@@ -1,4 +1,4 @@
-"""The error that ended a process of a job, written into the run directory for the process that started it."""
+"""Passes the error that ends a process of a run to the process that started it, in a file of the run directory."""
 
 import json
 import os
@@ -15,7 +15,7 @@ _FILE = "failure.json"
 
 @contextmanager
 def telling(run: Path) -> Iterator[None]:
-    """A full disk, or a StorageError with an exit code, ends the process with that code; `told` says the rest."""
+    """If a StorageError with an exit code, or a full disk, ends the block: write it for `told`, exit with its code."""
     try:
         yield
     except OSError as error:
@@ -36,20 +36,20 @@ def _end(run: Path, error: StorageError) -> NoReturn:
 
 
 def say(message: str) -> None:
-    """Write a line to the log of the job. A full disk is ignored: it must not end the process."""
+    """Write a line to the job's log (stderr); ignore OSError, since a full disk must not end the process."""
     with suppress(OSError):
         print(message, file=sys.stderr, flush=True)
 
 
 def leave_word(run: Path, code: str, message: str, hint: str) -> None:
-    """Write code, message and hint to the file that `told` reads."""
-    # The disk may be full: then `told` goes by the exit code.
+    """Write an error's code, message and hint to the file of the run directory that `told` reads."""
+    # If the disk is full, `told` finds the error by the exit code.
     with suppress(OSError):
         (run / _FILE).write_text(json.dumps({"code": code, "message": message, "hint": hint}))
 
 
 def told(run: Path, exit_code: int) -> dict[str, Any] | None:
-    """Code, message and hint of the error that ended a process of the run; None if it did not end within `telling`."""
+    """Return code, message and hint of the error with which `telling` ended a process of the run; None without one."""
     try:
         return json.loads((run / _FILE).read_bytes())
     except (FileNotFoundError, ValueError):

@@ -1,15 +1,15 @@
-"""Memory-mapped files through which a trainer on one of several machines and the machine's agent talk between rounds.
+"""Memory-mapped files by which the trainer and the agent of one of several machines exchange data between rounds.
 
-The machine has a shard of the rows. In a round its trainer works on them alone, as on a whole problem, with C times
-sigma and a w to which other shards contribute (CoCoA+: Ma, Smith, Jaggi et al., "Adding vs. averaging in distributed
-primal-dual optimization", ICML 2015). Then all machines agree on one step along the sum of their changes.
+The machine has a shard of the rows. In a round its trainer works on this shard alone, as on a whole problem, with C
+times sigma and a w to which other shards contribute (CoCoA+: Ma, Smith, Jaggi et al., "Adding vs. averaging in
+distributed primal-dual optimization", ICML 2015). Then all machines agree on one step along the sum of their changes.
 
-alpha here is sigma times the alpha of the whole problem, and D the curvature that belongs to sigma times C. For the use
-that the agent makes of the figures see `service.cluster.rounds.convergence`.
+In these files alpha is sigma times the alpha of the whole problem, and D the curvature that belongs to sigma times C.
+For the agent's use of the figures see `service.cluster.rounds.convergence`.
 
-The trainer may export rows that do not rest to the coordinator, which trains those of all machines as one problem and
-sends their new alpha back. They pass through files beside this one: GIVEN, GIVEN_ALPHA and TAKEN_ALPHA. So do requests
-of Newton steps, which all machines answer: NEWTON_REQUEST and NEWTON_REPLY.
+The trainer may export rows that do not rest at a bound to the coordinator, which trains the exported rows of all
+machines as one problem and sends their new alpha back, in the files GIVEN, GIVEN_ALPHA and TAKEN_ALPHA. Requests of
+Newton steps, which all machines answer, pass through the files NEWTON_REQUEST and NEWTON_REPLY.
 """
 
 from collections.abc import Iterator
@@ -35,8 +35,8 @@ OF_LANE = np.dtype(
         ("dual", "<f8"),
         ("linear", "<f8"),  # its slope along the change of alpha in the round; its curvature there is -square; else 0
         ("square", "<f8"),
-        ("gap", "<f8"),  # sum of the rows' terms of P - D in the round's first sweep; nan: there was no sweep
-        ("rate", "<f8"),  # the factor by which a sweep of the round reduced the gap; nan: there were not two
+        ("gap", "<f8"),  # sum of the rows' terms of P - D in the round's first sweep; nan: the round had no sweep
+        ("rate", "<f8"),  # the factor by which a sweep of the round reduced the gap; nan: fewer than two sweeps
         ("free_rows", "<f8"),
         # agent
         ("step", "<f8"),  # share of the change of alpha that is kept, 0 to 1
@@ -45,14 +45,14 @@ OF_LANE = np.dtype(
 
 
 class Order(IntEnum):
-    """The order that a trainer gets after a round.
+    """The order that a trainer gets from the agent after a round.
 
     GO_ON  train for another round
-    LOOK   take over the alpha of exported rows, if it has come, have all rows certified at this w, then ask again
-    GIVE   export some of the rows that do not rest, with their alpha, then ask again; an export without rows means that
-           there are no more, or that there is no room for them
+    LOOK   use the new alpha of exported rows, if it has arrived; have all rows certified at this w; ask for an order
+    GIVE   export some of the rows that do not rest, with their alpha; ask for an order. An export without rows means
+           that no such row is left, or that there is no room for such rows
     END    stop
-    NEWTON answer the request of Newton steps, if there is one, then ask again; the first such order ends a round
+    NEWTON answer the request of Newton steps, if there is one; ask for an order. The first such order ends a round
     """
 
     GO_ON = 0
@@ -64,13 +64,13 @@ class Order(IntEnum):
 
 @dataclass(frozen=True)
 class RoundState:
-    """The mapped files of a round.
+    """The mapped files of a run on one of several machines.
 
-    counts     asked: reports of the trainer so far; answered: answers of the agent so far; order: an Order; most_bytes:
-               limit on an export of rows; most_sweeps: limit on the sweeps of a round, 0: none; newton_equations: most
-               equations of a Newton step for which the trainer has room, -1: it has not all rows at hand
+    counts     asked: number of reports of the trainer; answered: number of answers of the agent; order: an Order;
+               most_bytes: limit of an export of rows; most_sweeps: limit of the sweeps of a round, 0: no limit;
+               newton_equations: most equations of a Newton step for which the trainer has room, -1: it lacks some rows
     lanes      (lanes,) OF_LANE
-    own_w      sum_i alpha_i y_i x_i over the machine's rows at its last LOOK; written by the reader
+    own_w      sum_i alpha_i y_i x_i over the machine's rows at its last LOOK, (width, lanes); written by the reader
     """
 
     counts: Array
@@ -79,12 +79,12 @@ class RoundState:
 
 
 def create_round(directory: Path, width: int, lanes: int) -> RoundState:
-    """Make the files, all zero, in a run directory. Raises OSError if there is no room."""
+    """Make the files, filled with zeros, in a run directory. Raises OSError if the disk has no room."""
     return RoundState(*(new_array(*each) for each in _files(directory, width, lanes)))
 
 
 def open_round(directory: Path, width: int, lanes: int) -> RoundState:
-    """Open the files in the directory of a run."""
+    """Open the files that `create_round` has made in a run directory."""
     return RoundState(*(open_array(*each, "r+") for each in _files(directory, width, lanes)))
 
 

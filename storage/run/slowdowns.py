@@ -1,6 +1,6 @@
-"""Slowdowns: faster ways that a job has given up. People are told each of them once, with a hint.
+"""Slowdowns: a slowdown is a faster method that a job has given up. Users see each slowdown once, with a hint.
 
-A run's control page has them as bits. Its trainer writes new ones into the history.
+A run's control page stores slowdowns as bits. The trainer writes new slowdowns into the history.
 """
 
 from collections.abc import Collection
@@ -14,7 +14,7 @@ class Slowdown(NamedTuple):
     hint: str
 
 
-# Their order is that of their bits.
+# The order of the slowdowns is that of their bits.
 SLOWDOWNS = {
     "disk_full": Slowdown(
         "active rows have no file of their own, each sweep reads all rows: the file takes twice its size of free space",
@@ -74,10 +74,10 @@ _BITS = {code: 1 << place for place, code in enumerate(SLOWDOWNS)}
 
 
 def bits_of(codes: Collection[str]) -> int:
-    """The bits of these slowdowns, as a control page has them."""
+    """Return the bits, for a control page, of the slowdowns with these codes."""
     return sum(_BITS[code] for code in set(codes))
 
 
 def told(bits: int) -> list[dict[str, str]]:
-    """The slowdowns of a control page, for people: code, message, hint."""
+    """Return the code, message and hint of each slowdown whose bit is set in `bits` of a control page."""
     return [{"code": code, **SLOWDOWNS[code]._asdict()} for code, bit in _BITS.items() if bits & bit]

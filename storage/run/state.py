@@ -1,4 +1,4 @@
-"""A job's state, memory-mapped and shared by reader, trainer and worker: each field and array has one writer."""
+"""A run's state, memory-mapped and shared by reader, trainer and worker: each field and array has one writer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,25 +11,25 @@ import numpy as np
 from streamsvm.storage.files.arrays import open_array, reserve
 from streamsvm.storage.rows.csr import Array
 
-# With several columns, one index, one value and one cache line of w serve up to eight tasks.
+# Numbers of columns of w and alpha. For up to eight tasks, a kernel reads each index, value and cache line of w once.
 WIDTHS = (1, 4, 8, 16)
 _LINE = 8  # float64 numbers in a cache line
 
 
 def width_for(lanes: int) -> int:
-    """The smallest of WIDTHS with a column for each of so many tasks."""
+    """Return the smallest of WIDTHS that is at least `lanes`, the number of tasks."""
     return next(width for width in WIDTHS if width >= lanes)
 
 
 def aligned(array: Array) -> Array:
-    """A copy of the array as `zeros` lays it out, float64."""
+    """Return a float64 copy of the array that begins on a cache line, see `zeros`."""
     copy = zeros(*array.shape)
     copy[:] = array
     return copy
 
 
 def zeros(*shape: int) -> Array:
-    """A float64 array of zeros that begins on a cache line: a row of up to 8 columns then lies within one line."""
+    """Make a float64 array of zeros that begins on a cache line, so that a row of up to 8 columns is in one line."""
     n = int(np.prod(shape))
     room = np.zeros(n + _LINE)
     start = (-room.ctypes.data // room.itemsize) % _LINE
@@ -41,44 +41,44 @@ RUN_FILE, CACHE_FILE = "run.json", "cache"
 
 INTEGER, REAL = np.dtype("<i8"), np.dtype("<f8")
 
-# Phases of a solver that tells its own: rows are read in; it sweeps over all rows; it makes Newton steps.
+# Phases that a solver may report: it trains while rows stream; it sweeps over all rows; it makes Newton steps.
 SOLVER_PHASES = ("stream", "sweep", "newton")
 
-# name, type, writer. Eight bytes each, so that a read never sees half of a write.
+# name, type, writer. Each field has eight bytes, so that a read never sees half of a write.
 CONTROL = (
     # reader
-    ("reader_heartbeat", REAL, "reader"),  # monotonic clock, seconds; until a later moment silence is expected
+    ("reader_heartbeat", REAL, "reader"),  # time.monotonic in s; in the future: no heartbeat is expected until then
     ("committed_step", INTEGER, "reader"),  # last step in the cache
     ("committed_section", INTEGER, "reader"),  # last step in the cache that ended a section
     ("pass", INTEGER, "reader"),  # pass being streamed, from 1
     ("block", INTEGER, "reader"),  # blocks of the pass streamed so far
     ("rows_streamed", INTEGER, "reader"),  # over all passes
-    ("rows_screened", INTEGER, "reader"),  # of these, kept out of the cache because they rest at their bound
+    ("rows_screened", INTEGER, "reader"),  # of the rows streamed: kept out of the cache, since held at a bound of alpha
     ("read_bytes", INTEGER, "reader"),
     ("resident_rows", INTEGER, "reader"),
     ("resident_bytes", INTEGER, "reader"),
     ("evicted_rows", INTEGER, "reader"),  # over all passes
     ("reader_wait_seconds", REAL, "reader"),
-    ("w_unverified", INTEGER, "reader"),  # the w of the checkpoint it began with is still to be compared
+    ("w_unverified", INTEGER, "reader"),  # 1: the checkpoint's w has not been compared with its alpha yet
     ("certificates_made", INTEGER, "reader"),
-    ("reader_compiles_since", REAL, "reader"),  # monotonic clock; 0: it compiles no kernel now
-    ("reader_compile_seconds", REAL, "reader"),  # in this attempt, as of the last kernel
+    ("reader_compiles_since", REAL, "reader"),  # time.monotonic; 0: the reader compiles no kernel now
+    ("reader_compile_seconds", REAL, "reader"),  # in this attempt, up to the last compiled kernel
     # trainer
     ("trainer_heartbeat", REAL, "trainer"),
     ("trainer_compiles_since", REAL, "trainer"),
     ("trainer_compile_seconds", REAL, "trainer"),
-    ("started_step", INTEGER, "trainer"),  # last step whose snapshot it has taken
+    ("started_step", INTEGER, "trainer"),  # last step whose snapshot the trainer has opened
     ("finished_section", INTEGER, "trainer"),  # last step that ended a section which the trainer has finished
     ("trainer_wait_seconds", REAL, "trainer"),
     ("finished_passes", INTEGER, "trainer"),
-    ("sweeps", INTEGER, "trainer"),  # over decoded rows, at the end of the last pass begun; 0: it is streaming
-    ("solver_phase", INTEGER, "trainer"),  # its place in SOLVER_PHASES, from 1; 0: the solver does not tell it
-    ("sweeps_made", INTEGER, "trainer"),  # this and the next two are over all passes
+    ("sweeps", INTEGER, "trainer"),  # over decoded rows, at the end of the last pass begun; 0: the pass is streaming
+    ("solver_phase", INTEGER, "trainer"),  # number of the phase in SOLVER_PHASES, from 1; 0: the solver reports none
+    ("sweeps_made", INTEGER, "trainer"),  # sweeps_made, newton_steps and scans count over all passes
     ("newton_steps", INTEGER, "trainer"),
-    ("scans", INTEGER, "trainer"),  # that Newton steps made
-    ("system_rows", INTEGER, "trainer"),  # in the largest system of the last Newton step; 0: there was no step
-    ("sigma", REAL, "trainer"),  # of the task that had this system
-    # this and all below as of the last finished pass, or of its last sweep; of several lanes, of the worst
+    ("scans", INTEGER, "trainer"),  # scans of rows by Newton steps
+    ("system_rows", INTEGER, "trainer"),  # rows of the largest system of the last Newton step; 0: there was no step
+    ("sigma", REAL, "trainer"),  # sigma of the task with this largest system
+    # From here on, figures of the last finished pass or its last sweep; with several lanes, of the worst lane.
     ("updates", INTEGER, "trainer"),
     ("M_plus", REAL, "trainer"),
     ("M_minus", REAL, "trainer"),
@@ -86,29 +86,29 @@ CONTROL = (
     ("dual_objective", REAL, "trainer"),
     ("primal_bound", REAL, "trainer"),
     ("free_rows", INTEGER, "trainer"),
-    ("collects", INTEGER, "trainer"),  # after the pass it will sweep over all rows, on disk
-    ("certificates_wanted", INTEGER, "trainer"),  # at the published w; nothing changes until it is made
-    ("ending", INTEGER, "trainer"),  # the job ends within the pass: no more of it is asked for
+    ("collects", INTEGER, "trainer"),  # 1: the trainer writes all rows to disk, to sweep over them after the pass
+    ("certificates_wanted", INTEGER, "trainer"),  # at the published w, which stays unchanged until it is made
+    ("ending", INTEGER, "trainer"),  # 1: the job ends within the pass, and needs no more of the pass's rows
     ("training_done", INTEGER, "trainer"),
     (
         "slowdowns",
         INTEGER,
         "trainer",
-    ),  # faster ways given up: bits of storage.run.slowdowns; begins with those of the plan
-    ("checkpoint_failures", INTEGER, "trainer"),  # in this attempt: there was no room, or the disk failed
-    ("elapsed_seconds", REAL, "trainer"),  # over all attempts, as of the last finished section
+    ),  # faster methods given up: bits of storage.run.slowdowns; at first the bits that the plan has set
+    ("checkpoint_failures", INTEGER, "trainer"),  # in this attempt: the disk had no room, or failed
+    ("elapsed_seconds", REAL, "trainer"),  # over all attempts, up to the last finished section
     # worker
-    ("w_unmade", INTEGER, "worker"),  # the reader has to compute w from the alpha that the job begins with
-    ("stop", INTEGER, "worker"),  # a person asked for an end: after the running pass, or soon
-    ("hand_back", INTEGER, "worker"),  # the worker has to end: stop after the running section, with a checkpoint
+    ("w_unmade", INTEGER, "worker"),  # 1: the reader must compute w from the alpha with which the job begins
+    ("stop", INTEGER, "worker"),  # a user asked to stop the job: after the current pass, or soon
+    ("hand_back", INTEGER, "worker"),  # 1: the worker ends: stop after the current section, with a checkpoint
 )
 
-# Counts over all passes, or of now, that a job's progress shows; those of several machines are summed up.
+# Counts, over all passes or at present, that a job's progress shows; the counts of several machines are added.
 COUNTS = (
     "rows_streamed", "rows_screened", "read_bytes", "resident_rows", "resident_bytes", "evicted_rows", "updates"
 )  # fmt: skip
 
-# Arrays and fields of the control page that a checkpoint keeps as they are.
+# Arrays, and fields of the control page, that a checkpoint stores unchanged.
 KEPT_ARRAYS = ("alpha", "score", "visited", "skipped")
 KEPT = (
     "pass", "rows_streamed", "rows_screened", "read_bytes", "evicted_rows", "reader_wait_seconds",
@@ -130,7 +130,7 @@ OF_LANE = (
     ("M_minus", REAL, "trainer"),
     ("dual_objective", REAL, "trainer"),
     ("primal_bound", REAL, "trainer"),
-    ("converged_by", INTEGER, "trainer"),  # 0: not yet; else the place in CONVERGED of why, from 1: it is left as it is
+    ("converged_by", INTEGER, "trainer"),  # 0: not converged; else the reason's number in CONVERGED, from 1
 )
 _LANE_DTYPE = np.dtype([(name, dtype) for name, dtype, _ in OF_LANE])
 
@@ -138,11 +138,11 @@ _CONTROL_DTYPE = np.dtype([(name, dtype) for name, dtype, _ in CONTROL])
 
 
 class Control:
-    """The control page: `control["pass"]` reads, `control["pass"] = 3` writes."""
+    """The control page: numbers by field name. control["pass"] reads a field, control["pass"] = 3 writes it."""
 
     def __init__(self, path: Path, mode: str = "r+") -> None:
         page: Any = memoryview(open_array(path, np.dtype("u1"), (_CONTROL_DTYPE.itemsize,), mode))  # type: ignore[arg-type]
-        # Looked at many times a step: a view of each field is much faster than a record's fields.
+        # Fields are read many times a step: a memoryview of each field is much faster than a numpy record.
         self._fields = {
             name: page[8 * place : 8 * place + 8].cast("q" if dtype == INTEGER else "d")
             for place, (name, dtype, _) in enumerate(CONTROL)
@@ -161,15 +161,15 @@ class Control:
 
 @dataclass(frozen=True)
 class State:
-    """The mapped arrays of a job. Lanes are its tasks, the problems over the same rows, side by side.
+    """The mapped arrays of a run. A lane is a task: one of the problems that are trained side by side on the rows.
 
     alpha   (n_rows, lanes)  float64  dual variables; written by the trainer
-    w       (width, lanes)   float64  the weights as last published by the trainer: constant while a pass streams
-    lanes   (lanes,)         OF_LANE  figures of each
-    score   (n_rows,)  float32  how little a row has left to teach, as of its last visit: highest leaves first
-    visited (n_rows,)  uint8    stamp of the last pass in which the row was visited; written by the trainer
-    skipped (n_rows,)  uint8    stamp of the last pass in which it streamed by while resident; written by the reader
-    directory  where all this is
+    w       (width, lanes)   float64  weights last published by the trainer: constant during a pass
+    lanes   (lanes,)         OF_LANE  figures of each lane
+    score   (n_rows,)  float32  how little training gains by a row, as of its last visit: highest are evicted first
+    visited (n_rows,)  uint8    stamp of the last pass in which the trainer visited the row; written by the trainer
+    skipped (n_rows,)  uint8    stamp of the last pass that read the row while it was resident; written by the reader
+    directory  the run directory, which holds the mapped files
     """
 
     alpha: Array
@@ -192,23 +192,23 @@ _ARRAYS = {
 }
 
 
-# Bytes that a job of one lane holds for each feature: w of the trainer, w before a sweep over a cache with all rows,
-# the published w, and two more while it is certified.
+# Bytes that a job of one lane holds for each feature: the trainer's w, w before a sweep over a cache with all rows, the
+# published w, and two more vectors while a certificate is computed.
 FEATURE_BYTES = 40
 
-_STRIDE = 1 << 15  # rows or features
+_STRIDE = 1 << 15  # rows or features for which `StateRoom` takes room at once
 
 
 def state_bytes(n_rows: int, width: int, lanes: int = 1) -> int:
-    """Size of all state files together."""
+    """Return the bytes of all state files together."""
     shapes = _shapes(n_rows, width, lanes)
     return sum(dtype.itemsize * prod(shapes[name]) for name, dtype in _ARRAYS.items()) + _CONTROL_DTYPE.itemsize
 
 
 def create_state(directory: Path, n_rows: int, width: int, is_sparse: bool = False, lanes: int = 1) -> State:
-    """New state files, all zero; OSError if there is no room.
+    """Make state files, filled with zeros, in a run directory. Raises OSError if the disk has no room.
 
-    is_sparse  arrays of rows and features have no room on the disk yet: `StateRoom` takes it
+    is_sparse  do not allocate disk space for the arrays over rows and features yet: `StateRoom` does so later
     """
     state = _map_state(directory, _shapes(n_rows, width, lanes), "w+")
     for name in ("control", "lanes") if is_sparse else ("control", *_ARRAYS):
@@ -217,14 +217,14 @@ def create_state(directory: Path, n_rows: int, width: int, is_sparse: bool = Fal
 
 
 def open_state(directory: Path, n_rows: int, width: int, lanes: int = 1) -> State:
-    """The state files of a running job, read and write."""
+    """Open the state files in a run directory, to read and write."""
     return _map_state(directory, _shapes(n_rows, width, lanes), "r+")
 
 
 class StateRoom:
-    """Takes room on the disk for the rows and features of sparse state files, as they come to be known.
+    """Allocates disk space in sparse state files for rows and features, as an import makes them known.
 
-    Nobody may look at a row or a feature before: looking alone takes room in a file system that lies in memory.
+    No process may read a row or a feature before `take`: in a file system in memory, reading alone allocates space.
     """
 
     def __init__(self, state: State) -> None:
@@ -232,13 +232,13 @@ class StateRoom:
         self._n_rows = self._width = 0
 
     def take(self, n_rows: int, width: int) -> None:
-        """Make sure of room for so many rows and features. Raises OSError if there is none."""
+        """Allocate space for the first `n_rows` rows and `width` features. Raises OSError if the disk has no room."""
         by_row = ("alpha", "score", "visited", "skipped")
         self._n_rows = self._take(by_row, self._n_rows, n_rows)
         self._width = self._take(("w",), self._width, width)
 
     def _take(self, names: tuple[str, ...], taken: int, wanted: int) -> int:
-        """The length that the arrays have room for now, somewhat more than is wanted."""
+        """Allocate space in the arrays `names` for `wanted` entries or more; return the length that they now have."""
         if wanted <= taken:
             return taken
         length = min(-(-wanted // _STRIDE) * _STRIDE, len(getattr(self._state, names[0])))
@@ -249,17 +249,17 @@ class StateRoom:
 
 
 def open_control(directory: Path) -> Control:
-    """The control page alone."""
+    """Open the control page in a run directory, to read and write."""
     return Control(directory / "control")
 
 
 def read_control(directory: Path) -> Control:
-    """The control page of somebody else's run: only to look at, be it on a read-only file system."""
+    """Open the control page in a run directory, only to read; the file system may be read-only."""
     return Control(directory / "control", "r")
 
 
 def pass_stamp(number: int) -> int:
-    """The mark of pass `number` in `visited`: 1 to 255, never 0, which means not yet."""
+    """Return the stamp of pass `number` in `State.visited` and `skipped`: 1 to 255; 0 there means: in no pass yet."""
     return (number - 1) % 255 + 1
 
 
