@@ -35,7 +35,7 @@ class FinalFigures:
 
 
 class CertificatePass:
-    """Computes the certificate: `add` every row once, on any threads, in any order (it affects rounding); then `result`.
+    """Computes the certificate: `add` all rows once, in any order and on any threads, then call `result`.
 
     w         (features, width), not changed
     alpha     (n_rows, width), not changed: the pass uses a copy of each row's alpha, projected into its bounds

@@ -242,7 +242,7 @@ class Residents:
         return (self._state.skipped[row_id] == stamp) & (self._state.visited[row_id] != stamp)
 
     def _pack(self, retired: list[int], picked: list[Array], most: int) -> tuple[list[bytes], Array]:
-        """Pack positions `picked` of the retired segments into at most `most` new ones; return these, ids of the rest."""
+        """Pack rows `picked` of retired segments into at most `most` new ones; return these, and ids of the rest."""
         packed: list[bytes] = []
         evicted = []
         for segment, rows in zip(self._cache.read_all(retired), picked, strict=True):
