@@ -196,7 +196,7 @@ class Rejected:
 
 
 def excerpt(data: bytes | bytearray) -> str:
-    """Return at most 40 characters of `data`, in quotes, for a message; ? replaces all but printable UTF-8."""
+    """Return at most 40 characters of `data`, in quotes, for a message; ? replaces bytes that UTF-8 cannot print."""
     text = bytes(data[: _BYTES_A_CHARACTER * EXCERPT]).decode(errors="replace")
     text = "".join(letter if letter.isprintable() and letter != "\ufffd" else "?" for letter in text)
     is_whole = len(text) <= EXCERPT and len(data) <= _BYTES_A_CHARACTER * EXCERPT

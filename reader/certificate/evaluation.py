@@ -221,7 +221,7 @@ class EvaluationPass:
             self.unknown_features += int(np.count_nonzero(unknown[rows.indices]))
 
     def _weights(self, rows: Segment) -> Array | None:
-        """The rows' weights (n,) if they count, else None."""
+        """Return the rows' weights (n,) if the evaluation counts rows by weight, else None."""
         return self._weights_or_ones(rows) if self._applied.is_weighted else None
 
     def _weights_or_ones(self, rows: Segment) -> Array:
@@ -278,7 +278,7 @@ class BinaryPass(ClassificationPass):
 
 
 class RegressionPass(EvaluationPass):
-    """Evaluation of a model that predicts numbers."""
+    """Evaluation of a model that predicts numbers (regression): sums of squared residuals and of targets."""
 
     def __init__(self, applied: Applied) -> None:
         super().__init__(applied)

@@ -40,7 +40,7 @@ class CertificatePass:
     w         (features, width), not changed
     alpha     (n_rows, width), not changed: the pass uses a copy of each row's alpha, projected into its bounds
     held_out  receives the decision values of rows that tasks leave out; None: no task leaves rows out
-    machine   a kernel machine to certify in place of w; the certificate then has P, but no D
+    machine   a kernel machine to certify in place of w; the certificate's D is then unknown (nan)
     visited   the feature maps that are applied to rows at each visit
     """
 

@@ -1,1 +1,1 @@
-"""Input of any size becomes a published dataset: decompressed, recognised, parsed, shuffled, renumbered."""
+"""Turns input of any size into a published dataset: decompresses, finds the format, parses, shuffles, renumbers."""

@@ -1,4 +1,4 @@
-"""Adds rows to a dataset, and removes blocks from it. A change replaces the manifest once, so it is complete or absent.
+"""Adds rows to a dataset, and removes blocks from it. Each change replaces the manifest once, and so is all or nothing.
 
 Rules that keep existing rows as they are:
 
@@ -172,7 +172,7 @@ def _kind(input_: dict[str, Any] | None) -> str:
 
 
 def _is_numbered(input_: dict[str, Any] | None) -> bool:
-    """Whether the input numbers its features itself, or each feature is a column of numbers of a table."""
+    """Whether the input has feature numbers, as LIBSVM text does, or each column of a table of numbers is a feature."""
     return input_ is None or is_numbers(input_)
 
 
@@ -206,9 +206,9 @@ def _join_statistics(directory: Path, before: Manifest, reading: Reading) -> Non
 
 
 def _without(dataset: Dataset, place: int) -> tuple[Counter[float], float, WeightCounts | None]:
-    """Return the counts of labels, a sum of squared norms, and the counts of weights, to remove the block at `place`.
+    """Return (label counts without the block, sum of the block's squared norms, weight counts without the block).
 
-    Both counts are over all rows outside the block; the sum is over the block's rows. `place` indexes manifest.blocks.
+    place   index of the block in manifest.blocks
     """
     before = dataset.manifest
     labels, norms, weights = Counter(before.labels), 0.0, before.weights

@@ -89,7 +89,7 @@ class StreamInput:
         return self._decoded
 
     def files(self) -> Iterator[InputRange]:
-        """Yield one file without a name."""
+        """Yield the whole input as one file without a name."""
         yield InputRange("", self._decoded)
 
     def placed(self, error: InputError) -> InputError:

@@ -1,4 +1,4 @@
-"""Makes the manifest of rows that were read, and joins two manifests."""
+"""Makes the manifest of the rows that a `Reading` has read, and joins two manifests."""
 
 from collections import Counter
 from dataclasses import replace

@@ -147,7 +147,7 @@ class SourceInput:
             yield piece
 
     def files(self) -> Iterator[InputRange]:
-        """Yield each file of the share, or each of its stripes behind the file's line of column names, if it has one.
+        """Yield each whole file of the share, and each part of a file, preceded by its line of column names, if any.
 
         Raises InputError decompressed_too_large.
         """
@@ -241,7 +241,7 @@ def _offset(lines: LinesOfRange, header: int) -> int:
 
 @contextmanager
 def _naming(file: str) -> Iterator[None]:
-    """Set the `file` of an InputError that is raised in the block without one."""
+    """If the block raises an InputError that names no file, set its `file` to this file."""
     try:
         yield
     except InputError as error:
@@ -271,7 +271,7 @@ class FileOffsets:
         self._bytes = self._lines = 0
 
     def begin(self, file: str, byte: int, line: int | None) -> None:
-        """Note that the next pieces come from `file`, from offset `byte` on, where line number `line` begins."""
+        """Record that the next pieces come from `file`, from offset `byte` in line number `line` (None: unknown) on."""
         self._marks.append(_Mark(self._bytes, self._lines, file, byte, line))
 
     def passed(self, piece: bytes) -> None:
@@ -280,7 +280,7 @@ class FileOffsets:
         self._lines += piece.count(b"\n")
 
     def placed(self, error: InputError) -> InputError:
-        """Return the error with its position in its file. One without a position gets a file if there is only one."""
+        """Return the error with its position in its file. An error without position gets a file if all are one file."""
         mark = None if error.file else self._mark(error)
         if mark is None:
             return error

@@ -77,7 +77,7 @@ class SeveralFiles:
         return self._last.words if isinstance(self._last, HashedText) else None
 
     def know(self, words: Any) -> None:
-        """Take over the words of earlier documents, see `HashedText.know`."""
+        """Use the words of the dataset's earlier documents, see `HashedText.know`; other files ignore them."""
         if isinstance(self._last, HashedText):
             self._last.know(words)
 
@@ -215,7 +215,7 @@ class Reading:
 
     @property
     def n_features(self) -> int:
-        """The option n_features; without it, or with hashed categories, the number of features read. InputError."""
+        """The option n_features, or by default, and with hashed categories, the features read. Raises InputError."""
         last = self.parser.max_index
         count = 0 if last is None else last + 1 - self.parser.index_base
         wanted = self.options.n_features

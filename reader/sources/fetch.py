@@ -30,7 +30,7 @@ _BUFFER_BYTES = 1 << 20
 
 
 def read_bytes(file: SourceFile, start: int, stop: int, sleep: Callable[[float], None] = time.sleep) -> bytes:
-    """Read bytes [start, stop) of a file; retry if its store is unavailable. Raises InputError source_changed, ..."""
+    """Read bytes [start, stop) of a file; retry if its store is unavailable. Raises InputError if it cannot be read."""
     location = located(file.url)
     path, store = location.path, store_of(location)
     pieces: list[bytes] = []

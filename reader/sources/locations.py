@@ -21,7 +21,7 @@ _FOLDERS = "**"
 
 @dataclass(frozen=True)
 class Scheme:
-    """A kind of store: the module that reads it, and the extra that installs this module."""
+    """A kind of store: the Python module that reads it, and this package's extra that installs the module."""
 
     module: str
     extra: str
@@ -117,7 +117,7 @@ class Pattern:
         self._parts = [None if part == _FOLDERS else _expression(part) for part in text.split("/")]
 
     def matches(self, path: str) -> bool:
-        """Whether the pattern matches this path."""
+        """Whether the pattern matches the whole of `path`, which is bucket/key or a local path."""
         names, parts = path.split("/"), self._parts
         name = part = 0
         folders, resumed = -1, 0  # index of the last ** so far, and of the first name that this ** does not match

@@ -75,7 +75,7 @@ class Passes:
                 beat()
 
     def close(self) -> None:
-        """Close the dataset."""
+        """Close the journal of a dataset that is being imported; a complete dataset has no open file."""
         if self._arriving is not None:
             self._arriving.close()
 

@@ -127,7 +127,7 @@ class Reader:
     def _waits_for_trainer(self) -> bool:
         """Whether the trainer must start the last step before the next commit: it has then scored the step before.
 
-        In block minimization it does not wait, unless the job is ending: the trainer takes only a block's last step.
+        In block minimization no commit waits, unless the job is ending: the trainer takes only the block's last step.
         """
         control = self._state.control
         return bool(control["started_step"] < self._number and (control["ending"] or not self._by_block))
@@ -220,7 +220,7 @@ class Reader:
 
     @property
     def is_finished(self) -> bool:
-        """Whether training has ended."""
+        """Whether the trainer has ended training, so that the reader can stop."""
         return bool(self._state.control["training_done"])
 
     def note_wait(self, seconds: float) -> None:

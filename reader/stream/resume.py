@@ -43,7 +43,7 @@ class WeightCheck:
         self._v, self._size = np.zeros_like(w), 0.0
 
     def add(self, rows: Segment) -> None:
-        """Check the alpha of these rows, and add alpha_i y_i x_i to the sum."""
+        """Check that the rows' alpha are in their bounds, and add alpha_i y_i x_i of the rows to the sum."""
         alpha, terms = self._alpha[rows.row_id], self._objective.tasks.terms(rows)
         outside = np.argwhere(alpha != self._objective.projected(terms, alpha))
         if len(outside):

@@ -127,7 +127,7 @@ class Manifest:
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of all blocks on disk."""
+        """Bytes that all blocks take on disk."""
         return sum(block.bytes for block in self.blocks)
 
     @property
@@ -165,7 +165,7 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """Read and check the manifest of a dataset. Raises DatasetCorrupt, UnknownVersion."""
+    """Read and check the manifest of a dataset. Raises DatasetCorrupt if it is missing or damaged, UnknownVersion."""
     try:
         content = unpack((directory / MANIFEST).read_bytes(), VERSION, "manifest", "", _PLAIN_VERSION)
     except CorruptData as error:

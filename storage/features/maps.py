@@ -232,7 +232,7 @@ class FeatureMaps:
 
     @cached_property
     def ready(self) -> list[Apply]:
-        """The functions that apply the maps, in order."""
+        """The functions that apply the maps to rows, one for each map, in order."""
         return [each.map.ready(each.shape, each.arrays) for each in self.maps]
 
     @property

@@ -20,7 +20,7 @@ class CachePlan:
     segment_bytes   size of a segment
     most_live       most segments in the cache after a step
     fresh_per_step  most segments of newly read rows that a step adds
-    most_retired    most segments that a step retires; it writes rows that stay into most_retired - fresh_per_step
+    most_retired    most segments that a step retires; rows that stay go into most_retired - fresh_per_step segments
     """
 
     cache_bytes: int
@@ -36,7 +36,7 @@ class CachePlan:
 
     @property
     def longest_row(self) -> int:
-        """Non-zeros of the longest row that fits into a segment."""
+        """Number of values of the longest sparse row that fits into a segment."""
         return (room(self.segment_bytes) - packed_bytes(1, 0)) // packed_bytes(0, 1)
 
     def sure_bytes(self, longest_row: int) -> int:

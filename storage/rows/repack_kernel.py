@@ -1,4 +1,4 @@
-"""Chooses the best of many rows without sorting them: the inner loop of `repack`."""
+"""Chooses the rows of lowest score without sorting all rows: the inner loop of `repack`."""
 
 from typing import Any
 

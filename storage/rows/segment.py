@@ -129,7 +129,7 @@ class Segment:
 
     @property
     def width(self) -> int:
-        """The largest feature number, plus 1."""
+        """The largest feature number of the rows, plus 1; 0 without features."""
         return int(np.diff(self.indptr).max() if self.is_dense else self.indices.max(initial=-1) + 1)
 
     @property

@@ -1,7 +1,7 @@
 """Checkpoints of a job, in two slots: while one slot is being written, the other holds a sound checkpoint.
 
 A run that continues from a checkpoint compares w with sum_i alpha_i y_i x_i during its first pass. A checkpoint that it
-writes before this comparison goes into UNSURE_SLOT: if w is wrong, that slot and the run's own checkpoint are dropped.
+writes before this comparison goes into UNSURE_SLOT: if w is wrong, both this and the earlier checkpoint are dropped.
 
 A checkpoint is an npz file: the state's arrays, each with a checksum, and `about`, a JSON document.
 """

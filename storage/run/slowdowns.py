@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Slowdown(NamedTuple):
-    """The message and the hint of a slowdown."""
+    """The message and the hint that users see for a slowdown."""
 
     message: str
     hint: str

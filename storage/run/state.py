@@ -155,7 +155,7 @@ class Control:
         self._fields[name][0] = value
 
     def values(self) -> dict[str, float]:
-        """All fields by name."""
+        """Return the present values of all fields, by name."""
         return {name: self[name] for name, _, _ in CONTROL}
 
 

@@ -1,1 +1,1 @@
-"""Numbers a dataset's features anew, the frequent ones first."""
+"""Renumbers a dataset's features: frequent features first, or columns in the order of their names."""

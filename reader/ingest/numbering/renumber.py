@@ -195,7 +195,7 @@ class FeatureList:
 
     @property
     def features(self) -> Array:
-        """The listed features' numbers in the input, (m,) int32."""
+        """The listed features by their numbers in the input, (m,) int32, in the order in which they were listed."""
         return self._features[: len(self)]
 
     def enter(self, indices: Array) -> None:
