@@ -96,7 +96,7 @@ class LocalStore:
 
 
 class RemoteStore:
-    """The files of an object store, read through fsspec. Methods as in `LocalStore`; they raise the library's errors."""
+    """The files of an object store, read through fsspec. Methods as in `LocalStore`; they raise errors of fsspec."""
 
     def __init__(self, system: Any) -> None:
         self._system = system

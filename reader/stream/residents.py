@@ -192,7 +192,7 @@ class Residents:
     def _leave_whole(self) -> bool:
         """Whether the oldest segments are evicted as a whole, which costs least.
 
-        True while the trainer writes all rows to its own files, to sweep over them after the pass: scores are vague then.
+        True while the trainer writes all rows to disk, to sweep over them after the pass: scores are vague until then.
         """
         return bool(self._state.control["collects"])
 

@@ -89,7 +89,7 @@ class OwnMemory:
     """Bounds the memory of this process: after `bound`, allocations fail if they exceed the bound.
 
     RLIMIT_DATA limits address space. After many requests at once, stacks of waiting threads and fragments of freed
-    memory would use it up for good: so `renew` counts the bytes in memory, and allows twice as much address space.
+    memory would use it up for good: so `renew` counts the bytes in memory, and allows up to twice the address space.
     """
 
     _most = _most_space = 0
