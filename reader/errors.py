@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 EXCERPT = 40
-_BYTES_A_CHARACTER = 4  # at most
-MOST_SHOWN = 10  # rejected rows
+_BYTES_A_CHARACTER = 4  # most bytes of a character in UTF-8
+MOST_SHOWN = 10  # most rejected rows whose faults are kept
 
 HINTS = {
     "bad_arrow": "write the file again, close its writer, and compare checksums after the transfer",

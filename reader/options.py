@@ -17,7 +17,7 @@ FORMATS = ("libsvm", "csv", "tsv", "jsonl", "parquet", "arrow", "orc", "npz", "b
 # Formats of tables that pyarrow reads, and not from front to back.
 STORED_TABLES = ("parquet", "arrow", "orc")
 TABLES = ("csv", "tsv", "jsonl", *STORED_TABLES)
-OF_FRAMES = "frames"  # a program on this machine writes it: streams of Arrow
+OF_FRAMES = "frames"  # the format, streams of Arrow, in which programs on this machine (the Python package) pass rows
 OTHER_NAMES = {"dna": "fasta"}
 IndexBase = Literal["auto", 0, 1]
 LabelType = Literal["auto", "number", "string"]

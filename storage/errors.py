@@ -50,7 +50,7 @@ class DatasetCorrupt(CorruptData):
         self.block = block
 
 
-# errno values of a disk, or a file system with checksums of its own, that cannot return the bytes it was given.
+# errno values of a disk, or a file system with checksums, that cannot return the bytes that were written to it.
 UNREADABLE = (errno.EIO, errno.EBADMSG, errno.EUCLEAN)
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 ROOM_HINT = "Make room below the data directory, or in the directory of the caches."

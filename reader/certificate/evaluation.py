@@ -67,7 +67,7 @@ def _weighted(positive: Array, negative: Array) -> float | None:
 
 
 BINS = 10
-_LEAST = float(np.finfo(float).eps)  # scikit-learn's: a row whose class has probability 0 costs 36, not infinity
+_LEAST = float(np.finfo(float).eps)  # as in scikit-learn: log loss of a class with probability 0 is 36, not infinite
 
 
 class Calibration:

@@ -16,7 +16,7 @@ from streamsvm.storage.rows.segment import Segment
 from streamsvm.storage.run.state import zeros
 from streamsvm.trainer.problem.objective import Objective, add_to_w, dots_of, sizes_of
 
-_PIECE = 1 << 16  # features
+_PIECE = 1 << 16  # features of w that are summed at once
 
 
 @dataclass(frozen=True)

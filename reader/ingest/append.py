@@ -83,7 +83,7 @@ def append_rows(
             # If the manifest is not replaced after all, words that no row of the dataset has do no harm.
             write_words(directory, words)
         write_manifest(directory, after)
-        # The rows are published: an error from here on would make the sender send them again.
+        # The rows are published: an error from here on would make the user add the same rows again.
         with suppress(OSError):
             _join_statistics(directory, before, reading)
         return after

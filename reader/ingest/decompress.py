@@ -60,7 +60,7 @@ def unzipped(source: "PeekableBytes", inflated: Callable[[], Iterator[bytes]]) -
         raise InputError(
             "unknown_format", "this is a zip archive without a file", hint="pack the file again: zip FILE.zip FILE"
         )
-    while source.read():  # the directory behind the files
+    while source.read():  # skip the archive's directory after the files
         pass
 
 
@@ -111,7 +111,7 @@ PIECE_BYTES = 64 << 10  # most compressed bytes passed to a decoder at once
 STEP_BYTES = 1 << 20  # most decoded bytes that a decoder returns at once
 HEAD_BYTES = 512  # enough to distinguish a zip archive of files from npz
 MAGIC_BYTES = 6
-XZ_MEMORY_BYTES = 80 << 20  # `xz -9` asks for 65 MiB, and uses as much of it as the text is long
+XZ_MEMORY_BYTES = 80 << 20  # limit of the decoder: data of `xz -9` needs 65 MiB, of which a short text uses less
 
 
 class DeflateStream:
@@ -158,7 +158,7 @@ def _lzma(format_: int) -> lzma.LZMADecompressor:
     return lzma.LZMADecompressor(format_, memlimit=XZ_MEMORY_BYTES)
 
 
-# Its one member has no magic number: usual properties, and a dictionary of a multiple of 64 KiB.
+# lzma's one member has no magic number: the bytes are its usual properties, and a dictionary size of n * 64 KiB.
 LZMA = Format("lzma", b"]\0\0", partial(_lzma, lzma.FORMAT_ALONE))
 ZIP = Format("zip", b"PK", partial(DeflateStream, -15))
 FORMATS = (

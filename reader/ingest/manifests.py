@@ -62,7 +62,7 @@ def joined(first: Manifest, second: Manifest) -> Manifest:
         ),
         longest_row=max(first.longest_row, second.longest_row),
         input_bytes=first.input_bytes + second.input_bytes,
-        # A format may count what another one does not have.
+        # Formats have different counters: a counter that a manifest lacks is 0.
         counters={
             name: first.counters.get(name, 0) + second.counters.get(name, 0)
             for name in (first.counters | second.counters)

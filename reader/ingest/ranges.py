@@ -96,7 +96,7 @@ def first_line(text: Iterator[bytes], most_bytes: int) -> bytes:
 # Formats in which a row is a line, except that a document in quotes may span several lines.
 _LINES = {"libsvm", "csv", "tsv", "text"}
 _TEXTS = {*_LINES, "fasta"}
-_HEAD_BYTES = 256 << 10  # read at a time
+_HEAD_BYTES = 256 << 10  # bytes of a file's beginning that are read at once
 
 
 class SourceInput:
@@ -133,7 +133,7 @@ class SourceInput:
             return options
         first = read_first_rows(self.head(), options, self._limits, scratch)
         self._header, self.is_weighted = first.header, first.is_weighted
-        # Each of several files may have a line of names of its own.
+        # With several files, each file may have its own line of column names, or none.
         if self._format in ("csv", "tsv") and not self.is_several:
             options = replace(options, header="yes" if first.header else "no")
         if self._format != "libsvm" and first.label_type != "auto":

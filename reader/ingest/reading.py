@@ -122,7 +122,7 @@ class SeveralFiles:
 
 
 MOST_LISTED = 10
-_BINS = 33  # lengths below 2^32
+_BINS = 33  # bins of row lengths: 0, and [2^k, 2^(k + 1)) for k < 32
 
 
 class RowLengths:
@@ -163,7 +163,7 @@ class RowLengths:
 MOST_LABELS = 10_000
 _MANY_LABELS = 100
 _FEW_LABELS = 20  # a last column of numbers may be the column of labels if it has at most this many distinct values
-_OF_FILES = ("npz", *TABLES)  # files that cannot be joined as bytes: each has a parser of its own
+_OF_FILES = ("npz", *TABLES)  # formats whose files cannot be joined as bytes: each file gets its own parser
 
 
 class Reading:
@@ -349,7 +349,7 @@ def _with_features(limits: InputLimits, options: InputOptions) -> InputLimits:
         return limits
     if options.n_features > limits.max_features:
         raise InputError("too_many_features", f"n_features is beyond the limit of {limits.max_features}")
-    # Columns of numbers are features beside the hashed categories.
+    # With hashed categories, n_features bounds only the categories' features, not those of columns of numbers.
     if options.categories == "hashed":
         return limits
     beyond = options.n_features + (options.index_base != 0)

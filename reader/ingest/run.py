@@ -193,7 +193,7 @@ def main(*arguments: str) -> int:
         memory.count(sum(file.size for file in files))
         chunks = SourceInput(files, limits) if given.source else memory.counted(read_chunks(sys.stdin.buffer))
         if given.append:
-            # The numbers and words of the dataset's features are read, too.
+            # Appending also reads the dataset's feature numbers and words: their bytes count as input.
             known = (file.stat().st_size for file in given.directory.iterdir() if file.is_file())
             memory.count(4 * read_manifest(given.directory).width + sum(known))
             manifest = append_rows(chunks, given.directory, options, limits, threads=usable_cores())

@@ -110,7 +110,7 @@ class RemoteStore:
             # Below this level the libraries log headers of requests.
             logging.getLogger(name).setLevel(logging.ERROR)
         system = fsspec.filesystem(scheme, use_listings_cache=False, **_OPTIONS.get(scheme, {}))
-        # `read_bytes` itself tries again, from the byte where a connection broke.
+        # `fetch.read_bytes` retries, from the byte at which a connection broke; the library must not retry.
         system.retries = 1
         return cls(system)
 

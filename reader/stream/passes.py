@@ -43,7 +43,7 @@ class Passes:
             self._open()
             self._take_room(self.n_rows, self.width)
         else:
-            # A trainer that sweeps over the blocks reads them again soon.
+            # With `keeps_all`, the trainer may sweep over the blocks, and then reads them again soon.
             budget = PageBudget() if settings.keeps_all else None
             self._arriving = ArrivingDataset(settings.staged, settings.dataset, budget)
 
@@ -86,7 +86,7 @@ class Passes:
             self._count(rows)
             return look(rows)
 
-        # Without threads: rows are counted in their order.
+        # Use no threads, so that `_count` sees rows in the order of their ids.
         yield from self._streamer.stream(source, self._settings.seed, pass_, look_at_new, threads=0)
 
     def _count(self, rows: Segment) -> None:

@@ -221,7 +221,7 @@ class Partitioned:
         self._maps = maps
         pieces = np.concatenate([_pieces(dataset, number, seed) for number in range(len(dataset.manifest.blocks))])
         rows: Array = pieces["rows"].astype(np.int64)
-        # A map that is applied early makes the same number of additional values of every row.
+        # A map that is applied when rows are read adds the same number of values to every row.
         extra = int(maps.most_values(np.zeros(1, np.int64))[0])
         self._per_row = PLAIN_ROW + OPTIONAL_COLUMN * (dataset.manifest.weights is not None)
         sizes: Array = packed_bytes(rows, pieces["nnz"] + extra * rows, self._per_row)

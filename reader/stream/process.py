@@ -54,7 +54,7 @@ class Reader:
         slack, spares_first = settings.screening, settings.keeps_all
         screening = Screening(self._objective, self._state, slack, spares_first, self._passes.visited)
         self._source = ArrivalSource(self._passes, self._plan, screening, self._residents, self._state, by_block)
-        self._next_id, self._number = 1, 0  # of segments; of the last step
+        self._next_id, self._number = 1, 0  # id of the next segment; number of the last step
         self._arrivals: Arrivals | None = None
         if self._state.control["w_unmade"]:
             make_w(self._passes, self._objective, self._state, self._beat)
@@ -205,7 +205,7 @@ class Reader:
         for name, value in vars(certificate).items():
             state.lanes[f"final_{name}"] = value
         if state.control["w_unverified"]:
-            # No pass has streamed since the checkpoint if the trainer has all rows.
+            # If the trainer has all rows, no pass has run since the checkpoint was opened, so w was not checked.
             check_w_error(float(np.max(certificate.w_error)), certificate_pass.relative_size)
             state.control["w_unverified"] = 0
         state.control["certificates_made"] += 1

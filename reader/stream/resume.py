@@ -62,7 +62,7 @@ class WeightCheck:
 def make_w(passes: Passes, objective: Objective, state: State, beat: Callable[[], object]) -> None:
     """Compute w = sum_i alpha_i y_i x_i before training, for a warm start on a dataset from which rows were removed."""
     alpha = state.alpha[: passes.n_rows]
-    w = np.zeros((passes.width, alpha.shape[1]))  # private memory: see the trainer's
+    w = np.zeros((passes.width, alpha.shape[1]))  # private memory, as in the trainer
 
     def add(rows: Segment) -> None:
         coefficients = objective.coefficients(objective.tasks.terms(rows), alpha[rows.row_id])

@@ -43,7 +43,7 @@ class Screening:
         self._state = state
         self._slack = slack
         self._spares = spares_first
-        self._w: Array | None = None  # None: zero
+        self._w: Array | None = None  # copy of the published w; None: w is zero
         self.losses = np.zeros(objective.tasks.n_figures)
 
     def begin_pass(self, width: int) -> None:

@@ -54,7 +54,7 @@ class ArrivingDataset:
     def __init__(self, staged: Path, final: Path, budget: PageBudget | None = None) -> None:
         self._staged = staged
         self._final = final
-        self._budget, self._fetched = budget, 0  # bytes
+        self._budget, self._fetched = budget, 0  # _fetched: bytes fetched so far
         self._journal: BinaryIO | None = None
         self._rest = b""  # the first bytes of a record that is being written
         self.is_complete = False

@@ -67,7 +67,7 @@ class Fourier(FeatureMap):
         def apply(rows: Features) -> Features:
             z = np.empty((rows.n_rows, self.dimension), VALUE)
             project(*rows, omega, b, z)
-            with np.errstate(invalid="ignore"):  # whoever takes the features refuses those that overflow
+            with np.errstate(invalid="ignore"):  # the caller of the maps refuses values that overflow
                 np.cos(z, out=z)
             z *= size
             indptr = np.arange(rows.n_rows + 1, dtype=INDPTR) * self.dimension

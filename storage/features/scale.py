@@ -55,7 +55,7 @@ class Scale(FeatureMap):
         factors = arrays["factors"]
 
         def apply(rows: Features) -> Features:
-            with np.errstate(over="ignore"):  # whoever takes the features refuses infinite ones
+            with np.errstate(over="ignore"):  # the caller of the maps refuses infinite values
                 return rows._replace(values=(rows.values * factors[rows.indices]).astype(VALUE))
 
         return apply

@@ -18,7 +18,7 @@ MAGIC = b"SSVMSTA1"
 HEAD = struct.Struct("<8sqq")  # MAGIC, rows, features
 _FAR = 1000.0  # coordinate descent is slow if sizes of features differ by a larger factor
 _SHOWN = 3
-MOST_FEATURES = 1 << 21  # of 28 bytes each
+MOST_FEATURES = 1 << 21  # a feature takes 28 bytes
 _SUMS: dict[str, np.dtype] = {"rows": np.dtype("<i8"), "sums": np.dtype("<f8"), "squares": np.dtype("<f8")}
 _COLUMNS: dict[str, np.dtype] = {**_SUMS, "largest": np.dtype("<f4")}
 
@@ -62,7 +62,7 @@ class FeatureStatistics:
         """Lengthen the arrays, with zeros, to hold at least the features below `width`."""
         if width <= self.width:
             return
-        # Doubling: arrays are then seldom copied.
+        # Lengths double, so that arrays are seldom copied.
         width = max(width, min(2 * self.width, MOST_FEATURES))
         for name in _COLUMNS:
             old = getattr(self, name)

@@ -102,7 +102,7 @@ class OwnMemory:
     def renew(self) -> None:
         """Return free memory to the kernel, and set the limit by the memory in use; without a bound do nothing."""
         if self._most:
-            gc.collect()  # a traceback that holds itself holds a body
+            gc.collect()  # frees bodies of requests in cycles of tracebacks
             if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
                 trim(0)
             free = max(0, self._most - _in_memory())

@@ -23,7 +23,7 @@ from streamsvm.storage.rows.segment import Segment, view
 from streamsvm.storage.run.state import WIDTHS
 
 _STEP_KEY = b"step"
-_LOCK_BYTES = 8192  # what LMDB asks for 8 readers
+_LOCK_BYTES = 8192  # size of LMDB's lock file for 8 readers
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,10 @@ _COUNTS = np.dtype(
 OF_LANE = np.dtype(
     [
         # trainer
-        # sum_i d_i(alpha_i), for both hinge losses alpha_i - D alpha_i^2 / 2, at the beginning of the round. Where
-        # steps are whole: at its end, and with an error that only a LOOK changes
+        # sum_i d_i(alpha_i), for both hinge losses alpha_i - D alpha_i^2 / 2, at the beginning of the round. If steps
+        # are whole: at the round's end, and with an error that only a LOOK changes
         ("dual", "<f8"),
-        ("linear", "<f8"),  # its slope along the change of alpha in the round; its curvature there is -square; else 0
+        ("linear", "<f8"),  # slope of `dual` along the round's change of alpha; its curvature is -square; else 0
         ("square", "<f8"),
         ("gap", "<f8"),  # sum of the rows' terms of P - D in the round's first sweep; nan: the round had no sweep
         ("rate", "<f8"),  # the factor by which a sweep of the round reduced the gap; nan: fewer than two sweeps

@@ -25,8 +25,8 @@ from streamsvm.storage.rows.csr import GROUP, INDEX, INDPTR, LABEL, VALUE, WEIGH
 BUCKETS = 64
 PIECE_WORDS = 256 << 10  # 1 MiB: 64 MiB for all buckets
 _SPARE = 16  # full buckets that may wait for an encoder
-_FIRST_WORDS = 4 << 10  # 16 KiB: to touch a MiB a bucket takes the kernel longer than to read in a few thousand rows
-FEWEST_WORDS = 64 << 10  # 256 KiB: a small dataset has smaller pieces rather than few
+_FIRST_WORDS = 4 << 10  # 16 KiB at first: clearing 1 MiB per bucket takes longer than importing a few thousand rows
+FEWEST_WORDS = 64 << 10  # 256 KiB: in a small dataset pieces are smaller, so that there are more pieces
 _WORD, _TWO_WORDS = np.dtype("<i4"), np.dtype("<i8")
 _TYPES = {"label": LABEL, "weight": WEIGHT, "group": GROUP}
 
@@ -77,7 +77,7 @@ class Shuffler:
         self._memory = _memory(min(_FIRST_WORDS, PIECE_WORDS))
         self._slot = np.arange(BUCKETS)
         self._free = list(range(BUCKETS, BUCKETS + _SPARE))
-        self._used = np.zeros(BUCKETS, np.int64)  # words
+        self._used = np.zeros(BUCKETS, np.int64)  # words in use in each bucket
         self._rows = np.zeros(BUCKETS, np.int64)
         self._writers: dict[int, tuple[int, BlockWriter]] = {}  # bucket -> number of its block, writer
         # Each encoder has one thread, so that the pieces of a block are written in order.
