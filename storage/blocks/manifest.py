@@ -79,7 +79,7 @@ class Manifest:
     normalize     "row_l2" if every row was divided by its norm, else "none"
     Qii_spread    smallest, sum and largest of the rows' squared norms |x_i|^2
     row_bound     number of rows ever added: the rows' written ids are below it
-    block_bound   upper bound of the numbers of blocks, which are all below it
+    block_bound   exclusive upper bound of the numbers of blocks
     rejected_rows number of the input's rows that were left out; rejected: faults of the first few, as JSON objects
     weights       counts of the rows' weights; None: each row has weight 1
     label_names   names of labels that are strings: the label k of a row means label_names[k]; else empty

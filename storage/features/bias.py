@@ -1,4 +1,4 @@
-"""Adds a constant feature to each row: after all others, or before them."""
+"""Adds a constant feature to each row: after all other features (`Bias`), or before them (`LeadingBias`)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

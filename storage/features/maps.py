@@ -176,12 +176,12 @@ class FeatureMaps:
 
     @property
     def width(self) -> int:
-        """An upper bound of the feature numbers of mapped rows: all are below it."""
+        """The exclusive upper bound of the feature numbers of mapped rows."""
         return self.output_shape.width
 
     @property
     def keeps_numbers(self) -> bool:
-        """Whether mapped rows have the feature numbers of the rows before, though other values: no map expands rows."""
+        """Whether mapping changes only values, not feature numbers: no map expands rows."""
         return not any(each.map.expands for each in self.maps)
 
     @cached_property

@@ -9,7 +9,7 @@ from streamsvm.storage.rows.csr import EMPTY, Array
 
 
 class Features(NamedTuple):
-    """Rows in compressed sparse row form: row i has the features indices[indptr[i]:indptr[i + 1]], and equally values.
+    """Rows in compressed sparse row form: row i has the features indices[indptr[i]:indptr[i + 1]], likewise its values.
 
     indptr (n + 1,) int64, starts at 0; indices (nnz,) int32; values (nnz,) float32
     """
@@ -39,7 +39,7 @@ class FeaturesError(Exception):
 class Shape:
     """The shape of the rows that a map takes or makes.
 
-    width    upper bound of the feature numbers, which are all below it
+    width    exclusive upper bound of the feature numbers
     base     number of the first feature in the input, 0 or 1
     strings  length of each row in bases, if rows are strings of bases (storage.rows.csr); 0: rows have features
     """

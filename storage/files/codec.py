@@ -39,7 +39,7 @@ def encode(columns: Sequence[Array]) -> bytes:
 
 
 def decode(frame: memoryview | bytes, shapes: Sequence[tuple[np.dtype, int]]) -> list[Array]:
-    """Decode a frame into columns; shapes: (dtype, length) of each. Raises CorruptData if the frame has others."""
+    """Decode a frame into columns; shapes: (dtype, length) of each. Raises CorruptData if the frame does not fit."""
     planes = _decompress(frame, sum(dtype.itemsize * count for dtype, count in shapes))
     columns, start = [], 0
     for dtype, count in shapes:

@@ -19,7 +19,7 @@ from streamsvm.storage.errors import CorruptData, UnknownVersion
 
 
 def pack(content: dict[str, Any], version: int) -> bytes:
-    """Return a document, in bytes, that holds `content`, which must be valid JSON."""
+    """Return `content`, which must be valid JSON, as the bytes of a document with a format version and a checksum."""
     document = {"version": version, "checksum": _checksum(content), "content": content}
     return json.dumps(document, indent=1).encode()
 

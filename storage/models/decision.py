@@ -12,7 +12,7 @@ _BATCH = 256  # rows whose kernel values are computed at a time
 
 
 class KernelMachine:
-    """Support vectors and coefficients beta, (n_vectors,) or (n_classes, n_vectors), ready for use by any thread.
+    """A kernel machine ready to predict, on any thread: support vectors, beta (n_vectors,) or (n_classes, n_vectors).
 
     It takes 8 bytes for each pair of a vector and a feature that any vector has, and, unless feature numbers exceed
     DENSE_WIDTH, 4 bytes for each feature number up to the largest.
@@ -35,7 +35,7 @@ class KernelMachine:
     def decision_values(self, rows: Rows | Segment) -> Array:
         """Return f of each row, (n_rows,) or (n_rows, n_classes). Rows and vectors must number features alike.
 
-        A feature that no vector has adds to the distances from all vectors, as in LIBSVM. Raises Unwanted.
+        A feature that no vector has adds to all distances, as in LIBSVM. Raises Unwanted, see `abandoned_work`.
         """
         return self.values(rows.indptr, rows.indices, rows.values)
 

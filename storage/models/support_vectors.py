@@ -20,7 +20,7 @@ class SupportVectors:
     """The support vectors z_s as compressed sparse rows, with the feature numbers of the rows they are compared with.
 
     gamma    gamma of the kernel
-    width    upper bound of the feature numbers, which are all below it
+    width    exclusive upper bound of the feature numbers
     indptr   (n_vectors + 1,) int64; indices (nnz,) int32, ascending in each vector; values (nnz,) float32
     """
 
