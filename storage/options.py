@@ -22,15 +22,15 @@ class Option:
     is_nullable  whether None is allowed, too
     default      the default value; dataclasses.MISSING: the option is required
     meaning      a line of Markdown, with units
-    for_reader   the reader process is told it, too
-    needs        another option -> the values of it that this one is for, (): any but null; one of several is enough
-    flags        names on a command line; (): its own name with dashes; None: a command line has no such option
-    read         makes a value of a text; None: the kind does
-    word         stands for such a text in the help; "": the name
-    part         the part of the form that shows it; None: the form does not
-    label        what the form calls it; "": its name
-    values       what it may be, in words; "": kind and limits say it
-    limits       pydantic's: ge, gt, le, lt of a number, max_length, pattern
+    for_reader   the settings of the reader process contain the option, too
+    needs        name of another option -> its values that allow this one, (): any but null; one of several is enough
+    flags        names on a command line; (): the option's name with dashes; None: no command line has the option
+    read         converts a text to a value; None: `kind` does
+    word         placeholder of the value in a command's help; "": the option's name
+    part         the part of the web form that shows the option; None: the form does not show it
+    label        the option's label in the form; "": its name
+    values       description of the allowed values; "": `kind` and `limits` describe them
+    limits       pydantic's limits: ge, gt, le, lt of a number, max_length, pattern
     """
 
     name: str

@@ -80,17 +80,14 @@ def first_line(text: Iterator[bytes], most_bytes: int) -> bytes:
     """Return the first line that is not blank, without a byte order mark; it may be cut if it exceeds `most_bytes`."""
     head, begin = b"", 0
     while True:
-        end = head.find(b"\n", begin)
-        if end < 0:
-            piece = next(text, None)
-            if piece is not None and len(head) - begin <= most_bytes:
-                head += piece
-                continue
-            end = len(head) - 1
-        line = head[begin : end + 1].removeprefix(BYTE_ORDER_MARK)
-        begin = end + 1
-        if line.strip() or begin == len(head):
-            return line
+        end = head.find(b"\n", begin) + 1
+        if not end and len(head) - begin <= most_bytes and (piece := next(text, None)) is not None:
+            head += piece
+            continue
+        line = head[begin : end or len(head)]
+        begin += len(line)
+        if not line or line.removeprefix(BYTE_ORDER_MARK).strip():
+            return line.removeprefix(BYTE_ORDER_MARK)
 
 
 # Formats in which a row is a line, except that a document in quotes may span several lines.

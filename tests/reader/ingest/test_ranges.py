@@ -17,7 +17,7 @@ from scipy import sparse
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.append import append_rows
-from streamsvm.reader.ingest.ranges import SourceInput
+from streamsvm.reader.ingest.ranges import SourceInput, first_line
 from streamsvm.reader.ingest.reading import Reading
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import InputLimits
@@ -248,3 +248,16 @@ def test_the_command(tmp_path):
     assert (code, said["rows"]) == (0, 400)
     code, said, _ = command(tmp_path / "other", "--source", f"{folder}/none*")
     assert (code, said["problem"]["code"]) == (1, "source_empty") and said["problem"]["hint"]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "line"),
+    [
+        ([b"\n\n", b"\n a,b\n1,2\n"], b" a,b\n"),
+        ([b"\xef\xbb\xbf\nx"], b"x"),
+        ([b"", b"\n"], b""),
+        ([b"ab", b"c\n"], b"abc\n"),
+    ],
+)
+def test_the_first_line_may_come_after_pieces_of_blank_ones(pieces, line):
+    assert first_line(iter(pieces), 100) == line
