@@ -57,16 +57,17 @@ def ls(options: argparse.Namespace) -> int:
 
 
 def show(options: argparse.Namespace) -> int:
-    """Describe a model: its labels, its certificate and, for documents, its heaviest words."""
+    """Describe a model: its labels, its score, its certificate and what weighs most."""
     view = _view(options)
     if options.json:
         print_json(view)
         return 0
     rows = [[name, _text(view[name])] for name in _SHOWN if view.get(name) not in (None, [], ())]
     print_table([["labels", ", ".join(map(_label, view["labels"]))], *rows])
+    kind = "words" if (view["input"] or {}).get("format") == "text" else "features"
     for each in view.get("heaviest") or ():
         for sign in ("positive", "negative"):
-            _print_words(each, sign)
+            _print_words(each, sign, kind)
     return 0
 
 
@@ -129,11 +130,11 @@ def _text(value: Any) -> str:
     return ", ".join(f"{name} {each}" for name, each in value.items()) if isinstance(value, dict) else str(value)
 
 
-def _print_words(heaviest: dict[str, Any], sign: str) -> None:
+def _print_words(heaviest: dict[str, Any], sign: str, kind: str) -> None:
     words = heaviest.get(sign)
     if words:
         label = "larger values" if heaviest["label"] is None else _label(heaviest["label"])
-        print(f"\nwords {'for' if sign == 'positive' else 'against'} {label}")
+        print(f"\n{kind} {'for' if sign == 'positive' else 'against'} {label}")
         for each in words:
             print(f"  {each['weight']:+.4g}  {each['word']}")
 

@@ -1,4 +1,4 @@
-"""Finds the words with the largest weights in a linear model of documents."""
+"""Finds what has the largest weights in a linear model: words of documents, columns of tables, or features."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from streamsvm.reader.parsers.tables.mixed import feature_names
 from streamsvm.storage.blocks.feature_words import FeatureWords, read_words
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.models.model_file import Model
@@ -27,48 +28,64 @@ def input_about(manifest: Manifest) -> dict[str, Any]:
 
 
 def with_heaviest(model: Model, dataset: Path) -> Model:
-    """Add `heaviest` to the `about` of a model of the dataset in this directory, if its features have words.
+    """Add `heaviest` to the `about` of a linear model of the dataset in this directory.
 
     `heaviest` is a list of `{"label", "positive", "negative"}`; the last two are lists of `{"word", "feature",
     "weight"}`, the heaviest first. Two classes have one entry, for the first label. More classes have an entry each,
-    up to MOST_CLASSES, without `negative`. Regression has one entry whose label is None. `weight` belongs to the word:
-    with `alternate_sign` it may differ in sign from the weight of the feature.
+    up to MOST_CLASSES, without `negative`. Regression has one entry whose label is None. `word` is a word of documents,
+    the name of a table's column, or the number of a feature. `weight` belongs to the word: with `alternate_sign` it may
+    differ in sign from the weight of the feature.
     """
-    is_text = (model.about.get("input") or {}).get("format") == "text"
     # The features of a kernel machine have no weights, nor have features that feature maps replace by others.
-    weighs_words = model.vectors is None and (model.maps is None or model.maps.keeps_numbers)
-    words = read_words(dataset) if is_text and weighs_words else None
+    if model.vectors is not None or not (model.maps is None or model.maps.keeps_numbers):
+        return model
+    words = _words_of(model, dataset)
     if words is None:
         return model
-    signs = words.signs if model.about["input"]["alternate_sign"] else np.ones(len(words.signs))
     labels = model.labels[:MOST_CLASSES] if model.is_multiclass else (model.labels[0] if model.labels else None,)
     entries = []
     for label, w in zip(labels, np.atleast_2d(model.w), strict=False):
-        weights = _weights(model, w, words.features) * signs
-        entry = {"label": label, "positive": _largest(weights, words)}
+        weights = _weights(model, w, words.features) * words.signs
+        entry = {"label": label, "positive": _largest(weights, words, model)}
         if not model.is_multiclass:
-            entry["negative"] = [{**each, "weight": -each["weight"]} for each in _largest(-weights, words)]
+            entry["negative"] = [{**each, "weight": -each["weight"]} for each in _largest(-weights, words, model)]
         entries.append(entry)
     return replace(model, about={**model.about, "heaviest": entries})
+
+
+def _words_of(model: Model, dataset: Path) -> FeatureWords | None:
+    """Return the words of documents; of other rows all features, without words; None: the words are not known."""
+    input_ = model.about.get("input") or {}
+    if input_.get("format") != "text":
+        listed = None if model.maps is None else model.maps.listed
+        features = np.arange(model.index_base, model.index_base + model.n_features) if listed is None else listed
+        return FeatureWords(features, np.ones(len(features)), [])
+    words = read_words(dataset)
+    return words if words is None or input_["alternate_sign"] else words._replace(signs=np.ones(len(words.signs)))
 
 
 def _weights(model: Model, w: Array, features: Array) -> Array:
     """Look up the weights (k,) of the features (k,)."""
     listed = None if model.maps is None else model.maps.listed
     if listed is None:
-        return w[features]
+        return w[features - model.index_base]
     places = np.minimum(np.searchsorted(listed, features), len(listed) - 1)
     return np.where(listed[places] == features, w[places], 0.0)
 
 
-def _largest(weights: Array, words: FeatureWords) -> list[dict[str, Any]]:
+def _largest(weights: Array, words: FeatureWords, model: Model) -> list[dict[str, Any]]:
     """List the words with the largest positive weights; weights is (k,), one for each word."""
     count = min(MOST_SHOWN, len(weights))
     places = np.argpartition(-weights, count - 1)[:count] if count else np.zeros(0, np.int64)
     # Equal weights are ordered by feature, so that the same run writes the same bytes.
     places = places[np.lexsort((places, -weights[places]))]
+    places = places[weights[places] > 0]
+    features = words.features[places].tolist()
+    if words.words:
+        names = {feature: words.words[k].decode() for feature, k in zip(features, places.tolist(), strict=True)}
+    else:
+        names = feature_names(model.about.get("input"), set(features), model.index_base)
     return [
-        {"word": words.words[k].decode(), "feature": int(words.features[k]), "weight": float(weights[k])}
-        for k in places.tolist()
-        if weights[k] > 0
+        {"word": names.get(feature, str(feature)), "feature": feature, "weight": float(weight)}
+        for feature, weight in zip(features, weights[places], strict=True)
     ]

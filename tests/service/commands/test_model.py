@@ -18,7 +18,10 @@ def stored(tmp_path, model: Model) -> str:
 def test_the_heaviest_words_are_printed(tmp_path, capsys):
     words = [{"word": "good film", "feature": 1, "weight": 2.5}]
     entry = {"label": 1.0, "positive": words, "negative": [{"word": "dull", "feature": 0, "weight": -0.125}]}
-    path = stored(tmp_path, Model(np.ones(2), (1.0, -1.0), 0, about={"heaviest": [entry], "passes": 3}))
+    path = stored(
+        tmp_path,
+        Model(np.ones(2), (1.0, -1.0), 0, about={"heaviest": [entry], "passes": 3, "input": {"format": "text"}}),
+    )
     assert main(["model", "show", path]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == ["labels", "1,", "-1"] and ["passes", "3"] in [line.split() for line in lines]

@@ -151,10 +151,31 @@ def test_the_heaviest_words(tmp_path, alternate_sign, n_classes):
             assert [word["weight"] for word in each["positive"]] == np.sort(w[known])[::-1][:MOST_SHOWN].tolist()
 
 
-def test_models_without_words_have_none_that_are_heaviest(tmp_path):
+def test_features_and_columns_weigh_as_words_do(tmp_path):
+    def heaviest(w, labels, base, **about):
+        found = with_heaviest(Model(np.array(w), labels, base, about=about), tmp_path).about["heaviest"]
+        return [
+            [[each["word"], each["weight"]] for each in entry[sign]]
+            for entry in found
+            for sign in entry
+            if sign in SIGNS
+        ]
+
+    SIGNS = ("positive", "negative")
+    assert heaviest([0.5, -2.0, 1.0], (1.0, -1.0), 1) == [[["3", 1.0], ["1", 0.5]], [["2", -2.0]]]
+    columns = {
+        "columns": ["age", "town"],
+        "categorical": ["town"],
+        "missing": "zero",
+        "dictionary": {"town": {"Ulm": 0}},
+    }
+    assert heaviest([3.0, -1.0], (), 0, input=columns) == [[["age", 3.0]], [["town=Ulm", -1.0]]]
+    several = heaviest([[1.0, 0.0], [0.0, 2.0], [0.0, 0.0]], ("a", "b", "c"), 0, input=columns)
+    assert several == [[["age", 1.0]], [["town=Ulm", 2.0]], []]
+
+
+def test_documents_whose_words_are_gone_have_none_that_are_heaviest(tmp_path):
     dataset = dataset_of(tmp_path, TEXTS)
-    other = Model(np.ones(3), (1.0, -1.0), 1)
-    assert with_heaviest(other, dataset.directory) is other
     (dataset.directory / "words").unlink()
     assert "heaviest" not in with_heaviest(model_of(), dataset.directory).about
 
