@@ -134,14 +134,14 @@ def test_validation_judges_the_rows_of_one_fold_and_trains_the_model_on_all(serv
 
 
 @pytest.mark.parametrize(("name", "how"), [("two", {"select_by": "auc"}), ("three", {"validation": 0.25})])
-def test_the_best_C_is_looked_for_until_the_metric_has_not_risen_for_three(service, datasets, name, how):
+def test_the_best_C_is_looked_for_until_the_metric_falls_or_rises_no_more(service, datasets, name, how):
     ended = service.wait_until_ended(service.submit(dataset=name, C="auto", seed=SEED, cache_bytes=1 << 17, **how))
     assert ended["state"] == "succeeded", ended["failure"]
     result, metric = ended["result"], how.get("select_by", "accuracy")
     Cs, found = zip(*((each["C"], each["mean"][metric]) for each in result["cv"]), strict=True)
     first = found.index(max(found))
     assert all(later == 2.0 * C for C, later in pairwise(Cs))
-    assert len(Cs) == max(7, first + 4) < 23
+    assert max(7, first + 4) <= len(Cs) <= max(7, first + 7) < 23
     assert len(result["cv"][0]["folds"]) == (1 if "validation" in how else 5)
     assert result["models"] == [{"C": Cs[first], "model_id": ended["model_id"]}] and ended["spec"]["C"] == "auto"
     again = service.wait_until_ended(service.submit(dataset=name, C=Cs[first], seed=SEED, cache_bytes=1 << 17))

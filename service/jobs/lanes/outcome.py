@@ -25,7 +25,6 @@ from streamsvm.storage.models.support_vectors import joined
 from streamsvm.storage.rows.csr import Array
 
 Figures = dict[str, float | None]
-_NOT_RISEN = 3
 _HINT = "Ask for fewer folds, or select by another metric."
 
 
@@ -118,8 +117,12 @@ class CrossValidation:
 
     @property
     def has_peaked(self) -> bool:
-        """Whether the metric has not risen for three values of C, or more, and enough have been tried."""
-        return len(self._Cs) >= LEAST_TRIED and self._Cs.index(self.selected_C) < len(self._Cs) - _NOT_RISEN
+        """Whether larger values of C than those tried, in ascending order, will hardly improve the metric."""
+        by, n_folds = self._plan.spec.select_by, len(self.figures[0]["folds"])
+        sign = -1.0 if by in LESS_IS_BETTER else 1.0
+        best = self._Cs.index(self.selected_C)
+        error = self.figures[best]["std"][by] / n_folds**0.5 if n_folds > 1 else inf
+        return is_past_best([sign * each["mean"][by] for each in self.figures], best, error)
 
     @property
     def view(self) -> dict[str, Any]:
@@ -157,7 +160,8 @@ class CrossValidation:
     @cached_property
     def _is_weighted(self) -> bool:
         """Whether rows count by their weights: in all folds, or, if one fold has no weights, in none."""
-        numbers = (number for number, lane in enumerate(self._plan.lanes) if lane.fold is not None)
+        lanes = enumerate(self._plan.lanes)
+        numbers = (number for number, lane in lanes if lane.fold is not None and lane.C in self._Cs)
         return self._plan.manifest.weights is not None and all(holds_weights(self._job_dir, n) for n in numbers)
 
     @property
@@ -184,6 +188,17 @@ class CrossValidation:
             return HeldOutRows((target < 0).astype(np.int64), values, weight)
         target, values = (np.column_stack([part[name] for part in parts]) for name in ("target", "decision_values"))
         return HeldOutRows(target.argmax(axis=1), values, weight)
+
+
+def is_past_best(values: Sequence[float], best: int, error: float) -> bool:
+    """Whether a metric that rises, and then falls or stays, has its best value at index `best`.
+
+    It has not risen for six values, or has fallen for three, by more than twice its standard error. While all values
+    are the same, nothing may be learned yet: features on small scales need a large C.
+    """
+    since = values[best + 1 :]
+    has_fallen = len(since) >= 3 and values[best] - max(since) > 2.0 * error
+    return len(values) >= LEAST_TRIED and (has_fallen or (len(since) >= 6 and len(set(values)) > 1))
 
 
 def cross_validation(plan: JobPlan, job_dir: Path, n_done: int) -> CrossValidation | None:

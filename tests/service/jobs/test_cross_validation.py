@@ -21,7 +21,13 @@ from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.svm import LinearSVC
 
 from streamsvm.service.jobs.fields.spec import parse_spec
-from streamsvm.service.jobs.lanes.outcome import CrossValidation, HeldOutRows, cross_validation, number_metrics
+from streamsvm.service.jobs.lanes.outcome import (
+    CrossValidation,
+    HeldOutRows,
+    cross_validation,
+    is_past_best,
+    number_metrics,
+)
 from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
 from streamsvm.storage.blocks.manifest import WeightCounts
 from streamsvm.storage.models.probability import fit_sigmoid, probabilities
@@ -151,3 +157,21 @@ def test_a_sigmoid_is_fitted_once(tmp_path, monkeypatch):
     assert found.view["selected_C"] in VALUES
     assert all(found.sigmoid(C) is found.sigmoid(C) for C in VALUES)
     assert len(fitted) == 3 * len(VALUES)
+
+
+@pytest.mark.parametrize(
+    ("values", "error", "ends"),
+    [
+        ([0.5, 0.6, 0.7, 0.8, 0.7, 0.7, 0.7], 0.01, True),  # a clear fall
+        ([0.5, 0.6, 0.7, 0.8, 0.79, 0.79, 0.79], 0.01, False),  # may be chance
+        ([0.5, 0.8, 0.79, 0.79, 0.79, 0.79, 0.79, 0.79], 0.01, True),
+        ([0.5, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8], np.inf, False),
+        ([0.5] * 20, 0.01, False),  # nothing is learned yet
+        ([0.8, 0.7, 0.7, 0.7], 0.01, False),  # too few were tried
+        ([0.8] + [0.7] * 6, 0.01, True),
+        ([0.8] + [0.7] * 6, np.inf, True),
+        ([-0.9, -0.5, -0.2, -0.3, -0.3, -0.3, -0.4], 0.01, True),
+    ],
+)
+def test_a_search_ends_past_the_best_value(values, error, ends):
+    assert is_past_best(values, int(np.argmax(values)), error) == ends
