@@ -185,14 +185,14 @@ class Rejected:
         if len(self.first) < MOST_SHOWN:
             self.first.append(fault())
 
-    def join(self, others: "list[Rejected]") -> "Rejected":
-        """Return the rejected rows of this parser and others together, with the MOST_SHOWN faults of lowest line."""
-        joined = Rejected(self.skip)
-        all_ = [self, *others]
-        joined.rows = sum(each.rows for each in all_)
-        joined.first = sorted((fault for each in all_ for fault in each.first), key=lambda fault: fault.line or 0)
-        del joined.first[MOST_SHOWN:]
-        return joined
+    def join(self, following: "Rejected", placed: Callable[[InputError], InputError] = lambda fault: fault) -> None:
+        """Add the rejected rows of what follows in the input; `placed` changes the place of a fault."""
+        self.rows += following.rows
+        self.first += map(placed, following.first[: MOST_SHOWN - len(self.first)])
+
+    def no_rows(self, message: str) -> InputError:
+        """The error of an input without a row that can be read."""
+        return InputError("no_rows", message + " that can be read" * bool(self.rows))
 
 
 def excerpt(data: bytes | bytearray) -> str:

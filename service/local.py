@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.sources.locations import is_url
+from streamsvm.reader.sources.files import is_url
 from streamsvm.service.datasets.forgetting import forget
 from streamsvm.service.datasets.ingesting import Ingesting
 from streamsvm.service.errors import ServiceError

@@ -1,9 +1,9 @@
 """Feature maps for tests."""
 
 from streamsvm.storage.features import FEATURE_MAPS
-from streamsvm.storage.features.bias import Bias
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.features.rows import Shape
+from streamsvm.storage.features.weighing import Bias
 
 
 def constant(width: int, value: float | None) -> FeatureMaps:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.reader.parsers.strings.strings import letters_of
+from streamsvm.reader.parsers.fasta import letters_of
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import Rows

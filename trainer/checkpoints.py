@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from streamsvm.storage.errors import ValuesOverflow
-from streamsvm.storage.features.bias import with_bias_last
+from streamsvm.storage.features.weighing import with_bias_last
 from streamsvm.storage.rows.cache import Step
 from streamsvm.storage.rows.csr import EMPTY, Array
 from streamsvm.storage.rows.segment import Segment

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from streamsvm.reader.options import OPTIONS
 from streamsvm.reader.parsers import READERS
-from streamsvm.reader.parsers.text.options import OF_TEXT
+from streamsvm.reader.parsers.text.hashed_text import OF_TEXT
 from streamsvm.service.jobs.fields.descriptions import FIELDS
 from streamsvm.service.jobs.fields.from_text import parse_size
 from streamsvm.storage.options import Option, default_words, null_words, plain

@@ -16,7 +16,7 @@ from streamsvm.labels import coefficients, in_order, label_array, stored, with_c
 from streamsvm.raw import checked_documents, is_read, raw_rows, read_values, with_columns
 from streamsvm.reader.options import InputOptions, options_from
 from streamsvm.reader.parsers.tables.mixed import feature_names
-from streamsvm.reader.sources.locations import is_url
+from streamsvm.reader.sources.files import is_url
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.formats import check_ending, format_of
 from streamsvm.service.models.predicting.applied import applied

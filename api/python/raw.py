@@ -16,13 +16,13 @@ from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.ingest.run import read_chunks
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.strings.strings import is_of_strings
+from streamsvm.reader.parsers.fasta import is_of_strings
+from streamsvm.reader.parsers.tables.matching import shown
 from streamsvm.reader.parsers.tables.mixed_columns import is_numbers
-from streamsvm.reader.parsers.tables.to_predict import shown
 from streamsvm.reader.sources.files import list_files
 from streamsvm.service.models.evaluation.files import evaluate_rows
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
-from streamsvm.service.models.predicting.raw_rows import TableRows, match_names, rows_of_columns, rows_of_strings
+from streamsvm.service.models.predicting.raw_rows import TableRows, match_given, rows_of_columns, rows_of_strings
 from streamsvm.sources import files, is_files, table
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import Array, Rows
@@ -150,7 +150,7 @@ def with_columns(X: Any, model: Model) -> Any:
     if names is None or input_ is None or not is_plain(input_):
         return X
     with told_plainly():
-        match = match_names(input_, names)
+        match = match_given(input_, names)
     warn_of(match.unknown, shown(match.unknown))
     return selected(X, [names[place] for place in match.columns.places])
 

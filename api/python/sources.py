@@ -17,7 +17,7 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions, options_from
 from streamsvm.reader.parsers.tables.columns import Heading
 from streamsvm.reader.parsers.tables.mixed_columns import new_columns
-from streamsvm.reader.sources.locations import is_pattern, is_url
+from streamsvm.reader.sources.files import is_pattern, is_url
 
 _MOST_ROWS, _MOST_VALUES = 1 << 16, 1 << 20
 # Input options that choose columns.
@@ -42,7 +42,7 @@ class Files:
 
 @dataclass(frozen=True)
 class Stream:
-    """A source of bytes: batches (see `reader.parsers.matrices.batches`), or streams of Arrow, which are read once.
+    """A source of bytes: batches (see `reader.parsers.matrices`), or streams of Arrow, which are read once.
 
     size    estimated bytes, None if unknown
     beside  options whose columns, of labels or weights, were appended to the columns of a frame
@@ -222,7 +222,7 @@ def _checked(X: Any, y: Any, weight: Any = None) -> tuple[Any, Any, Any]:
 
 
 def batches(X: Any, y: Any, weight: Any = None) -> Iterator[bytes]:
-    """Yield batches of rows as bytes, in the format of `reader.parsers.matrices.batches`.
+    """Yield batches of rows as bytes, in the format of `reader.parsers.matrices`.
 
     X       (n_rows, n_columns), an array or a CSR matrix
     y       (n_rows,) numbers

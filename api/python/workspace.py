@@ -31,8 +31,7 @@ from streamsvm.service.processes.interrupts import interrupting
 from streamsvm.service.settings import Settings
 from streamsvm.sources import Files, Source, Stream
 from streamsvm.storage.blocks.dataset import Dataset
-from streamsvm.storage.blocks.manifest import Manifest, read_manifest
-from streamsvm.storage.blocks.profile import read_profile
+from streamsvm.storage.blocks.manifest import Manifest, read_manifest, read_profile
 from streamsvm.storage.errors import StorageError
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.run.slowdowns import bits_of, told

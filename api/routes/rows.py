@@ -20,7 +20,6 @@ from streamsvm.service.models.loaded import samples
 from streamsvm.service.models.predicting.answers import ANSWERS, BinaryFile, Predicted, keep
 from streamsvm.service.models.predicting.predictor import DEFAULTS, Prediction, Predictor
 from streamsvm.service.models.predicting.raw_rows import TableRows, json_documents, json_rows, json_tables
-from streamsvm.service.models.predicting.rows_read import FORMATS
 
 JSON = "application/json"
 TYPES = {
@@ -55,7 +54,7 @@ def predicted_rows(
     """
     try:
         if options.format != FORMAT_OF_OBJECTS:
-            return keep(predictor, predictor.predict_text(chunks, None, options, FORMATS), values)
+            return keep(predictor, predictor.predict_text(chunks, None, options), values)
         body = b"".join(chunks)
         with nullcontext() if len(body) < _LARGE_BYTES else _large:
             return keep(predictor, _of_json(predictor, body, options.index_base), values)

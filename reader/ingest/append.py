@@ -20,27 +20,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from streamsvm.reader.errors import InputError
-from streamsvm.reader.ingest.manifests import joined, manifest_of
-from streamsvm.reader.ingest.numbering.renumber import Renumbering, numbering_of
+from streamsvm.reader.errors import MOST_SHOWN, InputError
 from streamsvm.reader.ingest.ranges import SourceInput
-from streamsvm.reader.ingest.reading import Reading
-from streamsvm.reader.ingest.shuffling.shuffle import BUCKETS, Shuffler
+from streamsvm.reader.ingest.reading import MOST_LABELS, Reading
+from streamsvm.reader.ingest.renumber import Renumbering, numbering_of
+from streamsvm.reader.ingest.shuffle import BUCKETS, Shuffler
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.fasta import is_of_strings
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.strings.strings import is_of_strings
 from streamsvm.reader.parsers.tables.mixed_columns import is_numbers
-from streamsvm.reader.parsers.text.options import as_input
+from streamsvm.reader.parsers.text.hashed_text import as_input
 from streamsvm.storage.blocks.block import BlockInfo
 from streamsvm.storage.blocks.dataset import Dataset, block_path
-from streamsvm.storage.blocks.feature_numbers import write_listed
-from streamsvm.storage.blocks.feature_words import read_words, write_words
+from streamsvm.storage.blocks.feature_files import read_words, write_listed, write_words
 from streamsvm.storage.blocks.manifest import Manifest, WeightCounts, read_manifest, write_manifest
 from streamsvm.storage.errors import StorageError
 from streamsvm.storage.features.statistics import drop_statistics, read_statistics, write_statistics
 from streamsvm.storage.files.durable import publish
-from streamsvm.storage.rows.csr import Rows
 
 _FROM_ONE = "features of this dataset are numbered from 1: add one to the indices, or make a dataset with index_base=0"
 
@@ -85,7 +82,10 @@ def append_rows(
         write_manifest(directory, after)
         # The rows are published: an error from here on would make the user add the same rows again.
         with suppress(OSError):
-            _join_statistics(directory, before, reading)
+            # Statistics of other rows are made anew when they are needed.
+            known, new = read_statistics(directory), reading.statistics
+            if known is not None and new is not None and known.n_rows == before.n_rows and not before.listed:
+                write_statistics(directory, known.plus(new))
         return after
     except InputError as error:
         if error.code == "index_zero":
@@ -154,14 +154,6 @@ def _as_before(options: InputOptions, before: Manifest) -> InputOptions:
     return replace(options, index_base=before.index_base, normalize=before.normalize, like=before.input or {})  # type: ignore[arg-type]
 
 
-def _check_kind(reading: Reading, before: Manifest) -> None:
-    """Raise InputError input_mismatch if the new rows and the dataset's rows are of different kinds (`_kind`)."""
-    ours, theirs = before.input, reading.parser.input
-    if _kind(ours) == _kind(theirs) or (not _has_names(ours) and _is_numbered(ours) and _is_numbered(theirs)):
-        return
-    raise InputError("input_mismatch", f"the rows of this dataset are made of {_kind(ours)}, these of {_kind(theirs)}")
-
-
 def _kind(input_: dict[str, Any] | None) -> str:
     """Return the name of the kind of rows with this `Manifest.input`, for an error message."""
     if input_ is None:
@@ -176,10 +168,6 @@ def _is_numbered(input_: dict[str, Any] | None) -> bool:
     return input_ is None or is_numbers(input_)
 
 
-def _has_names(input_: dict[str, Any] | None) -> bool:
-    return bool((input_ or {}).get("has_names"))
-
-
 def _stage(
     reading: Reading, before: Manifest, staged: Path, uid: str, threads: int, features: Renumbering
 ) -> tuple[BlockInfo, ...]:
@@ -187,7 +175,11 @@ def _stage(
     shuffler = Shuffler(staged, uid, before.row_bound, threads, *bounds, features, buckets)
     try:
         for rows in reading.rows():
-            _check_kind(reading, before)
+            ours, theirs = before.input, reading.parser.input
+            are_alike = _is_numbered(ours) and _is_numbered(theirs) and not (ours or {}).get("has_names")
+            if _kind(ours) != _kind(theirs) and not are_alike:
+                message = f"the rows of this dataset are made of {_kind(ours)}, these of {_kind(theirs)}"
+                raise InputError("input_mismatch", message)
             if reading.holds_strings:
                 features.leave()
             shuffler.add(rows)
@@ -195,14 +187,6 @@ def _stage(
     except BaseException:
         shuffler.abandon()
         raise
-
-
-def _join_statistics(directory: Path, before: Manifest, reading: Reading) -> None:
-    """Add the new rows to the stored statistics of features, unless these do not cover exactly the earlier rows."""
-    statistics = read_statistics(directory)
-    if statistics is None or statistics.n_rows != before.n_rows or before.listed or reading.statistics is None:
-        return
-    write_statistics(directory, statistics.plus(reading.statistics))
 
 
 def _without(dataset: Dataset, place: int) -> tuple[Counter[float], float, WeightCounts | None]:
@@ -217,9 +201,79 @@ def _without(dataset: Dataset, place: int) -> tuple[Counter[float], float, Weigh
         if before.labels:
             labels.subtract(piece.rows.label.tolist())
         norms += float(piece.Qii.sum())
-        weights = weights and weights.without(_weights_of(piece.rows))
+        rows = piece.rows
+        counts = WeightCounts.of_ones(len(rows)) if rows.weight is None else WeightCounts.of(rows.weight)
+        weights = weights and weights.without(counts)
     return labels, norms, weights
 
 
-def _weights_of(rows: Rows) -> WeightCounts:
-    return WeightCounts.of_ones(len(rows)) if rows.weight is None else WeightCounts.of(rows.weight)
+def manifest_of(reading: Reading, uid: str, blocks: tuple[BlockInfo, ...]) -> Manifest:
+    """Return the manifest of all rows that `reading` has read, stored in `blocks`, with the input's feature numbers."""
+    return Manifest(
+        uid=uid,
+        index_base=reading.parser.index_base,
+        n_features=reading.n_features,
+        n_rows=reading.lengths.rows,
+        row_bound=reading.lengths.rows,
+        block_bound=max(block.number for block in blocks) + 1,
+        nnz=reading.nnz,
+        labels=reading.labels,
+        label_range=reading.label_range,
+        longest_row=reading.lengths.most,
+        input_bytes=reading.input.taken,
+        counters=dict(reading.counters),
+        blocks=blocks,
+        normalize=reading.options.normalize,
+        shuffle=reading.options.shuffle,
+        Qii_spread=reading.Qii,
+        rejected_rows=reading.rejected.rows,
+        rejected=tuple(fault.problem() for fault in reading.rejected.first),
+        weights=reading.weights,
+        label_names=reading.names.names,
+        has_groups=reading.has_groups,
+        input=reading.described,
+    )
+
+
+def joined(first: Manifest, second: Manifest) -> Manifest:
+    """Return the manifest of the rows of two manifests, which must number features and labels alike.
+
+    Counts are added; bounds and ranges cover both. uid, label_names and `input` are those of `second`, and its
+    label_names begin with those of `first`; all other fields are those of `first`.
+    """
+    labels = Counter(first.labels) + Counter(second.labels)
+    are_classes = first.labels and second.labels and len(labels) <= MOST_LABELS
+    least, total, largest = first.Qii_spread
+    weights = None
+    if first.weights is not None or second.weights is not None:
+        ours, theirs = (each.weights or WeightCounts.of_ones(each.n_rows) for each in (first, second))
+        weights = ours.with_(theirs)
+    return replace(
+        first,
+        uid=second.uid,
+        n_features=max(first.n_features, second.n_features),
+        n_rows=first.n_rows + second.n_rows,
+        row_bound=first.row_bound + second.n_rows,
+        block_bound=max(first.block_bound, second.block_bound),
+        nnz=first.nnz + second.nnz,
+        labels=dict(labels) if are_classes else {},
+        label_range=(
+            min(first.label_range[0], second.label_range[0]),
+            max(first.label_range[1], second.label_range[1]),
+        ),
+        longest_row=max(first.longest_row, second.longest_row),
+        input_bytes=first.input_bytes + second.input_bytes,
+        # Formats have different counters: a counter that a manifest lacks is 0.
+        counters={
+            name: first.counters.get(name, 0) + second.counters.get(name, 0)
+            for name in (first.counters | second.counters)
+        },
+        blocks=first.blocks + second.blocks,
+        Qii_spread=(min(least, second.Qii_spread[0]), total + second.Qii_spread[1], max(largest, second.Qii_spread[2])),
+        rejected_rows=first.rejected_rows + second.rejected_rows,
+        rejected=(*first.rejected, *second.rejected)[:MOST_SHOWN],
+        weights=weights,
+        label_names=second.label_names,
+        has_groups=first.has_groups or second.has_groups,
+        input=first.input and second.input,
+    )

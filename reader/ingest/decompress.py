@@ -13,7 +13,7 @@ from streamsvm.reader.errors import InputError, excerpt
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.parsers.sniff import PEEK_BYTES, refuse_unread
 from streamsvm.storage.errors import CorruptData
-from streamsvm.storage.files.zstd_stream import FRAME_MAGIC, ZstdStream, is_frame
+from streamsvm.storage.files.codec import FRAME_MAGIC, ZstdStream, is_frame
 
 _LOCAL, _CENTRAL, _EMPTY = b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"
 _FIXED, _STORED, _DEFLATED, _ENCRYPTED, _SIZE_FOLLOWS = 30, 0, 8, 1, 8
@@ -22,13 +22,6 @@ _DESCRIPTORS = (0, 12, 16, 20, 24)  # bytes between the data of a file and what 
 # Names of folders, and of files that file managers add to archives.
 _BESIDE = re.compile(rb"(^|[/\\])(__MACOSX[/\\]|\._[^/\\]*$|\.DS_Store$|Thumbs\.db$|desktop\.ini$|$)", re.IGNORECASE)
 _MOST_BESIDE, _PIECE_BYTES = 64 << 20, 64 << 10
-
-
-def is_archive(head: bytes) -> bool:
-    """Whether an input that begins with `head` is an archive of files, and not npz."""
-    if not head.startswith(_LOCAL):
-        return head.startswith(_EMPTY)
-    return not head[_FIXED : _FIXED + _number(head, 26)].endswith(b".npy")
 
 
 def unzipped(source: "PeekableBytes", inflated: Callable[[], Iterator[bytes]]) -> Iterator[bytes]:
@@ -46,15 +39,20 @@ def unzipped(source: "PeekableBytes", inflated: Callable[[], Iterator[bytes]]) -
             hint = 'save its sheet as CSV: pandas.read_excel("FILE").to_csv("FILE.csv", index=False)'
             raise InputError("unknown_format", "this is a workbook, as Excel writes it", hint=hint, byte=0)
         is_beside, crc = bool(_BESIDE.search(name)), 0
+        several = InputError(
+            "several_files",
+            f"the archive has several files: {' and '.join(excerpt(each) for each in (found, name) if each)}",
+            hint="unpack it, and give one: unzip FILE",
+        )
         if found and not is_beside:
-            raise _several(found, name)
+            raise several
         found = found if is_beside else name
         for piece in _data(source, head, name.endswith((b"/", b"\\")), inflated):
             crc = zlib.crc32(piece, crc)
             if not is_beside:
                 yield piece
             elif (passed := passed + len(piece)) > _MOST_BESIDE:
-                raise _several(found, name)
+                raise several
         _check_end(source, head, crc)
     if not found:
         raise InputError(
@@ -98,13 +96,6 @@ def _check_end(source: "PeekableBytes", head: bytes, crc: int) -> None:
 
 def _number(head: bytes, place: int) -> int:
     return int.from_bytes(head[place : place + 2], "little")
-
-
-def _several(*names: bytes) -> InputError:
-    what = " and ".join(excerpt(name) for name in names if name)
-    return InputError(
-        "several_files", f"the archive has several files: {what}", hint="unpack it, and give one: unzip FILE"
-    )
 
 
 PIECE_BYTES = 64 << 10  # most compressed bytes passed to a decoder at once
@@ -242,7 +233,10 @@ def is_compressed(head: bytes) -> bool:
 
 
 def _kind(head: bytes) -> Format | None:
-    return ZIP if is_archive(head) else next((kind for kind in FORMATS if kind.starts(head)), None)
+    is_npz = head[_FIXED : _FIXED + _number(head, 26)].endswith(b".npy")
+    if head.startswith(_EMPTY) or (head.startswith(_LOCAL) and not is_npz):
+        return ZIP
+    return next((kind for kind in FORMATS if kind.starts(head)), None)
 
 
 def _members(source: PeekableBytes, kind: Format) -> Iterator[bytes]:

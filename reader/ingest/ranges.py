@@ -1,4 +1,4 @@
-"""Reads the files of a source, or one machine's share of them, as one input.
+"""Inputs of ingest: a stream of bytes; or the files of a source, or one machine's share of them, as one input.
 
 The rows of the files follow each other. The first rows of the first file decide for every share whether columns have
 names, whether labels are strings, and whether rows have weights.
@@ -6,8 +6,8 @@ names, whether labels are strings, and whether rows have weights.
 
 import itertools
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,15 +15,11 @@ from typing import NamedTuple
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.decompress import MAGIC_BYTES, decompressed, is_compressed
-from streamsvm.reader.ingest.inputs import InputRange
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers import open_parser
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
 from streamsvm.reader.parsers.sniff import PEEK_BYTES
-from streamsvm.reader.parsers.tables.csv import CsvParser
-from streamsvm.reader.parsers.text.tables import TextTableParser
 from streamsvm.reader.parsers.text_window import BYTE_ORDER_MARK
 from streamsvm.reader.sources.fetch import (
     LinesOfRange,
@@ -38,42 +34,79 @@ from streamsvm.reader.sources.fetch import (
 from streamsvm.reader.sources.files import SourceFile
 
 
-class FirstRows(NamedTuple):
-    """Properties of a whole text that its first rows decide.
+class InputRange(NamedTuple):
+    """A file, or a range of its lines.
 
-    header       the line of column names, with its line feed; b"" if the text has no such line
-    label_type   a value of InputOptions.label_type
-    is_weighted  rows of LIBSVM text have weights
+    name    URL or path of the file
+    chunks  the decompressed bytes
+    offset  returns the number of bytes in the file before `chunks`, whose line numbers are then unknown; None: 0 bytes
     """
 
-    header: bytes
-    label_type: str
-    is_weighted: bool
+    name: str
+    chunks: Iterator[bytes]
+    offset: Callable[[], int] | None = None
+
+    def placed(self, error: InputError) -> InputError:
+        """Name the file in an error, and turn its byte offset in `chunks` into one in the file; return the error."""
+        error.file = error.file or self.name
+        if self.offset is not None and error.byte is not None:
+            error.byte += self.offset()
+            error.line = None
+        return error
 
 
-def read_first_rows(head: bytes, options: InputOptions, limits: InputLimits, scratch: Path) -> FirstRows:
-    """Parse `head`, the first bytes of a text. Ignores faults in the rows there: ingest reports them later."""
-    whole = head[: head.rfind(b"\n") + 1] or head
-    names = LabelNames(options.label_type)
-    parser = None
-    try:
-        parser = open_parser(options, limits, names, 1, scratch)
-        with closing(iter(parser.parse_chunks([whole]))) as rows:  # type: ignore[type-var]
-            next(rows, None)
-    except InputError:
-        pass
-    has_names = isinstance(parser, CsvParser | TextTableParser) and parser.has_names
-    header = first_line(iter([whole]), len(whole)) if has_names else b""
-    return FirstRows(header, names.type, isinstance(parser, LibsvmParser) and parser.is_weighted)
+class Input:
+    """The bytes of an input. Call `head`, then `settle`, then `text` or `files` once.
+
+    taken        bytes read so far, before decompression
+    total        bytes to read in all, before decompression; None if unknown
+    is_weighted  rows of LIBSVM text have weights, even if the first row of this range has none
+    is_several   the input has several files
+    """
+
+    taken = 0
+    total: int | None = None
+    is_weighted = is_several = False
+
+    def head(self) -> bytes:
+        """Return the first PEEK_BYTES of the decompressed input; `text` yields them again."""
+        raise NotImplementedError
+
+    def settle(self, options: InputOptions, _scratch: Path) -> InputOptions:
+        """Return the options, whose format is known, with the options that all ranges of the input must share."""
+        return options
+
+    def text(self) -> Iterator[bytes]:
+        """Yield the whole input, decompressed, as one text."""
+        raise NotImplementedError
+
+    def files(self) -> Iterator[InputRange]:
+        """Yield each file, or each range of a file, of an input of several files."""
+        raise NotImplementedError
+
+    def placed(self, error: InputError) -> InputError:
+        """Return the error with its position in its file, in place of its position in `text`."""
+        return error
+
+    def _counted(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        for piece in pieces:
+            self.taken += len(piece)
+            yield piece
 
 
-def without_mark(text: Iterator[bytes]) -> tuple[Iterator[bytes], int]:
-    """Return the text without its byte order mark, and the length of the mark in bytes, 0 if the text has no mark."""
-    head = b""
-    while len(head) < len(BYTE_ORDER_MARK) and (piece := next(text, None)) is not None:
-        head += piece
-    mark = len(BYTE_ORDER_MARK) if head.startswith(BYTE_ORDER_MARK) else 0
-    return itertools.chain([head[mark:]], text), mark
+class StreamInput(Input):
+    """An `Input` that is one stream of bytes, in chunks of any size; its total length is unknown."""
+
+    def __init__(self, chunks: Iterable[bytes], limits: InputLimits) -> None:
+        self._decoded = decompressed(self._counted(chunks), limits)
+
+    def head(self) -> bytes:
+        first = next(self._decoded, b"")
+        self._decoded = itertools.chain([first], self._decoded)
+        return first[:PEEK_BYTES]
+
+    def text(self) -> Iterator[bytes]:
+        return self._decoded
 
 
 def first_line(text: Iterator[bytes], most_bytes: int) -> bytes:
@@ -96,8 +129,8 @@ _TEXTS = {*_LINES, "fasta"}
 _HEAD_BYTES = 256 << 10  # bytes of a file's beginning that are read at once
 
 
-class SourceInput:
-    """An `Input` made of all given files, or of a machine's share of them. Call `settle` before `text` and `files`."""
+class SourceInput(Input):
+    """An `Input` made of all given files, or of a machine's share of them."""
 
     def __init__(self, files: Sequence[SourceFile], limits: InputLimits, share: Share = Share()) -> None:  # noqa: B008
         self._files = [file for file in files if file.size]
@@ -109,32 +142,43 @@ class SourceInput:
         self._offsets = FileOffsets()
         self._decoded = 0
         self._head: bytes | None = None
-        self.taken = 0
-        self.total: int | None = None
-        self.is_weighted = False
         self.is_several = len(self._files) > 1
 
     def head(self) -> bytes:
         """Return the first PEEK_BYTES of the first of all files, the same bytes in every share."""
         if self._head is None:
-            self._head = self._first_bytes()[:PEEK_BYTES]
+            self._head = b""
+            if self._files:
+                with _naming(self._files[0].url), _beginning(self._files[0]) as pieces:
+                    self._head = next(decompressed(pieces, self._limits), b"")[:PEEK_BYTES]
         return self._head
 
     def settle(self, options: InputOptions, scratch: Path) -> InputOptions:
         """Choose the stripes of this share; return the options with the properties that the first rows decide."""
         self._format = options.format
-        self._stripes = self._dealt(options)
+        # Only large files without compression are cut; others are a stripe each.
+        may_cut = self._share.of > 1 and options.format in _LINES and options.text_column is None
+        large = [file for file in self._files if file.size > self._share.stripe_bytes] if may_cut else []
+        cut = {file for file in large if not is_compressed(read_bytes(file, 0, min(file.size, MAGIC_BYTES)))}
+        self._stripes = deal(self._files, self._share, whole=set(self._files) - cut)
         self.total = sum(stripe.stop - stripe.start for stripe in self._stripes)
         is_all = len(self._stripes) == 1 and self._stripes[0].is_whole and not self.is_several
         if is_all or self._format not in _LINES:
             return options
-        first = read_first_rows(self.head(), options, self._limits, scratch)
-        self._header, self.is_weighted = first.header, first.is_weighted
+        head, names, parser = self.head(), LabelNames(options.label_type), None
+        whole = head[: head.rfind(b"\n") + 1] or head
+        with suppress(InputError):  # faults are found again when the rows are read
+            parser = open_parser(options, self._limits, names, 1, scratch)
+            with closing(iter(parser.parse_chunks([whole]))) as rows:  # type: ignore[type-var]
+                next(rows, None)
+        if parser is not None:
+            self._header = first_line(iter([whole]), len(whole)) if parser.has_names else b""
+            self.is_weighted = parser.is_weighted
         # With several files, each file may have its own line of column names, or none.
         if self._format in ("csv", "tsv") and not self.is_several:
-            options = replace(options, header="yes" if first.header else "no")
-        if self._format != "libsvm" and first.label_type != "auto":
-            options = replace(options, label_type=first.label_type)  # type: ignore[arg-type]
+            options = replace(options, header="yes" if self._header else "no")
+        if self._format != "libsvm" and names.type != "auto":
+            options = replace(options, label_type=names.type)
         return options
 
     def text(self) -> Iterator[bytes]:
@@ -151,19 +195,15 @@ class SourceInput:
         for stripe, pieces in read_stripes(self._stripes):
             text = self._counted(pieces)
             if isinstance(pieces, LinesOfRange) and stripe.start:
-                with _naming(stripe.file.url):
-                    header = self._header_of(stripe.file) if self._header else b""
+                header = b""
+                if self._header:
+                    with _naming(stripe.file.url), _beginning(stripe.file) as begin:
+                        header = first_line(iter(begin), self._limits.max_line_bytes)
                 offset = partial(_offset, pieces, len(header))
                 yield InputRange(stripe.file.url, self._bounded(itertools.chain([header], text)), offset)
             else:
                 whole = decompressed(text, self._limits) if stripe.is_whole else text
                 yield InputRange(stripe.file.url, self._bounded(whole))
-
-    def _header_of(self, file: SourceFile) -> bytes:
-        """Return the first line of the file that is not blank."""
-        pieces = read_range(file, threads=1, piece_bytes=_HEAD_BYTES)
-        with closing(pieces):  # type: ignore[type-var]
-            return first_line(iter(pieces), self._limits.max_line_bytes)
 
     def _bounded(self, text: Iterable[bytes]) -> Iterator[bytes]:
         for piece in text:
@@ -204,32 +244,20 @@ class SourceInput:
             yield piece
             yield from text
             return
-        text, mark = decompressed(text, self._limits) if stripe.is_whole else text, 0
+        text, head = decompressed(text, self._limits) if stripe.is_whole else text, b""
         if not is_first and self._format in _TEXTS:
-            text, mark = without_mark(text)
+            while len(head) < len(BYTE_ORDER_MARK) and (piece := next(text, b"")):
+                head += piece
+        mark = len(BYTE_ORDER_MARK) if head.startswith(BYTE_ORDER_MARK) else 0
         self._offsets.begin(name, mark, 1)
+        if head:
+            yield head[mark:]
         yield from text
 
-    def _dealt(self, options: InputOptions) -> list[Stripe]:
-        """Return the stripes of this share. Only large uncompressed files are cut; any other file is one stripe."""
-        may_cut = self._share.of > 1 and options.format in _LINES and options.text_column is None
-        large = [file for file in self._files if file.size > self._share.stripe_bytes] if may_cut else []
-        cut = {file for file in large if not is_compressed(read_bytes(file, 0, min(file.size, MAGIC_BYTES)))}
-        return deal(self._files, self._share, whole=set(self._files) - cut)
 
-    def _first_bytes(self) -> bytes:
-        if not self._files:
-            return b""
-        with (
-            _naming(self._files[0].url),
-            closing(read_range(self._files[0], threads=1, piece_bytes=_HEAD_BYTES)) as pieces,  # type: ignore[type-var]
-        ):
-            return next(decompressed(pieces, self._limits), b"")
-
-    def _counted(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        for piece in pieces:
-            self.taken += len(piece)
-            yield piece
+def _beginning(file: SourceFile) -> closing[Generator[bytes, None, None]]:
+    """The bytes of a file, of which only the first are read."""
+    return closing(read_range(file, threads=1, piece_bytes=_HEAD_BYTES))
 
 
 def _offset(lines: LinesOfRange, header: int) -> int:

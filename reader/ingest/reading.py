@@ -4,122 +4,24 @@ import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from streamsvm.reader.errors import MOST_SHOWN, InputError, Rejected
-from streamsvm.reader.ingest.inputs import Input, InputRange, StreamInput
-from streamsvm.reader.ingest.ranges import SourceInput
+from streamsvm.reader.errors import InputError, Rejected
+from streamsvm.reader.ingest.ranges import Input, SourceInput, StreamInput
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import TABLES, InputOptions
-from streamsvm.reader.parsers import Parser, open_parser
+from streamsvm.reader.parsers import open_parser
+from streamsvm.reader.parsers.base import Parser
+from streamsvm.reader.parsers.fasta import is_of_strings
 from streamsvm.reader.parsers.forms import form_of, settled
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
-from streamsvm.reader.parsers.strings.strings import is_of_strings
-from streamsvm.reader.parsers.tables.table import TableParser
-from streamsvm.reader.parsers.text.hashed_text import HashedText
-from streamsvm.storage.blocks.feature_words import FeatureWords
+from streamsvm.storage.blocks.feature_files import FeatureWords
 from streamsvm.storage.blocks.manifest import WeightCounts
 from streamsvm.storage.features.statistics import FeatureStatistics
 from streamsvm.storage.rows.csr import VALUE, Array, Rows, squared_norms
-
-
-class SeveralFiles:
-    """Parses files one after the other. Its attributes are those of a `Parser`, over all files read so far.
-
-    open_one  makes the parser of one file from options
-    """
-
-    def __init__(self, open_one: Callable[[InputOptions], Any], options: InputOptions) -> None:
-        self._open_one = open_one
-        self._options = options
-        self._last = open_one(options)
-        self._warnings: list[dict[str, str]] = []
-        self.last_values = 0, False  # of the first file with values of the last column, see `TableParser.last_values`
-        self._counters: Counter[str] = Counter()
-        self._max_indices: list[int] = []
-        self.rows = self.nnz = 0
-        self.rejected = Rejected(options.on_bad_row == "skip")
-
-    @property
-    def index_base(self) -> int:
-        return self._last.index_base
-
-    @property
-    def max_index(self) -> int | None:
-        return max(self._max_indices, default=None)
-
-    @property
-    def counters(self) -> dict[str, int]:
-        return dict(self._counters) or self._last.counters
-
-    @property
-    def input(self) -> dict[str, Any] | None:
-        return self._last.input
-
-    @property
-    def feature_places(self) -> Array | None:
-        """The position of each feature's value within a row, see `MatrixParser`."""
-        return getattr(self._last, "feature_places", None)
-
-    @property
-    def warnings(self) -> list[dict[str, str]]:
-        """Warnings about columns of the files read so far, see `TableParser`."""
-        return self._warnings
-
-    @property
-    def words(self) -> Any:
-        """The words behind hashed features, see `HashedText.words`; None if the files are not documents."""
-        return self._last.words if isinstance(self._last, HashedText) else None
-
-    def know(self, words: Any) -> None:
-        """Use the words of the dataset's earlier documents, see `HashedText.know`; other files ignore them."""
-        if isinstance(self._last, HashedText):
-            self._last.know(words)
-
-    def parse_files(self, files: Iterable[InputRange]) -> Iterator[Rows]:
-        """Yield the rows of files, or of ranges of files. Raises InputError, with the file's name, for a fault."""
-        for number, file in enumerate(files):
-            if number:
-                self._open_next()
-            try:
-                for rows in self._last.parse_chunks(file.chunks):
-                    self.rows += len(rows)
-                    self.nnz += rows.nnz
-                    yield rows
-            except InputError as error:
-                # Programs that write many files leave some of them empty.
-                if error.code != "no_rows":
-                    raise file.placed(error) from error.__cause__
-            self._close(file)
-        if self.rows == 0:
-            raise InputError("no_rows", "the files have no row" + " that can be read" * bool(self.rejected.rows))
-
-    def _open_next(self) -> None:
-        before, options = self._last, self._options
-        if before.input is not None and not isinstance(before, HashedText):
-            options = replace(options, n_features=None, like=before.input)
-        words = self.words
-        self._last = self._open_one(options)
-        if words is not None:
-            self._last.know(words.in_order())
-
-    def _close(self, file: InputRange) -> None:
-        parser = self._last
-        self._warnings += getattr(parser, "warnings", ())
-        if not self.last_values[0]:
-            self.last_values = getattr(parser, "last_values", (0, False))
-        self._counters.update(parser.counters)  # `+=` would drop those that are 0
-        if parser.max_index is not None:
-            self._max_indices.append(parser.max_index)
-        self.rejected.rows += parser.rejected.rows
-        for fault in parser.rejected.first[: MOST_SHOWN - len(self.rejected.first)]:
-            self.rejected.first.append(file.placed(fault))
-
 
 MOST_LISTED = 10
 _BINS = 33  # bins of row lengths: 0, and [2^k, 2^(k + 1)) for k < 32
@@ -171,6 +73,9 @@ class Reading:
 
     input        the source of bytes: it counts bytes read, and finds the file in which a fault is
     names        numbers of the labels that are strings
+    nnz          number of stored values
+    rejected     counts the rows that were left out for a fault, and has their first errors
+    counters     see `Parser`
     labels       label value -> number of rows; empty if over MOST_LABELS values occur: labels are then no classes
     label_range  the smallest and the largest label
     lengths      statistics of the rows' numbers of values
@@ -196,7 +101,13 @@ class Reading:
         self._threads = threads
         self._scratch = scratch
         self.names = names or LabelNames(options.label_type)
-        self._parser: Parser | SeveralFiles | None = None
+        self._parser: Parser | None = None
+        self._max_index: int | None = None
+        self._warnings: list[dict[str, str]] = []
+        self._last_values = 0, False  # of the first file that has some, see `Parser`
+        self.nnz = 0
+        self.rejected = Rejected(options.on_bad_row == "skip")
+        self.counters = Counter[str]()
         self.options = options
         self.lengths = RowLengths()
         self.labels: dict[float, int] = {}
@@ -208,16 +119,15 @@ class Reading:
         self.statistics: FeatureStatistics | None = FeatureStatistics.none()
 
     @property
-    def parser(self) -> Parser | SeveralFiles:
-        """The parser of the input, which counts rows and values."""
+    def parser(self) -> Parser:
+        """The parser of the input, or of the last of several files that was opened."""
         assert self._parser is not None, "rows() comes first"
         return self._parser
 
     @property
     def n_features(self) -> int:
         """The option n_features, or by default, and with hashed categories, the features read. Raises InputError."""
-        last = self.parser.max_index
-        count = 0 if last is None else last + 1 - self.parser.index_base
+        count = 0 if self._max_index is None else self._max_index + 1 - self.parser.index_base
         wanted = self.options.n_features
         if self.options.categories == "hashed":
             return count
@@ -237,22 +147,14 @@ class Reading:
         return input_ and {**input_, **form_of(self.options, input_)}
 
     @property
-    def feature_places(self) -> Array | None:
-        """The position of each feature's value within a row, see `MatrixParser`; None: values are in feature order."""
-        return getattr(self._parser, "feature_places", None)
-
-    @property
     def words(self) -> FeatureWords | None:
         """The first n-gram hashed to each feature, also in earlier documents; None if the rows are not documents."""
-        words = self._parser.words if isinstance(self._parser, HashedText | SeveralFiles) else None
-        return None if words is None else words.in_order()
+        return None if self.parser.words is None else self.parser.words.in_order()
 
     @property
     def warnings(self) -> tuple[dict[str, str], ...]:
         """Warnings: columns of a table that look like ids or dates, and labels that do not look like classes."""
-        if not isinstance(self._parser, TableParser | SeveralFiles):
-            return ()
-        return (*self._parser.warnings, *self._label_warnings(self._parser.input or {}))
+        return (*self._warnings, *self._label_warnings(self.parser.input or {}))
 
     def _label_warnings(self, input_: dict[str, Any]) -> Iterator[dict[str, str]]:
         """Yield a warning if labels were taken from the first column by default, and do not look like classes.
@@ -263,7 +165,7 @@ class Reading:
         options = self.options
         if input_.get("has_names", True) or options.label_column is not None or options.like is not None:
             return
-        labels, (last, are_words) = len(self.labels), getattr(self._parser, "last_values", (0, False))
+        labels, (last, are_words) = len(self.labels), self._last_values
         is_likelier = self.names.type != "string" if are_words else last < labels and last <= _FEW_LABELS
         if labels > _MANY_LABELS or not self._are_classes:
             code, values = "many_labels", f"over {_MANY_LABELS} values"
@@ -285,38 +187,58 @@ class Reading:
         except InputError as error:
             raise self.input.placed(error) from error.__cause__
 
-    @property
-    def rejected(self) -> tuple[dict[str, Any], ...]:
-        """The faults of the first MOST_SHOWN rows that were left out, each as a JSON object (`InputError.problem`)."""
-        return tuple(self.input.placed(fault).problem() for fault in self.parser.rejected.first)
-
     def _parsed(self) -> Iterator[Rows]:
         before = self.options.like if self.options.trained is None else self.options.trained
         head = self.input.head() if self.options.format == "auto" or before else b""
         self.options = self.input.settle(settled(self.options, head, before), self._scratch)
         if self.names.type == "auto":
             self.names.type = self.options.label_type
-        open_one = partial(
-            open_parser, limits=self._limits, names=self.names, threads=self._threads, scratch=self._scratch
-        )
-        if self.input.is_several and self.options.format in _OF_FILES:
-            several = self._parser = SeveralFiles(open_one, self.options)
-            batches = several.parse_files(self.input.files())
-        else:
-            self._parser = open_one(self.options)
-            batches = self._parser.parse_chunks(self.input.text())
-        if self.input.is_weighted and isinstance(self._parser, LibsvmParser):
-            self._parser.expect_weights()
-        if isinstance(self._parser, HashedText | SeveralFiles) and self._earlier_words is not None:
-            self._parser.know(self._earlier_words)
-        yield from batches
+        if not (self.input.is_several and self.options.format in _OF_FILES):
+            yield from self._parsed_by_one(self.input.text(), self.input.placed)
+            return
+        for file in self.input.files():
+            try:
+                yield from self._parsed_by_one(file.chunks, file.placed)
+            except InputError as error:
+                # Programs that write many files leave some of them empty.
+                if error.code != "no_rows":
+                    raise file.placed(error) from error.__cause__
+        if self.lengths.rows == 0:
+            raise self.rejected.no_rows("the files have no row")
+
+    def _parsed_by_one(self, chunks: Iterable[bytes], placed: Callable[[InputError], InputError]) -> Iterator[Rows]:
+        """Yield the rows of the input, or of the next of its files; `placed` changes the place of an error."""
+        options, words, before = self.options, self._earlier_words, self._parser
+        if before is not None:
+            words = self.words
+            if before.input is not None and words is None:
+                options = replace(options, n_features=None, like=before.input)
+        parser = self._parser = open_parser(options, self._limits, self.names, self._threads, self._scratch)
+        if self.input.is_weighted:
+            parser.expect_weights()
+        if words is not None:
+            parser.know(words)
+        try:
+            yield from parser.parse_chunks(chunks)
+        finally:
+            self._warnings += parser.warnings
+            self._last_values = self._last_values if self._last_values[0] else parser.last_values
+            self.counters.update(parser.counters)  # `+=` would drop those that are 0
+            if parser.max_index is not None:
+                self._max_index = max(self._max_index or 0, parser.max_index)
+            self.rejected.join(parser.rejected, placed)
 
     def _count(self, rows: Rows, norms: Array) -> None:
         if self._are_classes:
-            self._count_labels(rows)
+            values, counts = np.unique(rows.label, return_counts=True)
+            for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+                self.labels[value] = self.labels.get(value, 0) + count
+            if len(self.labels) > MOST_LABELS:
+                self._are_classes, self.labels = False, {}
         least, largest = self.label_range
         self.label_range = min(least, float(rows.label.min())), max(largest, float(rows.label.max()))
         self.lengths.add(np.diff(rows.indptr))
+        self.nnz += rows.nnz
         least, total, largest = self.Qii
         norms = np.zeros(1) if self.holds_strings else norms
         self.Qii = (min(least, float(norms.min())), total + float(norms.sum()), max(largest, float(norms.max())))
@@ -326,15 +248,8 @@ class Reading:
         if self.statistics is not None and not self.statistics.add(rows.indptr, rows.indices, rows.values):
             self.statistics = None
         if rows.weight is not None:
-            counts = WeightCounts.of(rows.weight)
-            self.weights = counts if self.weights is None else self.weights.with_(counts)
-
-    def _count_labels(self, rows: Rows) -> None:
-        values, counts = np.unique(rows.label, return_counts=True)
-        for value, count in zip(values.tolist(), counts.tolist(), strict=True):
-            self.labels[value] = self.labels.get(value, 0) + count
-        if len(self.labels) > MOST_LABELS:
-            self._are_classes, self.labels = False, {}
+            weights = WeightCounts.of(rows.weight)
+            self.weights = weights if self.weights is None else self.weights.with_(weights)
 
 
 def check_weights(weights: WeightCounts | None, n_rows: int) -> None:

@@ -18,25 +18,22 @@ from pathlib import Path
 from typing import IO
 
 from streamsvm.reader.errors import InputError, too_large_to_read
-from streamsvm.reader.ingest.append import append_rows
-from streamsvm.reader.ingest.manifests import manifest_of
-from streamsvm.reader.ingest.numbering.renumber import Renumbering
-from streamsvm.reader.ingest.progress import IngestProgress
+from streamsvm.reader.ingest.append import append_rows, manifest_of
 from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.ingest.reading import Reading, check_weights
+from streamsvm.reader.ingest.renumber import Renumbering
 from streamsvm.reader.ingest.shared_schema import SharedSchema
-from streamsvm.reader.ingest.shuffling.shuffle import BUCKETS, Shuffler
+from streamsvm.reader.ingest.shuffle import BUCKETS, Shuffler
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions, add_input_options, input_options
 from streamsvm.reader.parsers import OF_PROGRAMS
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.parsers.tables.mixed_columns import first_names
 from streamsvm.reader.sources.files import list_files
+from streamsvm.storage.blocks.arriving import IngestProgress
 from streamsvm.storage.blocks.dataset import publish_dataset, staged_path
-from streamsvm.storage.blocks.feature_numbers import write_listed, write_places
-from streamsvm.storage.blocks.feature_words import write_words
-from streamsvm.storage.blocks.manifest import Manifest, read_manifest
-from streamsvm.storage.blocks.profile import Profile, write_profile
+from streamsvm.storage.blocks.feature_files import write_listed, write_places, write_words
+from streamsvm.storage.blocks.manifest import Manifest, Profile, read_manifest, write_profile
 from streamsvm.storage.errors import NO_ROOM, OutOfSpace
 from streamsvm.storage.features.statistics import MOST_FEATURES, far_scales, write_statistics
 from streamsvm.storage.machine.child import WorkLimit, die_with_parent, leave
@@ -69,7 +66,11 @@ def ingest(
     staged.mkdir(parents=True)
     try:
         schema = schema or SharedSchema(uuid.uuid4().hex, (), None, None)
-        reading = _reading(chunks, options or InputOptions(), limits or InputLimits(), threads, staged, schema)
+        options = options or InputOptions()
+        if schema.input is not None:
+            options = replace(options, like=schema.input)
+        names = LabelNames(options.label_type, schema.names)
+        reading = Reading(chunks, options, limits or InputLimits(), threads, staged, names)
         manifest = _stage(reading, staged, seed, threads, schema)
         (limits or InputLimits()).check_width(manifest.width)
         publish_dataset(staged, final, manifest)
@@ -77,20 +78,6 @@ def ingest(
     except BaseException:
         shutil.rmtree(staged, ignore_errors=True)
         raise
-
-
-def _reading(
-    chunks: Iterable[bytes] | SourceInput,
-    options: InputOptions,
-    limits: InputLimits,
-    threads: int,
-    staged: Path,
-    schema: SharedSchema,
-) -> Reading:
-    names = LabelNames(options.label_type, schema.names)
-    if schema.input is not None:
-        options = replace(options, like=schema.input)
-    return Reading(chunks, options, limits, threads, staged, names)
 
 
 def _stage(reading: Reading, staged: Path, seed: int, threads: int, schema: SharedSchema) -> Manifest:
@@ -103,48 +90,39 @@ def _stage(reading: Reading, staged: Path, seed: int, threads: int, schema: Shar
             if reading.holds_strings:
                 features.leave()
             if not features.is_settled:
-                features.in_rows = reading.feature_places
+                features.in_rows = reading.parser.feature_places
             shuffler.add(rows)
-            progress.note(reading.input.taken, reading.parser.rows, reading.parser.nnz, reading.input.total)
-        check_weights(reading.weights, reading.parser.rows)
+            progress.note(reading.input.taken, reading.lengths.rows, reading.nnz, reading.input.total)
+        check_weights(reading.weights, reading.lengths.rows)
         progress.remove()
         blocks = shuffler.finish()
-        manifest = _write_numbering(staged, features, manifest_of(reading, schema.uid, blocks))
-        if reading.statistics is not None:
-            write_statistics(staged, reading.statistics.of_width(min(manifest.width, MOST_FEATURES)))
-        write_profile(staged, _profile(reading, features))
+        manifest, numbering = manifest_of(reading, schema.uid, blocks), features.numbering
+        if numbering.places is not None:
+            checksum = write_places(staged, numbering.places)
+            manifest = replace(manifest, renumbered=len(numbering.places), places_checksum=checksum)
+        if len(numbering.listed):
+            write_listed(staged, numbering.listed)
+        own_width = features.own_width(manifest.input_width)
+        manifest = replace(manifest, own_width=own_width, listed=len(numbering.listed))
+        statistics, lengths = reading.statistics, reading.lengths
+        if statistics is not None:
+            write_statistics(staged, statistics.of_width(min(manifest.width, MOST_FEATURES)))
+        profile = Profile(
+            lengths.rows,
+            lengths.counts,
+            tuple(lengths.longest),
+            features.frequent,
+            features.counted_rows,
+            () if statistics is None else far_scales(statistics),
+            (*reading.warnings, *_unused_indicators(reading)),
+        )
+        write_profile(staged, profile)
         if (words := reading.words) is not None:
             write_words(staged, words)
     except BaseException:
         shuffler.abandon()
         raise
     return manifest
-
-
-def _write_numbering(staged: Path, features: Renumbering, manifest: Manifest) -> Manifest:
-    """Write the files of feature numbers (storage.blocks.feature_numbers); return the manifest that describes them."""
-    numbering = features.numbering
-    if numbering.places is not None:
-        checksum = write_places(staged, numbering.places)
-        manifest = replace(manifest, renumbered=len(numbering.places), places_checksum=checksum)
-    if len(numbering.listed):
-        write_listed(staged, numbering.listed)
-    own_width = features.own_width(manifest.input_width)
-    return replace(manifest, own_width=own_width, listed=len(numbering.listed))
-
-
-def _profile(reading: Reading, features: Renumbering) -> Profile:
-    lengths = reading.lengths
-    scales = () if reading.statistics is None else far_scales(reading.statistics)
-    return Profile(
-        lengths.rows,
-        lengths.counts,
-        tuple(lengths.longest),
-        features.frequent,
-        features.counted_rows,
-        scales,
-        (*reading.warnings, *_unused_indicators(reading)),
-    )
 
 
 def _unused_indicators(reading: Reading) -> Iterator[dict[str, str]]:

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.ingest.manifests import joined
-from streamsvm.reader.ingest.numbering.renumber import Numbering, Renumbering
+from streamsvm.reader.ingest.append import joined
 from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.ingest.reading import Reading
-from streamsvm.reader.ingest.shuffling.shuffle import BUCKETS
+from streamsvm.reader.ingest.renumber import Numbering, Renumbering
+from streamsvm.reader.ingest.shuffle import BUCKETS
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames
@@ -67,7 +67,7 @@ def schema_of_first_rows(
             if reading.holds_strings:
                 features.leave()
                 break
-            features.in_rows = reading.feature_places
+            features.in_rows = reading.parser.feature_places
             features.observe(rows.indices, len(rows))
             if reading.input.taken >= _LOOK_BYTES:
                 break
@@ -95,19 +95,15 @@ def agreed_schema(
         for name in shard.label_names:
             known.numbers([name])
         input_ = _with_categories(input_, shard.input)
-    agreed = replace(schema, names=known.names, input=input_, features=_with_listed(schema.features, listed))
+    numbering = schema.features
+    if numbering is not None:
+        all_ = numbering.listed
+        for features in listed:
+            all_ = np.concatenate((all_, features[~np.isin(features, all_)]))
+        numbering = replace(numbering, listed=all_)
+    agreed = replace(schema, names=known.names, input=input_, features=numbering)
     pairs = enumerate(zip(shards, listed, strict=True))
     return agreed, [number for number, (shard, features) in pairs if not _fits(agreed, shard, features)]
-
-
-def _with_listed(numbering: Numbering | None, listed: Sequence[Array]) -> Numbering | None:
-    """Return the numbering with the further features that shards have listed, in the order of the shards."""
-    if numbering is None:
-        return None
-    all_ = numbering.listed
-    for features in listed:
-        all_ = np.concatenate((all_, features[~np.isin(features, all_)]))
-    return replace(numbering, listed=all_)
 
 
 def merged_manifest(schema: SharedSchema, shards: Sequence[Manifest], n_features: int | None) -> Manifest:
@@ -119,20 +115,18 @@ def merged_manifest(schema: SharedSchema, shards: Sequence[Manifest], n_features
         raise InputError("index_zero", "some rows have the index 0, in other ranges of the input indices start at 1")
     manifest = reduce(joined, shards)
     listed = len(schema.features.listed) if schema.features else 0
+    own_width = max(shard.width for shard in shards) if any(shard.own_width for shard in shards) else 0
+    if schema.features and listed:
+        own_width = schema.features.bound + listed
     return replace(
         manifest,
         index_base=base,
         n_features=n_features,
         label_names=schema.names,
         input=manifest.input if schema.input is None else schema.input,
-        own_width=schema.features.bound + listed if schema.features and listed else _own_width(shards),
+        own_width=own_width,
         listed=listed,
     )
-
-
-def _own_width(shards: Sequence[Manifest]) -> int:
-    """Return `Manifest.own_width` for shards that list no features: their largest width, or 0 if every one has 0."""
-    return max(shard.width for shard in shards) if any(shard.own_width for shard in shards) else 0
 
 
 def _with_categories(input_: dict[str, Any] | None, of_shard: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -6,23 +6,18 @@ from typing import Any
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import OF_FRAMES, STORED_TABLES, TABLES, InputOptions
+from streamsvm.reader.parsers.base import Parser
+from streamsvm.reader.parsers.fasta import FastaParser, is_of_strings
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
-from streamsvm.reader.parsers.matrices.batches import BatchesParser
-from streamsvm.reader.parsers.matrices.matrix import MatrixParser
-from streamsvm.reader.parsers.matrices.npz import NpzParser
-from streamsvm.reader.parsers.spool import Scratch
-from streamsvm.reader.parsers.strings.fasta import FastaParser
-from streamsvm.reader.parsers.strings.strings import is_of_strings
+from streamsvm.reader.parsers.libsvm import LibsvmParser
+from streamsvm.reader.parsers.matrices import BatchesParser, NpzParser
+from streamsvm.reader.parsers.streams import Scratch
 from streamsvm.reader.parsers.tables.csv import CsvParser
 from streamsvm.reader.parsers.tables.json_lines import JsonlParser
-from streamsvm.reader.parsers.tables.to_predict import ToPredict
-from streamsvm.reader.parsers.text.options import OF_TEXT
+from streamsvm.reader.parsers.tables.matching import ToPredict
+from streamsvm.reader.parsers.text.hashed_text import OF_TEXT
 from streamsvm.reader.parsers.text.parser import TextParser
 from streamsvm.reader.parsers.text.tables import ArrowDocuments, JsonDocuments, TextTableParser
-
-# A parser reads one input; `MatrixParser` describes the attributes and methods that every parser has.
-Parser = LibsvmParser | MatrixParser
 
 _ASIDE = frozenset({"label_column", "label_type", "weight_column", "group_column"})
 _CHOICE = frozenset({"columns", "drop_columns"})
@@ -78,8 +73,7 @@ def parser_of(
     """
     format_, is_labelled, is_text = options.format, to_predict is None, options.text_column is not None
     if format_ == "libsvm":
-        skip = is_labelled and options.on_bad_row == "skip"
-        return LibsvmParser(options.index_base, limits, threads, skip=skip, weighted=is_labelled)
+        return LibsvmParser(options, limits, threads, labelled=is_labelled)
     if format_ == "npz":
         return NpzParser(options, limits, scratch, labelled=is_labelled)
     if format_ == "batches":

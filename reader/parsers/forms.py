@@ -12,7 +12,6 @@ from typing import Any
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import OTHER_NAMES, TABLES, InputOptions
 from streamsvm.reader.parsers import READERS, sniff
-from streamsvm.reader.parsers.libsvm.fault import NUMBER
 from streamsvm.reader.parsers.sniff import has_pairs, lines_of, most, recognise
 from streamsvm.reader.parsers.tables.columns import MOST_COLUMNS
 from streamsvm.reader.parsers.tables.csv_head import is_place
@@ -24,6 +23,7 @@ from streamsvm.reader.parsers.tables.fields import (
     find_delimiter,
     is_text,
 )
+from streamsvm.reader.parsers.values import NUMBER
 
 _WRITTEN = ("delimiter", "decimal", "encoding")  # options that say how CSV is written
 _OF_TABLES = READERS["csv"] - READERS["text"]

@@ -53,7 +53,11 @@ class TextWindow:
                     self._make_room()
         if not is_started:
             self._start(refuse)
-        self._end_last_line()
+        if self.filled > self.begin and self.buffer[self.filled - 1] != _NEWLINE:
+            # The last line has no line feed: add it.
+            self.ends_in_return = self.buffer[self.filled - 1] == ord("\r")
+            self.buffer[self.filled] = _NEWLINE
+            self.filled += 1
         yield
 
     def lines_end(self) -> int:
@@ -93,13 +97,6 @@ class TextWindow:
             self.begin = len(BYTE_ORDER_MARK)
         if refuse:
             refuse_foreign(bytes(self.buffer[self.begin : min(self.begin + HEAD_BYTES, self.filled)]))
-
-    def _end_last_line(self) -> None:
-        """Add a line feed if the last line has none."""
-        if self.filled > self.begin and self.buffer[self.filled - 1] != _NEWLINE:
-            self.ends_in_return = self.buffer[self.filled - 1] == ord("\r")
-            self.buffer[self.filled] = _NEWLINE
-            self.filled += 1
 
     def _make_room(self) -> None:
         """Drop the text before `begin`; if the window is still full, make it larger."""

@@ -1,4 +1,7 @@
-"""Converts values to words, equal values of all formats to one word: the rules are in reader/README.md, Values."""
+"""Values of all formats: what is a number, what is wrong with it, and the words that values are written as.
+
+A value is the same word whatever format brings it: the rule is in reader/README.md, Values.
+"""
 
 import math
 import re
@@ -6,6 +9,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+
+from streamsvm.reader.errors import excerpt
+from streamsvm.storage.rows.csr import Array
 
 BLANKS = " \t"  # removed from both ends of a word
 _TIME = re.compile(
@@ -15,6 +21,14 @@ _TIME = re.compile(
 _TIME_OF_DAY = re.compile(r"(\d\d:\d\d:\d\d)(\.\d{1,9})")
 _WHOLE = re.compile(r"(-?(?:0|[1-9]\d*))\.0")
 _TRUTH = {"true": "True", "TRUE": "True", "false": "False", "FALSE": "False"}
+NUMBER = re.compile(rb"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+NOT_FINITE = re.compile(rb"[+-]?(?:inf|infinity|nan)", re.IGNORECASE)
+WEIGHTED = re.compile(NUMBER.pattern + rb":[^ \t\r\n#]*")
+BAD_BYTE = re.compile(rb"[\x00\x80-\xff]")
+INDEX_DIGITS = 10  # of 2^31
+FLOAT32_OVERFLOW = float(2**128 - 2**103)  # from here on a double rounds to an infinite float32
+
+Fault = tuple[str, str]  # code, message
 
 
 def is_gap(value: Any) -> bool:
@@ -74,3 +88,103 @@ def is_exact(number: bytes) -> bool:
 
 def _fraction(text: str | None) -> str:
     return (text or "").rstrip("0").rstrip(".")
+
+
+def label_fault(token: bytes) -> Fault:
+    """Return the fault of a token that stands where the label of a row should be, and is no finite number."""
+    parts = token.split(b",")
+    if len(parts) > 1 and all(NUMBER.fullmatch(part) for part in parts):
+        return "multilabel", f"several labels in one row: {excerpt(token)}"
+    if WEIGHTED.fullmatch(token):
+        return "bad_label", f"no label before {excerpt(token)}, or a weight where none is expected"
+    if b":" in token:
+        return "bad_label", f"no label before {excerpt(token)}"
+    return "bad_label", f"{excerpt(token)} is not a finite number"
+
+
+def exact_fault(token: bytes) -> Fault | None:
+    """Return the fault of a label if it is a whole number that float64 does not hold, else None."""
+    return None if is_exact(token) else ("label_not_exact", f"float64 does not hold {excerpt(token)}")
+
+
+def weight_fault(token: bytes) -> Fault | None:
+    """Return the fault of the weight of a row, the token behind `label:`; None if the weight is valid."""
+    if not token or b":" in token:
+        return "bad_weight", f"{excerpt(token)} is not a weight: rows begin with label:weight"
+    fault = value_fault(token)
+    if fault is not None:
+        return fault[0], fault[1].replace("value", "weight", 1)
+    return ("negative_weight", f"weight {excerpt(token)} has a minus sign") if token.startswith(b"-") else None
+
+
+def pair_fault(token: bytes, previous: int, lowest: int, features: int) -> Fault:
+    """Return the fault of a token that is no index:value pair with index > previous, >= lowest and < features."""
+    if token.startswith(b"qid:"):
+        return "qid_unsupported", "a query id stands where a feature belongs"
+    index, _, value = token.partition(b":")
+    if not index or not value or b":" in value:
+        return "bad_pair", f"{excerpt(token)} is not of the form index:value"
+    fault = _index_fault(index, previous, lowest, features) or value_fault(value)
+    if fault is None:
+        raise AssertionError(f"the kernel refused {excerpt(token)} without a reason")
+    return fault
+
+
+def value_fault(value: bytes) -> Fault | None:
+    """Return the fault of the value of a pair, or None if it is a number that float32 holds."""
+    if NOT_FINITE.fullmatch(value):
+        return "value_not_finite", f"value {excerpt(value)} is not finite"
+    if not NUMBER.fullmatch(value):
+        return "bad_number", f"value {excerpt(value)} is not a number"
+    number = abs(float(value))
+    if math.isinf(number):
+        return "value_not_finite", f"value {excerpt(value)} is not finite"
+    if number >= FLOAT32_OVERFLOW:
+        return "row_overflow", f"value {excerpt(value)} does not fit float32"
+    return None
+
+
+def _index_fault(index: bytes, previous: int, lowest: int, features: int) -> Fault | None:
+    if not re.fullmatch(rb"[0-9]+", index):
+        return "bad_index", f"index {excerpt(index)} is not a whole number"
+    digits = index.lstrip(b"0")
+    if len(digits) > INDEX_DIGITS or int(digits or b"0") >= 2**31:
+        return "index_too_large", f"index {excerpt(index)} is not below 2^31"
+    number = int(digits or b"0")
+    if number >= features:
+        return "too_many_features", f"index {number} is not below the limit of {features} features"
+    if number < lowest:
+        return "index_zero", "index 0 in a file whose indices start at 1"
+    if number == previous:
+        return "index_duplicate", f"index {number} stands twice in a row"
+    if number < previous:
+        return "index_order", f"index {number} comes after index {previous}"
+    return None
+
+
+def fits(values: Array) -> Array:
+    """Return (n,) bool: whether each value is finite when it is rounded to float32."""
+    return np.abs(values) < FLOAT32_OVERFLOW
+
+
+def are_exact(numbers: Array) -> Array:
+    """Return (n,) bool: whether float64 holds each number exactly; only integers from 2^53 on may be inexact."""
+    exact = np.ones(len(numbers), bool)
+    if numbers.dtype.kind in "iu":
+        for row in np.flatnonzero(np.abs(numbers.astype(np.float64)) >= 2**53).tolist():
+            exact[row] = int(numbers[row]) == float(numbers[row])
+    return exact
+
+
+def misfit(value: float) -> tuple[str, str]:
+    """Return code and message of the fault of a value that is too large for float32, infinite or NaN."""
+    if np.isfinite(value):
+        return "row_overflow", f"value {value:g} does not fit float32"
+    return "value_not_finite", f"value {value:g} is not finite"
+
+
+def weight_misfit(value: float) -> tuple[str, str]:
+    """Return code and message of the fault of a weight that is negative, too large for float32, infinite or NaN."""
+    if np.isfinite(value) and value < 0:
+        return "negative_weight", f"weight {value:g} is below 0"
+    return misfit(value)

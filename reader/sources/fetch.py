@@ -22,8 +22,7 @@ from itertools import chain, islice
 from typing import IO, Any, NamedTuple
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.sources.files import PAUSES, SourceFile, fault, persistently, store_of
-from streamsvm.reader.sources.locations import LOCAL, located
+from streamsvm.reader.sources.files import LOCAL, PAUSES, SourceFile, fault, located, persistently, store_of
 from streamsvm.storage.machine.abandoned_work import pool_of
 
 _BUFFER_BYTES = 1 << 20
@@ -219,7 +218,7 @@ class LinesOfRange:
 
 def read_range(
     file: SourceFile, start: int = 0, stop: int | None = None, *, threads: int = THREADS, piece_bytes: int = PIECE_BYTES
-) -> Iterator[bytes]:
+) -> Generator[bytes, None, None]:
     """Yield bytes [start, stop) of a file, by default all, in pieces; holds about `threads` + 2 pieces in memory."""
     stop = file.size if stop is None else stop
     with closing(_fetched(_spans(file, start, stop, piece_bytes), threads)) as fetched:
@@ -234,7 +233,7 @@ def read_stripes(
     Threads read pieces of further stripes ahead. Take all pieces of a stripe before the next stripe, which drops them.
     """
     stripes = list(stripes)
-    spans = chain.from_iterable(_spans_of(stripe, piece_bytes) for stripe in stripes)
+    spans = chain.from_iterable(_spans(stripe.file, *_bounds(stripe), piece_bytes) for stripe in stripes)
     with closing(_fetched(spans, threads)) as fetched:
         for stripe in stripes:
             begin, stop = _bounds(stripe)
@@ -257,10 +256,6 @@ def _more(file: SourceFile, start: int) -> Iterator[bytes]:
         stop = min(start + 16 * _MORE_BYTES, file.size)
         yield read_bytes(file, start, stop)
         start = stop
-
-
-def _spans_of(stripe: Stripe, piece_bytes: int) -> Iterator[_Span]:
-    return _spans(stripe.file, *_bounds(stripe), piece_bytes)
 
 
 def _spans(file: SourceFile, start: int, stop: int, piece_bytes: int) -> Iterator[_Span]:

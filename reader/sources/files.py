@@ -1,34 +1,32 @@
-"""Lists the files of a source, on disks and in the object stores that fsspec reads. No other module imports fsspec.
+"""Lists the files of a source, in stores: a disk, or what fsspec reads, which no other module imports.
 
-fsspec's libraries take credentials and addresses from the environment only (AWS_*, GOOGLE_APPLICATION_CREDENTIALS,
-AZURE_STORAGE_*). Credentials never pass through this module, so its errors cannot show them. It does not pass on the
-texts of the libraries' errors either: they may contain user names and keys.
+    s3://BUCKET/KEY    gs://BUCKET/KEY    az://CONTAINER/KEY    file:///PATH    /PATH
+
+A key may be a pattern: `*` and `[...]` match within a folder, `**` matches any folders. A URL is checked before a store
+is asked for anything; one with credentials is refused, and not repeated in the error.
+
+The libraries take credentials and addresses from the environment alone (AWS_*, GOOGLE_APPLICATION_CREDENTIALS,
+AZURE_STORAGE_*). They never pass through this module, so that no error can show them. Texts of the libraries' errors
+are not passed on either: they may hold user names and keys.
 """
 
+import fnmatch
 import glob
 import logging
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.sources.locations import (
-    LOCAL,
-    Location,
-    Pattern,
-    begin_of_pattern,
-    check_installed,
-    is_pattern,
-    located,
-)
 
 PAUSES = (0.1, 0.3, 1.0, 3.0, 10.0)  # seconds before each retry; the error of the last retry is raised
-_FOLDERS = "**"
 Answer = TypeVar("Answer")
 
 # Names of exceptions of botocore, google-auth and azure, which need not be installed.
@@ -52,7 +50,92 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     },
 }
 
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_PATTERN = re.compile(r"[*\[]")
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_FOLDERS = "**"
 Found = tuple[str, int, str]  # path, size and version of a file
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A kind of store: the Python module that reads it, and this package's extra that installs the module."""
+
+    module: str
+    extra: str
+
+
+SCHEMES = {
+    "s3": Scheme("s3fs", "s3"),
+    "gs": Scheme("gcsfs", "gcs"),
+    "az": Scheme("adlfs", "azure"),
+}
+LOCAL = "file"
+
+
+@dataclass(frozen=True)
+class Location:
+    """The parsed URL of a file or pattern. scheme: a key of SCHEMES, or LOCAL; path: bucket/key, or a local path."""
+
+    scheme: str
+    path: str
+
+    def url_of(self, path: str) -> str:
+        """Return the URL of the file at `path` in this location's store; for a local file, `path` itself."""
+        return path if self.scheme == LOCAL else f"{self.scheme}://{path}"
+
+
+def is_url(text: str) -> bool:
+    """Whether a text has the form of a URL (scheme://...); otherwise it is the path of a file."""
+    return _URL.match(text) is not None
+
+
+def is_pattern(text: str) -> bool:
+    """Whether a path contains `*` or `[`, so that it may match several files."""
+    return _PATTERN.search(text) is not None
+
+
+def located(text: str) -> Location:
+    """Parse a URL or a path. Raises InputError source_scheme, source_credentials, source_invalid."""
+    match = _URL.fullmatch(text)
+    if match is None:
+        return Location(LOCAL, text)
+    scheme, rest = match[1].lower(), match[2]
+    if scheme == LOCAL:
+        if not rest.startswith("/"):
+            raise InputError("source_invalid", "a file:// URL has an absolute path: file:///folder/file")
+        return Location(LOCAL, rest)
+    if scheme not in SCHEMES:
+        raise InputError("source_scheme", f"{scheme}:// cannot be read")
+    bucket, _, key = rest.partition("/")
+    if "@" in bucket or ":" in bucket or "?" in rest:
+        raise InputError("source_credentials", f"a {scheme}:// URL has a user, a port or a query in it")
+    if not _BUCKET.fullmatch(bucket):
+        raise InputError("source_invalid", f"a {scheme}:// URL begins with a bucket, which is no pattern")
+    # Keys are printable and have no steps . and .., which HTTP libraries may resolve.
+    if not key or not key.isprintable() or {".", ".."} & set(key.split("/")):
+        raise InputError("source_invalid", f"{scheme}://{bucket}/ is followed by no key that can be read")
+    return Location(scheme, f"{bucket}/{key}")
+
+
+def is_below(text: str, prefix: str) -> bool:
+    """Whether every file that the URL `text` matches is in the folder `prefix` of a store, or is the file `prefix`.
+
+    False for a path of this machine. Raises the errors of `located`.
+    """
+    location = located(text)
+    if location.scheme == LOCAL:
+        return False
+    url, folder = location.url_of(location.path), prefix.rstrip("/")
+    return url == folder or url.startswith(f"{folder}/")
+
+
+def check_installed(location: Location) -> None:
+    """Raise InputError not_installed if the module that reads the store is missing. Does not import the module."""
+    scheme = SCHEMES.get(location.scheme)
+    if scheme is not None and (find_spec("fsspec") is None or find_spec(scheme.module) is None):
+        message = f"reading {location.scheme}:// needs {scheme.module}"
+        raise InputError("not_installed", message, hint=f"pip install 'streamsvm[{scheme.extra}]'")
 
 
 @dataclass(frozen=True)
@@ -121,7 +204,7 @@ class RemoteStore:
         """
         if not is_pattern(path):
             return [self.look(path)]
-        folder, _, prefix = path[: begin_of_pattern(path)].rpartition("/")
+        folder, _, prefix = _PATTERN.split(path, 1)[0].rpartition("/")
         depth = None if _FOLDERS in path else path[len(folder) + 1 :].count("/") + 1
         more = {"prefix": prefix} if prefix else {}
         below = self._system.find(f"{folder}/", maxdepth=depth, withdirs=True, detail=True, **more)
@@ -159,14 +242,14 @@ def list_files(urls: Sequence[str]) -> list[SourceFile]:
     Raises InputError source_not_found, source_empty, source_denied, source_unavailable, not_installed, and the errors
     of `located`.
     """
-    return [file for url in urls for file in _files_of(url, located(url))]
-
-
-def _files_of(url: str, location: Location) -> list[SourceFile]:
-    files = persistently(partial(store_of(location).find, location.path), url)
-    if not files:
-        raise InputError("source_empty", f"no file matches {url}")
-    return [SourceFile(location.url_of(path), size, version) for path, size, version in sorted(files)]
+    listed: list[SourceFile] = []
+    for url in urls:
+        location = located(url)
+        files = persistently(partial(store_of(location).find, location.path), url)
+        if not files:
+            raise InputError("source_empty", f"no file matches {url}")
+        listed += (SourceFile(location.url_of(path), size, version) for path, size, version in sorted(files))
+    return listed
 
 
 def store_of(location: Location) -> LocalStore | RemoteStore:
@@ -237,3 +320,36 @@ def _description(path: str, info: dict[str, Any]) -> Found:
 def _is_file(path: str, info: dict[str, Any]) -> bool:
     steps = {".", ".."} & set(path.split("/"))
     return info["type"] == "file" and not path.endswith("/") and not steps
+
+
+class Pattern:
+    """A pattern of keys, such as `bucket/day=*/part-[0-9].svm`."""
+
+    def __init__(self, text: str) -> None:
+        self._parts = [None if part == _FOLDERS else _expression(part) for part in text.split("/")]
+
+    def matches(self, path: str) -> bool:
+        """Whether the pattern matches the whole of `path`, which is bucket/key or a local path."""
+        names, parts = path.split("/"), self._parts
+        name = part = 0
+        folders, resumed = -1, 0  # index of the last ** so far, and of the first name that this ** does not match
+        while name < len(names):
+            if part < len(parts) and (pattern := parts[part]) is None:
+                folders, resumed, part = part, name, part + 1
+            elif part < len(parts) and pattern is not None and pattern.match(names[name]):
+                name, part = name + 1, part + 1
+            elif folders >= 0:
+                # The last ** matches one folder more; an earlier ** can do no better.
+                resumed += 1
+                name, part = resumed, folders + 1
+            else:
+                return False
+        return all(rest is None for rest in parts[part:])
+
+
+def _expression(part: str) -> re.Pattern[str]:
+    """Return the expression for one part of a pattern, between two slashes. A part `*` does not match an empty name.
+
+    Expressions of fnmatch never backtrack beyond a star, so no pattern takes long.
+    """
+    return re.compile((r"(?!\Z)" if part else "") + fnmatch.translate(part))

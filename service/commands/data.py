@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from streamsvm.reader.options import InputOptions, add_input_options, input_options
-from streamsvm.reader.sources.locations import is_url
+from streamsvm.reader.sources.files import is_url
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.from_text import number_or_all
 from streamsvm.service.remote.client import Client

@@ -14,8 +14,7 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.run import read_chunks
 from streamsvm.reader.options import OPTIONS, InputOptions, index_base
 from streamsvm.reader.sources.fetch import read_range
-from streamsvm.reader.sources.files import list_files
-from streamsvm.reader.sources.locations import is_url
+from streamsvm.reader.sources.files import is_url, list_files
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.service.models.formats import stored_format
@@ -71,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--probabilities", action="store_true", help="write the probability of each of the model's labels"
     )
     parser.add_argument("--contributions", action="store_true", help=_CONTRIBUTIONS)
-    parser.add_argument("--format", choices=tuple(FORMATS), help=_FORMAT)
+    parser.add_argument("--format", choices=FORMATS, help=_FORMAT)
     parser.add_argument("--index-base", choices=("auto", "0", "1"), default="auto", help=_INDEX_BASE)
     parser.add_argument("--label-column", help=_LABEL_COLUMN)
     parser.add_argument("--header", choices=("auto", "yes", "no"), default="auto", help=_HEADER)

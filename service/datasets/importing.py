@@ -17,7 +17,7 @@ from typing import IO, Any, NamedTuple
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.sources.locations import check_installed, is_below, is_url, located
+from streamsvm.reader.sources.files import check_installed, is_below, is_url, located
 from streamsvm.service.datasets.forgetting import forget
 from streamsvm.service.datasets.ingesting import Ingesting, ingest_failed
 from streamsvm.service.errors import ServiceError
@@ -65,7 +65,7 @@ def open_import(directory: Path | None, name: str) -> IO[bytes]:
 def check_source(prefixes: Sequence[str], url: str) -> None:
     """Check that a URL, or all that a pattern matches, lies below one of these prefixes; do not contact the store.
 
-    Raises ServiceError import_forbidden, not_installed, and for a URL that `reader.sources.locations` refuses.
+    Raises ServiceError import_forbidden, not_installed, and for a URL that `reader.sources.files` refuses.
     """
     try:
         location = located(url)

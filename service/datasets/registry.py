@@ -15,11 +15,10 @@ from weakref import WeakSet
 import numpy as np
 
 from streamsvm.reader.ingest.append import remove_block
-from streamsvm.reader.ingest.progress import read_progress
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.strings.strings import is_of_strings, letters_of
+from streamsvm.reader.parsers.fasta import is_of_strings, letters_of
 from streamsvm.reader.parsers.tables.mixed import feature_names
-from streamsvm.reader.sources.locations import is_url
+from streamsvm.reader.sources.files import is_url
 from streamsvm.service.cluster.dataset.shards import check_here
 from streamsvm.service.cluster.nodes.connecting import check_ray
 from streamsvm.service.datasets.forgetting import forget, forget_parts, is_gone
@@ -33,9 +32,9 @@ from streamsvm.service.records.table import RequestKey
 from streamsvm.service.records.unrecorded import is_marked, sweep, unrecording
 from streamsvm.service.settings import Settings
 from streamsvm.service.shares import share_of
+from streamsvm.storage.blocks.arriving import read_progress
 from streamsvm.storage.blocks.dataset import Dataset, staged_path
-from streamsvm.storage.blocks.manifest import MANIFEST, Manifest, read_manifest
-from streamsvm.storage.blocks.profile import read_profile
+from streamsvm.storage.blocks.manifest import MANIFEST, Manifest, read_manifest, read_profile
 from streamsvm.storage.rows.csr import Array, Rows
 
 

@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from streamsvm.storage.blocks.block import BlockInfo
-from streamsvm.storage.blocks.manifest import Manifest
-from streamsvm.storage.blocks.profile import Profile, read_profile
+from streamsvm.storage.blocks.manifest import Manifest, Profile, read_profile
 
 MOST_NAMES = 1000  # names of columns in a view
 

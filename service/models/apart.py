@@ -28,7 +28,7 @@ from streamsvm.service.forks.fork_server import ForkServer
 from streamsvm.service.models.loaded import samples
 from streamsvm.service.models.predicting.answers import MOST_CHARACTERS, BinaryFile, Predicted, written
 from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Predictor
-from streamsvm.service.models.predicting.rows_read import FORMATS, stored_formats
+from streamsvm.service.models.predicting.rows_read import opened
 from streamsvm.service.room import Room, RoomFile
 from streamsvm.service.settings import Settings
 from streamsvm.storage.errors import StorageError
@@ -149,8 +149,8 @@ def _predicted(
                 memory.count(os.fstat(body.fileno()).st_size)
                 is_packed = is_compressed(os.pread(body.fileno(), HEAD_BYTES, 0))
                 spooled = partial(Room(Path(scratch), room).spooled, "") if is_packed else lambda _: nullcontext(body)
-                limits, formats = InputLimits(most, max_features=MOST_FEATURES), FORMATS | stored_formats(spooled)
-                predictions = predictor.predict_text(read_chunks(body), limits, InputOptions(**options), formats)
+                limits, open_ = InputLimits(most, max_features=MOST_FEATURES), partial(opened, scratch=spooled)
+                predictions = predictor.predict_text(read_chunks(body), limits, InputOptions(**options), open_)
                 rows, unknown, columns, judged = written(predictor, predictions, results.send_bytes)
         except MemoryError:
             raise too_large_to_read(memory.most) from None

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from streamsvm.reader.parsers.tables.mixed import feature_names
-from streamsvm.storage.blocks.feature_words import FeatureWords, read_words
+from streamsvm.storage.blocks.feature_files import FeatureWords, read_words
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.rows.csr import Array

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from streamsvm.reader.parsers.tables.to_predict import Column
+from streamsvm.reader.parsers.tables.matching import Column
 from streamsvm.service.models.predicting.answers import shown_label
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.storage.rows.csr import Array

@@ -10,8 +10,8 @@ import numpy as np
 from scipy import sparse
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.parsers.strings.strings import is_of_strings
-from streamsvm.reader.parsers.tables.to_predict import Column
+from streamsvm.reader.parsers.fasta import is_of_strings
+from streamsvm.reader.parsers.tables.matching import Column
 from streamsvm.service.models.predicting.input_match import check_base, match_dataset
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.storage.blocks.dataset import Dataset

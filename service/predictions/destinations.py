@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import IO
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.sources.files import RemoteStore, persistently, store_of
-from streamsvm.reader.sources.locations import LOCAL, Location, is_pattern, located
+from streamsvm.reader.sources.files import LOCAL, Location, RemoteStore, is_pattern, located, persistently, store_of
 from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.storage.files.durable import publish
 

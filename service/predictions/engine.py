@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple, Protocol
 import numpy as np
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.parsers.tables.to_predict import Column
+from streamsvm.reader.parsers.tables.matching import Column
 from streamsvm.reader.sources.files import list_files
 from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor

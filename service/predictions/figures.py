@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from streamsvm.reader.parsers.tables.to_predict import shown
+from streamsvm.reader.parsers.tables.matching import shown
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.storage.rows.csr import Array
 

@@ -8,15 +8,15 @@ from itertools import chain
 from pathlib import Path
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.ingest.inputs import InputRange
+from streamsvm.reader.ingest.ranges import InputRange
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import STORED_TABLES, InputOptions
-from streamsvm.reader.parsers import Parser
-from streamsvm.reader.parsers.tables.to_predict import Beside, Column
+from streamsvm.reader.parsers.base import Parser
+from streamsvm.reader.parsers.tables.matching import Beside, Column
 from streamsvm.reader.sources.fetch import LinesOfRange, Stripe, read_stripes
 from streamsvm.reader.sources.files import list_files
 from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Prediction, Predictor
-from streamsvm.service.models.predicting.rows_read import FORMATS, ParserMaker, opened
+from streamsvm.service.models.predicting.rows_read import ParserMaker, opened
 from streamsvm.service.predictions.units import UNIT_BYTES, FileUnit, units_of
 from streamsvm.storage.models.model_file import Label
 
@@ -32,14 +32,14 @@ def predictions_of(
     Raises InputError, with the file and the position in it.
     """
     beside, has_rows = Beside(keep), False
-    parsers, with_place = _parsers(unit, beside), InputRange(unit.file.url, iter(())).placed
+    open_, with_place = _opener(unit, beside), InputRange(unit.file.url, iter(())).placed
     with closing(read_stripes(_stripes(unit), threads=1, piece_bytes=_PIECE_BYTES)) as stripes:  # type: ignore[type-var]
         pieces = next((pieces for _, pieces in stripes), ())
         if isinstance(pieces, LinesOfRange) and unit.start:
             with_place = InputRange(unit.file.url, iter(()), partial(_offset, pieces, len(unit.header))).placed
             pieces = chain([unit.header] if unit.header else [], pieces)
         try:
-            for prediction in predictor.predict_text(pieces, _LIMITS, unit.options, parsers):
+            for prediction in predictor.predict_text(pieces, _LIMITS, unit.options, open_):
                 has_rows = True
                 yield prediction, beside.take(len(prediction.labels))
         except InputError as error:
@@ -64,17 +64,15 @@ def _stripes(unit: FileUnit) -> list[Stripe]:
     return [] if unit.are_groups else [Stripe(unit.file, unit.start, unit.stop)]
 
 
-def _parsers(unit: FileUnit, beside: Beside) -> dict[str, ParserMaker]:
+def _opener(unit: FileUnit, beside: Beside) -> ParserMaker:
     if unit.are_groups:
         from streamsvm.service.predictions.table_units import read_groups  # noqa: PLC0415
 
         read = partial(read_groups, unit.file, unit.options.format, unit.start, unit.stop, beside)
-        return {unit.options.format: partial(opened, beside=beside, read=read, first_row=unit.first_row)}
+        return partial(opened, beside=beside, read=read, first_row=unit.first_row)
     if unit.options.format in STORED_TABLES:
-        return {unit.options.format: partial(_stored_table, beside)}
-    if unit.options.format in ("csv", "tsv", "jsonl"):
-        return {unit.options.format: partial(opened, beside=beside)}
-    return FORMATS
+        return partial(_stored_table, beside)
+    return partial(opened, beside=beside)
 
 
 def _stored_table(beside: Beside, options: InputOptions, limits: InputLimits, classes: Sequence[Label]) -> Parser:

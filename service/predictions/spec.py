@@ -8,8 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import OPTIONS, InputOptions
-from streamsvm.reader.sources.files import LocalStore
-from streamsvm.reader.sources.locations import check_installed, is_below, is_pattern, is_url, located
+from streamsvm.reader.sources.files import LocalStore, check_installed, is_below, is_pattern, is_url, located
 from streamsvm.service.datasets.importing import check_source, open_import
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.hints import meant, shown

@@ -8,13 +8,12 @@ from typing import Any, NamedTuple
 
 import pyarrow
 
-from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.decompress import MAGIC_BYTES, decompressed, is_compressed
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.parsers.tables.arrow import plain_values
 from streamsvm.reader.parsers.tables.columns import Heading
+from streamsvm.reader.parsers.tables.matching import Beside
 from streamsvm.reader.parsers.tables.stored import Read, StoredTable, groups_of, reads, tables
-from streamsvm.reader.parsers.tables.to_predict import Beside
 from streamsvm.reader.sources.fetch import check_unchanged, open_seekable, read_bytes, read_range
 from streamsvm.reader.sources.files import SourceFile
 
@@ -76,7 +75,7 @@ def _tables(file: SourceFile, format_: str) -> Iterator[StoredTable]:
         with open_seekable(file) as raw:
             yield from tables(format_, raw, file.size, InputLimits())
         return
-    with closing(read_range(file, threads=1, piece_bytes=_PIECE_BYTES)) as pieces:  # type: ignore[type-var]
+    with closing(read_range(file, threads=1, piece_bytes=_PIECE_BYTES)) as pieces:
         yield from reads(format_, Path(gettempdir()), InputLimits())(decompressed(pieces, InputLimits()))
 
 
@@ -116,7 +115,4 @@ def with_kept(table: StoredTable, beside: Beside) -> StoredTable:
 
 
 def _places(schema: Any, keep: Sequence[str]) -> list[int]:
-    names = schema.names
-    if len(set(names)) < len(names):
-        raise InputError("duplicate_column", "a column name stands twice")
-    return Heading(names, len(names)).places_of(keep, "keep")
+    return Heading(schema.names, len(schema.names)).places_of(keep, "keep")

@@ -16,12 +16,10 @@ from streamsvm.reader.ingest.decompress import MAGIC_BYTES, decompressed, is_com
 from streamsvm.reader.ingest.ranges import first_line
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import STORED_TABLES, TABLES, IndexBase, InputOptions
-from streamsvm.reader.parsers import Parser
-from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
+from streamsvm.reader.parsers.base import Parser
 from streamsvm.reader.parsers.sniff import PEEK_BYTES
-from streamsvm.reader.parsers.tables.csv import CsvParser
 from streamsvm.reader.parsers.tables.json_lines import names_line
-from streamsvm.reader.parsers.tables.to_predict import Beside
+from streamsvm.reader.parsers.tables.matching import Beside
 from streamsvm.reader.sources.fetch import read_bytes, read_range
 from streamsvm.reader.sources.files import SourceFile
 from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Predictor
@@ -128,7 +126,7 @@ def _head(file: SourceFile, most: int = PEEK_BYTES) -> bytes:
     """Return the first `most` bytes of a file, decompressed; a fault in them is reported when the file is read."""
     head = b""
     pieces = read_range(file, 0, min(file.size, most), threads=1, piece_bytes=most)
-    with closing(pieces), suppress(InputError):  # type: ignore[type-var]
+    with closing(pieces), suppress(InputError):
         for piece in decompressed(pieces, InputLimits(max_features=MOST_FEATURES)):
             head += piece
             if len(head) >= most:
@@ -157,9 +155,8 @@ def _lines_settled(
 def _settled_base(predictor: Predictor, options: InputOptions, lines: bytes) -> IndexBase | None:
     """Return the first feature's number in LIBSVM text that begins with these lines; None if they leave it open."""
     numbering = predictor.numbering(options.index_base)
-    for rows in LibsvmParser(numbering.base, InputLimits(max_features=MOST_FEATURES), weighted=False).parse_chunks(
-        [lines]
-    ):
+    options = replace(options, index_base=numbering.base)
+    for rows in opened(options, InputLimits(max_features=MOST_FEATURES), ()).parse_chunks([lines]):
         numbering.as_model(rows)
     return numbering.settled
 
@@ -174,10 +171,10 @@ def _settled_table(
         parsers.append(opened(options, limits, classes, beside=Beside(keep)))
         return parsers[-1]
 
-    next(predictor.predict_text([lines], options=options, parsers={options.format: make}), None)
+    next(predictor.predict_text([lines], options=options, open_=make), None)
     (parser,) = parsers
     first = first_line(iter([lines]), len(lines))
-    if not isinstance(parser, CsvParser) or parser.delimiter is None or _REMARK.match(first):
+    if parser.delimiter is None or _REMARK.match(first):
         return None
     delimiter = options.delimiter if options.format == "tsv" else parser.delimiter
     settled = replace(options, header="yes" if parser.has_names else "no", delimiter=delimiter)

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from streamsvm.reader.certificate.certificate_kernel import dots_and_sums
-from streamsvm.reader.ingest.numbering.renumber import FeatureList
-from streamsvm.reader.ingest.numbering.renumber_kernel import renumber
+from streamsvm.reader.ingest.ingest_kernel import renumber
+from streamsvm.reader.ingest.renumber import FeatureList
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions

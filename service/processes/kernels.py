@@ -27,12 +27,12 @@ STEPS = {
     "text": ("reader/parsers/text/words_kernel.py", "hash_documents"),
     "several": ("trainer/problem/lane_kernel.py", "sums_of_lanes"),
     "training": ("trainer/newton/system_kernel.py", "spread_out"),
-    "libsvm": ("reader/parsers/libsvm/libsvm_kernel.py", "parse_lines"),
+    "libsvm": ("reader/parsers/libsvm_kernel.py", "parse_lines"),
     "one": ("trainer/kernels/hinge.py", "move_on"),
     "storing": ("storage/files/codec_kernel.py", "integrate"),
     "csv": ("reader/parsers/tables/tables_kernel.py", "read_table"),
-    "fasta": ("reader/parsers/strings/fasta_kernel.py", "pack_lines"),
-    "other": ("reader/ingest/numbering/renumber_kernel.py", "renumber"),
+    "fasta": ("reader/parsers/fasta_kernel.py", "pack_lines"),
+    "other": ("reader/ingest/ingest_kernel.py", "renumber"),
 }
 ORDINARY = ("training", "storing")
 

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from streamsvm.reader.sources.locations import is_pattern, is_url, located
+from streamsvm.reader.sources.files import is_pattern, is_url, located
 
 Source = Path | str  # a path, or the text of a URL or pattern
 

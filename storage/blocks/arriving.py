@@ -1,10 +1,12 @@
-"""A dataset that is still being imported: a job can read each piece as soon as the import has written it.
+"""A dataset that is still being read in: how far it has come, and pieces that a job can read as soon as they are there.
 
-The process that imports the dataset appends a record to `<staged>/journal` for each piece that it has written, in the
-order of row ids. It deletes the journal when the dataset is complete: the blocks' indices then list all pieces.
+The process that stages the dataset appends a record to `<staged>/journal` for each piece that its block holds, in the
+order of row ids. The journal is deleted when the dataset is complete: the indices of the blocks then say the same.
 """
 
 import itertools
+import json
+import time
 import zlib
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +21,8 @@ from streamsvm.storage.files.direct import FileRange, Pages, read_range
 from streamsvm.storage.machine.resources import PageBudget
 from streamsvm.storage.rows.csr import Array
 
-JOURNAL = "journal"
+JOURNAL, PROGRESS = "journal", "progress"
+_PROGRESS_SECONDS = 0.5
 
 RECORD = np.dtype([("location", LOCATION), ("record_checksum", "<u4")])
 
@@ -42,6 +45,38 @@ class Journal:
     def remove(self) -> None:
         """Delete the journal; processes that have opened it can still read it."""
         self._path.unlink(missing_ok=True)
+
+
+class IngestProgress:
+    """The writer of the progress file. Call `note` after each batch of rows, and `remove` at the end."""
+
+    def __init__(self, staged: Path) -> None:
+        self._path = staged / PROGRESS
+        self._due = 0.0
+
+    def note(self, read_bytes: int, rows: int, non_zeros: int, total_bytes: int | None) -> None:
+        """Write the counts so far, at most every half second. total_bytes: size of the input; None if unknown."""
+        if time.monotonic() < self._due:
+            return
+        self._due = time.monotonic() + _PROGRESS_SECONDS
+        beside = self._path.with_suffix(".new")
+        counts = {"read_bytes": read_bytes, "rows": rows, "non_zeros": non_zeros}
+        if total_bytes is not None:
+            counts["total_bytes"] = total_bytes
+        beside.write_text(json.dumps(counts))
+        beside.rename(self._path)
+
+    def remove(self) -> None:
+        """Delete the progress file, once the whole input has been read."""
+        self._path.unlink(missing_ok=True)
+
+
+def read_progress(staged: Path) -> dict[str, int] | None:
+    """Return read_bytes, rows, non_zeros and, if known, total_bytes of the ingest in `staged`; None without a file."""
+    try:
+        return json.loads((staged / PROGRESS).read_bytes())
+    except FileNotFoundError:
+        return None
 
 
 class ArrivingDataset:
@@ -75,7 +110,8 @@ class ArrivingDataset:
         # Test for `final` before reading the journal: all pieces of a published dataset have been announced.
         is_published = self._final.exists()
         if self._journal is None:
-            self._open_journal()
+            with suppress(FileNotFoundError):
+                self._journal = (self._staged / JOURNAL).open("rb", buffering=0)
         if self._journal is None:
             pieces = _pieces_of(Dataset(self._final)) if is_published else []
         else:
@@ -111,24 +147,15 @@ class ArrivingDataset:
         if self._journal is not None:
             self._journal.close()
 
-    def _open_journal(self) -> None:
-        try:
-            self._journal = (self._staged / JOURNAL).open("rb", buffering=0)
-        except FileNotFoundError:
-            return
-
     def _read_journal(self, journal: BinaryIO, is_published: bool) -> list[Array]:
         data = self._rest + journal.read()
         records = np.frombuffer(data, RECORD, len(data) // RECORD.itemsize)
-        intact = list(itertools.takewhile(_is_intact, records))
+        is_intact = (zlib.crc32(each["location"].tobytes()) == each["record_checksum"] for each in records)
+        intact = records[: sum(1 for _ in itertools.takewhile(bool, is_intact))]
         self._rest = data[len(intact) * RECORD.itemsize :]
         if is_published and self._rest:
             raise CorruptData("the journal of the arriving dataset is damaged")
         return [record["location"] for record in intact]
-
-
-def _is_intact(record: Array) -> bool:
-    return bool(zlib.crc32(record["location"].tobytes()) == record["record_checksum"])
 
 
 def _pieces_of(dataset: Dataset) -> list[Array]:

@@ -108,7 +108,9 @@ class BlockWriter:
         """Encode rows with the ids from `first_row` on as one piece, and write it; return its INDEX_ENTRY."""
         norms = np.empty(len(rows), NORM)
         squared_norms(rows.indptr, rows.values, norms)
-        layout = _layout(rows, norms)
+        # If all values are 1, they need not be stored. Comparing norms first excludes most other data fast.
+        ones = ONES * bool(np.array_equal(norms, np.diff(rows.indptr)) and np.all(rows.values == 1))
+        layout = ones + WEIGHTS * (rows.weight is not None) + GROUPS * (rows.group is not None)
         data = _encode(rows, norms, self._increasing, layout)
         with self._path.open("ab") as file:
             file.write(data)
@@ -191,12 +193,6 @@ def locations(block: int, index: Array) -> Array:
     for name in INDEX_ENTRY.names or ():
         out[name] = index[name]
     return out
-
-
-def _layout(rows: Rows, norms: Array) -> int:
-    # If all values are 1, they need not be stored. Comparing norms first excludes most other data fast.
-    ones = ONES * bool(np.array_equal(norms, np.diff(rows.indptr)) and np.all(rows.values == 1))
-    return ones + WEIGHTS * (rows.weight is not None) + GROUPS * (rows.group is not None)
 
 
 def _encode(rows: Rows, norms: Array, increasing: bool, layout: int) -> bytes:

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from streamsvm.storage.blocks.block import BlockReader, Piece, decode_piece, locations
-from streamsvm.storage.blocks.feature_numbers import read_listed, read_places
-from streamsvm.storage.blocks.feature_words import check_words
+from streamsvm.storage.blocks.feature_files import check_words, read_listed, read_places
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest, write_manifest
 from streamsvm.storage.errors import UNREADABLE, CorruptData, DatasetCorrupt, StorageError
 from streamsvm.storage.files.direct import FileRange, Pages, read_range

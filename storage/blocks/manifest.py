@@ -1,11 +1,11 @@
-"""The manifest of a dataset: facts about its rows and blocks, and checksums of its files."""
+"""The manifest of a dataset: what its blocks hold, and the checksums of its other files; and its profile."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from streamsvm.storage.blocks.block import BlockInfo
-from streamsvm.storage.errors import UNREADABLE, CorruptData, DatasetCorrupt
+from streamsvm.storage.errors import UNREADABLE, CorruptData, DatasetCorrupt, StorageError
 from streamsvm.storage.files.durable import pack, unpack, write_file
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import TARGET, packed_bytes
@@ -50,8 +50,9 @@ class WeightCounts:
         return WeightCounts(self.least, total, self.largest, self.zeros - other.zeros)
 
 
-# Version 6 added FURTHER, 7 `input`, 8 `parts`, 9 `own_width`. A manifest has the oldest version that can express it.
-VERSION, _PARTS_VERSION, _INPUT_VERSION, _FURTHER_VERSION, _PLAIN_VERSION = 9, 8, 7, 6, 5
+# A manifest has the oldest version that can express it: FURTHER came with version 6, some of them with later ones.
+VERSION, _PLAIN_VERSION, _FURTHER_VERSION = 9, 5, 6
+_LATER_VERSIONS = {"input": 7, "parts": 8, "own_width": 9}
 MANIFEST = "manifest.json"
 FURTHER = ("weights", "label_names", "has_groups", "input", "parts", "own_width", "listed")
 
@@ -73,7 +74,7 @@ class Manifest:
     label_range   the smallest and the largest label
     longest_row   largest number of values in a row
     renumbered    the features 0 to renumbered - 1 of the input have other numbers in the blocks
-    places_checksum  checksum of the file with these numbers, see storage.blocks.feature_numbers
+    places_checksum  checksum of the file with these numbers, see storage.blocks.feature_files
     counters      numbers of oddities that the parser accepted: blank lines, explicit zeros ...
     shuffle       "no" if rows are stored in the order of the input, else "yes"
     normalize     "row_l2" if every row was divided by its norm, else "none"
@@ -89,7 +90,7 @@ class Manifest:
     parts         number of blocks on each machine that has blocks, in the order of `blocks`; (): this machine has all
     own_width     feature numbers in the blocks are below it; 0: below n_features + index_base, as in the input
     listed        number of the blocks' last features that are listed: a file has their numbers in the input, see
-                  storage.blocks.feature_numbers
+                  storage.blocks.feature_files
     """
 
     uid: str
@@ -189,14 +190,55 @@ def _packed(manifest: Manifest) -> bytes:
     content = {**asdict(manifest), "labels": list(manifest.labels.items())}
     further = {name: content.pop(name) for name in FURTHER}
     used = {name: value for name, value in further.items() if value}
-    return pack({**content, **used}, _version(used))
+    versions = (_LATER_VERSIONS.get(name, _FURTHER_VERSION) for name in used)
+    return pack({**content, **used}, max(versions, default=_PLAIN_VERSION))
 
 
-def _version(used: dict[str, Any]) -> int:
-    if "own_width" in used:
-        return VERSION
-    if "parts" in used:
-        return _PARTS_VERSION
-    if "input" in used:
-        return _INPUT_VERSION
-    return _FURTHER_VERSION if used else _PLAIN_VERSION
+# Version 2 added `warnings`. A profile has the oldest version that can express it.
+_PROFILE = "profile.json"
+_PAIRS = ("longest", "frequent", "scales")
+Pairs = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Figures of the rows with which a dataset was created; rows added later are not included.
+
+    rows          number of these rows
+    lengths       numbers of rows with 0 values, with 1, with 2 or 3, with 4 to 7, and so on
+    longest       (row number, values) of the longest rows, longest first; rows are numbered from 1 in input order
+    frequent      (feature, number of rows with it) of the most frequent features, by the input's numbers
+    counted_rows  number of rows, from the first on, that were counted for `frequent`
+    scales        (feature, root mean square of its values) of the largest and the smallest features, largest first; ()
+                  unless their scales differ so much that training is slow
+    warnings      code and message of each warning, for example about columns that are probably no features
+    """
+
+    rows: int
+    lengths: tuple[int, ...]
+    longest: Pairs
+    frequent: Pairs
+    counted_rows: int
+    scales: tuple[tuple[int, float], ...] = ()
+    warnings: tuple[dict[str, str], ...] = ()
+
+
+def write_profile(directory: Path, profile: Profile) -> None:
+    """Write the profile, durably."""
+    content = asdict(profile)
+    if not profile.warnings:
+        del content["warnings"]
+    write_file(directory / _PROFILE, [pack(content, 2 if profile.warnings else 1)])
+
+
+def read_profile(directory: Path) -> Profile | None:
+    """Read the profile of a dataset; None if an old dataset has no profile, or the file cannot be read."""
+    try:
+        content = unpack((directory / _PROFILE).read_bytes(), 2, "profile", "", 1)
+    except (OSError, StorageError):
+        return None
+    fields: dict[str, Any] = {**content, "lengths": tuple(content["lengths"])}
+    fields["warnings"] = tuple(content.get("warnings", ()))
+    for name in _PAIRS:
+        fields[name] = tuple(map(tuple, content.get(name, ())))
+    return Profile(**fields)

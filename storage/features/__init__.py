@@ -1,12 +1,11 @@
-"""The feature maps by the names that jobs use. A feature map turns a stored row into the row that is trained on."""
+"""Feature maps, by the names that jobs use: each transforms stored rows before training."""
 
-from streamsvm.storage.features.bias import Bias
-from streamsvm.storage.features.fourier import Fourier
-from streamsvm.storage.features.idf import Idf
-from streamsvm.storage.features.pairs import Pairs
+import sys
+
+from streamsvm.storage.features import expanding, weighing
+from streamsvm.storage.features.expanding import Fourier, Pairs, WeightedDegree
 from streamsvm.storage.features.rows import FeatureMap
-from streamsvm.storage.features.scale import Scale, Unit
-from streamsvm.storage.features.weighted_degree import WeightedDegree
+from streamsvm.storage.features.weighing import Bias, Idf, Scale, Unit
 
 FEATURE_MAPS: dict[str, type[FeatureMap]] = {
     "bias": Bias,
@@ -17,3 +16,7 @@ FEATURE_MAPS: dict[str, type[FeatureMap]] = {
     "fourier": Fourier,
     "weighted_degree": WeightedDegree,
 }
+
+# Pickles of estimators that earlier versions made name modules of one map each.
+sys.modules |= {f"{__name__}.{name}": weighing for name in ("bias", "idf", "scale")}
+sys.modules |= {f"{__name__}.{name}": expanding for name in ("fourier", "pairs", "weighted_degree")}

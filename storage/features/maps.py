@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from streamsvm.storage.features import FEATURE_MAPS
-from streamsvm.storage.features.bias import LeadingBias
 from streamsvm.storage.features.rows import Apply, FeatureMap, Features, FeaturesError, Shape, not_counted
 from streamsvm.storage.features.statistics import FeatureStatistics
+from streamsvm.storage.features.weighing import LeadingBias
 from streamsvm.storage.files.arrays import load_arrays
 from streamsvm.storage.rows.csr import INDEX, INDPTR, Array
 
@@ -159,7 +159,13 @@ class FeatureMaps:
             numbers = place(np.arange(self.shape.width, dtype=np.float64))
             first = Fitted("renumbered", Renumbered(), self.shape, {"numbers": numbers.astype(np.int32)})
             return FeatureMaps(self.shape, (first, *self.maps))
-        return FeatureMaps(self.shape, [_renumbered(each, place) for each in self.maps])
+        return FeatureMaps(
+            self.shape,
+            [
+                replace(each, arrays=each.map.renumbered(each.arrays, place)) if each.arrays else each
+                for each in self.maps
+            ],
+        )
 
     def of_listed(self, n_features: int, base: int, features: Array) -> "FeatureMaps":
         """Return these maps after a `Listed` map, which drops all features but `features` (n,), ascending.
@@ -253,8 +259,9 @@ class FeatureMaps:
         unfitted = cls.planned(
             shape, [(each["name"], _KINDS[each["name"]](**each["options"])) for each in document["maps"]]
         )
+        named = [(*name.partition("_"), array) for name, array in arrays.items()]
         maps = [
-            replace(each, arrays={name.partition("_")[2]: array for name, array in arrays.items() if _of(name, place)})
+            replace(each, arrays={name: array for of, _, name, array in named if of == str(place)})
             for place, each in enumerate(unfitted.maps)
         ]
         for each in maps:
@@ -267,21 +274,11 @@ def listed_maps(n_features: int, base: int, features: Array) -> FeatureMaps:
     return FeatureMaps(Shape(len(features))).of_listed(n_features, base, features)
 
 
-def _of(name: str, place: int) -> bool:
-    """Whether the array `name` of `FeatureMaps.arrays` belongs to the map at position `place`."""
-    return name.partition("_")[0] == str(place)
-
-
-def _renumbered(each: Fitted, place: Callable[[Array], Array]) -> Fitted:
-    return replace(each, arrays=each.map.renumbered(each.arrays, place)) if each.arrays else each
-
-
 def write_maps(run: Path, maps: FeatureMaps) -> dict[str, Any] | None:
     """Write the maps' arrays into a run directory; return the document for `read_maps`, or None without maps."""
     if not len(maps):
         return None
-    with (run / _FILE).open("wb") as file:
-        np.savez(file, **maps.arrays)  # type: ignore[arg-type]
+    (run / _FILE).write_bytes(packed(maps))
     return maps.document
 
 
@@ -289,7 +286,7 @@ def read_maps(run: Path, document: Mapping[str, Any] | None, width: int) -> Feat
     """Read the maps that `write_maps` wrote; without a document return no maps, for rows of `width` features."""
     if document is None:
         return FeatureMaps(Shape(width))
-    return FeatureMaps.read(document, load_arrays(run / _FILE))
+    return unpacked(document, (run / _FILE).read_bytes())
 
 
 def packed(maps: FeatureMaps) -> bytes:

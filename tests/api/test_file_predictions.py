@@ -12,7 +12,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from streamsvm.reader.parsers.tables.to_predict import named_numbers
+from streamsvm.reader.parsers.tables.matching import named_numbers
 from streamsvm.service.predictions.lane import PredictionLane
 from streamsvm.storage.models.model_file import Model
 from tests.api.app import Service, check_problem

@@ -15,10 +15,12 @@ from statistics import median
 
 import numpy as np
 
+from streamsvm.reader.ingest.ingest_kernel import scatter
 from streamsvm.reader.ingest.run import ingest, read_chunks
-from streamsvm.reader.ingest.shuffling.shuffle import BUCKETS, PIECE_WORDS
-from streamsvm.reader.ingest.shuffling.shuffle_kernel import scatter
-from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
+from streamsvm.reader.ingest.shuffle import BUCKETS, PIECE_WORDS
+from streamsvm.reader.limits import InputLimits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.libsvm import LibsvmParser
 from streamsvm.storage.blocks.block import BlockReader, BlockWriter, Piece
 from streamsvm.storage.blocks.dataset import Dataset, block_path
 from streamsvm.storage.rows.csr import Rows
@@ -84,13 +86,13 @@ def stage_table(text: Path, directory: Path) -> Iterator[str]:
     """Each stage for itself."""
     with text.open("rb") as file:
         chunks = list(read_chunks(file))
-    batches = list(LibsvmParser().parse_chunks(chunks))
+    batches = list(LibsvmParser(InputOptions(), InputLimits()).parse_chunks(chunks))
     manifest = ingest(chunks, directory / "stages")
     blocks = [block_path(directory / "stages", k).read_bytes() for k in range(len(manifest.blocks))]
     readers = [BlockReader(io.BytesIO(data), info) for data, info in zip(blocks, manifest.blocks, strict=True)]
     pieces = [piece.rows for piece in _pieces(readers)]
     stages: dict[str, Callable[[], object]] = {
-        "parse": lambda: sum(len(rows) for rows in LibsvmParser().parse_chunks(chunks)),
+        "parse": lambda: sum(len(rows) for rows in LibsvmParser(InputOptions(), InputLimits()).parse_chunks(chunks)),
         "scatter": lambda: _scatter(batches),
         "encode, compress and write": lambda: _write(pieces, directory / "block"),
         "check and decode": lambda: sum(map(len, _pieces(readers))),

@@ -12,7 +12,7 @@ import numpy as np
 from liblinear import liblinear as binding
 from scipy import sparse
 
-from streamsvm.reader.ingest.numbering.renumber import Renumbering
+from streamsvm.reader.ingest.renumber import Renumbering
 from streamsvm.storage.rows.cache_plan import LARGEST_SEGMENT, LMDB_PAGE_HEADER, SMALLEST_SEGMENT
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.segment import Segment, SegmentBuilder, packed_bytes, room, view

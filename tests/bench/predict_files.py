@@ -23,7 +23,8 @@ from pyarrow import parquet
 from scipy import sparse
 
 from streamsvm.reader.limits import InputLimits
-from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.libsvm import LibsvmParser
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.models.model_file import Model
@@ -107,7 +108,8 @@ def _write_text(X: sparse.csr_matrix, path: Path) -> None:
 def _ours(predictor: Predictor, text: Path) -> tuple[float, float]:
     """Seconds of the product, and of the reading."""
     data = text.read_bytes()
-    read = lambda: list(LibsvmParser(1, InputLimits(), weighted=False).parse_chunks([data]))  # noqa: E731
+    options = InputOptions(index_base=1)
+    read = lambda: list(LibsvmParser(options, InputLimits(), labelled=False).parse_chunks([data]))  # noqa: E731
     rows = read()
     predict = lambda: [predictor.predict(each) for each in rows]  # noqa: E731
     return _seconds(predict), _seconds(read)

@@ -13,7 +13,9 @@ import numpy as np
 from scipy import sparse
 
 from streamsvm.reader.ingest.run import read_chunks
-from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
+from streamsvm.reader.limits import InputLimits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.libsvm import LibsvmParser
 from tests.bench.generate import generate, parse_size
 from tests.bench.real_data import rows_of
 from tests.reference.data import write_libsvm
@@ -95,7 +97,7 @@ def read_prepared(directory: Path) -> Prepared:
 
 
 def _with_arrays(directory: Path) -> Prepared:
-    parser = LibsvmParser(1)
+    parser = LibsvmParser(InputOptions(index_base=1), InputLimits())
     with ExitStack() as stack:
         files = {name: stack.enter_context((directory / name).open("wb")) for name in COLUMNS}
         with (directory / "text.svm").open("rb") as text:

@@ -8,7 +8,9 @@ import numpy as np
 from scipy import sparse
 
 from streamsvm.reader.ingest.run import read_chunks
-from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
+from streamsvm.reader.limits import InputLimits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.libsvm import LibsvmParser
 from streamsvm.storage.rows.csr import Rows
 
 _SHARE = 0.05  # of the features have a part in a class's plane
@@ -20,7 +22,7 @@ def relabel(path: Path, n_classes: int, seed: int = 0) -> None:
     rng = np.random.default_rng(seed)
     staged = path.with_suffix(".relabelled")
     planes = np.zeros((0, n_classes), np.float32)
-    parser = LibsvmParser(1)
+    parser = LibsvmParser(InputOptions(index_base=1), InputLimits())
     with path.open("rb") as source, path.open("rb") as lines, staged.open("wb") as target:
         for rows in parser.parse_chunks(read_chunks(source)):
             planes = _grown(planes, int(rows.indices.max(initial=0)) + 1, rng)

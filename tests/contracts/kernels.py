@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from streamsvm.reader.certificate.certificate_kernel import dots_and_sums
-from streamsvm.reader.ingest.shuffling import shuffle_kernel
+from streamsvm.reader.ingest import ingest_kernel
 from streamsvm.reader.stream import stream_kernel
 from streamsvm.service.cluster.rounds.change_kernel import add_step
 from streamsvm.service.cluster.rounds.messages import Change
-from streamsvm.storage.features import maps_kernel, pairs_kernel, weighted_degree_kernel
+from streamsvm.storage.features import maps_kernel
 from streamsvm.storage.files import codec_kernel
 from streamsvm.storage.rows import csr, repack_kernel
 from streamsvm.storage.rows.csr import Array
@@ -134,12 +134,12 @@ def compute() -> dict[str, bytes]:
     bits = rng.standard_normal(n_rows).view(np.int32).reshape(-1, 2), indptr, indices, values.view(np.int32)
     bucket_of, slot = np.arange(n_rows) % 3, np.array([2, 0, 1])
     memory, used, rows_in = np.zeros((3, 250), np.int32), np.zeros(3, np.int64), np.zeros(3, np.int64)
-    first_out = shuffle_kernel.scatter(0, bucket_of, *bits, slot, memory, used, rows_in)
+    first_out = ingest_kernel.scatter(0, bucket_of, *bits, slot, memory, used, rows_in)
     assert 0 < first_out < n_rows
     found["scatter"] = b"".join(array.tobytes() for array in (memory, used, rows_in)) + bytes([first_out])
     count = int(rows_in[1])
     out = np.zeros((count, 2), np.int32), np.zeros(count + 1, int), np.zeros(200, np.int32), np.zeros(200, np.int32)
-    shuffle_kernel.gather(memory[0, : used[1]], rng.permutation(count), *out)
+    ingest_kernel.gather(memory[0, : used[1]], rng.permutation(count), *out)
     found["gather"] = b"".join(array.tobytes() for array in out)
 
     planes = np.empty(values.nbytes, np.uint8)
@@ -401,15 +401,15 @@ def _of_feature_maps() -> dict[str, bytes]:
     for name, most in (("exact", 12), ("hashed", 16)):
         indptr, made, values = np.zeros(31, np.int64), np.zeros(900, np.int32), np.zeros(900, np.float32)
         if name == "exact":
-            pairs_kernel.make_pairs(*rows, most, True, indptr, made, values)
+            maps_kernel.make_pairs(*rows, most, True, indptr, made, values)
         else:
-            pairs_kernel.make_hashed_pairs(*rows, 12, False, np.full(most, -1, np.int32), indptr, made, values)
+            maps_kernel.make_hashed_pairs(*rows, 12, False, np.full(most, -1, np.int32), indptr, made, values)
         found[f"pairs, {name}"] = indptr.tobytes() + made.tobytes() + values.tobytes()
     words = np.random.default_rng(4).integers(-(2**31), 2**31, 12, dtype=np.int32)
     marks = np.where(np.arange(12) % 5 == 0, 9.0, 1.0).astype(np.float32)
     indptr, made, values = np.zeros(7, np.int64), np.zeros(6 * 120, np.int32), np.zeros(6 * 120, np.float32)
     offsets, weights = np.array([0, 4, 20, 84]), np.sqrt(np.array([3.0, 2.0, 1.0]) / 6.0)
-    end = weighted_degree_kernel.make_mers(
+    end = maps_kernel.make_mers(
         np.arange(0, 13, 2), words, marks, 30, weights, offsets, indptr, made, values
     )  # fmt: skip
     found["weighted degree"] = indptr.tobytes() + made[:end].tobytes() + values[:end].tobytes()

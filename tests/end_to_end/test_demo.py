@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from streamsvm.reader.limits import InputLimits
-from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.libsvm import LibsvmParser
 from streamsvm.service.commands.demo import FLIPPED, TEST, TRAINING, Corpus, streamsvm, write_text
 from streamsvm.service.errors import ServiceError
 from tests.end_to_end.service import STREAMSVM, is_running, wait_for
@@ -105,7 +106,7 @@ def corpus():
 
 
 def parsed(text: bytes):
-    (rows,) = LibsvmParser("auto", InputLimits()).parse_chunks([text])
+    (rows,) = LibsvmParser(InputOptions(), InputLimits()).parse_chunks([text])
     return rows
 
 

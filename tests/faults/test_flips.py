@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-import streamsvm.reader.ingest.shuffling.shuffle
+import streamsvm.reader.ingest.shuffle
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import CorruptData, DatasetCorrupt, UnknownVersion
 from streamsvm.storage.models.model_file import Model, read_model, write_model
@@ -58,7 +58,7 @@ def make_model(path):
 def make_a_dataset(path):
     """Of several blocks of many pieces."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streamsvm.reader.ingest.shuffling.shuffle, "PIECE_WORDS", 4096)
+        patch.setattr(streamsvm.reader.ingest.shuffle, "PIECE_WORDS", 4096)
         return make_dataset(path, *random_problem(600, 300))
 
 

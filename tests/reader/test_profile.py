@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsvm.reader.ingest.append import append_rows
-from streamsvm.reader.ingest.numbering.renumber import MOST_LISTED as MOST_FEATURES
 from streamsvm.reader.ingest.reading import MOST_LISTED, RowLengths
+from streamsvm.reader.ingest.renumber import MOST_LISTED as MOST_FEATURES
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
-from streamsvm.storage.blocks.profile import read_profile
+from streamsvm.storage.blocks.manifest import read_profile
 from streamsvm.storage.rows.csr import LARGE_W
 
 LENGTHS = st.lists(st.lists(st.one_of(st.integers(0, 9), st.integers(0, 1 << 31)), min_size=1, max_size=30), min_size=1)

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-import streamsvm.reader.ingest.shuffling.shuffle
+import streamsvm.reader.ingest.shuffle
 import streamsvm.reader.stream.arrivals
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import CheckpointUnsound
@@ -28,7 +28,7 @@ FOLD = {"folds": 2, "number": 1}
 def dataset(tmp_path_factory):
     """A dataset of many pieces."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streamsvm.reader.ingest.shuffling.shuffle, "PIECE_WORDS", 256)
+        patch.setattr(streamsvm.reader.ingest.shuffle, "PIECE_WORDS", 256)
         path = make_dataset(tmp_path_factory.mktemp("data") / "data", *classes(N_CLASSES, 500))
     assert sum(len(Dataset(path).pieces(block)) for block in range(len(Dataset(path).manifest.blocks))) > 20
     return path
@@ -38,7 +38,7 @@ def dataset(tmp_path_factory):
 def heavy(tmp_path_factory):
     """The same with weights."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streamsvm.reader.ingest.shuffling.shuffle, "PIECE_WORDS", 256)
+        patch.setattr(streamsvm.reader.ingest.shuffle, "PIECE_WORDS", 256)
         weight = np.random.default_rng(1).choice([0.0, 0.5, 2.5], 500)
         return weighted(tmp_path_factory.mktemp("data") / "data", *classes(N_CLASSES, 500), weight)
 

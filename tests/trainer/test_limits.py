@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-import streamsvm.reader.ingest.shuffling.shuffle as shuffle
+import streamsvm.reader.ingest.shuffle as shuffle
 import streamsvm.trainer.updates.limits as limits_module
 from streamsvm.storage.run.checkpoint import newest_checkpoint
 from streamsvm.trainer.solvers import SOLVERS

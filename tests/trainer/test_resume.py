@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-import streamsvm.reader.ingest.shuffling.shuffle
+import streamsvm.reader.ingest.shuffle
 import streamsvm.reader.stream.arrivals
 import streamsvm.trainer.checkpoints
 from streamsvm.reader.ingest.run import ingest
@@ -62,7 +62,7 @@ class Killed(BaseException):
 def dataset(tmp_path_factory):
     """A dataset of many pieces."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streamsvm.reader.ingest.shuffling.shuffle, "PIECE_WORDS", 256)
+        patch.setattr(streamsvm.reader.ingest.shuffle, "PIECE_WORDS", 256)
         path = make_dataset(tmp_path_factory.mktemp("data") / "data", *random_problem(500))
     assert sum(len(Dataset(path).pieces(block)) for block in range(len(Dataset(path).manifest.blocks))) > 20
     return path

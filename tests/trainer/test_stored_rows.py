@@ -5,8 +5,8 @@ import os
 import numpy as np
 import pytest
 
+from streamsvm.reader.ingest import shuffle
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.ingest.shuffling import shuffle
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.stream.process import Reader
 from streamsvm.storage.blocks.dataset import Dataset, block_path

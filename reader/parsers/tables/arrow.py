@@ -13,13 +13,12 @@ import pyarrow
 from pyarrow import compute, ipc, types
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.parsers.matrices.matrix import misfit, weight_misfit
 from streamsvm.reader.parsers.tables.categories import TextFields
 from streamsvm.reader.parsers.tables.columns import Heading, type_hint
-from streamsvm.reader.parsers.tables.fields import batch_rows
+from streamsvm.reader.parsers.tables.fields import FieldBatch, batch_rows
 from streamsvm.reader.parsers.tables.mixed import Maker, StringColumn
-from streamsvm.reader.parsers.tables.table import Fault, FieldBatch, TableParser
-from streamsvm.reader.parsers.values import BLANKS, is_gap, word_of
+from streamsvm.reader.parsers.tables.table import Fault, TableParser
+from streamsvm.reader.parsers.values import BLANKS, is_gap, misfit, weight_misfit, word_of
 from streamsvm.storage.rows.csr import Array, Rows
 
 
@@ -47,11 +46,6 @@ def is_string(kind: Any) -> bool:
     """Return whether a column of this type has strings."""
     kind = plain_type(kind)
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
-
-
-def is_label_text(kind: Any) -> bool:
-    """Return whether labels of this type are read as strings: strings, and booleans, which become True and False."""
-    return is_string(kind) or types.is_boolean(plain_type(kind))
 
 
 def is_words(kind: Any) -> bool:
@@ -159,7 +153,7 @@ def index_of(schema: Any) -> set[str]:
     return {name for name in columns if isinstance(name, str)} if isinstance(columns, list) else set()
 
 
-class _ArrowBatch:
+class _ArrowBatch(FieldBatch):
     """A `FieldBatch`. The place of a field is its number, counted row by row. Arrow guarantees that words are UTF-8.
 
     columns  position -> column
@@ -171,7 +165,6 @@ class _ArrowBatch:
     def __init__(self, columns: dict[int, Any], rows: int, n_columns: int, first: int) -> None:
         self.columns, self.rows, self.first = columns, rows, first
         self._n_columns = n_columns
-        self.bad_lines: list[tuple[int, Callable[[], InputError]]] = []
 
     def numbers(self, places: Array, exact: bool) -> tuple[Array, Array | None]:
         values, missing = np.empty((self.rows, len(places))), np.zeros((self.rows, len(places)), bool)
@@ -200,14 +193,12 @@ class _ArrowBatch:
 
 
 class ArrowTableParser(TableParser):
-    """A `Parser` of inputs of one or more tables, whose columns have any order. For other arguments see `TableParser`.
+    """A `Parser` of inputs of one or more tables, whose columns have any order. For other arguments see `Parser`.
 
     read       yields the tables (`stored.StoredTable`) of an input from its bytes
-    first_row  number of the input's first row, for errors
     has_lines  whether an error has the number of its row as `line`
     """
 
-    first_row = 1
     has_lines = True
     _schema: Any = None
 
@@ -217,7 +208,6 @@ class ArrowTableParser(TableParser):
         self._read = read
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """Yield the rows in batches. Raises InputError at the first fault, unless faulty rows are skipped."""
         first = self.first_row
         for table in self._read(chunks):
             places = self._settle(table.schema)
@@ -245,9 +235,10 @@ class ArrowTableParser(TableParser):
             raise InputError("duplicate_column", "a column name stands twice")
         try:
             self.settle_heading(Heading(None if self._options.header == "no" else names, len(names)))
-            if self._labels.type == "auto" and self._columns.label is not None:
+            if self._names.type == "auto" and self._columns.label is not None:
                 kind = schema.field(self._columns.label).type
-                self._labels.type = "string" if is_label_text(kind) else "number"
+                # Booleans are True and False, as in CSV.
+                self._names.type = "string" if is_string(kind) or types.is_boolean(plain_type(kind)) else "number"
             maker = self.settle_features(self._word_columns, index_of(schema))
             self._check_types(maker)
         except InputError as error:

@@ -28,7 +28,9 @@ def too_many_columns() -> InputError:
 
 
 class Heading:
-    """Finds the positions, from 0, of columns of a table by their names or numbers. Raises InputError too_many_columns.
+    """Finds the positions, from 0, of columns of a table by their names or numbers.
+
+    Raises InputError too_many_columns, duplicate_column.
 
     names      names of the columns; None: they have no names
     n_columns  number of columns
@@ -40,6 +42,8 @@ class Heading:
         self.names = names
         self.n_columns = n_columns
         self._places = {} if names is None else dict(zip(names, range(n_columns), strict=True))
+        if names is not None and len(self._places) < n_columns:
+            raise InputError("duplicate_column", "a column name stands twice")
 
     def place_of(self, name: str) -> int | None:
         """Return the position of the column with this name; None if no column has it."""
@@ -52,7 +56,10 @@ class Heading:
         """
         named, numbered = self.place_of(wanted), self._numbered(wanted)
         if named is not None and numbered is not None and named != numbered:
-            raise self._ambiguous(wanted, option, named, numbered)
+            message = f"{option} {wanted} is the number of {self.shown(numbered)} and the name of {self.shown(named)}"
+            one, other = numbered - self.n_columns, named - self.n_columns
+            how = f"count from the end, where -1 is the last: {one} is the one, {other} the other"
+            raise InputError("column_ambiguous", message, hint=how, line=1)
         place = numbered if named is None else named
         if place is not None:
             return place
@@ -105,12 +112,6 @@ class Heading:
         if not 1 <= abs(number) <= self.n_columns:
             return None
         return number - 1 if number > 0 else self.n_columns + number
-
-    def _ambiguous(self, wanted: str, option: str, named: int, numbered: int) -> InputError:
-        from_end = [place - self.n_columns for place in (numbered, named)]
-        message = f"{option} {wanted} is the number of {self.shown(numbered)} and the name of {self.shown(named)}"
-        hint = f"count from the end, where -1 is the last: {from_end[0]} is the one, {from_end[1]} the other"
-        return InputError("column_ambiguous", message, hint=hint, line=1)
 
 
 def listed(wanted: str) -> list[str]:

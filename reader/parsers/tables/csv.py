@@ -8,7 +8,7 @@ and finds the faults.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -23,6 +23,7 @@ from streamsvm.reader.parsers.tables.csv_head import LOOK_LINES, has_header, rew
 from streamsvm.reader.parsers.tables.fields import (
     BadQuote,
     Field,
+    FieldBatch,
     FieldReader,
     TextBatch,
     batch_rows,
@@ -32,7 +33,7 @@ from streamsvm.reader.parsers.tables.fields import (
     label_type,
 )
 from streamsvm.reader.parsers.tables.mixed_columns import ALL
-from streamsvm.reader.parsers.tables.table import Fault, FieldBatch, TableParser
+from streamsvm.reader.parsers.tables.table import Fault, TableParser
 from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
 from streamsvm.storage.rows.csr import Rows
 
@@ -55,7 +56,7 @@ class _LineBatch(TextBatch):
     def clear(self) -> None:
         """Begin a new batch."""
         self.rows = 0
-        self.bad_lines = []
+        self.bad_lines: list[tuple[int, Callable[[], InputError]]] = []
         self._begins: dict[int, list[int]] = {}  # row -> offsets in the window of fields that were copied
         self._further = bytearray()
 
@@ -97,8 +98,7 @@ class CsvParser(TableParser):
         return "tsv" if self._options.format == "tsv" else "csv"
 
     @property
-    def delimiter(self) -> str | None:
-        """The delimiter: options.delimiter, else the character; None before the first line has been read."""
+    def delimiter(self) -> str | None:  # type: ignore[override]
         return None if self._reader is None else self._options.delimiter or self._reader.delimiter.decode()
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
@@ -119,7 +119,7 @@ class CsvParser(TableParser):
         end = window.lines_end()
         begin = self._read_head(window.begin, end) if self._reader is None else window.begin
         if begin < end:
-            if self._labels.type == "auto":
+            if self._names.type == "auto":
                 self._settle_type(begin, end)
             yield from self._rows_between(begin, end)
 
@@ -140,7 +140,7 @@ class CsvParser(TableParser):
                 continue
             if len(fields) == self._heading.n_columns and not is_missing(fields[self._columns.label][1]):
                 first = fields[self._columns.label][1]
-                self._labels.type = label_type(first)
+                self._names.type = label_type(first)
                 return
 
     def _read_head(self, begin: int, end: int) -> int:
@@ -159,7 +159,15 @@ class CsvParser(TableParser):
         except BadQuote as bad:
             raise self._window.error(begin + bad.args[0], "bad_quote", _BAD_QUOTE) from None
         try:
-            return self._settle_head(fields, begin, following, end)
+            if len(fields) > MOST_COLUMNS:
+                raise too_many_columns()
+            look_below = partial(self._below, len(fields), following, end)
+            first, labelled = [field for _, field in fields], self.to_predict is None
+            names_columns = has_header(first, look_below, self._options, labelled)
+            self.settle_heading(Heading(self._names_of(fields, begin) if names_columns else None, len(fields)))
+            first_row = following if names_columns else begin
+            self._settle_columns(first_row, end)
+            return first_row
         except InputError as error:
             if error.line == 1:
                 error.line += self._blank_lines
@@ -177,19 +185,7 @@ class CsvParser(TableParser):
         below = self._line(following)[0]
         return line[1:2] in (b" ", b"\t", b"#", b"") or _DELIMITERS.findall(line) != _DELIMITERS.findall(below)
 
-    def _settle_head(self, fields: list[Field], begin: int, following: int, end: int) -> int:
-        """Settle the columns by the fields of the line at `begin`; return the offset of the first row."""
-        if len(fields) > MOST_COLUMNS:
-            raise too_many_columns()
-        look_below = partial(self._below, len(fields), following, end)
-        first, labelled = [field for _, field in fields], self.to_predict is None
-        names_columns = has_header(first, look_below, self._options, labelled)
-        self.settle_heading(Heading(self._names(fields, begin) if names_columns else None, len(fields)))
-        first_row = following if names_columns else begin
-        self._settle_columns(first_row, end)
-        return first_row
-
-    def _names(self, fields: list[Field], begin: int) -> list[str]:
+    def _names_of(self, fields: list[Field], begin: int) -> list[str]:
         """Return the columns' names, pandas' name for an empty one. Raises InputError duplicate_column, not_utf8."""
         contents = [field for _, field in fields]
         names = decoded(contents)
@@ -280,17 +276,15 @@ class CsvParser(TableParser):
         try:
             fields = self._reader.split(line, most)
         except BadQuote as bad:
-            self._note_line(lines, begin + bad.args[0], "bad_quote", _BAD_QUOTE)
-            return following
-        if len(fields) != n_columns:
-            count = len(fields) if len(fields) <= most else f"more than {most}"
-            self._note_line(lines, begin, "column_count", f"the line has {count} columns, the first has {n_columns}")
+            fault = begin + bad.args[0], "bad_quote", _BAD_QUOTE
         else:
-            lines.add_odd(fields, begin, self._window.filled)
+            if len(fields) == n_columns:
+                lines.add_odd(fields, begin, self._window.filled)
+                return following
+            count = len(fields) if len(fields) <= most else f"more than {most}"
+            fault = begin, "column_count", f"the line has {count} columns, the first has {n_columns}"
+        lines.bad_lines.append((fault[0], partial(self._window.error, *fault)))
         return following
-
-    def _note_line(self, lines: _LineBatch, place: int, code: str, message: str) -> None:
-        lines.bad_lines.append((place, partial(self._window.error, place, code, message)))
 
     def error_at(self, batch: FieldBatch, row: int, column: int, fault: Fault) -> InputError:
         code, message, offset = fault

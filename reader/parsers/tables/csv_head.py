@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.libsvm.fault import NUMBER
 from streamsvm.reader.parsers.tables.columns import LABEL_NAMES, listed
 from streamsvm.reader.parsers.tables.fields import decoded, is_missing, is_text
-from streamsvm.reader.parsers.tables.mixed_columns import ALL
+from streamsvm.reader.parsers.tables.mixed_columns import ALL, ASIDE
+from streamsvm.reader.parsers.values import NUMBER
 
 _NO_ENCODING = "leave encoding out if the text is in UTF-8, else write it in UTF-8"
 _BLANKS = re.compile(rb'("[^"\n]*")|[ \t]+')
@@ -57,7 +57,8 @@ def has_header(first: Line, look_below: LookBelow, options: InputOptions, labell
         return True
     numbers = [field for place, field in enumerate(first) if place not in texts and not is_missing(field)]
     if numbers:
-        return len(numbers) > 1 and _are_counted(numbers, lambda: [_but(line, texts) for line in below])
+        others = [[field for place, field in enumerate(line) if place not in texts] for line in below]
+        return len(numbers) > 1 and _are_counted(numbers, lambda: others)
     return _are_words_names(first, below, is_further="columns" in like)
 
 
@@ -86,10 +87,6 @@ def _text(field: bytes) -> str:
     return field.decode(errors="replace")
 
 
-def _but(line: Line, places: set[int]) -> list[bytes]:
-    return [field for place, field in enumerate(line) if place not in places]
-
-
 def _has_known_name(first: Line, options: InputOptions) -> bool:
     """Return whether `first` has a column name of an option or the dataset. Names that are numbers must all be in it.
 
@@ -98,21 +95,16 @@ def _has_known_name(first: Line, options: InputOptions) -> bool:
     names = set(decoded(first))
     like = options.like or {}
     before = set(like["columns"]) if like.get("has_names") else set()
-    aside = {like.get(option) for option in ("label_column", "weight_column", "group_column") if before}
-    known = {*_names_in(options), *before, *aside} & names
+    aside = {like.get(option) for option in ASIDE if before}
+    single = [options.text_column, options.string_column, *(getattr(options, option) for option in ASIDE)]
+    several = [each for each in (options.categorical, options.columns, options.drop_columns) if each]
+    given = {name for name in (*single, *(name for each in several for name in listed(each))) if name}
+    known = {*(name for name in given if not is_place(name)), *before, *aside} & names
     if any(is_text(name.encode()) for name in known):
         return True
     if before and before <= names and len(before) < _FIELDS_TO_BE_SURE:
         raise _unclear("numbers, as columns are called,")
     return bool(before) and before <= names
-
-
-def _names_in(options: InputOptions) -> set[str]:
-    """Return the names of columns in options, without numbers of columns."""
-    single = [options.label_column, options.weight_column, options.group_column, options.string_column]
-    several = [each for each in (options.categorical, options.columns, options.drop_columns) if each]
-    names = (*single, options.text_column, *(name for each in several for name in listed(each)))
-    return {name for name in names if name and not is_place(name)}
 
 
 def _places_of_text(options: InputOptions, labelled: bool, n_columns: int) -> set[int]:
@@ -147,13 +139,11 @@ def _are_counted(first: Line, look_below: LookBelow) -> bool:
         return begin == 0
     if begin and len(fields) <= _FIELDS_TO_BE_SURE:
         return False
-    if len(fields) >= _FIELDS_TO_BE_SURE and any(_is_fraction(field) for line in look_below() for field in line):
-        return True
+    if len(fields) >= _FIELDS_TO_BE_SURE:
+        points = (field for line in look_below() for field in line if b"." in field and NUMBER.fullmatch(field))
+        if any(not float(field).is_integer() for field in points):
+            return True
     raise _unclear("numbers that count up")
-
-
-def _is_fraction(field: bytes) -> bool:
-    return b"." in field and NUMBER.fullmatch(field) is not None and not float(field).is_integer()
 
 
 def _are_words_names(first: Line, below: Sequence[Line], is_further: bool) -> bool:

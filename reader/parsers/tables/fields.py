@@ -10,9 +10,9 @@ import numpy as np
 from streamsvm.reader.errors import InputError, excerpt
 from streamsvm.reader.options import LabelType
 from streamsvm.reader.parsers.label_names import MOST_CHARACTERS
-from streamsvm.reader.parsers.libsvm.fault import NOT_FINITE, NUMBER, value_fault
 from streamsvm.reader.parsers.tables import tables_kernel as kernel
 from streamsvm.reader.parsers.tables.categories import TextFields
+from streamsvm.reader.parsers.values import NOT_FINITE, NUMBER, value_fault
 from streamsvm.storage.rows.csr import Array
 
 DELIMITERS = {"tab": "\t", "comma": ",", "semicolon": ";", "pipe": "|", "space": " "}
@@ -133,17 +133,46 @@ def batch_rows(n_columns: int) -> int:
     return max(1, _MOST_FIELDS // n_columns)
 
 
-class TextBatch:
-    """A `FieldBatch` of fields text[start:stop]; text (k,) uint8 has a byte behind each; start, stop (n, columns)."""
+class FieldBatch:
+    """A batch of rows of a table, whose fields are read column by column. Positions of columns count from 0.
 
+    rows        number of rows
+    is_text     whether all words are known to be UTF-8
+    bad_lines   for each line that is no row: its place in the input (see `place`), and a function that makes its error
+    """
+
+    rows: int
     is_text = False
+    bad_lines: Sequence[tuple[int, Callable[[], InputError]]] = ()
+
+    def numbers(self, places: Array, exact: bool) -> tuple[Array, Array | None]:
+        """Return numbers (n, k) float64, NaN for fields that are no numbers, and (n, k) bool: which fields are missing.
+
+        places  (k,) positions of columns
+        exact   False: numbers may be rounded to float32; if no field is missing and all fit, None replaces the bool
+        """
+        raise NotImplementedError
+
+    def words(self, place: int) -> TextFields:
+        """Return the words of the column at position `place`, an empty word for each missing field."""
+        raise NotImplementedError
+
+    def fault(self, row: int, column: int, kind: str) -> tuple[str, str]:
+        """Return code and message of the fault of a field that is no number; kind: "field", "label" or "weight"."""
+        raise NotImplementedError
+
+    def place(self, row: int, column: int) -> int:
+        """Return a field's place in the input, an offset or a count of fields: faults are reported in this order."""
+        raise NotImplementedError
+
+
+class TextBatch(FieldBatch):
+    """A `FieldBatch` of fields text[start:stop]; text (k,) uint8 has a byte behind each; start, stop (n, columns)."""
 
     def __init__(self, text: Array, start: Array, stop: Array) -> None:
         self.text, self.start, self.stop, self.rows = text, start, stop, len(start)
-        self.bad_lines: list[tuple[int, Callable[[], InputError]]] = []
 
     def numbers(self, places: Array, exact: bool) -> tuple[Array, Array | None]:
-        """See `FieldBatch`."""
         start, stop = self.start[: self.rows], self.stop[: self.rows]
         values = np.empty((self.rows, len(places)))
         if exact:
@@ -161,7 +190,6 @@ class TextBatch:
         return values, missing
 
     def words(self, place: int) -> TextFields:
-        """See `FieldBatch`."""
         return TextFields(self.text, self.start[: self.rows, place], self.stop[: self.rows, place])
 
     def field(self, row: int, column: int) -> bytes:
@@ -169,13 +197,11 @@ class TextBatch:
         return self.text[self.start[row, column] : self.stop[row, column]].tobytes()
 
     def fault(self, row: int, column: int, kind: str) -> tuple[str, str]:
-        """See `FieldBatch`."""
         fault = field_fault(self.field(row, column), kind)
         assert fault is not None
         return fault
 
     def place(self, row: int, column: int) -> int:
-        """See `FieldBatch`."""
         return int(self.start[row, column])
 
     def word_columns(self, skipped: set[int]) -> set[int]:

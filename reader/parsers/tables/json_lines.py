@@ -6,7 +6,7 @@ CSV with its text; but a new column that has a string holds words, even if all i
 """
 
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain
 from typing import Any
@@ -15,11 +15,13 @@ import numpy as np
 import orjson
 
 from streamsvm.reader.errors import InputError, Rejected
+from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.sniff import HEAD_BYTES as _HEAD
 from streamsvm.reader.parsers.sniff import refuse_foreign
 from streamsvm.reader.parsers.tables.columns import MOST_COLUMNS, Heading, number_hint, too_many_columns
-from streamsvm.reader.parsers.tables.fields import TextBatch, batch_rows, is_missing, label_type
-from streamsvm.reader.parsers.tables.table import Fault, FieldBatch, TableParser
+from streamsvm.reader.parsers.tables.fields import FieldBatch, TextBatch, batch_rows, is_missing, label_type
+from streamsvm.reader.parsers.tables.matching import ToPredict
+from streamsvm.reader.parsers.tables.table import Fault, TableParser
 from streamsvm.storage.rows.csr import Rows
 
 HEAD_BYTES = 1 << 20  # of text in which names are looked for, and that is read at a time
@@ -34,14 +36,23 @@ Row = list[Any]  # a value, or None, for each column
 class JsonLinesReader:
     """Reads objects, one on each line, as rows of values. Call `pieces` once.
 
-    known  names of columns that matter: other keys, if they occur after HEAD_BYTES only, are ignored; None: all matter
+    In rows to predict, keys that occur after HEAD_BYTES only are ignored, unless they name a column that matters.
     names  attribute: names of the columns, known when `pieces` has yielded
     """
 
-    def __init__(self, most_line_bytes: int, rejected: Rejected, known: Collection[str] | None = None) -> None:
+    def __init__(
+        self,
+        most_line_bytes: int,
+        rejected: Rejected,
+        options: InputOptions | None = None,
+        to_predict: ToPredict | None = None,
+    ) -> None:
         self._most_line_bytes = most_line_bytes
         self._rejected = rejected
-        self._known = None if known is None else frozenset(known)
+        self._known: frozenset[str | None] | None = None  # names that matter; None: all do
+        if to_predict is not None and options is not None:
+            columns = (options.like or {}).get("columns", ())
+            self._known = frozenset((*columns, options.text_column, *to_predict.beside.names))
         self.names: list[str] = []
         self._keys: frozenset[str] = frozenset()
         self._lines = self._bytes = 0
@@ -56,11 +67,15 @@ class JsonLinesReader:
         for piece in self._whole_lines(chunks):
             lines = piece.split(b"\n")[:-1]
             self._starts = array("q", accumulate((len(line) + 1 for line in lines), initial=self._bytes))
-            self._check_lengths(lines)
+            if max(map(len, lines)) > self._most_line_bytes:
+                raise self._too_long(next(k for k, line in enumerate(lines) if len(line) > self._most_line_bytes))
             objects = [self._object(line, self._lines + place) for place, line in enumerate(lines)]
             if not self.names:
                 self._settle_names(objects)
-            check_cells(len(self.names), objects, len(piece))
+            # Work would know no bound if objects lacked nearly all of the columns.
+            if sum(each is not None for each in objects) * len(self.names) > _MOST_CELLS * len(piece):
+                message = f"most values of {len(self.names)} columns in {len(objects)} rows are missing"
+                raise InputError("too_many_columns", message)
             rows = [None if each is None else self._row(each, self._lines + k) for k, each in enumerate(objects)]
             places = [place for place, row in enumerate(rows) if row is not None]
             yield [self._lines + place for place in places], [row for row in rows if row is not None]
@@ -91,16 +106,12 @@ class JsonLinesReader:
                 del held[:end]
                 yield piece
             if len(held) > self._most_line_bytes:
-                raise self._too_long(self._lines)
+                raise self._too_long(0)
 
-    def _check_lengths(self, lines: list[bytes]) -> None:
-        """Raise InputError line_too_long for the first line that is too long."""
-        if max(map(len, lines)) > self._most_line_bytes:
-            place = next(place for place, line in enumerate(lines) if len(line) > self._most_line_bytes)
-            raise self._too_long(self._lines + place)
-
-    def _too_long(self, number: int) -> InputError:
-        return self.fault(number, "line_too_long", f"the line has more than {self._most_line_bytes} bytes")
+    def _too_long(self, place: int) -> InputError:
+        """The error for a line of the last piece, or the first behind it."""
+        message = f"the line has more than {self._most_line_bytes} bytes"
+        return self.fault(self._lines + place, "line_too_long", message)
 
     def _reject(self, number: int, code: str, message: str) -> None:
         self._rejected.add(partial(self.fault, number, code, message))
@@ -182,11 +193,7 @@ class JsonlParser(TableParser):
     _json: JsonLinesReader
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """Yield the rows in batches. Raises InputError at the first fault, unless faulty rows are skipped."""
-        known = None
-        if self.to_predict is not None:
-            known = {*(self._options.like or {}).get("columns", ()), *self.to_predict.beside.names}
-        self._json = JsonLinesReader(self._limits.max_line_bytes, self.rejected, known)
+        self._json = JsonLinesReader(self._limits.max_line_bytes, self.rejected, self._options, self.to_predict)
         for lines, rows in self._json.pieces(chunks):
             self._blank_lines = self._json.blank_lines
             if self._maker is None and rows:
@@ -204,11 +211,11 @@ class JsonlParser(TableParser):
     def _settle(self, rows: Sequence[Row]) -> None:
         self.settle_heading(Heading(self._json.names, len(self._json.names)))
         label = self._columns.label
-        if self._labels.type == "auto" and label is not None:
+        if self._names.type == "auto" and label is not None:
             texts = (cell_text(row[label]).strip(_BLANKS).encode() for row in rows)
             first = next((text for text in texts if not is_missing(text)), b"")
             if first:
-                self._labels.type = label_type(first)
+                self._names.type = label_type(first)
         self.settle_features(lambda: {k for row in rows for k, value in enumerate(row) if type(value) is str})
 
     def error_at(self, batch: FieldBatch, row: int, column: int, fault: Fault) -> InputError:
@@ -224,12 +231,6 @@ class JsonlParser(TableParser):
 def cell_text(value: Any) -> str:
     """Return a value of JSON as a field of CSV; null becomes an empty field."""
     return "" if value is None else value if type(value) is str else repr(value)
-
-
-def check_cells(n_columns: int, objects: Collection[Any], n_bytes: int) -> None:
-    """Raise InputError too_many_columns if `objects` (or None) in `n_bytes` of text lack nearly all of the columns."""
-    if sum(each is not None for each in objects) * n_columns > _MOST_CELLS * n_bytes:
-        raise InputError("too_many_columns", f"most values of {n_columns} columns in {len(objects)} rows are missing")
 
 
 def names_line(text: bytes) -> bytes:

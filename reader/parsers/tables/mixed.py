@@ -6,15 +6,15 @@ by the names of their columns (`MixedColumns.by_name`), so that sums over a row 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from streamsvm.reader.errors import excerpt
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.strings import fasta_kernel, strings_kernel
-from streamsvm.reader.parsers.strings.strings import string_input
+from streamsvm.reader.parsers import fasta_kernel
+from streamsvm.reader.parsers.fasta import string_input
 from streamsvm.reader.parsers.tables import tables_kernel
 from streamsvm.reader.parsers.tables.categories import HASHED_FEATURES, Dictionary, HashedWords, TextFields
 from streamsvm.reader.parsers.tables.mixed_columns import MixedColumns, first_names
@@ -128,7 +128,7 @@ class MixedFeatures:
         return np.where(is_number, features[np.where(is_number, indices - base, 0)], indices).astype(INDEX)
 
     def places(self, base: int) -> Array | None:
-        """Return `MatrixParser.feature_places` for features that are numbered from `base`."""
+        """Return `Parser.feature_places` for features that are numbered from `base`."""
         if self._features is None:
             return None
         return np.concatenate((np.arange(base), self._features.argsort() + base)).astype(INDEX)
@@ -152,8 +152,11 @@ class StringColumn:
     """
 
     number_places = np.empty(0, np.int64)
-    unknown: dict[str, int] = {}  # noqa: RUF012
-    warnings: list[dict[str, str]] = []  # noqa: RUF012
+    unknown: Mapping[str, int] = {}
+    warnings: Sequence[dict[str, str]] = ()
+
+    def last_values(self, _n_columns: int) -> tuple[int, bool]:
+        return 0, False
 
     def __init__(self, place: int, options: InputOptions) -> None:
         self.length: int | None = (options.like or {}).get("length")
@@ -182,14 +185,14 @@ class StringColumn:
             self.word_fault(fields[row])
             row += 1
         fit = np.zeros(len(fields), bool)
-        strings_kernel.are_strings(fields.text, fields.start, fields.stop, fasta_kernel.CODES, self.length or 0, fit)
+        fasta_kernel.are_strings(fields.text, fields.start, fields.stop, fasta_kernel.CODES, self.length or 0, fit)
         return fit
 
     def make(self, numbers: Array, words: list[TextFields], base: int) -> Made:
         (fields,) = words
         each = self.n_features
         packed, values = np.empty(len(fields) * each, INDEX), np.empty(len(fields) * each, VALUE)
-        strings_kernel.pack_strings(fields.text, fields.start, fields.stop, fasta_kernel.CODES, packed, values)
+        fasta_kernel.pack_strings(fields.text, fields.start, fields.stop, fasta_kernel.CODES, packed, values)
         return np.arange(len(fields) + 1, dtype=INDPTR) * each, packed, values
 
     def places(self, base: int) -> Array | None:
@@ -243,14 +246,19 @@ class OddColumns:
 
     def warnings(self) -> list[dict[str, str]]:
         """Return the warnings, each a dict of "code" and "message"; the message says what helps."""
-        dates = [*self._as_they_stand(self._dates_of_numbers()), *self._as_they_stand(self._dates_of_words())]
-        ids = [*self._as_they_stand(self._ids_of_numbers()), *self._as_they_stand(self._ids_of_words())]
-        ids = [name for name in ids if name not in dates]
-        columns = {"index_left_out": self._columns.index, "columns_like_ids": ids, "columns_like_dates": dates}
-        return [_warning(code, names) for code, names in columns.items() if names]
-
-    def _as_they_stand(self, names: Sequence[str]) -> list[str]:
-        return [name for name in self._columns.names if name in names]
+        values, words = self._whole(), [*zip(self._columns.word_names, self._words, strict=True)]
+        dates = {self._names[k] for k in _days(values)}
+        dates |= {name for name, column in words if column and all(map(_DATE.fullmatch, column))}
+        ids = {name for name, column in zip(self._names, values.T, strict=True) if _is_id(column, name)}
+        ids |= {name for name, column in words if len(column) >= _LEAST_ROWS and len(set(column)) == len(column)}
+        names = sorted(self._columns.names, key={*self._columns.word_names}.__contains__)  # numbers come first
+        columns = {
+            "index_left_out": self._columns.index,
+            "columns_like_ids": [name for name in names if name in ids and name not in dates],
+            "columns_like_dates": [name for name in names if name in dates],
+        }
+        texts = ((code, *_TEXTS[code], first_names(names)) for code, names in columns.items() if names)
+        return [{"code": code, "message": f"{what}: {shown}. {help_}"} for code, what, help_, shown in texts]
 
     def last_values(self, n_columns: int) -> tuple[int, bool]:
         """Return the number of different values of the last of `n_columns` unnamed columns, and whether they are words.
@@ -265,35 +273,17 @@ class OddColumns:
         column = self._whole()[:, self._names.index(name)]
         return len(np.unique(column)) * bool((column % 1 == 0).all()), False
 
-    def _ids_of_numbers(self) -> list[str]:
-        values = self._whole()
-        return [self._names[k] for k in range(values.shape[1]) if _is_id(values[:, k], self._names[k])]
-
-    def _dates_of_numbers(self) -> list[str]:
-        """Return the names of columns whose numbers are days written as 20240131."""
-        values = self._whole()
-        are_days = (values >= _FIRST_DAY) & (values <= _LAST_DAY) & (values % 1 == 0)
-        month, day = values // 100 % 100, values % 100
-        # Rounded to float32, days are off by one.
-        are_days &= (month >= 1) & (month <= 12) & (day >= 0) & (day <= 32)
-        return [self._names[k] for k in np.flatnonzero(are_days.all(axis=0)).tolist()] if len(values) else []
-
     def _whole(self) -> Array:
         return np.concatenate(self._numbers) if self._numbers else np.empty((0, len(self._names)))
 
-    def _ids_of_words(self) -> list[str]:
-        return [
-            name
-            for name, words in zip(self._columns.word_names, self._words, strict=True)
-            if len(words) >= _LEAST_ROWS and len(set(words)) == len(words)
-        ]
 
-    def _dates_of_words(self) -> list[str]:
-        return [
-            name
-            for name, words in zip(self._columns.word_names, self._words, strict=True)
-            if words and all(_DATE.fullmatch(word) for word in words)
-        ]
+def _days(values: Array) -> list[int]:
+    """The columns of values (n, k) that are days written as 20240131."""
+    are_days = (values >= _FIRST_DAY) & (values <= _LAST_DAY) & (values % 1 == 0)
+    month, day = values // 100 % 100, values % 100
+    # Rounded to float32, days are off by one.
+    are_days &= (month >= 1) & (month <= 12) & (day >= 0) & (day <= 32)
+    return np.flatnonzero(are_days.all(axis=0)).tolist() if len(values) else []
 
 
 def _is_id(values: Array, name: str) -> bool:
@@ -309,11 +299,6 @@ def _is_id(values: Array, name: str) -> bool:
         return True
     is_range = values.max() - values.min() == len(values) - 1
     return bool(is_range) and len(np.unique(values)) == len(values)
-
-
-def _warning(code: str, names: Sequence[str]) -> dict[str, str]:
-    what, help_ = _TEXTS[code]
-    return {"code": code, "message": f"{what}: {first_names(names)}. {help_}"}
 
 
 _TEXTS = {

@@ -15,7 +15,7 @@ from streamsvm.storage.rows.csr import Array
 
 ALL = "all"
 _SHOWN = 5  # names in a message
-_ASIDE = ("label_column", "weight_column", "group_column")
+ASIDE = ("label_column", "weight_column", "group_column")
 _SAME = ("missing", "categories")
 _INDEX = re.compile(r"__index_level_\d+__")  # pandas' name in Parquet for an index without a name
 
@@ -76,11 +76,6 @@ def is_numbers(input_: dict[str, Any] | None) -> bool:
     return input_ is not None and "columns" in input_ and not input_["categorical"] and input_["missing"] != "indicator"
 
 
-def is_by_name(like: dict[str, Any]) -> bool:
-    """Return whether rows of a dataset with this `input` have values in the order of column names; old ones do not."""
-    return like.get("order") == "names"
-
-
 def like_before(options: InputOptions) -> InputOptions:
     """Return the options, completed by options.like: the `input` of the dataset or model that the rows must fit.
 
@@ -125,14 +120,11 @@ def new_columns(
 
     Raises InputError categorical_missing, columns_missing, drop_columns_missing, column_ambiguous, same_column.
     """
-    chosen, left_out = _chosen(options, heading), _left_out(options, heading, aside)
-    if chosen is None:
-        chosen = set(range(heading.n_columns))
-        is_index = {place for place in chosen - {*aside, *left_out} if _is_index(place, heading, index)}
-    else:
-        is_index = set()
-    unused = {*aside, *left_out, *is_index}
-    places = [place for place in range(heading.n_columns) if place in chosen and place not in unused]
+    wanted, left_out, of_index = chosen(options, heading), _left_out(options, heading, aside), set[int]()
+    if wanted is None:
+        wanted = set(range(heading.n_columns))
+        of_index = {place for place in wanted - {*aside, *left_out} if is_index(place, heading, index)}
+    places = sorted(wanted - {*aside, *left_out, *of_index})
     if options.columns is not None and not places:
         raise InputError("columns_missing", "none of the columns is left to be a feature", line=1)
     if options.categorical == ALL:
@@ -145,12 +137,13 @@ def new_columns(
     used = {*places, *aside}
     dropped = tuple(heading.name(place) for place in range(heading.n_columns) if place not in used)
     names = [heading.name(place) for place in places]
-    shown = tuple(heading.name(place) for place in sorted(is_index))
+    shown = tuple(heading.name(place) for place in sorted(of_index))
     is_word, by_name = [place in words for place in places], heading.names is not None
     return MixedColumns(names, places, is_word, dropped, shown, by_name)
 
 
-def _chosen(options: InputOptions, heading: Heading) -> set[int] | None:
+def chosen(options: InputOptions, heading: Heading) -> set[int] | None:
+    """The places of the columns that options.columns lists; None if it is not set."""
     return None if options.columns is None else set(heading.places(options.columns, "columns"))
 
 
@@ -161,67 +154,12 @@ def _left_out(options: InputOptions, heading: Heading, aside: list[int]) -> set[
     return places
 
 
-def _is_index(place: int, heading: Heading, index: Collection[str]) -> bool:
+def is_index(place: int, heading: Heading, index: Collection[str] = ()) -> bool:
+    """Whether a column holds pandas' index, as its name says, or the metadata, which call the columns `index` so."""
     if heading.names is None:
         return False
     name = heading.names[place]
     return name in index or name == f"{UNNAMED}0" or _INDEX.fullmatch(name) is not None
-
-
-def columns_before(like: dict[str, Any], options: InputOptions, heading: Heading, aside: list[int]) -> MixedColumns:
-    """Find the columns of `like`, the dataset's `input`, in a later table: by name, or by position if they have none.
-
-    Raises InputError column_missing, columns_differ, same_column, column_count.
-    """
-    names, dropped = like["columns"], tuple(like.get("dropped", ()))
-    words = set(like["categorical"])
-    is_word = [name in words for name in names]
-    if like["has_names"]:
-        places = _named(like, options, heading, aside)
-        return MixedColumns(names, places, is_word, dropped, by_name=is_by_name(like))
-    if heading.n_columns == like["n_columns"]:
-        return MixedColumns(names, like["places"], is_word, dropped)
-    is_aside = set(aside)
-    rest = [place for place in range(heading.n_columns) if place not in is_aside]
-    if len(rest) == len(names) and not dropped:
-        return MixedColumns(names, rest, is_word, dropped)
-    message = f"the line has {heading.n_columns} columns, those before had {like['n_columns']}"
-    raise InputError(
-        "column_count", message, line=1, hint="columns without names are matched by place: give as many as before"
-    )
-
-
-def _named(like: dict[str, Any], options: InputOptions, heading: Heading, aside: list[int]) -> list[int]:
-    """Return the positions of all columns of `like`. Raises InputError column_missing, columns_differ, same_column."""
-    names = like["columns"]
-    places = [heading.place_of(name) for name in names]
-    features = set(places)
-    if both := [heading.name(place) for place in aside if place in features]:
-        raise InputError("same_column", f"column {first_names(both)} was a feature in the rows before", line=1)
-    missing = [name for name, place in zip(names, places, strict=True) if place is None]
-    if others := _others(like, options, heading, {*features, *aside}):
-        message = f"the rows before have no column {first_names(others)}"
-        message += f", these no column {first_names(missing)}" if missing else ""
-        raise InputError("columns_differ", message, line=1)
-    if missing:
-        raise InputError("column_missing", f"there is no column {first_names(missing)}", line=1)
-    return [place for place in places if place is not None]
-
-
-def _others(like: dict[str, Any], options: InputOptions, heading: Heading, used: set[int | None]) -> list[str]:
-    """Return the names of columns that the dataset does not have and the options do not leave out."""
-    before = {*like.get("dropped", ()), *(like.get(option) for option in _ASIDE)}
-    left_out = {heading.place_of(name) for name in listed(options.drop_columns or "")}
-    chosen = _chosen(options, heading)
-    return [
-        heading.name(place)
-        for place in range(heading.n_columns)
-        if place not in used
-        and place not in left_out
-        and (chosen is None or place in chosen)
-        and heading.name(place) not in before
-        and not _is_index(place, heading, ())
-    ]
 
 
 def first_names(names: Collection[str]) -> str:
@@ -230,13 +168,9 @@ def first_names(names: Collection[str]) -> str:
     return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
 
 
-def column_entries(
-    format_: str, columns: MixedColumns, aside: ColumnPlaces, heading: Heading, like: dict[str, Any] | None
-) -> dict[str, Any]:
-    """Return the entries of `Manifest.input` that say where columns are; `like`, if rows are added to a dataset."""
-    if like:
-        return like
-    places = zip(_ASIDE, (aside.label, aside.weight, aside.group), strict=True)
+def column_entries(format_: str, columns: MixedColumns, aside: ColumnPlaces, heading: Heading) -> dict[str, Any]:
+    """Return the entries of `Manifest.input` that say where the columns of a new dataset are."""
+    places = zip(ASIDE, (aside.label, aside.weight, aside.group), strict=True)
     names_aside = {option: heading.name(place) for option, place in places if place is not None}
     return {
         "format": format_,

@@ -16,8 +16,7 @@ from pyarrow import dataset, ipc, orc, parquet, types
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import InputLimits
-from streamsvm.reader.parsers.matrices.batches import ArrayReader
-from streamsvm.reader.parsers.spool import Scratch, size_of, spooled
+from streamsvm.reader.parsers.streams import ArrayReader, Scratch, spooled
 from streamsvm.reader.parsers.tables.arrow import is_string
 
 _MAGIC, _CONTINUATION = b"ARROW1", b"\xff\xff\xff\xff"
@@ -56,8 +55,8 @@ def reads(format_: str, scratch: Scratch, limits: InputLimits) -> Read:
     """Return a function that stores an input of a format of STORED_TABLES in `scratch` and yields `tables` of it."""
 
     def read(chunks: Iterable[bytes]) -> Iterator[StoredTable]:
-        with spooled(chunks, scratch) as file:
-            yield from tables(format_, file, size_of(file), limits)
+        with spooled(chunks, scratch) as (file, size):
+            yield from tables(format_, file, size, limits)
 
     return read
 

@@ -3,74 +3,38 @@
 The parser of a format calls `settle_heading` and `settle_features` for a table, then `rows_of` for each batch of rows.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.base import Parser
 from streamsvm.reader.parsers.label_names import LabelNames, groups_of
-from streamsvm.reader.parsers.libsvm.fault import exact_fault
-from streamsvm.reader.parsers.matrices.matrix import MatrixParser, fits
-from streamsvm.reader.parsers.tables.categories import TextFields
 from streamsvm.reader.parsers.tables.columns import ColumnPlaces, Heading, find_columns, find_label, string_place
-from streamsvm.reader.parsers.tables.fields import TextBatch, decoded, text_fault
+from streamsvm.reader.parsers.tables.fields import FieldBatch, decoded, text_fault
+from streamsvm.reader.parsers.tables.matching import ToPredict, columns_before
 from streamsvm.reader.parsers.tables.mixed import Maker, MixedFeatures, StringColumn
 from streamsvm.reader.parsers.tables.mixed_columns import (
     ALL,
-    MixedColumns,
     check_header,
     column_entries,
-    columns_before,
     like_before,
     new_columns,
 )
-from streamsvm.reader.parsers.tables.to_predict import ToPredict
+from streamsvm.reader.parsers.values import exact_fault, fits
 from streamsvm.storage.rows.csr import LABEL, Array, Rows
 
 Fault = tuple[str, str, int]  # code, message, offset in the field
 Faults = dict[int, dict[int, Fault]]  # index of a row in its batch -> position of a column -> fault
 
 
-class FieldBatch(Protocol):
-    """A batch of rows of a table, whose fields are read column by column. Positions of columns count from 0.
-
-    rows        number of rows
-    is_text     whether all words are known to be UTF-8
-    bad_lines   for each line that is no row: its place in the input (see `place`), and a function that makes its error
-    """
-
-    rows: int
-    is_text: bool
-    bad_lines: list[tuple[int, Callable[[], InputError]]]
-
-    def numbers(self, places: Array, exact: bool) -> tuple[Array, Array | None]:
-        """Return numbers (n, k) float64, NaN for fields that are no numbers, and (n, k) bool: which fields are missing.
-
-        places  (k,) positions of columns
-        exact   False: numbers may be rounded to float32; if no field is missing and all fit, None replaces the bool
-        """
-
-    def words(self, place: int) -> TextFields:
-        """Return the words of the column at position `place`, an empty word for each missing field."""
-
-    def fault(self, row: int, column: int, kind: str) -> tuple[str, str]:
-        """Return code and message of the fault of a field that is no number; kind: "field", "label" or "weight"."""
-
-    def place(self, row: int, column: int) -> int:
-        """Return a field's place in the input, an offset or a count of fields: faults are reported in this order."""
-
-
-class TableParser(MatrixParser):
-    """The base of parsers of tables: features are made of columns, and numbered from 1 by default.
-
-    names       assigns numbers to labels that are strings
-    to_predict  finds labels and columns of rows to predict; None: the rows make a dataset
-    """
+class TableParser(Parser):
+    """A parser whose features are made of columns and numbered from 1."""
 
     format = "csv"  # the entry "format" of Manifest.input
 
@@ -81,9 +45,7 @@ class TableParser(MatrixParser):
         names: LabelNames | None = None,
         to_predict: ToPredict | None = None,
     ) -> None:
-        super().__init__(like_before(options), limits, base=1)
-        self.to_predict = to_predict
-        self._labels = names or LabelNames(to_predict.label_type if to_predict else options.label_type)
+        super().__init__(like_before(options), limits, 1, names, to_predict)
         self._heading = Heading(None, 0)
         self._columns = ColumnPlaces(None, None, None)
         self._maker: Maker | None = None
@@ -91,44 +53,32 @@ class TableParser(MatrixParser):
 
     @property
     def input(self) -> dict[str, Any] | None:  # type: ignore[override]
-        """`Manifest.input`: describes the features, so that later tables get them too; None before the first row."""
         return None if self._maker is None else {**self._column_entries, **self._maker.input_entries()}
 
     @property
-    def has_names(self) -> bool:
-        """Whether the columns have names; False before the heading is known."""
+    def has_names(self) -> bool:  # type: ignore[override]
         return self._heading.names is not None
 
     @property
     def feature_places(self) -> Array | None:  # type: ignore[override]
-        """The sort keys of features within rows, see `MatrixParser`."""
         return None if self._maker is None else self._maker.places(self.index_base)
 
     @property
-    def unknown(self) -> int:
-        """Number of fields so far whose category has no feature."""
-        return sum(self.unknown_words.values())
-
-    @property
-    def unknown_words(self) -> dict[str, int]:
-        """Name of a column -> number of its fields so far whose category has no feature, if there are any."""
+    def unknown_words(self) -> Mapping[str, int]:  # type: ignore[override]
         return self._maker.unknown if self._maker else {}
 
     @property
-    def warnings(self) -> list[dict[str, str]]:
-        """Warnings ("code" and "message") of columns that look like ids or dates, or were left out as an index."""
-        return self._maker.warnings if self._maker else []
+    def warnings(self) -> Sequence[dict[str, str]]:  # type: ignore[override]
+        return self._maker.warnings if self._maker else ()
 
     @property
-    def last_values(self) -> tuple[int, bool]:
-        """Number of different values of the last column, and whether they are words, see `OddColumns.last_values`."""
-        maker = self._maker
-        return maker.last_values(self._column_entries["n_columns"]) if isinstance(maker, MixedFeatures) else (0, False)
+    def last_values(self) -> tuple[int, bool]:  # type: ignore[override]
+        return self._maker.last_values(self._heading.n_columns) if self._maker else (0, False)
 
     @property
     def text_columns(self) -> list[int]:
         """Positions of the columns that are read as strings: groups, and labels if they are strings."""
-        label = self._columns.label if self._labels.type == "string" else None
+        label = self._columns.label if self._names.type == "string" else None
         return [place for place in (label, self._columns.group) if place is not None]
 
     @property
@@ -156,25 +106,21 @@ class TableParser(MatrixParser):
             self._maker = self._maker or StringColumn(place, self._options)
             self.index_base = 0
             return self._maker
-        columns = self._feature_columns(words, index)
+        options, heading, aside = self._options, self._heading, self._columns
+        if self.to_predict is not None:
+            columns = self.to_predict.columns(options, heading, aside)
+        elif like := options.like or (self.input if self._maker is not None else None):
+            columns = columns_before(like, options, heading, aside.aside)
+        else:
+            of_words = words() if options.categorical == ALL else set()
+            columns = new_columns(options, heading, aside.aside, of_words, index)
         if isinstance(self._maker, MixedFeatures):
             self._maker.columns = columns
         else:
             self._maker = MixedFeatures(columns, self._options, grows=self.to_predict is None)
-            self._column_entries = column_entries(
-                self.format, columns, self._columns, self._heading, self._options.like
-            )
+            self._column_entries = options.like or column_entries(self.format, columns, aside, heading)
         self.set_features(self._maker.n_features)
         return self._maker
-
-    def _feature_columns(self, words: Callable[[], set[int]], index: Collection[str]) -> MixedColumns:
-        options, heading, aside = self._options, self._heading, self._columns
-        if self.to_predict is not None:
-            return self.to_predict.columns(options, heading, aside)
-        if like := options.like or (self.input if self._maker is not None else None):
-            return columns_before(like, options, heading, aside.aside)
-        of_words = words() if options.categorical == ALL else set()
-        return new_columns(options, heading, aside.aside, of_words, index)
 
     def rows_of(self, batch: FieldBatch) -> Rows:
         """Return the rows of a batch that have no fault; reject the other rows."""
@@ -206,7 +152,7 @@ class TableParser(MatrixParser):
         """Return the error for the fault of a field, by its row in the batch and the position of its column."""
         raise NotImplementedError
 
-    def put_beside(self, batch: TextBatch) -> None:
+    def put_beside(self, batch: FieldBatch) -> None:
         """Put the columns of a batch that the user wants beside the predictions into `to_predict.beside`."""
         if self.to_predict is not None and (beside := self.to_predict.beside).names:
             columns = map(batch.words, self._heading.places_of(beside.names, "keep"))
@@ -278,4 +224,4 @@ class TableParser(MatrixParser):
             return numbers[label][keep].astype(LABEL)
         if self.to_predict is not None:
             return self.to_predict.codes(texts[label])[keep]
-        return self._labels.numbers(np.array(texts[label], object)[keep].tolist())
+        return self._names.numbers(np.array(texts[label], object)[keep].tolist())

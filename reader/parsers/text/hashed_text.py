@@ -1,8 +1,9 @@
-"""The base class of the parsers of documents, which are lines or a column of a table."""
+"""The base of the parsers of documents, which are lines or a column of a table; their options in Manifest.input."""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from functools import cache, partial
 from itertools import pairwise
 from queue import SimpleQueue
@@ -12,22 +13,81 @@ import numpy as np
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import InputLimits
-from streamsvm.reader.options import InputOptions
+from streamsvm.reader.options import TABLES, InputOptions
+from streamsvm.reader.parsers.base import Parser
 from streamsvm.reader.parsers.label_names import LabelNames, groups_of
-from streamsvm.reader.parsers.libsvm.fault import exact_fault
-from streamsvm.reader.parsers.matrices.matrix import MatrixParser
 from streamsvm.reader.parsers.tables.fields import field_fault, is_missing, label_type, text_fault
-from streamsvm.reader.parsers.tables.to_predict import Beside, ToPredict
+from streamsvm.reader.parsers.tables.matching import Beside, ToPredict
 from streamsvm.reader.parsers.text.characters import hard_characters
+from streamsvm.reader.parsers.text.grams_kernel import CHARS, CHARS_OF_WORDS, WORDS, Grams
 from streamsvm.reader.parsers.text.hasher import FirstWords, HashedDocuments, TextHasher
-from streamsvm.reader.parsers.text.options import grams_of, input_of
-from streamsvm.storage.blocks.feature_words import FeatureWords
+from streamsvm.reader.parsers.values import exact_fault
+from streamsvm.storage.blocks.feature_files import FeatureWords
 from streamsvm.storage.machine.abandoned_work import pool_of
 from streamsvm.storage.rows.csr import Array, Rows
 
 Fault = tuple[str, str]  # code, message
 PlacedFault = tuple[int, str, str]  # place (an offset, line or cell of the input), code, message
+
+ANALYZERS = {"word": WORDS, "char": CHARS, "char_wb": CHARS_OF_WORDS}
+N_FEATURES = 1 << 20
+MOST_GRAMS = 16
+# Options that only documents have.
+OF_TEXT = frozenset({"analyzer", "ngram_range", "alternate_sign", "lowercase", "on_bad_text"})
 PIECE_BYTES = 256 << 10  # of documents that a thread hashes at a time
+
+
+def input_of(options: InputOptions) -> dict[str, Any]:
+    """Return Manifest.input of a dataset of documents. Raises InputError bad_ngram_range, too_many_features."""
+    n_features = options.n_features or N_FEATURES
+    if n_features >= 1 << 31:
+        raise InputError("too_many_features", "documents are hashed to fewer than 2147483648 features")
+    columns = {name: each for name in ("text_column", "label_column") if (each := getattr(options, name)) is not None}
+    return {
+        "format": "text",
+        "n_features": n_features,
+        "analyzer": options.analyzer or "word",
+        "ngram_range": list(_ngram_range("1,1" if options.ngram_range is None else options.ngram_range)),
+        "alternate_sign": options.alternate_sign != "no",
+        "lowercase": options.lowercase != "no",
+        **columns,
+    }
+
+
+def grams_of(input_: dict[str, Any]) -> Grams:
+    """Return the kernel's parameters for a dataset with this `input`."""
+    least, most = input_["ngram_range"]
+    analyzer = ANALYZERS[input_["analyzer"]]
+    return Grams(analyzer, least, most, input_["n_features"], input_["alternate_sign"], input_["lowercase"])
+
+
+def as_input(options: InputOptions, input_: dict[str, Any]) -> InputOptions:
+    """Return the options for documents that must fit a dataset with this `input`. Raises InputError option_unused."""
+    settled: dict[str, Any] = {
+        "n_features": input_["n_features"],
+        "analyzer": input_["analyzer"],
+        "ngram_range": ",".join(map(str, input_["ngram_range"])),
+        "alternate_sign": "yes" if input_["alternate_sign"] else "no",
+        "lowercase": "yes" if input_["lowercase"] else "no",
+    }
+    for name, value in settled.items():
+        option = getattr(options, name)
+        if name == "ngram_range" and option is not None:
+            option = ",".join(map(str, _ngram_range(option)))
+        if option not in (None, value):
+            raise InputError("option_unused", f"{name} is {value} for all documents of this dataset")
+    if options.format not in ("auto", "text", *TABLES):
+        raise InputError("option_unused", f"this dataset is of documents, {options.format} has none")
+    return replace(options, **settled)
+
+
+def _ngram_range(text: str) -> tuple[int, int]:
+    numbers = [number.strip() for number in text.split(",")]
+    if len(numbers) == 2 and all(number.isdecimal() and number.isascii() and len(number) < 3 for number in numbers):
+        least, most = map(int, numbers)
+        if 1 <= least <= most <= MOST_GRAMS:
+            return least, most
+    raise InputError("bad_ngram_range", f"ngram_range must be two integers from 1 to {MOST_GRAMS}, not {text[:20]!r}")
 
 
 class Documents(NamedTuple):
@@ -63,14 +123,8 @@ def one_text(documents: Sequence[bytes]) -> tuple[bytes, Array]:
     return b"".join(documents) + b"\n", np.column_stack([ends - [len(document) for document in documents], ends])
 
 
-class HashedText(MatrixParser):
-    """The base of parsers of documents: hashes each document to a row. The label of a document without one is NaN.
-
-    words       attribute: the first n-gram that was hashed to each feature; None for documents to predict
-    to_predict  finds and reads the labels of documents to predict; None: the documents make a dataset
-    """
-
-    unknown_words: Mapping[str, int] = {}
+class HashedText(Parser):
+    """Hashes documents to rows, which it counts. Documents without labels have NaN."""
 
     def __init__(
         self,
@@ -80,14 +134,12 @@ class HashedText(MatrixParser):
         threads: int = 1,
         to_predict: ToPredict | None = None,
     ) -> None:
-        super().__init__(options, limits, base=0)
+        super().__init__(options, limits, 0, names, to_predict)
         self.index_base = 0
         self.input = input_of(options)
         grams = grams_of(self.input)
         self.set_features(grams.n_features)
         self.words = None if to_predict else FirstWords(grams.n_features)
-        self._names = names or LabelNames(options.label_type)
-        self.to_predict = to_predict
         self.beside = to_predict.beside if to_predict else Beside()
         self._lowercase = grams.lowercase
         self._hashers: SimpleQueue[TextHasher] = SimpleQueue()
@@ -96,7 +148,6 @@ class HashedText(MatrixParser):
             self._hashers.put(TextHasher(grams, notes=to_predict is None))
 
     def know(self, words: FeatureWords) -> None:
-        """Store the first n-grams of features from documents that were read before."""
         if self.words is not None:
             self.words.put(words.features, words.signs, list(words.words))
 
@@ -108,7 +159,8 @@ class HashedText(MatrixParser):
         faults    index of a document -> the fault that the caller has found in it
         fault_at  function (place, code, message) of a fault -> its error
         """
-        is_ascii = _is_ascii(documents)
+        begin, end = documents.extent
+        is_ascii = bytes(memoryview(documents.text)[begin:end]).isascii()  # then it is UTF-8, and no character is hard
         faults = {**self._faults(documents, faults, is_ascii), **faults}
         for row in sorted(faults):
             self.rejected.add(partial(fault_at, *faults[row]))
@@ -116,8 +168,7 @@ class HashedText(MatrixParser):
             documents = documents.select(np.setdiff1d(np.arange(len(documents.spans)), list(faults)))
         if not len(documents.spans):
             return
-        read = self.to_predict.read if self.to_predict else self._label_values
-        label = read(documents.labels) if documents.labels else np.full(len(documents.spans), np.nan)
+        label = self._label_values(documents.labels) if documents.labels else np.full(len(documents.spans), np.nan)
         weight = _numbers(documents.weights) if documents.weights else None
         group = groups_of(documents.groups) if documents.groups else None
         for first, hashed in self._hashed(documents, is_ascii):
@@ -137,7 +188,9 @@ class HashedText(MatrixParser):
             for row, byte in _undecodable(documents):
                 faults[row] = byte, "not_text", "the document is not UTF-8"
         if documents.labels and self.to_predict is None:
-            self._settle_type(label for row, label in enumerate(documents.labels) if row not in earlier)
+            labels = (label for row, label in enumerate(documents.labels) if row not in earlier)
+            if self._names.type == "auto" and (first := next((each for each in labels if not is_missing(each)), None)):
+                self._names.type = label_type(first)
         label_fault = _name_fault if self._names.type == "string" else _number_fault
         beside: tuple[tuple[int, Sequence[bytes], Callable[[bytes], Fault | None]], ...] = (
             (1, () if self.to_predict else documents.labels, label_fault),
@@ -151,12 +204,9 @@ class HashedText(MatrixParser):
                     faults[row] = int(documents.places[row, column]), *found[text]
         return faults
 
-    def _settle_type(self, labels: Iterator[bytes]) -> None:
-        """Set the type of labels by the first label that is not missing."""
-        if self._names.type == "auto" and (first := next((each for each in labels if not is_missing(each)), None)):
-            self._names.type = label_type(first)
-
     def _label_values(self, labels: Sequence[bytes]) -> Array:
+        if self.to_predict is not None:
+            return self.to_predict.read(labels)
         if self._names.type == "string":
             return self._names.numbers([label.decode() for label in labels])
         return _numbers(labels)
@@ -225,12 +275,6 @@ def _name_fault(label: bytes) -> Fault | None:
 @cache
 def _hard() -> tuple[bytes, ...]:
     return tuple(character.encode() for character in hard_characters())
-
-
-def _is_ascii(documents: Documents) -> bool:
-    """Return whether the text of the documents is ASCII: then it is UTF-8, and no character is hard."""
-    begin, end = documents.extent
-    return bytes(memoryview(documents.text)[begin:end]).isascii()
 
 
 def _undecodable(documents: Documents) -> list[tuple[int, int]]:

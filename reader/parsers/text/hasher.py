@@ -9,7 +9,7 @@ from streamsvm.reader.parsers.text import words_kernel as kernel
 from streamsvm.reader.parsers.text.characters import ASCII, characters
 from streamsvm.reader.parsers.text.grams_kernel import KEY, NOTED_AT_ONCE, Grams, Table
 from streamsvm.reader.parsers.text.words_kernel import NOTED_BYTES
-from streamsvm.storage.blocks.feature_words import FeatureWords
+from streamsvm.storage.blocks.feature_files import FeatureWords
 from streamsvm.storage.rows.csr import INDEX, INDPTR, VALUE, Array
 
 _FEWEST_SLOTS, _FEWEST_PAIRS, _FEWEST_ROWS = 1 << 12, 1 << 18, 1 << 14

@@ -16,9 +16,8 @@ import numpy as np
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.tables.to_predict import ToPredict
-from streamsvm.reader.parsers.text.hashed_text import Documents, HashedText, PlacedFault, one_text
-from streamsvm.reader.parsers.text.options import as_input
+from streamsvm.reader.parsers.tables.matching import ToPredict
+from streamsvm.reader.parsers.text.hashed_text import Documents, HashedText, PlacedFault, as_input, one_text
 from streamsvm.reader.parsers.text.records_kernel import first_of, short_keys
 from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
 from streamsvm.storage.rows.csr import Array, Rows
@@ -38,7 +37,6 @@ class TextParser(HashedText):
         return self.to_predict is None or self._options.label_column is not None
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """Yield the rows in batches. Raises InputError at the first fault, unless faulty rows are skipped."""
         window = TextWindow(self._limits.max_line_bytes, self.window_bytes)
         for _ in window.fill(chunks, refuse=self._has_labels):
             yield from self._read_lines(window)
@@ -50,7 +48,8 @@ class TextParser(HashedText):
         every = _lines(window.text, window.begin, end)
         for first in range(0, len(every), _LINES_AT_ONCE):
             spans = every[first : first + _LINES_AT_ONCE]
-            documents, faults = self._labels(window, spans) if self._has_labels else (_unlabelled(window, spans), {})
+            unlabelled = Documents(window.buffer, spans, _places(spans[:, 0]))
+            documents, faults = self._labels(window, spans) if self._has_labels else (unlabelled, {})
             for row in np.flatnonzero(documents.spans[:, 1] - documents.places[:, 0] > window.max_line_bytes).tolist():
                 faults[row] = int(documents.places[row, 0]), "line_too_long", ""
             yield from self.rows_of_documents(documents, faults, window.error)
@@ -89,12 +88,8 @@ def _texts(window: TextWindow, spans: Array) -> list[bytes]:
     return [different[each] for each in place.tolist()]
 
 
-def _unlabelled(window: TextWindow, spans: Array) -> Documents:
-    return Documents(window.buffer, spans, _places(spans[:, 0]))
-
-
 def _places(begins: Array) -> Array:
-    """Return `Documents.places`, (n, 4): a fault of a label or document is placed at the beginning of its line."""
+    """`Documents.places` of faults that are placed alike, whether of a label or of the document."""
     return np.repeat(begins[:, np.newaxis], 4, axis=1)
 
 
@@ -117,7 +112,7 @@ class DocumentRows(HashedText):
         """Yield the rows of texts in batches. Raises InputError not_text, whose `line` is the text's number, from 1."""
         rest, first = iter(texts), 1
         while batch := self._batch(rest, first):
-            places = np.repeat(np.arange(first, first + len(batch))[:, np.newaxis], 4, axis=1)
+            places = _places(np.arange(first, first + len(batch)))
             yield from self.rows_of_documents(Documents(*one_text(batch), places), {}, _fault)
             first += len(batch)
 

@@ -15,7 +15,7 @@ from streamsvm.reader.parsers.tables.columns import Heading, find_columns, find_
 from streamsvm.reader.parsers.tables.csv_head import documents_have_header
 from streamsvm.reader.parsers.tables.fields import find_delimiter
 from streamsvm.reader.parsers.tables.json_lines import JsonLinesReader, cell_text
-from streamsvm.reader.parsers.tables.to_predict import ToPredict
+from streamsvm.reader.parsers.tables.matching import ToPredict
 from streamsvm.reader.parsers.text.hashed_text import Documents, HashedText, PlacedFault, one_text
 from streamsvm.reader.parsers.text.records_kernel import COLUMNS, FAULT, PLACE, find_records
 from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
@@ -43,18 +43,13 @@ def columns_of_documents(
 
 
 class TextTableParser(HashedText):
-    """A `Parser` of documents in a column of CSV or TSV.
-
-    has_names  whether the first record names the columns; False before it has been read
-    """
+    """A `Parser` of documents in a column."""
 
     window_bytes = WINDOW_BYTES
-    has_names = False
     _columns: Sequence[int | None] = ()  # of documents, labels, weights, groups, and those put into `beside`
     _n_columns = _delimiter = 0
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """Yield the rows in batches. Raises InputError at the first fault, unless faulty rows are skipped."""
         window = TextWindow(self._limits.max_line_bytes, self.window_bytes)
         for _ in window.fill(chunks):
             yield from self._read(window)
@@ -155,8 +150,6 @@ class ColumnsOfDocuments(HashedText):
 
     def find_columns(self, names: list[str]) -> Sequence[int | None]:
         """Return the positions of documents, labels, weights, groups among these columns, None if there are none."""
-        if len(set(names)) < len(names):
-            raise InputError("duplicate_column", "a column name stands twice")
         self._heading = Heading(names, len(names))
         return columns_of_documents(self._options, self._heading, self.to_predict)
 
@@ -196,18 +189,14 @@ class ColumnsOfDocuments(HashedText):
 class ArrowDocuments(ColumnsOfDocuments):
     """Reads documents in a column of tables of Arrow. An error's `line` is the number of its row.
 
-    read       yields the tables (`stored.StoredTable`) of an input from its bytes
-    first_row  number of the input's first row, for errors
+    read  yields the tables (`stored.StoredTable`) of an input from its bytes
     """
-
-    first_row = 1
 
     def __init__(self, options: Any, limits: Any, read: Callable[[Iterable[bytes]], Iterator[Any]], *args: Any) -> None:
         super().__init__(options, limits, *args)
         self._read = read
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """Yield the rows in batches. Raises InputError at the first fault, unless faulty rows are skipped."""
         from streamsvm.reader.parsers.tables.arrow import documents_of, texts_of  # noqa: PLC0415 - slow to import
 
         first = self.first_row
@@ -243,9 +232,7 @@ class JsonDocuments(ColumnsOfDocuments):
     _json: JsonLinesReader
 
     def parse_chunks(self, chunks: Iterable[bytes]) -> Iterator[Rows]:
-        """Yield the rows in batches. Raises InputError at the first fault, unless faulty rows are skipped."""
-        known = None if self.to_predict is None else {self._options.text_column or "", *self.beside.names}
-        self._json = JsonLinesReader(self._limits.max_line_bytes, self.rejected, known)
+        self._json = JsonLinesReader(self._limits.max_line_bytes, self.rejected, self._options, self.to_predict)
         places: Sequence[int | None] = ()
         for lines, rows in self._json.pieces(chunks):
             self._blank_lines = self._json.blank_lines
@@ -253,14 +240,11 @@ class JsonDocuments(ColumnsOfDocuments):
             kept = self._heading.places_of(self.beside.names, "keep")
             self.beside.put([[cell_text(row[place]).strip(" \t") for row in rows] for place in kept])
             for begin in range(0, len(rows), _BATCH_ROWS):
-                some = rows[begin : begin + _BATCH_ROWS]
-                texts, *beside = (
-                    [_cell(row[place]) for row in some] if place is not None else None for place in places
-                )
+                some, numbers = rows[begin : begin + _BATCH_ROWS], lines[begin : begin + _BATCH_ROWS]
+                texts, *beside = [place if place is None else [_cell(row[place]) for row in some] for place in places]
                 assert texts is not None
                 documents = one_text([text or b"" for text in texts])
                 missing = [row for row, text in enumerate(texts) if text is None]
-                numbers = lines[begin : begin + _BATCH_ROWS]
                 yield from self.rows_of_columns(documents, missing, beside, places, numbers)
         self.check_end()
 

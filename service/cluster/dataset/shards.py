@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from streamsvm.reader.ingest.numbering.renumber import numbering_of
 from streamsvm.reader.ingest.ranges import SourceInput
+from streamsvm.reader.ingest.renumber import numbering_of
 from streamsvm.reader.ingest.shared_schema import SharedSchema, input_of_shards
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions

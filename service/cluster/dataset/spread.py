@@ -24,8 +24,7 @@ from typing import Any
 import numpy as np
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.ingest.numbering.renumber import Numbering
-from streamsvm.reader.ingest.progress import IngestProgress
+from streamsvm.reader.ingest.renumber import Numbering
 from streamsvm.reader.ingest.run import add_reading_options, limits_of
 from streamsvm.reader.ingest.shared_schema import agreed_schema, merged_manifest, schema_of_first_rows
 from streamsvm.reader.options import input_options
@@ -35,11 +34,10 @@ from streamsvm.service.cluster.machine.shard_reading import ReadIn
 from streamsvm.service.cluster.nodes.agents import CALL_SECONDS, agent_on, agents_of, placed
 from streamsvm.service.cluster.nodes.connecting import connect, nodes_of
 from streamsvm.service.errors import ServiceError, needing_space
+from streamsvm.storage.blocks.arriving import IngestProgress
 from streamsvm.storage.blocks.dataset import publish_dataset, staged_path
-from streamsvm.storage.blocks.feature_numbers import write_listed, write_places
-from streamsvm.storage.blocks.feature_words import FeatureWords, write_words
-from streamsvm.storage.blocks.manifest import Manifest, read_manifest
-from streamsvm.storage.blocks.profile import Profile, write_profile
+from streamsvm.storage.blocks.feature_files import FeatureWords, write_listed, write_places, write_words
+from streamsvm.storage.blocks.manifest import Manifest, Profile, read_manifest, write_profile
 from streamsvm.storage.features.statistics import MOST_FEATURES, FeatureStatistics, far_scales, write_statistics
 from streamsvm.storage.machine.child import die_with_parent, leave
 from streamsvm.storage.machine.resources import usable_cores

@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.ingest.progress import read_progress
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.service.cluster.dataset.shards import Origin
 from streamsvm.service.errors import ServiceError, needing_space
+from streamsvm.storage.blocks.arriving import read_progress
 from streamsvm.storage.blocks.dataset import Dataset, staged_path
-from streamsvm.storage.blocks.feature_words import FeatureWords, read_words
-from streamsvm.storage.blocks.manifest import Manifest, read_manifest, write_manifest
-from streamsvm.storage.blocks.profile import Profile, read_profile
+from streamsvm.storage.blocks.feature_files import FeatureWords, read_words
+from streamsvm.storage.blocks.manifest import Manifest, Profile, read_manifest, read_profile, write_manifest
 from streamsvm.storage.errors import DatasetCorrupt
 from streamsvm.storage.features.statistics import FeatureStatistics, read_statistics
 from streamsvm.storage.files.durable import publish
@@ -74,7 +73,7 @@ class ShardReading:
         self._thread.start()
 
     def state(self) -> dict[str, Any] | ReadIn:
-        """Return the progress (see `reader.ingest.progress`), or the shard once read. Raises ServiceError: bad data."""
+        """Return the progress (see `IngestProgress`), or the shard once read. Raises ServiceError: bad data."""
         if self._thread.is_alive():
             return read_progress(staged_path(self._directory)) or {}
         if isinstance(self._error, InputError):

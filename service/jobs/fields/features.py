@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from streamsvm.reader.parsers.strings.strings import is_of_strings
+from streamsvm.reader.parsers.fasta import is_of_strings
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.hints import meant
 from streamsvm.service.jobs.fields.descriptions import form_of
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.features import FEATURE_MAPS
-from streamsvm.storage.features.bias import Bias
 from streamsvm.storage.features.maps import FeatureMaps, Named
 from streamsvm.storage.features.rows import FeaturesError, Shape
 from streamsvm.storage.features.statistics import FeatureStatistics, read_statistics, write_statistics
+from streamsvm.storage.features.weighing import Bias
 from streamsvm.storage.options import options_of
 
 # C times the mean squared norm of the rows; a coordinate step has the length 1 / Qii, and alpha ranges over C.

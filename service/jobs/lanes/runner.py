@@ -16,8 +16,8 @@ from streamsvm.service.jobs.plan.plan import JobPlan
 from streamsvm.service.jobs.plan.run_file import has_leading_bias
 from streamsvm.service.jobs.progress.progress import made
 from streamsvm.storage.blocks.dataset import Dataset
-from streamsvm.storage.features.bias import with_bias_last
 from streamsvm.storage.features.maps import listed_maps
+from streamsvm.storage.features.weighing import with_bias_last
 from streamsvm.storage.models.model_file import Model, tuples
 from streamsvm.storage.models.support_vectors import published_machine
 from streamsvm.storage.rows.csr import Array

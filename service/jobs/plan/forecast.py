@@ -9,7 +9,7 @@ from streamsvm.reader.stream.settings import has_room_to_certify
 from streamsvm.service.jobs.fields.features import named_maps
 from streamsvm.service.jobs.plan.memory import RULED_OUT, holds_all, ruled_out_by, takes_newton
 from streamsvm.service.jobs.plan.plan import JobPlan
-from streamsvm.storage.blocks.profile import read_profile
+from streamsvm.storage.blocks.manifest import read_profile
 from streamsvm.storage.run.state import WIDTHS
 from streamsvm.trainer.newton.system import LARGEST
 from streamsvm.trainer.problem.losses import make_loss

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 from streamsvm.reader.certificate.folds import HELD_OUT
-from streamsvm.reader.ingest.shuffling.shuffle import PIECE_WORDS
+from streamsvm.reader.ingest.shuffle import PIECE_WORDS
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import extra_values, planned_maps
 from streamsvm.service.jobs.fields.from_text import format_size

@@ -31,9 +31,9 @@ from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest
 from streamsvm.storage.errors import DatasetLost, RowTooLong
-from streamsvm.storage.features.bias import LeadingBias
 from streamsvm.storage.features.maps import LEADING_BIAS, FeatureMaps
 from streamsvm.storage.features.rows import Shape
+from streamsvm.storage.features.weighing import LeadingBias
 from streamsvm.storage.machine.resources import memory_limit, usable_cores
 from streamsvm.storage.rows.cache_plan import CachePlan
 from streamsvm.storage.run.state import state_bytes

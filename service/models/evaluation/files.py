@@ -8,7 +8,7 @@ from streamsvm.reader.ingest.ranges import SourceInput
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import OF_FRAMES, InputOptions
-from streamsvm.reader.parsers.text.options import as_input
+from streamsvm.reader.parsers.text.hashed_text import as_input
 from streamsvm.service.models.evaluation.evaluation import evaluate
 from streamsvm.service.processes.run_directories import temporary_directory
 from streamsvm.storage.blocks.dataset import Dataset

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.parsers.strings.strings import is_of_strings
-from streamsvm.reader.parsers.tables.to_predict import label_place, match_columns
+from streamsvm.reader.parsers.fasta import is_of_strings
+from streamsvm.reader.parsers.tables.matching import match_columns, match_names
 from streamsvm.service.errors import ServiceError
 from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.models.model_file import Model
@@ -101,8 +101,7 @@ def _by_columns(model: Model, ours: dict[str, Any], manifest: Manifest, theirs: 
         if ours.get(name) != theirs.get(name):
             raise _mismatch(name)
     names = theirs["columns"] if theirs["has_names"] else None
-    label = label_place(ours, names)
-    match = match_columns(ours, names, len(theirs["columns"]), [] if label is None else [label])
+    match = match_names(ours, names, len(theirs["columns"]))
     pairs = zip(match.columns.names, match.columns.places, strict=True)
     model_names = {theirs["columns"][place]: name for name, place in pairs}
     if {model_names.get(name) for name in theirs["categorical"]} ^ set(ours["categorical"]):

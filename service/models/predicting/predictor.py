@@ -13,14 +13,15 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.decompress import decompressed
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import IndexBase, InputOptions
+from streamsvm.reader.parsers.fasta import is_of_strings
 from streamsvm.reader.parsers.forms import settled
 from streamsvm.reader.parsers.sniff import with_head
-from streamsvm.reader.parsers.tables.to_predict import Match, shown
-from streamsvm.reader.parsers.text.options import as_input
+from streamsvm.reader.parsers.tables.matching import Match, shown
+from streamsvm.reader.parsers.text.hashed_text import as_input
 from streamsvm.reader.parsers.text.parser import DocumentRows
 from streamsvm.service.models.predicting.applied import Linear, applied, contributions
 from streamsvm.service.models.predicting.raw_rows import TableRows
-from streamsvm.service.models.predicting.rows_read import FORMATS, OF_PROGRAMS, InputNumbering, ParserMaker, check_kind
+from streamsvm.service.models.predicting.rows_read import InputNumbering, ParserMaker, opened
 from streamsvm.storage.machine.abandoned_work import check_wanted
 from streamsvm.storage.models.decision import predicted_classes
 from streamsvm.storage.models.model_file import NUMBERED, Label, Model
@@ -166,12 +167,12 @@ class Predictor:
         chunks: Iterable[bytes],
         limits: InputLimits | None = None,
         options: InputOptions | None = None,
-        parsers: Mapping[str, ParserMaker] = FORMATS | OF_PROGRAMS,
+        open_: ParserMaker = opened,
     ) -> Iterator[Prediction]:
         """Predict a file, in chunks of any size, plain or compressed, batch by batch. Raises InputError at a fault.
 
         options  how to read the file; options that `settled` has returned are used as they are
-        parsers  format -> function that makes its parser
+        open_    makes the parser
         """
         limits = limits or InputLimits(max_features=MOST_FEATURES)
         options, text = options or DEFAULTS, decompressed(chunks, limits)
@@ -181,14 +182,18 @@ class Predictor:
         is_numbered = options.format in ("libsvm", "npz")
         numbering = self.numbering(options.index_base if is_numbered else "auto")
         options = replace(options, index_base=numbering.base)
-        check_kind(self.input, options.format)
-        parser = parsers[options.format](options, limits, self.classes)
+        if is_of_strings(self.input):
+            if options.format == "libsvm":
+                raise InputError("input_mismatch", "the model takes strings of bases", hint="send FASTA")
+        elif options.format == "fasta":
+            raise InputError("input_mismatch", "the model takes no strings", hint="send rows as it was trained on")
+        parser = open_(options, limits, self.classes)
         known = Counter[str]()
         for rows in parser.parse_chunks(text):
-            if (table := getattr(parser, "to_predict", None)) is None:
+            if (table := parser.to_predict) is None:
                 yield from self.predictions(numbering.as_model(rows) if is_numbered else rows)
                 continue
-            before, known = known, Counter(parser.unknown_words)  # type: ignore[union-attr]
+            before, known = known, Counter(parser.unknown_words)
             for prediction in self.predict_table(TableRows(rows, known - before, table.match)):
                 yield replace(prediction, expected=table.expected(prediction.expected))
 

@@ -9,7 +9,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeGuard
 
@@ -18,14 +18,11 @@ import numpy as np
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.libsvm.fault import FLOAT32_OVERFLOW
-from streamsvm.reader.parsers.matrices.matrix import fits, misfit
-from streamsvm.reader.parsers.strings.fasta import FastaParser
-from streamsvm.reader.parsers.strings.strings import is_of_strings
+from streamsvm.reader.parsers.fasta import FastaParser, is_of_strings
 from streamsvm.reader.parsers.tables.categories import TextFields
+from streamsvm.reader.parsers.tables.matching import Match, match_names
 from streamsvm.reader.parsers.tables.mixed import MixedFeatures
-from streamsvm.reader.parsers.tables.to_predict import Match, label_place, match_columns
-from streamsvm.reader.parsers.values import is_gap, word_of
+from streamsvm.reader.parsers.values import FLOAT32_OVERFLOW, fits, is_gap, misfit, word_of
 from streamsvm.service.errors import ServiceError, refuse_other_fields
 from streamsvm.storage.rows.csr import INDEX, INDPTR, LABEL, VALUE, Array, Rows
 
@@ -46,20 +43,6 @@ class TableRows(NamedTuple):
     match: Match | None
 
 
-def is_of_columns(input: Mapping[str, Any] | None) -> bool:
-    """Whether a model with this `input` takes the columns of a table by name.
-
-    Columns of numbers in a table without names can only be taken by position.
-    """
-    return input is not None and "columns" in input and bool(input["has_names"] or input["categorical"])
-
-
-def may_be_numbered(input: Mapping[str, Any], names: Iterable[str]) -> bool:
-    """Whether all names can be numbers of features: the model has columns of numbers only, and none of these names."""
-    names = set(names)
-    return not input["categorical"] and all(map(str.isdecimal, names)) and not names & set(input["columns"])
-
-
 def rows_of_strings(strings: Sequence[Any], input: dict[str, Any] | None) -> Rows:
     """Make rows, without labels, from strings of bases. Raises InputError; its `line` is the string's number from 1."""
     if not is_of_strings(input):
@@ -75,10 +58,9 @@ def rows_of_strings(strings: Sequence[Any], input: dict[str, Any] | None) -> Row
         return Rows(np.zeros(0, LABEL), np.zeros(1, INDPTR), np.empty(0, INDEX), np.empty(0, VALUE))
     parser = FastaParser(InputOptions("fasta", like=input), InputLimits(), labelled=False)
     parts = list(parser.parse_chunks([line.encode() + b"\n" for line in lines]))
-    ends = np.cumsum([0, *(np.diff(part.indptr).sum() for part in parts)])
-    indptr = np.concatenate([[0], *(part.indptr[1:] + end for part, end in zip(parts, ends[:-1], strict=True))])
     indices, values = (np.concatenate([getattr(part, name) for part in parts]) for name in ("indices", "values"))
-    return Rows(np.zeros(len(strings), LABEL), indptr.astype(INDPTR), indices.astype(INDEX), values.astype(VALUE))
+    indptr = np.arange(len(lines) + 1, dtype=INDPTR) * (len(indices) // len(lines))  # all have one length
+    return Rows(np.zeros(len(lines), LABEL), indptr, indices, values)
 
 
 def rows_of_columns(
@@ -91,7 +73,7 @@ def rows_of_columns(
     base     the model's index_base
     Raises InputError, also those of `match_columns`; its `line` is the row's number from 1.
     """
-    match = match_names(input, names)
+    match = match_given(input, names)
     matched = match.columns
     options = InputOptions("csv", missing=input["missing"], categories=input["categories"], like=input)
     by_place = replace(matched, places=list(range(len(matched.names))))
@@ -102,19 +84,21 @@ def rows_of_columns(
     ]
     words = [_words(columns[name], name, features) for name in matched.word_names]
     table = np.stack(numbers, axis=1) if numbers else np.empty((n_rows, 0))
-    _check(table)
+    bad = ~fits(np.where(np.isnan(table), 0.0, table))
+    if bad.any():
+        row, column = np.argwhere(bad)[0].tolist()
+        raise InputError(*misfit(float(table[row, column])), line=row + 1)
     rows = Rows(np.zeros(n_rows, LABEL), *features.make(table, words, base))
     return TableRows(rows, features.unknown, match)
 
 
-def match_names(input: dict[str, Any], names: Sequence[str]) -> Match:
+def match_given(input: dict[str, Any], names: Sequence[str]) -> Match:
     """Match columns to the model's by name; a model of a table without names has column numbers as names."""
     if len(set(names)) < len(names):
         raise InputError("duplicate_column", "a column name stands twice")
     if input["categorical"] and set(input["columns"]) <= set(names):
         input = {**input, "has_names": True}
-    label = label_place(input, names)
-    return match_columns(input, names, len(names), [] if label is None else [label])
+    return match_names(input, names, len(names))
 
 
 def _numbers(column: Sequence[Any] | Array, name: str, must_be_there: bool) -> Array:
@@ -141,14 +125,6 @@ def _number(value: Any, name: str, row: int) -> float:
         return math.inf
 
 
-def _check(table: Array) -> None:
-    """Raise InputError row_overflow or value_not_finite for a number in a table (n_rows, k) beyond float32."""
-    bad = ~fits(np.where(np.isnan(table), 0.0, table))
-    if bad.any():
-        row, column = np.argwhere(bad)[0].tolist()
-        raise InputError(*misfit(float(table[row, column])), line=row + 1)
-
-
 def _words(column: Sequence[Any] | Array, name: str, features: MixedFeatures) -> TextFields:
     texts = []
     for row, value in enumerate(column, 1):
@@ -170,7 +146,9 @@ def json_tables(fields: dict[str, Any], input: dict[str, Any] | None, index_base
         columns = input["columns"]
         items = [dict(zip(columns, row, strict=True)) for row in _arrays(items, len(columns), "columns")]
         input = {**input, "has_names": True}
-    if name == "rows" and not is_of_columns(input):
+    # Columns of numbers in a table without names can only be taken by place.
+    has_columns = input is not None and "columns" in input and bool(input["has_names"] or input["categorical"])
+    if name == "rows" and not has_columns:
         return None
     refuse_other_fields(fields, {name}, f"Send {name} alone.")
     kind: type = str if name == "strings" else dict
@@ -184,21 +162,17 @@ def json_tables(fields: dict[str, Any], input: dict[str, Any] | None, index_base
             return TableRows(rows_of_strings(items, input), {}, None)
         assert input is not None
         names = list(dict.fromkeys(name for row in items for name in row))
-        if may_be_numbered(input, names):
+        if not input["categorical"] and all(map(str.isdecimal, names)) and not {*names}.intersection(input["columns"]):
             return None
-        _check_cells(len(items), len(input["columns"]))
+        # Columns that rows leave out need memory there, too.
+        if (n_rows := len(items)) * (n_columns := len(input["columns"])) > _MOST_CELLS:
+            message = f"{n_rows} rows of {n_columns} columns are more than {_MOST_CELLS} values"
+            raise ServiceError("body_too_large", message, "Send fewer rows at a time, or CSV.")
         columns = {column: [row.get(column) for row in items] for column in input["columns"]}
         return rows_of_columns(columns, names, len(items), input, index_base)
     except InputError as error:
         at = {} if error.line is None else {"row": error.line}
         raise ServiceError(error.code, error.message, error.hint, at) from None
-
-
-def _check_cells(n_rows: int, n_columns: int) -> None:
-    """Raise ServiceError body_too_large for too large a table: columns that rows leave out need memory there, too."""
-    if n_rows * n_columns > _MOST_CELLS:
-        message = f"{n_rows} rows of {n_columns} columns are more than {_MOST_CELLS} values"
-        raise ServiceError("body_too_large", message, "Send fewer rows at a time, or CSV.")
 
 
 def _are_arrays(items: Any) -> TypeGuard[list[Any]]:

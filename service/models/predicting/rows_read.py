@@ -3,7 +3,6 @@
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,27 +10,18 @@ import numpy as np
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import InputLimits
-from streamsvm.reader.options import OF_FRAMES, STORED_TABLES, IndexBase, InputOptions
-from streamsvm.reader.parsers import Parser, parser_of
-from streamsvm.reader.parsers.spool import Scratch
-from streamsvm.reader.parsers.strings.strings import is_of_strings
-from streamsvm.reader.parsers.tables.to_predict import Beside, ToPredict
+from streamsvm.reader.options import STORED_TABLES, IndexBase, InputOptions
+from streamsvm.reader.parsers import parser_of
+from streamsvm.reader.parsers.base import Parser
+from streamsvm.reader.parsers.streams import Scratch
+from streamsvm.reader.parsers.tables.matching import Beside, ToPredict
 from streamsvm.storage.models.model_file import Label
 from streamsvm.storage.rows.csr import INDEX, Rows
 
 # A function that makes a parser; the labels are the model's classes.
 ParserMaker = Callable[[InputOptions, InputLimits, Sequence[Label]], Parser]
-_NUMBERED = ("libsvm", "npz", "fasta")  # formats whose parsers do not read labels that are strings
+FORMATS = ("libsvm", "csv", "tsv", "jsonl", *STORED_TABLES, "npz", "fasta", "text")
 _SCRATCH = Path(tempfile.gettempdir())
-
-
-def check_kind(input: dict[str, Any] | None, format_: str) -> None:
-    """Raise InputError input_mismatch if a model with this `input` cannot take rows of this format."""
-    if is_of_strings(input):
-        if format_ == "libsvm":
-            raise InputError("input_mismatch", "the model takes strings of bases", hint="send FASTA")
-    elif format_ == "fasta":
-        raise InputError("input_mismatch", "the model takes no strings", hint="send rows as it was trained on")
 
 
 def opened(
@@ -46,27 +36,13 @@ def opened(
 ) -> Parser:
     """Make the parser of rows to predict. Of a table in text, it puts the columns that `beside` names into `beside`.
 
+    scratch    stores inputs of formats that have to seek
     read       makes the tables of a stored format, and puts their columns into `beside`; None: the usual reader
     first_row  number of the first row of these tables, for messages about faults
     """
-    to_predict = ToPredict(() if options.format in _NUMBERED else classes, beside)
-    parser = parser_of(options, limits, None, 1, scratch, to_predict, read)
-    if read is not None:
-        parser.first_row = first_row  # type: ignore[union-attr]
+    parser = parser_of(options, limits, None, 1, scratch, ToPredict(classes, beside), read)
+    parser.first_row = first_row
     return parser
-
-
-def stored_formats(scratch: Scratch) -> dict[str, ParserMaker]:
-    """Return the makers of parsers that have to seek, by format; they store their input in `scratch` first."""
-    return dict.fromkeys((*STORED_TABLES, "npz"), partial(opened, scratch=scratch))
-
-
-# format -> a function that makes its parser.
-FORMATS: dict[str, ParserMaker] = dict.fromkeys(
-    ("libsvm", "csv", "tsv", "jsonl", *STORED_TABLES, "npz", "fasta", "text"), opened
-)
-# Formats that programs on this machine write for each other.
-OF_PROGRAMS: dict[str, ParserMaker] = {OF_FRAMES: opened}
 
 
 class InputNumbering:

@@ -123,7 +123,7 @@ def test_a_block_is_removed_and_the_others_stay_in_order(tmp_path):
 
 def test_many_blocks_with_rows_in_turn(tmp_path, monkeypatch):
     """The pieces of the block lie between those of others, whose rows move up."""
-    monkeypatch.setattr("streamsvm.reader.ingest.shuffling.shuffle.PIECE_WORDS", 256)
+    monkeypatch.setattr("streamsvm.reader.ingest.shuffle.PIECE_WORDS", 256)
     text = b"".join(b"%d %d:1 %d:0.5\n" % (k % 2, k % 1000 + 1, k + 2000) for k in range(30_000))
     ingest([text], tmp_path / "data")
     assert len(Dataset(tmp_path / "data").pieces(40)) > 2

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from streamsvm.reader.ingest.append import append_rows
-from streamsvm.reader.ingest.numbering.renumber import Renumbering
+from streamsvm.reader.ingest.renumber import Renumbering
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.matrices.batches import BatchesParser
+from streamsvm.reader.parsers.matrices import BatchesParser
 from streamsvm.reader.parsers.tables.csv import CsvParser
 from streamsvm.reader.parsers.tables.mixed import feature_names
 from streamsvm.sources import batches, name_array

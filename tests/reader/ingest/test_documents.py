@@ -14,7 +14,7 @@ from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.sniff import PEEK_BYTES
 from streamsvm.storage.blocks.dataset import Dataset, faults
-from streamsvm.storage.blocks.feature_words import read_words, write_words
+from streamsvm.storage.blocks.feature_files import read_words, write_words
 from streamsvm.storage.blocks.manifest import read_manifest
 from tests.contracts.problems import stored_rows
 

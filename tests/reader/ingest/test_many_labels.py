@@ -5,7 +5,7 @@ import pytest
 
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.options import InputOptions
-from streamsvm.storage.blocks.profile import read_profile
+from streamsvm.storage.blocks.manifest import read_profile
 
 ROWS = np.random.default_rng(0).integers(0, 200, (1000, 3)) + 0.5
 

@@ -193,7 +193,7 @@ def test_a_fault_has_its_place_in_its_file(tmp_path, texts, share, place):
         reading = Reading(parts(folder, share), InputOptions(**options), InputLimits(), 2, tmp_path)
         try:
             list(reading.rows())
-            (at,) = [fault["at"] for fault in reading.rejected]
+            (at,) = [fault.problem()["at"] for fault in reading.rejected.first]
         except InputError as error:
             at = error.problem()["at"]
             assert str(error).startswith(f"{folder}/{place[0]}")

@@ -11,7 +11,7 @@ from streamsvm.reader.errors import HINTS, InputError
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions, add_input_options, input_options
-from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
+from streamsvm.reader.parsers.libsvm import LibsvmParser
 from streamsvm.reader.parsers.sniff import recognise
 from tests.contracts.problems import joined, stored_rows
 
@@ -121,7 +121,9 @@ def test_bad_rows_of_libsvm_text_are_left_out_and_counted(threads):
     good = b"2 1:0.1234567890123456789012 9:1e-60\n"
     text = b"".join(bad + good for bad, _ in BAD) + b"1 :1\n"
     for window_bytes in (64, 1 << 12):
-        parser = LibsvmParser(threads=threads, skip=True, window_bytes=window_bytes, range_bytes=1)
+        parser = LibsvmParser(
+            InputOptions(on_bad_row="skip"), InputLimits(), threads, window_bytes=window_bytes, range_bytes=1
+        )
         rows = joined(list(parser.parse_chunks([text])))
         assert rows.label.tolist() == [2.0] * len(BAD)
         assert rows.indices.tolist() == [1] * len(BAD)
@@ -135,14 +137,14 @@ def test_bad_rows_of_libsvm_text_are_left_out_and_counted(threads):
 def test_rows_with_bad_weights_are_left_out_with_their_weights(threads):
     bad = [b"1:-1", b"1:nan", b"1:1e999", b"1:", b"x:1", b"1:1e39"]
     text = b"".join(b"2:%d 1:1\n%s 1:1\n" % (k, token) for k, token in enumerate(bad))
-    parser = LibsvmParser(threads=threads, skip=True, window_bytes=64, range_bytes=1)
+    parser = LibsvmParser(InputOptions(on_bad_row="skip"), InputLimits(), threads, window_bytes=64, range_bytes=1)
     assert joined(list(parser.parse_chunks([text]))).weight.tolist() == [0, 1, 2, 3, 4, 5]
     assert [fault.line for fault in parser.rejected.first] == [2, 4, 6, 8, 10, 12]
 
 
 def test_a_line_of_many_bad_numbers_is_left_out_once():
     text = b"1 " + b" ".join(b"%d:1e400" % k for k in range(5000)) + b"\n1 1:1\n"
-    parser = LibsvmParser(skip=True)
+    parser = LibsvmParser(InputOptions(on_bad_row="skip"), InputLimits())
     assert len(joined(list(parser.parse_chunks([text])))) == 1
     assert parser.rejected.rows == 1
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from streamsvm.reader.ingest.numbering.renumber import Renumbering
+from streamsvm.reader.ingest.renumber import Renumbering
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import CorruptData

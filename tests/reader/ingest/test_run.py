@@ -13,7 +13,7 @@ import zstandard
 
 from streamsvm.reader.errors import HINTS, InputError
 from streamsvm.reader.ingest.run import ingest
-from streamsvm.reader.ingest.shuffling.shuffle import PIECE_WORDS
+from streamsvm.reader.ingest.shuffle import PIECE_WORDS
 from streamsvm.reader.options import InputOptions
 from streamsvm.storage.blocks.arriving import ArrivingDataset
 from streamsvm.storage.blocks.block import BlockWriter

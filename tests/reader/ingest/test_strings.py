@@ -8,10 +8,9 @@ from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.strings.strings import letters_of
+from streamsvm.reader.parsers.fasta import letters_of
 from streamsvm.storage.blocks.dataset import Dataset
-from streamsvm.storage.blocks.manifest import read_manifest
-from streamsvm.storage.blocks.profile import read_profile
+from streamsvm.storage.blocks.manifest import read_manifest, read_profile
 
 LENGTH = 200
 

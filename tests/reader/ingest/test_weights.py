@@ -41,7 +41,7 @@ def kept(directory) -> dict[int, float]:
 def test_every_row_keeps_its_weight(tmp_path_factory, weights, shuffle, piece_words, threads):
     directory = tmp_path_factory.mktemp("weights") / "data"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("streamsvm.reader.ingest.shuffling.shuffle.PIECE_WORDS", piece_words)
+        patch.setattr("streamsvm.reader.ingest.shuffle.PIECE_WORDS", piece_words)
         manifest = ingest([weighted_text(weights)], directory, InputOptions(shuffle=shuffle), threads=threads)
     assert kept(directory) == dict(enumerate(weights, start=1))
     counts = manifest.weights
@@ -53,7 +53,7 @@ def test_every_row_keeps_its_weight(tmp_path_factory, weights, shuffle, piece_wo
 
 
 def test_a_row_longer_than_a_piece_keeps_its_weight(tmp_path, monkeypatch):
-    monkeypatch.setattr("streamsvm.reader.ingest.shuffling.shuffle.PIECE_WORDS", 64)
+    monkeypatch.setattr("streamsvm.reader.ingest.shuffle.PIECE_WORDS", 64)
     long = " ".join(f"{k}:1" for k in range(1, 100))
     ingest([f"1:0.25 {long}\n-1:4 1:1\n".encode()], tmp_path / "data")
     rows, _ = stored_rows(tmp_path / "data")

@@ -10,7 +10,8 @@ from streamsvm.reader.errors import HINTS, InputError
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.matrices.batches import MOST_BYTES, BatchesParser
+from streamsvm.reader.parsers.matrices import BatchesParser
+from streamsvm.reader.parsers.streams import MOST_BYTES
 from streamsvm.storage.blocks.dataset import Dataset
 
 X = sparse.csr_matrix(np.array([[0.0, 1.5, 0.0], [2.0, 0.0, -3.0], [0.0, 0.0, 0.0], [4.0, 5.0, 6.0]]))

@@ -14,9 +14,8 @@ from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables.columns import MOST_COLUMNS
 from streamsvm.reader.parsers.tables.csv import CsvParser
-from streamsvm.reader.parsers.tables.to_predict import ToPredict
-from streamsvm.storage.blocks.manifest import read_manifest
-from streamsvm.storage.blocks.profile import read_profile
+from streamsvm.reader.parsers.tables.matching import ToPredict
+from streamsvm.storage.blocks.manifest import read_manifest, read_profile
 from tests.contracts.problems import stored_rows
 
 TABLE = {

@@ -3,7 +3,6 @@
 import csv
 import io
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pyarrow
@@ -11,13 +10,12 @@ import pytest
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.append import append_rows
-from streamsvm.reader.ingest.inputs import InputRange
-from streamsvm.reader.ingest.reading import SeveralFiles
+from streamsvm.reader.ingest.ranges import SourceInput
+from streamsvm.reader.ingest.reading import Reading
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers import open_parser
-from streamsvm.reader.parsers.label_names import LabelNames
+from streamsvm.reader.sources.files import list_files
 from streamsvm.storage.blocks.dataset import Dataset
 from tests.contracts.problems import joined, stored_rows
 from tests.reader.parsers.test_arrow import as_parquet
@@ -85,10 +83,11 @@ def in_rows(rows, input_: dict, names: list[str]) -> list[tuple[float, ...]]:
 
 
 def several(case: Case, tmp_path):
-    open_one = partial(open_parser, limits=InputLimits(), names=LabelNames(), threads=1, scratch=tmp_path)
-    parser = SeveralFiles(open_one, InputOptions(case.format))
-    rows = joined(list(parser.parse_files(InputRange(f"{k}", iter([file])) for k, file in enumerate(case.files))))
-    return rows, parser.input
+    for number, file in enumerate(case.files):
+        (tmp_path / f"{number}").write_bytes(file)
+    files = SourceInput(list_files([f"{tmp_path}/*"]), InputLimits())
+    reading = Reading(files, InputOptions(case.format), InputLimits(), 1, tmp_path)
+    return joined(list(reading.rows())), reading.parser.input
 
 
 def appended(case: Case, tmp_path):

@@ -13,7 +13,7 @@ from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables.csv import CsvParser
 from streamsvm.reader.parsers.tables.csv_head import LOOK_LINES
-from streamsvm.reader.parsers.tables.to_predict import ToPredict
+from streamsvm.reader.parsers.tables.matching import ToPredict
 from tests.contracts.problems import joined
 
 LIMITS = InputLimits()

@@ -6,7 +6,7 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables.csv import CsvParser
-from streamsvm.reader.parsers.tables.to_predict import ToPredict
+from streamsvm.reader.parsers.tables.matching import ToPredict
 
 WORDS = "p,x,s\ne,x,s\ne,b,f\n"
 MANY = "".join(f"{'pe'[k % 2]},{'xbs'[k % 3]},{'sf'[k % 2]}\n" for k in range(20))

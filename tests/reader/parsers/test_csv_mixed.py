@@ -12,11 +12,11 @@ from sklearn.feature_extraction import FeatureHasher
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.fasta import letters_of
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.strings.strings import letters_of
 from streamsvm.reader.parsers.tables import categories
 from streamsvm.reader.parsers.tables.csv import CsvParser
-from streamsvm.reader.parsers.tables.to_predict import ToPredict
+from streamsvm.reader.parsers.tables.matching import ToPredict
 from tests.contracts.problems import joined
 
 WORDS = st.text(st.sampled_from('abc ,"é'), max_size=5).map(str.strip)
@@ -236,13 +236,13 @@ def further(text, **options):
 def test_further_tables_find_their_columns(text):
     told, parser, rows = further(text)
     assert as_dicts(rows, feature_names(told)) == [{"size": 5.0, "proto=udp": 1.0}]
-    assert parser.unknown == 0 and np.isnan(rows.label[0])
+    assert parser.unknown_words == {} and np.isnan(rows.label[0])
 
 
 def test_categories_never_seen_are_counted():
     told, parser, rows = further("proto,size\nicmp,5\n,6\n")
     assert as_dicts(rows, feature_names(told)) == [{"size": 5.0}, {"size": 6.0}]
-    assert parser.unknown == 1  # a gap is none
+    assert parser.unknown_words == {"proto": 1}  # a gap is none
 
 
 def test_new_categories_extend_the_dictionary():

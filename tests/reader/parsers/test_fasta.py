@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers import fasta_kernel as kernel
+from streamsvm.reader.parsers.fasta import FastaParser, letters_of
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.strings import fasta_kernel as kernel
-from streamsvm.reader.parsers.strings.fasta import FastaParser
-from streamsvm.reader.parsers.strings.strings import letters_of
 from streamsvm.storage.rows.csr import INDEX, VALUE
 from tests.contracts.problems import joined
 

@@ -13,7 +13,7 @@ from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables import json_lines
 from streamsvm.reader.parsers.tables.json_lines import JsonlParser, names_line
-from streamsvm.reader.parsers.tables.to_predict import ToPredict
+from streamsvm.reader.parsers.tables.matching import ToPredict
 from streamsvm.reader.parsers.text.tables import JsonDocuments
 from tests.contracts.problems import joined
 

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from streamsvm.reader.errors import InputError, excerpt
 from streamsvm.reader.limits import InputLimits
-from streamsvm.reader.parsers.libsvm.libsvm_kernel import INDEX_LIMIT
-from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.libsvm import LibsvmParser
+from streamsvm.reader.parsers.libsvm_kernel import INDEX_LIMIT
 from streamsvm.storage.rows.csr import INDEX, INDPTR, LABEL, VALUE, WEIGHT
 from tests.reference import libsvm_text
 
@@ -32,7 +33,8 @@ def pieces(data, size):
 
 def outcome(data, size=1 << 20, index_base="auto", limits=None, window_bytes=1 << 12, threads=3):
     """The parser's rows and counts of a text, in the reference's form."""
-    parser = LibsvmParser(index_base, limits, threads, window_bytes=window_bytes, range_bytes=1)
+    options = InputOptions(index_base=index_base)
+    parser = LibsvmParser(options, limits or InputLimits(), threads, window_bytes=window_bytes, range_bytes=1)
     text = libsvm_text.Text()
     try:
         for batch in parser.parse_chunks(pieces(data, size)):
@@ -51,7 +53,7 @@ def outcome(data, size=1 << 20, index_base="auto", limits=None, window_bytes=1 <
     assert parser.rows == len(text.rows)
     assert parser.nnz == sum(len(pairs) for _, pairs in text.rows)
     counted = tuple(map(parser.counters.get, COUNTED))
-    return repr((text.rows, text.weights)), counted, parser.min_index, parser.max_index
+    return repr((text.rows, text.weights)), counted, parser.index_base, parser.max_index
 
 
 def expected(data, index_base="auto", limits=None):
@@ -60,7 +62,8 @@ def expected(data, index_base="auto", limits=None):
     if text.fault:
         return text.fault
     counted = tuple(getattr(text, name) for name in COUNTED)
-    return repr((text.rows, text.weights)), counted, min(text.indices, default=None), max(text.indices, default=None)
+    base = int(min(text.indices, default=1) != 0) if index_base == "auto" else index_base
+    return repr((text.rows, text.weights)), counted, base, max(text.indices, default=None)
 
 
 FAULTS = [
@@ -145,13 +148,11 @@ def test_faults_are_told_with_their_place(data, code, line, column):
 
 def test_index_zero_is_refused_in_a_file_that_starts_at_one():
     with pytest.raises(InputError) as caught:
-        list(LibsvmParser(1).parse_chunks([b"1 1:1\n1 0:1\n"]))
+        list(LibsvmParser(InputOptions(index_base=1), InputLimits()).parse_chunks([b"1 1:1\n1 0:1\n"]))
     assert (caught.value.code, caught.value.line, caught.value.column) == ("index_zero", 2, 3)
     assert "index_base=0" in caught.value.hint
     for base in ("auto", 0):
         assert outcome(b"1 0:1\n", index_base=base)[2:] == (0, 0)
-    with pytest.raises(ValueError, match="index_base"):
-        LibsvmParser(2)
 
 
 @pytest.mark.parametrize("complete", [True, False])
@@ -199,17 +200,21 @@ def test_oddities_are_accepted_and_counted(data, counted, least, greatest):
     for size, threads in itertools.product((1, 7, 4096), (1, 2, 5)):
         result = outcome(data, size, threads=threads)
         assert result == expected(data)
-        assert result[1:] == (counted, least, greatest)
+        assert result[1:] == (counted, int(least != 0), greatest)
 
 
 @pytest.mark.parametrize("threads", [1, 5])
 def test_rows_have_weights_if_the_first_has_one(threads):
     tokens = ["2", *map(repr, np.random.default_rng(0).uniform(size=300).tolist()), "1e-30", "0.1234567890123456789012"]
     text = "".join(f"-1:{token} 1:1\n" for token in tokens) + "1 2:1\n"
-    batches = list(LibsvmParser(threads=threads, window_bytes=256, range_bytes=1).parse_chunks([text.encode()]))
+    batches = list(
+        LibsvmParser(InputOptions(), InputLimits(), threads=threads, window_bytes=256, range_bytes=1).parse_chunks(
+            [text.encode()]
+        )
+    )
     assert np.concatenate([batch.weight for batch in batches]).tolist() == [*map(float, tokens), 1.0]
     assert np.concatenate([batch.label for batch in batches]).tolist() == [-1.0] * len(tokens) + [1.0]
-    assert all(batch.weight is None for batch in LibsvmParser().parse_chunks([b"1 1:1\n"]))
+    assert all(batch.weight is None for batch in LibsvmParser(InputOptions(), InputLimits()).parse_chunks([b"1 1:1\n"]))
 
 
 NUMBERS = st.one_of(
@@ -290,7 +295,7 @@ def test_numbers_are_correctly_rounded():
     ]
     tokens = [token for token in tokens if float(token) < 3e38]
     data = "".join(f"{token} 1:{token}\n" for token in tokens).encode()
-    parser = LibsvmParser()
+    parser = LibsvmParser(InputOptions(), InputLimits())
     batches = list(parser.parse_chunks([data]))
     numbers = np.array([float(token) for token in tokens])
     assert np.array_equal(np.concatenate([batch.label for batch in batches]), numbers)
@@ -305,17 +310,19 @@ def test_a_line_longer_than_the_window_with_more_ties_than_fit_at_first():
     data = ("1 " + " ".join(f"{i}:{tie}" for i in range(count)) + "\n").encode()
     limits = InputLimits()
     assert 2 * (4 << 20) < len(data) < limits.max_line_bytes
-    batches = list(LibsvmParser().parse_chunks(pieces(data, 1 << 20)))
+    batches = list(LibsvmParser(InputOptions(), InputLimits()).parse_chunks(pieces(data, 1 << 20)))
     assert [len(batch) for batch in batches] == [1]
     assert np.array_equal(batches[0].indices, np.arange(count))
     assert np.all(batches[0].values == np.float32(1))
     with pytest.raises(InputError) as caught:
-        list(LibsvmParser(limits=InputLimits(max_line_bytes=len(data) - 2)).parse_chunks(pieces(data, 1 << 20)))
+        list(
+            LibsvmParser(InputOptions(), InputLimits(max_line_bytes=len(data) - 2)).parse_chunks(pieces(data, 1 << 20))
+        )
     assert caught.value.code == "line_too_long"
 
 
 def test_more_short_rows_than_a_batch_takes():
-    batches = list(LibsvmParser().parse_chunks([b"1\n" * 600_000]))
+    batches = list(LibsvmParser(InputOptions(), InputLimits()).parse_chunks([b"1\n" * 600_000]))
     assert sum(len(batch) for batch in batches) == 600_000
     assert len(batches) > 2
 
@@ -329,7 +336,7 @@ def test_very_long_tokens(token):
 
 def test_the_problem_is_short_and_printable():
     with pytest.raises(InputError) as caught:
-        list(LibsvmParser().parse_chunks([b"1 1:1\n1 2:" + b"\x1bx" * 1000 + b"\n"]))
+        list(LibsvmParser(InputOptions(), InputLimits()).parse_chunks([b"1 1:1\n1 2:" + b"\x1bx" * 1000 + b"\n"]))
     problem = caught.value.problem()
     assert set(problem) == {"code", "detail", "hint", "at"}
     assert problem["at"] == {"line": 2, "column": 3, "byte": 8}
@@ -346,7 +353,7 @@ def test_the_problem_is_short_and_printable():
 def test_the_byte_offset_counts_from_the_start_of_the_text():
     data = b"\xef\xbb\xbf" + b"1 1:1\n" * 1000 + b"1 1:x\n"
     for window_bytes, threads in itertools.product((4, 64, 1 << 20), (1, 4)):
-        parser = LibsvmParser(threads=threads, window_bytes=window_bytes, range_bytes=16)
+        parser = LibsvmParser(InputOptions(), InputLimits(), threads=threads, window_bytes=window_bytes, range_bytes=16)
         with pytest.raises(InputError) as caught:
             list(parser.parse_chunks(pieces(data, 11)))
         assert (caught.value.line, caught.value.column, caught.value.byte) == (1001, 3, 6005)
@@ -357,7 +364,7 @@ def test_the_first_fault_is_told_whoever_finds_it():
     lines = [b"1 %d:1" % (k + 1) for k in range(2000)]
     for first in (0, 1, 499, 500, 501, 1250, 1999):
         text = b"\n".join([*lines[:first], *(b"1 1:x" for _ in lines[first:])])
-        parser = LibsvmParser(threads=8, window_bytes=1 << 20, range_bytes=1)
+        parser = LibsvmParser(InputOptions(), InputLimits(), threads=8, window_bytes=1 << 20, range_bytes=1)
         found = []
         with pytest.raises(InputError) as caught:
             found.extend(batch.indices for batch in parser.parse_chunks([text]))
@@ -368,14 +375,16 @@ def test_the_first_fault_is_told_whoever_finds_it():
 SCRIPT = """
 import sys
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
+from streamsvm.reader.limits import InputLimits
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.libsvm import LibsvmParser
 for text in sys.stdin.buffer.read().split(b"\\x01"):
-    parser = LibsvmParser(window_bytes=256)
+    parser = LibsvmParser(InputOptions(), InputLimits(), window_bytes=256)
     try:
         for batch in parser.parse_chunks([text]):
             for array in (batch.label, batch.indptr, batch.indices, batch.values):
                 sys.stdout.write(array.tobytes().hex() + "\\n")
-        print(parser.rows, parser.nnz, parser.counters, parser.min_index, parser.max_index)
+        print(parser.rows, parser.nnz, parser.counters, parser.index_base, parser.max_index)
     except InputError as error:
         print(error.problem())
 """
@@ -412,7 +421,7 @@ def test_real_data(name, rows, nnz, greatest):
     if not path.exists():
         pytest.skip("the data is not here")
     text = zstandard.ZstdDecompressor().decompressobj().decompress(path.read_bytes())
-    parser = LibsvmParser()
+    parser = LibsvmParser(InputOptions(), InputLimits())
     batches = list(parser.parse_chunks(pieces(text, 100_001)))
     assert (parser.rows, parser.max_index) == (rows, greatest)
     assert nnz in (None, parser.nnz)

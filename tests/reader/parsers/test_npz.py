@@ -11,8 +11,8 @@ from streamsvm.reader.errors import HINTS, InputError
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.matrices import npz
-from streamsvm.reader.parsers.matrices.npz import NpzParser
+from streamsvm.reader.parsers import matrices
+from streamsvm.reader.parsers.matrices import NpzParser
 from tests.contracts.problems import joined, random_problem, stored_rows
 
 
@@ -51,8 +51,8 @@ def small(**replaced) -> bytes:
 @pytest.mark.parametrize("compressed", [False, True])
 @pytest.mark.parametrize("base", ["auto", 0, 1])
 def test_the_rows_are_those_of_the_matrix(tmp_path, compressed, base, monkeypatch):
-    monkeypatch.setattr(npz, "_ROWS_AT_ONCE", 64)
-    monkeypatch.setattr(npz, "_VALUES_AT_ONCE", 50)
+    monkeypatch.setattr(matrices, "_ROWS_AT_ONCE", 64)
+    monkeypatch.setattr(matrices, "_VALUES_AT_ONCE", 50)
     X, y = random_problem(500, 150, 15)
     parser, rows = read(file_of(X, y, compressed), tmp_path, index_base=base)
     first = 1 if base == 1 else 0

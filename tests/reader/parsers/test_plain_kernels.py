@@ -12,7 +12,7 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables.csv import CsvParser
-from streamsvm.reader.parsers.strings.fasta import FastaParser
+from streamsvm.reader.parsers.fasta import FastaParser
 
 def show(parser, text):
     parser.window_bytes = 64

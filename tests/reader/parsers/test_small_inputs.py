@@ -11,7 +11,7 @@ from streamsvm.reader.errors import InputError
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
+from streamsvm.reader.parsers.libsvm import LibsvmParser
 from streamsvm.reader.parsers.tables.csv import CsvParser
 from streamsvm.reader.parsers.tables.fields import FieldReader
 from tests.end_to_end.cgroup import reason_unusable, run_in
@@ -50,7 +50,7 @@ def test_a_header_that_is_none(tmp_path, header):
 def test_rows_have_weights_if_the_first_has_one_whatever_comes_before(weighted):
     first = b"1:2.5 3:1\n" if weighted else b"1 3:1\n"
     for before in (b"", b"\n \t\r\n", b"# 1:1 2:2\n\n#\n", b"\xef\xbb\xbf#\n"):
-        parser = LibsvmParser("auto", InputLimits(), 1)
+        parser = LibsvmParser(InputOptions(), InputLimits())
         (rows,) = parser.parse_chunks([before + first])
         assert (rows.weight is not None) == weighted
         assert rows.indices.tolist() == [3]

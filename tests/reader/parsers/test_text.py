@@ -20,7 +20,7 @@ from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers import open_parser
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.tables.to_predict import ToPredict
+from streamsvm.reader.parsers.tables.matching import ToPredict
 from streamsvm.reader.parsers.text import hashed_text
 from streamsvm.reader.parsers.text.parser import TextParser
 from streamsvm.reader.parsers.text.tables import TextTableParser

@@ -10,9 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamsvm.reader.errors import HINTS, InputError
-from streamsvm.reader.sources import locations
-from streamsvm.reader.sources.files import LocalStore, list_files
-from streamsvm.reader.sources.locations import Location, Pattern, check_installed, is_below, is_url, located
+from streamsvm.reader.sources import files
+from streamsvm.reader.sources.files import (
+    LocalStore,
+    Location,
+    Pattern,
+    check_installed,
+    is_below,
+    is_url,
+    list_files,
+    located,
+)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +90,7 @@ def test_what_lies_below_a_prefix(url, prefix, is_allowed):
 
 
 def test_what_is_not_installed_is_named_with_its_command(monkeypatch):
-    monkeypatch.setattr(locations, "find_spec", lambda name: None)
+    monkeypatch.setattr(files, "find_spec", lambda name: None)
     for scheme, extra in (("s3", "s3"), ("gs", "gcs"), ("az", "azure")):
         with pytest.raises(InputError) as caught:
             check_installed(located(f"{scheme}://b/k"))

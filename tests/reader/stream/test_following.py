@@ -17,7 +17,7 @@ from streamsvm.service.jobs.plan.run_file import has_leading_bias
 from streamsvm.service.processes.run import prepare_run
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.errors import DatasetLost, RowTooLong, StorageError
-from streamsvm.storage.features.bias import with_bias_last
+from streamsvm.storage.features.weighing import with_bias_last
 from streamsvm.storage.rows.cache_plan import plan_cache
 from streamsvm.storage.rows.csr import Rows
 from streamsvm.storage.run.checkpoint import newest_checkpoint

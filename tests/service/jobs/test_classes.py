@@ -8,7 +8,7 @@ import pytest
 
 from streamsvm import StreamSVC, load
 from streamsvm.reader.certificate.folds import HELD_OUT
-from streamsvm.reader.ingest.shuffling.shuffle import PIECE_WORDS
+from streamsvm.reader.ingest.shuffle import PIECE_WORDS
 from streamsvm.service.cli import main
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.spec import parse_spec

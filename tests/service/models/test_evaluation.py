@@ -10,14 +10,14 @@ from sklearn.metrics import confusion_matrix, roc_auc_score
 
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.tables.to_predict import named_numbers
+from streamsvm.reader.parsers.tables.matching import named_numbers
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.evaluation.evaluation import evaluate
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.features.rows import Shape
-from streamsvm.storage.features.scale import Unit
+from streamsvm.storage.features.weighing import Unit
 from streamsvm.storage.models.model_file import Model
 from streamsvm.storage.models.support_vectors import SupportVectors
 from streamsvm.storage.rows.csr import LARGE_W

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from streamsvm.reader.limits import InputLimits
-from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
-from streamsvm.reader.parsers.tables.to_predict import named_numbers
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers.libsvm import LibsvmParser
+from streamsvm.reader.parsers.tables.matching import named_numbers
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.predicting.input_match import match_dataset
 from streamsvm.service.models.predicting.raw_rows import json_rows, json_tables
@@ -122,7 +123,7 @@ def test_rows_that_are_made_otherwise(model, dataset, code, what):
 def test_rows_are_those_of_the_same_text():
     found = json_rows({"rows": [{"17": 0.1, "3": 2}, {}, {"2147483647": -3.4e38}]}, 1, 3)
     text = b"0 3:2 17:0.1\n0\n0 2147483647:-3.4e38\n"
-    (expected,) = LibsvmParser(limits=InputLimits(max_features=2**31)).parse_chunks([text])
+    (expected,) = LibsvmParser(InputOptions(), InputLimits(max_features=2**31)).parse_chunks([text])
     for name in ("label", "indptr", "indices", "values"):
         one, other = getattr(found, name), getattr(expected, name)
         assert one.dtype == other.dtype and one.tolist() == other.tolist()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from streamsvm.reader.errors import InputError
-from streamsvm.reader.parsers.tables.to_predict import named_numbers
+from streamsvm.reader.parsers.tables.matching import named_numbers
 from streamsvm.service.commands.predict import add_arguments, run
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError

@@ -12,7 +12,7 @@ from scipy import sparse
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.libsvm.parser import LibsvmParser
+from streamsvm.reader.parsers.libsvm import LibsvmParser
 from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.service.models.predicting.answers import ANSWERS, keep
 from streamsvm.service.models.predicting.predictor import Predictor
@@ -42,7 +42,7 @@ def random_text(base: int, n_rows: int = 300, width: int = N_FEATURES) -> bytes:
 
 def rows_of(text: bytes) -> Rows:
     """The only batch of a short text."""
-    (rows,) = LibsvmParser().parse_chunks([text])
+    (rows,) = LibsvmParser(InputOptions(), InputLimits()).parse_chunks([text])
     return rows
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.tables.to_predict import named_numbers
+from streamsvm.reader.parsers.tables.matching import named_numbers
 from streamsvm.service.models.exports import MODEL_FORMATS, ModelFormatError
 from streamsvm.service.models.exports.parts import WEIGHTS_A_PIECE
 from streamsvm.service.models.exports.texts import PIECE_BYTES

@@ -15,7 +15,7 @@ from pyarrow import feather, ipc, orc, parquet
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions
-from streamsvm.reader.parsers.tables.to_predict import named_numbers
+from streamsvm.reader.parsers.tables.matching import named_numbers
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.predictions.engine import Engine, PredictionProgress, Stopped

@@ -3,6 +3,7 @@
 import itertools
 import math
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -12,9 +13,10 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import MaxAbsScaler, PolynomialFeatures, StandardScaler, normalize
 
-from streamsvm.reader.parsers.strings.fasta_kernel import words_of
+from streamsvm.reader.parsers.fasta_kernel import words_of
+from streamsvm.storage.features import FEATURE_MAPS
 from streamsvm.storage.features.maps import FeatureMaps, packed, unpacked
-from streamsvm.storage.features.pairs_kernel import pair_hash
+from streamsvm.storage.features.maps_kernel import pair_hash
 from streamsvm.storage.features.rows import Features, FeaturesError, Shape
 from streamsvm.storage.features.statistics import FeatureStatistics, read_statistics, write_statistics
 from streamsvm.storage.features.visits import Visited
@@ -324,3 +326,10 @@ def test_what_overflows_comes_without_a_warning(named):
     tiny, huge = (sp.csr_matrix(np.array([[value, 0.0], [0.0, -value]])) for value in (1e-30, 1e38))
     maps = planned(Shape(2), named).fitted(statistics_of(tiny))
     assert not np.isfinite(maps.apply(features_of(huge)).values).all()
+
+
+@pytest.mark.parametrize("name", sorted(FEATURE_MAPS))
+def test_pickles_of_earlier_versions_find_their_maps(name):
+    # `unit` was in the module of `scale`.
+    module = import_module(f"streamsvm.storage.features.{'scale' if name == 'unit' else name}")
+    assert getattr(module, FEATURE_MAPS[name].__name__) is FEATURE_MAPS[name]

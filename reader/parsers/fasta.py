@@ -11,14 +11,13 @@ import numpy as np
 from streamsvm.reader.errors import InputError, excerpt
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers import fasta_kernel as kernel
+from streamsvm.reader.parsers.base import Parser
 from streamsvm.reader.parsers.label_names import LabelNames
-from streamsvm.reader.parsers.libsvm.fault import NUMBER, exact_fault
-from streamsvm.reader.parsers.matrices.matrix import MatrixParser
-from streamsvm.reader.parsers.strings import fasta_kernel as kernel
-from streamsvm.reader.parsers.strings.strings import string_input, string_rows
 from streamsvm.reader.parsers.tables.fields import is_text, text_fault
 from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
-from streamsvm.storage.rows.csr import INDEX, LABEL, VALUE, Rows
+from streamsvm.reader.parsers.values import NUMBER, exact_fault
+from streamsvm.storage.rows.csr import BASES_A_WORD, INDEX, INDPTR, LABEL, VALUE, Array, Rows
 
 ROWS_A_BATCH = 1 << 16
 _FIRST_LABEL = re.compile(rb"^>(?:[^\n]*[^A-Za-z0-9_\n])?label=([^ \t,;|\r\n]+)", re.MULTILINE)
@@ -35,10 +34,9 @@ _FAULTS = {
 }
 
 
-class FastaParser(MatrixParser):
+class FastaParser(Parser):
     """A `Parser` of FASTA.
 
-    names     assigns numbers to labels that are strings
     labelled  False: headers need no labels; a row gets NaN if its label is missing or no number. If the text does not
               begin with a header, each line is a string
     """
@@ -48,9 +46,8 @@ class FastaParser(MatrixParser):
     def __init__(
         self, options: InputOptions, limits: InputLimits, names: LabelNames | None = None, *, labelled: bool = True
     ) -> None:
-        super().__init__(options, limits, base=0)
+        super().__init__(options, limits, 0, names)
         self._window: TextWindow  # `parse_chunks` makes it
-        self._names = names or LabelNames(options.label_type)
         self._labelled = labelled
         self._state = np.zeros(kernel.STATE_SIZE, np.int64)
         self._state[kernel.LENGTH] = options.like["length"] if options.like else -1
@@ -115,7 +112,7 @@ class FastaParser(MatrixParser):
 
     def _make_room(self, end: int) -> None:
         state = self._state
-        room = state[kernel.PLACE] + (end - state[kernel.POSITION]) // kernel.BASES_A_WORD + ROWS_A_BATCH + 1
+        room = state[kernel.PLACE] + (end - state[kernel.POSITION]) // BASES_A_WORD + ROWS_A_BATCH + 1
         if len(self._words) < room:
             self._words, self._values = (
                 np.concatenate((column[: state[kernel.PLACE]], np.empty(room - state[kernel.PLACE], column.dtype)))
@@ -131,7 +128,8 @@ class FastaParser(MatrixParser):
         length = int(state[kernel.LENGTH])
         used = n_rows * kernel.words_of(length)
         label = self._names.numbers(self._texts[:n_rows]) if self._texts else self._label[:n_rows].copy()
-        rows = string_rows(label, self._words[:used].copy(), self._values[:used].copy())
+        indptr = np.arange(len(label) + 1, dtype=INDPTR) * (used // n_rows)
+        rows = Rows(label, indptr, self._words[:used].copy(), self._values[:used].copy())
         if state[kernel.RECORD] == kernel.OPEN:
             self._words[: place - used], self._values[: place - used] = (
                 self._words[used:place].copy(),
@@ -200,7 +198,7 @@ class FastaParser(MatrixParser):
         return exact_fault(token)
 
     def _fault(self, outcome: int) -> InputError:
-        """Return the error for the fault at which the kernel stopped with `outcome`."""
+        """Return the error for the token at which the kernel stopped."""
         state, window = self._state, self._window
         place = int(state[kernel.TOKEN])
         code, message = _FAULTS[outcome]
@@ -221,3 +219,22 @@ class FastaParser(MatrixParser):
         error = window.error(place, code, message)
         error.hint = hint or error.hint
         return error
+
+
+def string_input(length: int) -> dict[str, Any]:
+    """Return `Manifest.input` of a dataset of strings of `length` bases."""
+    return {"format": "fasta", "length": length, "alphabet": kernel.BASES}
+
+
+def letters_of(words: Array, values: Array, length: int) -> str:
+    """Return the string of a row, which has `length` letters, with N for each unknown base."""
+    place = np.arange(BASES_A_WORD)
+    base = words.astype(np.uint32)[:, None] >> (2 * place).astype(np.uint32) & 3
+    is_unknown = (values.astype(np.int64) - 1)[:, None] >> place & 1
+    letters = np.frombuffer(f"{kernel.BASES}N".encode(), np.uint8)[np.where(is_unknown, len(kernel.BASES), base)]
+    return letters.reshape(-1)[:length].tobytes().decode()
+
+
+def is_of_strings(input: dict[str, Any] | None) -> bool:
+    """Return whether the rows of a dataset with this `input` are strings of bases."""
+    return input is not None and input.get("format") == "fasta"

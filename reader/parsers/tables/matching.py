@@ -1,27 +1,26 @@
-"""Matches columns of tables to predict with columns of training, and finds labels to compare the predictions with.
+"""Matches the columns of further tables, to train on or to predict, with those before; finds and reads labels to judge.
 
-If columns have names in both, they are matched by name, in any order. If they have names in neither, they are matched
-by position, and their number must be equal. Otherwise the table is refused, unless the user says that it has no names.
+If both have names, columns are matched by name, in any order. If neither has, they are matched by place, and their
+number must be the same. If only one side has names, the table is refused, unless the user says that it has no names.
 """
 
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.options import InputOptions, LabelType
-from streamsvm.reader.parsers.tables.columns import LABEL_NAMES, ColumnPlaces, Heading
+from streamsvm.reader.parsers.tables.columns import LABEL_NAMES, ColumnPlaces, Heading, listed
 from streamsvm.reader.parsers.tables.fields import field_fault
-from streamsvm.reader.parsers.tables.mixed_columns import MixedColumns, is_by_name
+from streamsvm.reader.parsers.tables.mixed_columns import ASIDE, MixedColumns, chosen, first_names, is_index
 from streamsvm.reader.parsers.values import value_of
 from streamsvm.storage.models.model_file import Label
 from streamsvm.storage.rows.csr import LABEL, Array
 
-ASIDE = ("label_column", "weight_column", "group_column")
 _SHOWN = 8
 _ANOTHER = "\n"  # stands for a label that the model does not have
 Column = Any  # (n,): a list of str, or an array of Arrow
@@ -57,6 +56,12 @@ def label_place(like: dict[str, Any], names: Sequence[str] | None) -> int | None
     return names.index(usual[0]) if len(usual) == 1 else None
 
 
+def match_names(like: dict[str, Any], names: Sequence[str] | None, n_columns: int) -> Match:
+    """Match the columns of a table but its labels, if it has some, with a model's. InputError as `match_columns`."""
+    label = label_place(like, names)
+    return match_columns(like, names, n_columns, [] if label is None else [label])
+
+
 def match_columns(
     like: dict[str, Any], names: Sequence[str] | None, n_columns: int, aside: Sequence[int], said_unnamed: bool = False
 ) -> Match:
@@ -68,10 +73,20 @@ def match_columns(
 
     Raises InputError column_missing, column_count, header_differs, same_column.
     """
+    rest = _rest(n_columns, aside)
     if "columns" not in like:
-        return Match(_numbered(like["n_features"], n_columns, aside), [], passed_names=names is not None)
+        if len(rest) != like["n_features"]:
+            raise _misfit(like["n_features"], len(rest), aside)
+        columns = MixedColumns([str(place + 1) for place in rest], rest, [False] * len(rest))
+        return Match(columns, [], passed_names=names is not None)
     if names is not None and like["has_names"]:
-        return _by_name(like, names, aside)
+        found = _by_name(like, names, aside)
+        if found.missing:
+            raise InputError("column_missing", f"the table lacks columns of the model: {shown(found.missing)}")
+        if found.twice:
+            message = f"{names[min(found.twice)][:40]} is a feature of the model, not the labels"
+            raise InputError("same_column", message)
+        return Match(_columns(like, found.places), [names[place] for place in found.others])
     if like["has_names"] and not said_unnamed:
         raise InputError(
             "header_differs",
@@ -84,7 +99,13 @@ def match_columns(
             f"the model was trained on columns without names, these have some: {shown(names)}",
             hint="if they stand as in training, take their names away; else train on a table with names",
         )
-    return Match(_columns(like, _places(like, n_columns, aside)), [])
+    is_alike = n_columns == like["n_columns"]
+    if len(rest) != len(like["columns"]):
+        # Places of training in a table of equal width.
+        if not (is_alike and (aside or like.get("dropped"))) or set(aside) & set(like["places"]):
+            raise _misfit(len(like["columns"]), len(rest), aside, may_be_labelled=is_alike)
+        rest = like["places"]
+    return Match(_columns(like, rest), [])
 
 
 def named_numbers(names: Sequence[str]) -> dict[str, Any]:
@@ -107,51 +128,79 @@ def shown(names: Sequence[str]) -> str:
     return f"{some}, ..." if len(names) > _SHOWN else some
 
 
-def _by_name(like: dict[str, Any], names: Sequence[str], aside: Sequence[int]) -> Match:
+def columns_before(like: dict[str, Any], options: InputOptions, heading: Heading, aside: Sequence[int]) -> MixedColumns:
+    """Find the columns of `like`, the dataset's `input`, in a later table: by name, or by position if they have none.
+
+    Raises InputError column_missing, columns_differ, same_column, column_count.
+    """
+    if not like["has_names"]:
+        rest = _rest(heading.n_columns, aside)
+        if heading.n_columns == like["n_columns"]:
+            return _columns(like, like["places"])
+        if len(rest) == len(like["columns"]) and not like.get("dropped"):
+            return _columns(like, rest)
+        message = f"the line has {heading.n_columns} columns, those before had {like['n_columns']}"
+        hint = "columns without names are matched by place: give as many as before"
+        raise InputError("column_count", message, line=1, hint=hint)
+    found = _by_name(like, heading.names or (), aside)
+    if found.twice:
+        names = first_names([*map(heading.name, found.twice)])
+        raise InputError("same_column", f"column {names} was a feature in the rows before", line=1)
+    left_out, wanted = {heading.place_of(name) for name in listed(options.drop_columns or "")}, chosen(options, heading)
+    others = [
+        heading.name(place)
+        for place in found.others
+        if place not in left_out and (wanted is None or place in wanted) and not is_index(place, heading)
+    ]
+    if others:
+        message = f"the rows before have no column {first_names(others)}"
+        message += f", these no column {first_names(found.missing)}" if found.missing else ""
+        raise InputError("columns_differ", message, line=1)
+    if found.missing:
+        raise InputError("column_missing", f"there is no column {first_names(found.missing)}", line=1)
+    return _columns(like, found.places)
+
+
+class _Named(NamedTuple):
+    """Columns of a table by the names of earlier ones.
+
+    places   of the earlier columns that it has
+    missing  names of those that it lacks
+    twice    places of columns that are features, and aside
+    others   places of columns that were neither features nor labels, weights, groups, or left out
+    """
+
+    places: list[int]
+    missing: list[str]
+    twice: list[int]
+    others: list[int]
+
+
+def _by_name(like: dict[str, Any], names: Sequence[str], aside: Sequence[int]) -> _Named:
     # Comparing whole lists is fast, also for hundreds of thousands of names. Mostly the columns stand as in training.
-    places = [place for place in range(len(names)) if place not in aside]
-    if len(places) == len(like["columns"]) and [names[place] for place in places] == like["columns"]:
-        return Match(_columns(like, places), [])
-    place = dict(zip(names, range(len(names)), strict=True))
-    if missing := set(like["columns"]) - place.keys():
-        ordered = [name for name in like["columns"] if name in missing]
-        raise InputError("column_missing", f"the table lacks columns of the model: {shown(ordered)}")
-    places = [*map(place.__getitem__, like["columns"])]
-    columns = _columns(like, places)
-    if both := set(aside).intersection(places):
-        raise InputError("same_column", f"{names[min(both)][:40]} is a feature of the model, not the labels")
-    of_model = {
-        *like["columns"],
-        *like.get("dropped", ()),
-        *(like.get(option) for option in ASIDE),
-        *(names[number] for number in aside),
-    }
-    unknown = set(names) - of_model
-    return Match(columns, [name for name in names if name in unknown] if unknown else [])
+    rest = _rest(len(names), aside)
+    if len(rest) == len(like["columns"]) and [names[place] for place in rest] == like["columns"]:
+        return _Named(rest, [], [], [])
+    place_of = dict(zip(names, range(len(names)), strict=True))
+    places = [place_of[name] for name in like["columns"] if name in place_of]
+    missing = [name for name in like["columns"] if name not in place_of]
+    before = {*like["columns"], *like.get("dropped", ()), *(like.get(option) for option in ASIDE)}
+    features = set(places)
+    twice = [place for place in aside if place in features]
+    return _Named(places, missing, twice, [place for place in rest if names[place] not in before])
 
 
-def _numbered(n_features: int, n_columns: int, aside: Sequence[int]) -> MixedColumns:
-    places = [place for place in range(n_columns) if place not in aside]
-    if len(places) != n_features:
-        raise _misfit(n_features, len(places), aside)
-    return MixedColumns([str(place + 1) for place in places], places, [False] * n_features)
-
-
-def _places(like: dict[str, Any], n_columns: int, aside: Sequence[int]) -> list[int]:
-    """Return positions of a model's unnamed columns: all but `aside`, or as in training if the table is as wide."""
-    wanted = like["columns"]
-    rest = [place for place in range(n_columns) if place not in aside]
-    if len(rest) == len(wanted):
-        return rest
-    if n_columns == like["n_columns"] and (aside or like.get("dropped")) and not set(aside) & set(like["places"]):
-        return like["places"]
-    raise _misfit(len(wanted), len(rest), aside, may_be_labelled=n_columns == like["n_columns"])
+def _rest(n_columns: int, aside: Sequence[int]) -> list[int]:
+    """The places of all columns but those that are aside."""
+    is_aside = set(aside)
+    return [place for place in range(n_columns) if place not in is_aside]
 
 
 def _columns(like: dict[str, Any], places: list[int]) -> MixedColumns:
+    # Earlier versions made rows of columns as they stood, and `input` has no order.
     words = set(like["categorical"])
     is_word = [name in words for name in like["columns"]] if words else [False] * len(places)
-    return MixedColumns(like["columns"], places, is_word, by_name=is_by_name(like))
+    return MixedColumns(like["columns"], places, is_word, by_name=like.get("order") == "names")
 
 
 def _misfit(n_features: int, n_columns: int, aside: Sequence[int], may_be_labelled: bool = False) -> InputError:
@@ -214,7 +263,6 @@ class ToPredict:
     """
 
     match: Match | None = None
-    _matched: Heading | None = None
 
     def __init__(self, classes: Sequence[Label] = (), beside: Beside | None = None) -> None:
         self._codes = {label: float(code) for code, label in enumerate(classes) if isinstance(label, str)}
@@ -237,8 +285,6 @@ class ToPredict:
 
     def columns(self, options: InputOptions, heading: Heading, columns: ColumnPlaces) -> MixedColumns:
         """Match the columns of a table with those of the model, options.like. Raises InputError as `match_columns`."""
-        if self.match is not None and self._matched is heading:
-            return self.match.columns
         like = options.like
         assert like is not None
         places, said_unnamed = heading.places_of(self.beside.names, "keep"), options.header == "no"
@@ -250,10 +296,7 @@ class ToPredict:
             error.line = 1
             raise
         kept = {heading.name(place) for place in places}
-        self._matched, self.match = (
-            heading,
-            replace(match, unknown=[name for name in match.unknown if name not in kept]),
-        )
+        self.match = replace(match, unknown=[name for name in match.unknown if name not in kept])
         return match.columns
 
     def codes(self, texts: Iterable[str]) -> Array:

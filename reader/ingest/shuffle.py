@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamsvm.reader.ingest.numbering.renumber import Renumbering
-from streamsvm.reader.ingest.shuffling.shuffle_kernel import gather, scatter
+from streamsvm.reader.ingest.ingest_kernel import gather, scatter
+from streamsvm.reader.ingest.renumber import Renumbering
 from streamsvm.storage.blocks.arriving import Journal
 from streamsvm.storage.blocks.block import BlockInfo, BlockWriter
 from streamsvm.storage.blocks.dataset import block_path
@@ -29,10 +29,6 @@ _FIRST_WORDS = 4 << 10  # 16 KiB at first: clearing 1 MiB per bucket takes longe
 FEWEST_WORDS = 64 << 10  # 256 KiB: in a small dataset pieces are smaller, so that there are more pieces
 _WORD, _TWO_WORDS = np.dtype("<i4"), np.dtype("<i8")
 _TYPES = {"label": LABEL, "weight": WEIGHT, "group": GROUP}
-
-
-def _memory(words: int) -> Array:
-    return np.empty((BUCKETS + _SPARE, words), _WORD)
 
 
 class _Written(NamedTuple):
@@ -74,7 +70,7 @@ class Shuffler:
         self._seed = seed
         self._rng = np.random.default_rng(seed)
         # Each bucket has a slot of the memory; a full bucket takes a free slot.
-        self._memory = _memory(min(_FIRST_WORDS, PIECE_WORDS))
+        self._memory = np.empty((BUCKETS + _SPARE, min(_FIRST_WORDS, PIECE_WORDS)), _WORD)
         self._slot = np.arange(BUCKETS)
         self._free = list(range(BUCKETS, BUCKETS + _SPARE))
         self._used = np.zeros(BUCKETS, np.int64)  # words in use in each bucket
@@ -102,7 +98,9 @@ class Shuffler:
             if row == len(rows):
                 break
             if self._memory.shape[1] < PIECE_WORDS:
-                self._grow()
+                # Give each bucket the memory of a whole piece, before any of them is written.
+                small, self._memory = self._memory, np.empty((BUCKETS + _SPARE, PIECE_WORDS), _WORD)
+                self._memory[:, : small.shape[1]] = small
                 continue
             bucket = int(bucket_of[row])
             self._flush(bucket)
@@ -110,11 +108,6 @@ class Shuffler:
                 self._look_at(rows, row, row + 1)
                 self._write_alone(bucket, rows, row)
                 row += 1
-
-    def _grow(self) -> None:
-        """Enlarge every bucket to the size of a whole piece, before the first bucket is written."""
-        small, self._memory = self._memory, _memory(PIECE_WORDS)
-        self._memory[:, : small.shape[1]] = small
 
     def _look_at(self, rows: Rows, start: int, end: int) -> None:
         """Count or list the features of the rows [start, end), before any of these rows is written."""

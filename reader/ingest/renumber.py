@@ -11,14 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from streamsvm.reader.ingest.numbering.renumber_kernel import (
-    PAGE,
-    PAGE_BITS,
-    count,
-    enter,
-    renumber,
-    renumber_listed,
-)
+from streamsvm.reader.ingest.ingest_kernel import PAGE, PAGE_BITS, count, enter, renumber, renumber_listed
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.rows.csr import DENSE_WIDTH, INDEX, LARGE_W, Array
 
@@ -49,7 +42,7 @@ class Numbering:
 class Renumbering:
     """Chooses a dataset's `Numbering`: `observe` first rows, `settle`, `enter` later rows. Any thread may call `apply`.
 
-    in_rows       positions of features' values within rows (`MatrixParser.feature_places`), to be set before `settle`
+    in_rows       positions of features' values within rows (`Parser.feature_places`), to be set before `settle`
     frequent      (feature, number of rows with it) of the most frequent features in the observed rows
     counted_rows  number of observed rows
     increasing    whether feature numbers increase within each row after `apply`

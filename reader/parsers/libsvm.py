@@ -4,17 +4,18 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
 from streamsvm.reader.errors import InputError, Rejected
 from streamsvm.reader.limits import InputLimits
-from streamsvm.reader.parsers.libsvm import libsvm_kernel as kernel
-from streamsvm.reader.parsers.libsvm.fault import (
+from streamsvm.reader.options import InputOptions
+from streamsvm.reader.parsers import libsvm_kernel as kernel
+from streamsvm.reader.parsers.base import Parser
+from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
+from streamsvm.reader.parsers.values import (
     BAD_BYTE,
     WEIGHTED,
     exact_fault,
@@ -23,7 +24,6 @@ from streamsvm.reader.parsers.libsvm.fault import (
     value_fault,
     weight_fault,
 )
-from streamsvm.reader.parsers.text_window import WINDOW_BYTES, TextWindow
 from streamsvm.storage.machine.abandoned_work import pool_of
 from streamsvm.storage.rows.csr import INDEX, INDPTR, LABEL, VALUE, WEIGHT, Array, Rows
 
@@ -40,15 +40,13 @@ class LineReader:
     skip      True: rows with a fault are left out
 
     state     the array `state` of `parse_lines`; its counts are over all ranges
-    rows, nnz numbers of rows and values returned so far
-    rejected  counts the rows that were left out, and has their first errors
+    rejected  counts the rows of the last range that were left out, and has their first errors
     """
 
     def __init__(self, window: TextWindow, lowest: int, features: int, skip: bool = False) -> None:
         self.state = np.zeros(kernel.STATE_SIZE, np.int64)
         self.state[kernel.MAX_INDEX] = -1
         self.state[kernel.MIN_INDEX] = kernel.INDEX_LIMIT
-        self.rows = self.nnz = 0
         self.rejected = Rejected(skip)
         self._window = window
         self._lowest = lowest
@@ -72,6 +70,7 @@ class LineReader:
     def start(self, begin: int, end: int) -> Rows | None:
         """Begin to read the whole lines between the offsets `begin` and `end` of the window; return as `read`."""
         self._begin, self._end = begin, end
+        self.rejected = Rejected(self.rejected.skip)
         pairs = (end - begin) // 4 + 1  # a pair takes four bytes with its blank
         if len(self._indices) < pairs:
             self._indices, self._values = np.empty(pairs, INDEX), np.empty(pairs, VALUE)
@@ -113,21 +112,18 @@ class LineReader:
         self._begin = int(state[kernel.POSITION])
         if rows == 0:
             return None
-        batch = self._copy(rows, int(state[kernel.PAIRS]))
-        if has_zeros:
-            batch = _without_zeros(batch)
-            state[kernel.ZEROS] += state[kernel.PAIRS] - batch.nnz
-        if bad_rows:
-            batch = _without_rows(batch, bad_rows)
-        self.rows += len(batch)
-        self.nnz += batch.nnz
-        return batch if len(batch) else None
-
-    def _copy(self, rows: int, pairs: int) -> Rows:
+        pairs = int(state[kernel.PAIRS])
         indptr = np.concatenate((np.zeros(1, INDPTR), self._row_end[:rows]))
         weight = self._weight[:rows].copy() if len(self._weight) else None
         indices, values = self._indices[:pairs].copy(), self._values[:pairs].copy()
-        return Rows(self._label[:rows].copy(), indptr, indices, values, weight)
+        batch = Rows(self._label[:rows].copy(), indptr, indices, values, weight)
+        if has_zeros:
+            batch = _chosen(batch, np.ones(rows, bool), batch.values != 0)
+            state[kernel.ZEROS] += state[kernel.PAIRS] - batch.nnz
+        if bad_rows:
+            is_good = ~np.isin(np.arange(rows), list(bad_rows))
+            batch = _chosen(batch, is_good, np.repeat(is_good, np.diff(batch.indptr)))
+        return batch if len(batch) else None
 
     def _patch_hard(self, hard: Array) -> tuple[bool, set[int]]:
         """Round the numbers in `hard`; return whether a value became zero, and the indices of rows with a fault.
@@ -190,20 +186,12 @@ def bad_byte(window: TextWindow, place: int) -> InputError:
     return window.error(place, "bad_byte", f"{name} in ASCII text")
 
 
-def _without_zeros(batch: Rows) -> Rows:
-    keep = batch.values != 0
-    before = np.concatenate([np.zeros(1, INDPTR), np.cumsum(keep, dtype=INDPTR)])
-    return replace(batch, indptr=before[batch.indptr], indices=batch.indices[keep], values=batch.values[keep])
-
-
-def _without_rows(batch: Rows, rows: set[int]) -> Rows:
-    keep = np.ones(len(batch), bool)
-    keep[[row for row in rows if row < len(batch)]] = False
-    lengths = np.diff(batch.indptr)
-    keep_value = np.repeat(keep, lengths)
-    indptr = np.concatenate([np.zeros(1, INDPTR), np.cumsum(lengths[keep], dtype=INDPTR)])
-    weight = None if batch.weight is None else batch.weight[keep]
-    return Rows(batch.label[keep], indptr, batch.indices[keep_value], batch.values[keep_value], weight)
+def _chosen(batch: Rows, rows: Array, values: Array) -> Rows:
+    """The chosen rows (n,) bool of a batch, with the chosen values (nnz,) bool; a row left out has none of these."""
+    before = np.concatenate([np.zeros(1, INDPTR), np.cumsum(values, dtype=INDPTR)])
+    indptr = np.concatenate([before[:1], before[batch.indptr[1:]][rows]])
+    weight = None if batch.weight is None else batch.weight[rows]
+    return Rows(batch.label[rows], indptr, batch.indices[values], batch.values[values], weight)
 
 
 # Matches one comment at a time: a pattern for all comments before the first row would take memory for each of them.
@@ -217,82 +205,47 @@ _COUNTERS = {
 }  # fmt: skip
 
 
-class LibsvmParser:
+class LibsvmParser(Parser):
     """A `Parser` of LIBSVM text. Rows have weights if the first row begins with label:weight.
 
     Arguments:
-    index_base    "auto", or the smallest index allowed, 0 or 1. Rows have the indices that stand in the text
     threads       number of threads, each of which reads a range of the text in memory; rows do not depend on it
-    skip          True: rows with a fault are left out and counted
-    weighted      False: rows have no weights, so that index:value without a label before it is a fault
+    labelled      False: rows are predicted. They have no weights, so that index:value without a label before it is a
+                  fault, and no row is left out
     window_bytes  bytes of text in memory at first; the window grows for a longer line
     range_bytes   least bytes of text for a thread
 
     Attributes:
-    index_base    0 or 1: the argument; with "auto" 0 if an index 0 occurred, else 1
+    index_base    0 or 1: the option; with "auto" 0 if an index 0 occurred, else 1. Rows have the indices of the text
     counters      explicit_zeros: pairs left out because their value is zero as float32; empty_rows: rows of a label
                   only; blank_lines: lines of blanks only; comment_lines: lines of a comment only
-    is_weighted   whether the rows read so far have weights
-    max_index, min_index  largest and smallest index of all pairs, explicit zeros too; None before the first pair
+    max_index     largest index of all pairs, explicit zeros too
     """
-
-    input: dict[str, Any] | None = None
 
     def __init__(
         self,
-        index_base: str | int = "auto",
-        limits: InputLimits | None = None,
+        options: InputOptions,
+        limits: InputLimits,
         threads: int = 1,
         *,
-        skip: bool = False,
-        weighted: bool = True,
+        labelled: bool = True,
         window_bytes: int = WINDOW_BYTES,
         range_bytes: int = RANGE_BYTES,
     ) -> None:
-        if index_base not in ("auto", 0, 1):
-            raise ValueError(f"index_base is 'auto', 0 or 1, not {index_base!r}")
-        limits = limits or InputLimits()
+        super().__init__(options, limits, base=1)
         self._window = TextWindow(limits.max_line_bytes, window_bytes)
-        self._index_base = index_base
         self._range_bytes = range_bytes
-        self._weights_settled, self.is_weighted = not weighted, False
-        lowest = 1 if index_base == 1 else 0
+        self._weights_settled = not labelled
+        lowest = 1 if options.index_base == 1 else 0
         features = min(limits.max_features, kernel.INDEX_LIMIT)
+        skip = labelled and self.rejected.skip
         self._readers = [LineReader(self._window, lowest, features, skip) for _ in range(threads)]
-
-    @property
-    def index_base(self) -> int:
-        return int(self.min_index != 0) if self._index_base == "auto" else int(self._index_base)
-
-    @property
-    def rows(self) -> int:
-        return sum(reader.rows for reader in self._readers)
-
-    @property
-    def nnz(self) -> int:
-        return sum(reader.nnz for reader in self._readers)
 
     @property
     def counters(self) -> dict[str, int]:
         return {name: sum(int(reader.state[place]) for reader in self._readers) for name, place in _COUNTERS.items()}
 
-    @property
-    def rejected(self) -> Rejected:
-        first, *others = (reader.rejected for reader in self._readers)
-        return first.join(others)
-
-    @property
-    def max_index(self) -> int | None:
-        index = max(int(reader.state[kernel.MAX_INDEX]) for reader in self._readers)
-        return index if index >= 0 else None
-
-    @property
-    def min_index(self) -> int | None:
-        index = min(int(reader.state[kernel.MIN_INDEX]) for reader in self._readers)
-        return index if self.max_index is not None else None
-
     def expect_weights(self) -> None:
-        """Read rows as label:weight, even if the first row has no weight."""
         self._weights_settled = self.is_weighted = True
         for reader in self._readers:
             reader.expect_weights()
@@ -308,8 +261,7 @@ class LibsvmParser:
                 yield from self._read_lines(pool)
         if window.ends_in_return:
             raise bad_byte(window, window.filled - 2)
-        if self.rows == 0:
-            raise InputError("no_rows", "the input has no row" + " that can be read" * bool(self.rejected.rows))
+        self.check_end()
 
     def _read_lines(self, pool: Executor) -> Iterator[Rows]:
         window = self._window
@@ -323,11 +275,17 @@ class LibsvmParser:
             batch = future.result()
             while True:
                 if batch is not None:
-                    yield batch
+                    yield self.give(batch)
                 if reader.at_end:
                     break
                 batch = reader.read()
+            self.rejected.join(reader.rejected)
         window.begin, window.lines_read = end, sum(int(reader.state[kernel.LINES]) for reader in self._readers)
+        least = min(int(reader.state[kernel.MIN_INDEX]) for reader in self._readers)
+        largest = max(int(reader.state[kernel.MAX_INDEX]) for reader in self._readers)
+        if self._options.index_base == "auto":
+            self.index_base = int(least != 0)
+        self.max_index = largest if largest >= 0 else None
         window.check_tail()
 
     def _look_for_weights(self, end: int) -> None:

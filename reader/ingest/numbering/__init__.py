@@ -1,1 +1,0 @@
-"""Renumbers a dataset's features: frequent features first, or columns in the order of their names."""

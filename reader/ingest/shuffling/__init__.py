@@ -1,1 +1,0 @@
-"""Puts a dataset's rows in a random order, in bounded memory."""

@@ -1,1 +1,0 @@
-"""Parser of LIBSVM text."""

@@ -1,1 +1,0 @@
-"""Parsers of matrices: npz files, and batches from Python."""

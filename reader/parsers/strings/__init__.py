@@ -1,1 +1,0 @@
-"""Parser of FASTA: rows are strings of bases."""

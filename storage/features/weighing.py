@@ -1,0 +1,183 @@
+"""Maps that keep the features of rows: a constant feature beside them, factors for each feature, rows of length 1."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from streamsvm.storage.features.maps_kernel import make_unit_rows, weigh
+from streamsvm.storage.features.rows import Apply, FeatureMap, Features, Shape, needed
+from streamsvm.storage.features.statistics import FeatureStatistics
+from streamsvm.storage.options import option
+from streamsvm.storage.rows.csr import INDEX, VALUE, Array
+
+
+@dataclass(frozen=True)
+class Bias(FeatureMap):
+    """Appends a feature of constant value, numbered after all others."""
+
+    value: float = option(1.0, "of the feature", ge=-1e9, le=1e9)
+
+    def folded(self, w: Array, _arrays: Mapping[str, Array]) -> tuple[Array, Array]:
+        return w[..., :-1], w[..., -1] * float(VALUE.type(self.value))
+
+    def width(self, shape: Shape) -> int:
+        return shape.width + 1
+
+    def most_values(self, lengths: Array) -> Array:
+        return lengths + 1
+
+    def mean_square(self, before: float) -> float:
+        return before + self.value**2
+
+    def ready(self, shape: Shape, _arrays: Mapping[str, Array]) -> Apply:
+        column, value = INDEX.type(shape.width), VALUE.type(self.value)
+
+        def apply(rows: Features) -> Features:
+            ends = rows.indptr[1:]
+            return Features(
+                rows.indptr + np.arange(len(rows.indptr)),
+                np.insert(rows.indices, ends, column),
+                np.insert(rows.values, ends, value),
+            )
+
+        return apply
+
+
+@dataclass(frozen=True)
+class LeadingBias(Bias):
+    """Inserts a feature of constant value with number 0; the numbers of all other features grow by 1.
+
+    It replaces `Bias` while a dataset is being imported, since the number of features is not known yet.
+    """
+
+    def folded(self, w: Array, _arrays: Mapping[str, Array]) -> tuple[Array, Array]:
+        return w[..., 1:], w[..., 0] * float(VALUE.type(self.value))
+
+    def ready(self, _shape: Shape, _arrays: Mapping[str, Array]) -> Apply:
+        value = VALUE.type(self.value)
+
+        def apply(rows: Features) -> Features:
+            begins = rows.indptr[:-1]
+            return Features(
+                rows.indptr + np.arange(len(rows.indptr)),
+                np.insert(rows.indices + 1, begins, 0),
+                np.insert(rows.values, begins, value),
+            )
+
+        return apply
+
+
+def with_bias_last(w: Array) -> Array:
+    """Turn w (width, ...) for rows of `LeadingBias` into w for rows of `Bias`: the first weight becomes the last."""
+    return np.roll(w, -1, axis=0)
+
+
+@dataclass(frozen=True)
+class Scale(FeatureMap):
+    """Multiplies the values of each feature f by factors[f]. Features are not centred, so zeros stay zeros."""
+
+    by: Literal["max", "deviation"] = option(
+        "max", 'each feature is divided by its largest absolute value, or by its standard `"deviation"`'
+    )
+
+    keeps_statistics = True
+
+    @property
+    def needs_statistics(self) -> bool:
+        return True
+
+    def sizes(self, shape: Shape) -> Mapping[str, int]:
+        return {"factors": shape.width}
+
+    def folded(self, w: Array, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
+        return w * arrays["factors"], np.zeros(w.shape[:-1])
+
+    def fit(self, shape: Shape, statistics: FeatureStatistics | None) -> Mapping[str, Array]:
+        counts = needed(statistics, "scale").of_width(shape.width)
+        size = counts.largest.astype(float) if self.by == "max" else _deviation(counts)
+        return {"factors": np.divide(1.0, size, out=np.ones(shape.width), where=size > 0.0)}
+
+    def after(self, statistics: FeatureStatistics | None, arrays: Mapping[str, Array]) -> FeatureStatistics | None:
+        factors = arrays["factors"]
+        before = needed(statistics, "scale").of_width(len(factors))
+        return FeatureStatistics(
+            before.n_rows, before.rows, before.sums * factors, before.squares * factors**2, before.largest * factors
+        )
+
+    def renumbered(self, arrays: Mapping[str, Array], place: Callable[[Array], Array]) -> Mapping[str, Array]:
+        return {"factors": place(arrays["factors"])}
+
+    def own_bytes(self, shape: Shape) -> int:
+        return 8 * shape.width
+
+    def ready(self, _shape: Shape, arrays: Mapping[str, Array]) -> Apply:
+        factors = arrays["factors"]
+
+        def apply(rows: Features) -> Features:
+            with np.errstate(over="ignore"):  # the caller of the maps refuses infinite values
+                return rows._replace(values=(rows.values * factors[rows.indices]).astype(VALUE))
+
+        return apply
+
+
+def _deviation(counts: FeatureStatistics) -> Array:
+    n_rows = max(1, counts.n_rows)
+    return np.sqrt(np.maximum(counts.squares / n_rows - (counts.sums / n_rows) ** 2, 0.0))
+
+
+@dataclass(frozen=True)
+class Unit(FeatureMap):
+    """Divides each row by its norm; a row of norm 0 stays as it is."""
+
+    def mean_square(self, _before: float) -> float:
+        return 1.0
+
+    def ready(self, _shape: Shape, _arrays: Mapping[str, Array]) -> Apply:
+        return unit_rows
+
+
+def unit_rows(rows: Features) -> Features:
+    """Return the rows divided by their norms; a row of norm 0 stays as it is."""
+    values = np.empty(len(rows.values), VALUE)
+    make_unit_rows(rows.indptr, rows.values, values)
+    return rows._replace(values=values)
+
+
+@dataclass(frozen=True)
+class Idf(FeatureMap):
+    """Multiplies features by weights, then scales rows to norm 1, as scikit-learn's TfidfTransformer does.
+
+    The weight of a feature is log((1 + n) / (1 + df)) + 1, where df of the dataset's n rows have the feature.
+    """
+
+    @property
+    def needs_statistics(self) -> bool:
+        return True
+
+    def sizes(self, shape: Shape) -> Mapping[str, int]:
+        return {"weights": shape.width}
+
+    def fit(self, shape: Shape, statistics: FeatureStatistics | None) -> Mapping[str, Array]:
+        counts = needed(statistics, "idf").of_width(shape.width)
+        return {"weights": np.log((1.0 + counts.n_rows) / (1.0 + counts.rows)) + 1.0}
+
+    def renumbered(self, arrays: Mapping[str, Array], place: Callable[[Array], Array]) -> Mapping[str, Array]:
+        return {"weights": place(arrays["weights"])}
+
+    def mean_square(self, _before: float) -> float:
+        return 1.0
+
+    def own_bytes(self, shape: Shape) -> int:
+        return 8 * shape.width
+
+    def ready(self, _shape: Shape, arrays: Mapping[str, Array]) -> Apply:
+        weights = arrays["weights"]
+
+        def apply(rows: Features) -> Features:
+            values = np.empty(len(rows.values), VALUE)
+            weigh(rows.indices, rows.values, weights, values)
+            return unit_rows(rows._replace(values=values))
+
+        return apply
