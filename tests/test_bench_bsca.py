@@ -7,23 +7,17 @@ import pytest
 
 from tests.bench import jobs
 from tests.bench.machines.data import Problem
-from tests.bench.papers import bsca_budget, bsca_stop, bsca_ways
-from tests.bench.papers.bsca import verdicts
+from tests.bench.papers import bsca_budget
+from tests.bench.papers.bsca import ADAPTIVE, LEVELS, LOOKUP, WAYS, Measured, acf_saves, verdicts
 from tests.bench.papers.bsca_budget import LOOKED_AT, SOLVERS
-from tests.bench.papers.bsca_cases import is_less, is_less_accurate, joined
-from tests.bench.papers.bsca_runs import Epoch, at, cost_to, epochs, level_of, saving
-from tests.bench.papers.bsca_stop import end_of
-from tests.bench.papers.bsca_ways import ADAPTIVE, LEVELS, LOOKUP, WAYS, Measured, acf_saves
-from tests.bench.papers.verdict import Case
+from tests.bench.papers.bsca_runs import Epoch, cost_to, epochs, is_less, is_less_accurate, level_of, saving
 from tests.contracts.problems import random_problem
 
 
 def run(*objectives, seconds=1.0, merging=0.5):
     """An epoch each: a visit a row, so many seconds."""
     return [
-        Epoch(
-            number, number, seconds * number, merging * seconds * number, 10 * number, 1.0, 0.0, P, 0.0, 0.8, 0.1, 0.2
-        )
+        Epoch(number, number, seconds * number, merging * seconds * number, 10 * number, 1.0, P, 0.0, 0.8, 0.1, 0.2)
         for number, P in enumerate(objectives, 1)
     ]
 
@@ -53,7 +47,7 @@ def test_epochs_are_those_of_the_job_itself(tmp_path):
     own = small_problem()
     dataset = jobs.ingested(tmp_path / "dataset", own.X, own.y)
     way = {"budget": 40, "candidates": 59, "merge": "lookup"}
-    found = epochs(own, dataset, 4, 0, at((4,)), **way)
+    found = epochs(own, dataset, 4, 0, (4,), **way)
     job = jobs.train(
         dataset, solver="bsca", C=own.C, gamma=own.gamma, threads=1, tolerance=None, max_passes=4, pace="fixed", **way
     )
@@ -128,13 +122,6 @@ def test_a_run_that_never_gets_there_is_the_slower_one():
     assert is_less([math.inf] * 3, [math.inf] * 3) is None
 
 
-def test_settings_of_a_set_with_the_same_verdict_are_one_case():
-    cases = [("a", Case("200", True, "1 s")), ("a", Case("500", True, "2 s")), ("b", Case("200", True, "3 s"))]
-    assert [str(case) for case in joined(cases)] == ["a (200: 1 s, 500: 2 s)", "b (200: 3 s)"]
-    cases[1] = ("a", Case("500", None, "2 s"))
-    assert [case.holds for case in joined(cases)] == [True, None, True]
-
-
 def accurate(*accuracies, objective=10.0, seconds=1.0):
     """A run that has these accuracies in the epochs that are looked at."""
     values = dict(zip(LOOKED_AT, accuracies, strict=True))
@@ -157,47 +144,3 @@ def test_the_swing_is_of_the_last_epochs_and_must_be_seen_in_the_table():
     assert "Holds: calm (200: 0.00% against 10.00%). Undecided: alike (200: 0.00% against 0.01%)" in text
     assert "Holds: calm (200: 90.00% against 80.00%). Undecided: alike (200: 90.00% against 90.01%)" in text
     assert "`bsca` is clearly the more accurate on calm, `bsgd` on none" in text
-
-
-def stopping(spreads, changes, accuracy=0.8):
-    """A run of EPOCHS epochs; the last spread and change go on."""
-    epochs_ = run(*[1.0] * bsca_stop.EPOCHS)
-    return [
-        replace(
-            epoch,
-            spread=spreads[min(place, len(spreads) - 1)],
-            change=changes[min(place, len(changes) - 1)],
-            accuracy=0.8 if place == len(epochs_) - 1 else accuracy,
-        )
-        for place, epoch in enumerate(epochs_)
-    ]
-
-
-def test_a_run_ends_in_time_by_its_rule_or_the_verdict_says_how_many_do_not():
-    ends, never = stopping([3.0, 2.0, 1.0], [1.0, 1.0, 0.0]), stopping([3.0, 2.0] * 50, [1.0])
-    early = stopping([3.0, 2.0, 1.0], [1.0, 1.0, 0.0], accuracy=0.7)
-    found = {("a", bsca_stop.UNIFORM): [ends] * 3, ("b", bsca_stop.UNIFORM): [ends, never, ends]}
-    found |= {("a", bsca_stop.ACCUMULATORS): [never] * 3, ("b", bsca_stop.ACCUMULATORS): [early] * 3}
-    text = " ".join(" ".join(bsca_stop.verdicts(found)).split())
-    assert "Holds: uniform (a: after 4 4 4 epochs, 0.00% lost)" in text
-    assert "(a: not within 100 epochs, b: after 4 4 4 epochs, 10.00% lost)" in text
-    assert "Undecided: uniform (b: after 4 4 epochs, 0.00% lost, 1 of 3 runs did not end)" in text
-    assert "`tolerance: 0.01` ended 5 of 6 runs" in text
-
-
-def test_epochs_are_looked_at_where_a_rule_ends_a_run_and_not_again():
-    spreads = [3.0, 2.0, 1.0, 1.0, 1.0, 1.0]
-    changes = [math.inf, 1.0, 1.0, 1.0, 0.0, 0.0]
-    seen = [at_ for at_ in range(1, 7) if bsca_stop._judged(at_, spreads[:at_], changes[:at_])]
-    assert seen == [4, 5]
-
-
-def test_the_levels_are_of_epochs_that_are_run():
-    assert max(LEVELS) <= bsca_ways.EPOCHS
-
-
-def test_the_stop_rule_counts_epochs_in_a_row():
-    spreads = [1.0, 0.5, 0.4995, 0.3, 0.3001, 0.3, 0.2]
-    assert end_of(spreads, 0.001, 1) == 3
-    assert end_of(spreads, 0.001, 2) == 6
-    assert end_of(spreads, 0.00001, 2) is None

@@ -7,21 +7,19 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from streamsvm.storage.files import codec
 from tests.bench import jobs
-from tests.bench.papers import runs
+from tests.bench.papers import ocas_jobs, runs
 from tests.bench.papers.acceptors import DEGREE, weighted_degree
 from tests.bench.papers.avsf_runs import Runs, ratio
-from tests.bench.papers.bm_design import COSTS, NAMES_OF
+from tests.bench.papers.bm_design import COSTS, NAMES_OF, growth
 from tests.bench.papers.bm_design import Measured as Design
-from tests.bench.papers.bm_design import growth as growth_with_blocks
-from tests.bench.papers.bm_memory import growth as growth_with_size
 from tests.bench.papers.bm_runs import is_above, ratios
 from tests.bench.papers.data import Data, cache_for
-from tests.bench.papers.raw_codec import encode
+from tests.bench.papers.figures import band
+from tests.bench.papers.ocas import WORTH_WHILE
+from tests.bench.papers.ocas import faster as faster_threads
 from tests.bench.papers.resident import Ended
 from tests.bench.papers.streamsvm_claims import NEAR, ahead, faster, few_passes, sooner
-from tests.bench.papers.streamsvm_figures import band
 from tests.bench.papers.streamsvm_jobs import BM, SBM, Run, doubt
 from tests.bench.papers.streamsvm_runs import lags
 from tests.bench.papers.trace import Optimum, Point, after, optimum_of, reference, trace, updates_to
@@ -87,17 +85,7 @@ def test_seeds_decide_only_together():
 )
 def test_the_number_of_blocks_is_judged_step_by_step(offs, holds):
     design = {name: [points((1, 1e-1), (4, off))] for name, off in zip(NAMES_OF.values(), offs, strict=True)}
-    assert growth_with_blocks(Design(SimpleNamespace(name="a"), OPTIMUM, design, {}), "updates").holds is holds
-
-
-def test_seconds_a_byte_are_compared_between_sizes_beyond_memory_by_median():
-    def attempts(*seconds):
-        return {"L-D": [{"spent": {"seconds": each}, "outcome": "certified to 1e-3"} for each in seconds]}
-
-    found = {"200MB": attempts(9.0, 9.0, 9.0), "1GB": attempts(19.0, 20.0, 99.0), "5GB": attempts(120.0)}
-    assert growth_with_size(found, "L-D").holds
-    assert growth_with_size({**found, "5GB": attempts(160.0)}, "L-D").holds is False
-    assert growth_with_size({"200MB": found["200MB"], "1GB": found["1GB"]}, "L-D").holds is None
+    assert growth(Design(SimpleNamespace(name="a"), OPTIMUM, design, {}), "updates").holds is holds
 
 
 def test_a_run_without_a_point_at_a_pass_is_looked_at_before_it():
@@ -238,14 +226,6 @@ def test_an_experiment_says_how_long_it_takes_also_if_its_runs_were_kept_from_be
     assert [list(runs.timed(experiment)()) for _ in range(2)] == [expected, expected]
 
 
-def test_raw_frames_are_read_as_compressed_ones_are():
-    columns = [np.arange(100_000, dtype=np.int32), np.random.default_rng(0).random(70_000), np.empty(0, np.float32)]
-    frame = encode(columns)
-    found = codec.decode(frame, [(column.dtype, len(column)) for column in columns])
-    assert all(np.array_equal(one, other) for one, other in zip(columns, found, strict=True))
-    assert sum(column.nbytes for column in columns) < len(frame) < 1.001 * sum(column.nbytes for column in columns)
-
-
 def test_rows_of_strings_have_the_weighted_degree_kernel():
     codes = np.random.default_rng(0).integers(0, 4, (5, 12))
     X = weighted_degree(codes)
@@ -259,3 +239,19 @@ def test_rows_of_strings_have_the_weighted_degree_kernel():
 
     wanted = np.array([[kernel(one, other) for other in codes] for one in codes])
     np.testing.assert_allclose((X @ X.T).toarray(), wanted / wanted[0, 0], rtol=1e-12)
+
+
+def test_threads_decide_nothing_where_the_machine_has_no_core_to_spare():
+    slow, fast = [1.0, 1.1, 1.2], [WORTH_WHILE, 1.6, 1.7]
+    free, busy = [1.9, 2.0, 1.9], [1.9, 2.0, 1.2]
+    found = [
+        faster_threads("a9a", each, capacity).holds for each, capacity in ((slow, free), (slow, busy), (fast, busy))
+    ]
+    assert found == [False, None, True]
+    assert faster_threads("a9a", [1.4, 1.6, 1.7], free).holds is None
+
+
+def test_what_two_threads_do_is_told_by_the_time_of_one_that_nobody_disturbed(monkeypatch):
+    times = {1: [1.0, 5.0, 1.0], 2: [1.0, 1.6, 9.0]}
+    monkeypatch.setattr(ocas_jobs, "_seconds", lambda pool, threads: times[threads])
+    assert ocas_jobs.two_cores() == 2 * 1.0 / 1.6

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from streamsvm.reader.ingest.run import ingest, read_chunks
+from streamsvm.reader.options import InputOptions
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.forks.fork_server import fork_server
 from streamsvm.service.jobs.fields.spec import JobSpec, parse_spec
@@ -80,14 +81,19 @@ class Finished:
         return self.spent.seconds
 
 
-def ingested(dataset: Path, X, y) -> Path:
+def ingested(dataset: Path, X, y, options: InputOptions | None = None) -> Path:
     """The rows as a dataset; their text does not stay."""
     text = dataset.with_suffix(".svm")
     write_libsvm(text, X, y)
     with text.open("rb") as source:
-        ingest(read_chunks(source), dataset)
+        ingest(read_chunks(source), dataset, options or InputOptions())
     text.unlink()
     return dataset
+
+
+def whole(manifest: Manifest) -> int:
+    """Bytes of a cache that holds all rows."""
+    return 2 * manifest.decoded_bytes + (64 << 20)
 
 
 def tenth(manifest: Manifest) -> tuple[int, str]:

@@ -23,15 +23,13 @@ from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.updates.updater import NO_LOCK, NO_REST
 from tests.bench import liblinear_speed
 from tests.bench.prepared import prepare_generated, size_limit
+from tests.bench.real_data import Rows, is_there, rows_of
 from tests.bench.report import header, prose, row
 from tests.contracts.objectives import plain_segment
-from tests.reference.data import available, load_binary
 
 C = 1.0
 REPEATS = 5
 _COPIES_OF_A9A = 20  # one is a matter of milliseconds
-
-Data = tuple[sparse.csr_matrix, np.ndarray]
 
 
 def run() -> Iterator[str]:
@@ -50,26 +48,26 @@ def run() -> Iterator[str]:
         yield row(name, "not available") if data is None else _line(name, target, *data)
 
 
-def _generated(rows: int, features: int, row_length: float) -> Data:
+def _generated(rows: int, features: int, row_length: float) -> Rows:
     """At most SIZE of text."""
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
         settings = {"rows": rows, "features": features, "row_length": row_length}
         return prepare_generated(Path(directory) / "data", size_limit(), **settings).load()
 
 
-def _real(name: str, file: str, copies: int = 1) -> Data | None:
-    if not available(file):
+def _real(name: str, copies: int = 1) -> Rows | None:
+    if not is_there(name):
         return None
-    X, y = load_binary(name)
+    X, y = rows_of(name)
     return sparse.vstack([X.astype(np.float32)] * copies).tocsr(), np.tile(y, copies)
 
 
 # name, target, what makes it
-_DATA: tuple[tuple[str, float, Callable[[], Data | None]], ...] = (
+_DATA: tuple[tuple[str, float, Callable[[], Rows | None]], ...] = (
     ("text-like, short", 3.0, lambda: _generated(400_000, 200_000, 50.0)),
     ("text-like, long", 1.7, lambda: _generated(100_000, 1 << 22, 300.0)),
-    (f"a9a, {_COPIES_OF_A9A} times", 1.0, lambda: _real("a9a", "a9a", _COPIES_OF_A9A)),
-    ("mnist8", 1.0, lambda: _real("mnist8", "mnist.train")),
+    (f"a9a, {_COPIES_OF_A9A} times", 1.0, lambda: _real("a9a", _COPIES_OF_A9A)),
+    ("mnist8", 1.0, lambda: _real("mnist8")),
 )
 
 

@@ -74,13 +74,8 @@ class Prepared:
 
 def prepare_real(directory: Path, name: str) -> Prepared:
     """A data set of real_data.py, its text written again with labels -1 and +1."""
-    return prepare_rows(directory, *rows_of(name))
-
-
-def prepare_rows(directory: Path, X: sparse.csr_matrix, y: np.ndarray) -> Prepared:
-    """Write down rows with labels -1 and +1, as text and as arrays."""
     directory.mkdir()
-    write_libsvm(directory / "text.svm", X, y)
+    write_libsvm(directory / "text.svm", *rows_of(name))
     return _with_arrays(directory)
 
 

@@ -1,4 +1,4 @@
-"""The real data sets of the comparison, as two classes."""
+"""The real data sets, as two classes, and test rows of some."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tests.reference.data import DATA, available, load, load_binary, one_vs_rest
 _SKIN = DATA / "skin_nonskin.tsv.zst"
 _LARGEST_VALUE = 255.0
 _NEWS20_CLASS = 1
+_TESTS = {"a9a": "a9a.test", "imdb.train": "imdb.test", "mnist8": "mnist.test"}
 
 Rows = tuple[sparse.csr_matrix, np.ndarray]
 
@@ -32,6 +33,16 @@ def rows_of(name: str) -> Rows:
         X, y = load("news20")
         return X, one_vs_rest(y, _NEWS20_CLASS)
     return load_binary(name)
+
+
+def test_rows_of(name: str) -> Rows | None:
+    """The same of rows for testing; None: the set has none, or their file is not available."""
+    if name not in _TESTS or not available(_TESTS[name]):
+        return None
+    if name == "mnist8":
+        X, y = load("mnist.test")
+        return X, one_vs_rest(y, 8)
+    return load_binary(_TESTS[name])
 
 
 def _skin() -> Rows:

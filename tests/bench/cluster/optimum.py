@@ -19,17 +19,17 @@ from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.manifest import read_manifest
 from tests.bench.jobs import ingested
 from tests.bench.prepared import prepare_generated, size_limit
+from tests.bench.real_data import is_there, rows_of
 from tests.bench.report import header, prose, row
 from tests.ray_nodes import Nodes
-from tests.reference.data import available, load_binary
 from tests.reference.optima import OPTIMA
 
 RELATIVE_GAP = 1e-4
 MOST_ROUNDS, MOST_SECONDS = 100_000, 400.0
-_FILES = {"imdb.train": "imdb.train", "mnist8": "mnist.train"}
+_REAL = ("imdb.train", "mnist8")
 _ONE = (0.01, 1.0, 100.0)
 _MANY = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5]
-PARTS = (*_FILES, "generated")
+PARTS = (*_REAL, "generated")
 
 
 def run(name: str) -> Iterator[str]:
@@ -41,15 +41,15 @@ def run(name: str) -> Iterator[str]:
         machine. *weak duality*: D never falls from round to round, and is never above the least P. *sent*:
         by a machine in a round. *seconds*: of the job, with dealing out blocks to new nodes."""
     )
-    if name in _FILES and not available(_FILES[name]):
+    if name in _REAL and not is_there(name):
         yield "Not measured: the data is not available."
         return
     figures = "rounds", "relative gap", "off", "w error", "weak duality", "sent", "seconds"
     yield from header("machines", "loss", "C", *figures, words=2)
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as work:
         dataset = Path(work) / name
-        if name in _FILES:
-            ingested(dataset, *load_binary(name))
+        if name in _REAL:
+            ingested(dataset, *rows_of(name))
         else:
             with prepare_generated(Path(work) / "text", size_limit()).text.open("rb") as text:
                 ingest(read_chunks(text), dataset)

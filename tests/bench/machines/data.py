@@ -8,10 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from tests.bench.machines.bumps import bumps
-from tests.bench.real_data import is_there, rows_of
-from tests.reference.data import available, load, load_binary, one_vs_rest
-
-Labelled = tuple[sparse.csr_matrix, np.ndarray]
+from tests.bench.real_data import Rows, is_there, rows_of, test_rows_of
+from tests.reference.data import available, load, one_vs_rest
 
 # C and gamma that `python -m tests.bench.machines.choose NAME` found best. Not of a9a: there it took the largest C it
 # tries, for LIBSVM on 4,000 rows. On all rows LIBSVM is as good with these (85.0%), and a budget can follow.
@@ -25,7 +23,6 @@ PARAMETERS = {
 HELD_OUT = 0.2  # of the rows, at random, where there is no file of test rows
 BUMPS_ROWS, BUMPS_TEST_ROWS = 50_000, 20_000
 LETTER = 1.0  # class 1, "A", against the others
-_FILES = {"a9a": ("a9a", "a9a.test"), "mnist8": ("mnist.train", "mnist.test")}
 
 
 @dataclass(frozen=True)
@@ -59,31 +56,23 @@ def problem(name: str) -> Problem | None:
     return Problem(name, X, y, X_test, y_test, *PARAMETERS[name])
 
 
-def _rows(name: str) -> tuple[Labelled, Labelled] | None:
+def _rows(name: str) -> tuple[Rows, Rows] | None:
     if name == "bumps":
         return bumps(BUMPS_ROWS), bumps(BUMPS_TEST_ROWS, seed=1)
     if name == "skin":
         return parted(*rows_of("skin_nonskin")) if is_there("skin_nonskin") else None
     if name == "letter":
         return parted(*_letter()) if available("letter") else None
-    if not all(available(file) for file in _FILES[name]):
-        return None
-    return load_binary(name), _test_rows(name)
+    test = test_rows_of(name)
+    return (rows_of(name), test) if is_there(name) and test else None
 
 
-def _letter() -> Labelled:
+def _letter() -> Rows:
     X, y = load("letter")
     return X, one_vs_rest(y, LETTER)
 
 
-def _test_rows(name: str) -> Labelled:
-    if name == "mnist8":
-        X, y = load("mnist.test")
-        return X, one_vs_rest(y, 8)
-    return load_binary("a9a.test")
-
-
-def parted(X: sparse.csr_matrix, y: np.ndarray) -> tuple[Labelled, Labelled]:
+def parted(X: sparse.csr_matrix, y: np.ndarray) -> tuple[Rows, Rows]:
     """Rows to train on, and HELD_OUT of them, at random."""
     order = np.random.default_rng(0).permutation(len(y))
     held_out, own = np.split(order, [round(HELD_OUT * len(y))])

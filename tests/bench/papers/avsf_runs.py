@@ -10,16 +10,15 @@ from statistics import mean
 import numpy as np
 from scipy import sparse
 
-from tests.bench.papers.data import skin
 from tests.bench.papers.resident import Ended, Rows
 from tests.bench.papers.resident import run as train
 from tests.bench.papers.runs import SEEDS, TIMES, is_more, kept, limit, patience
 from tests.bench.papers.verdict import agreed
+from tests.bench.real_data import Rows as Labelled
+from tests.bench.real_data import is_there, rows_of
 from tests.bench.report import cell
 from tests.reference.avsf import avsf
-from tests.reference.data import available, load, load_binary
-
-Labelled = tuple[sparse.csr_matrix, np.ndarray]
+from tests.reference.data import available, load
 
 COSTS = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 LARGE = 10.0  # from which on the paper finds AVSF ahead
@@ -45,17 +44,17 @@ def news20(positive: Callable[[np.ndarray], np.ndarray]) -> Labelled | None:
     return sparse.csr_matrix(sparse.diags(1 / np.maximum(lengths, 1e-30)) @ X), np.where(positive(y), 1.0, -1.0)
 
 
-def _binary(file: str, name: str) -> Labelled | None:
-    return load_binary(name) if available(file) else None
+def _real(name: str) -> Labelled | None:
+    return rows_of(name) if is_there(name) else None
 
 
 SETS: dict[str, Callable[[], Labelled | None]] = {
     "news20": lambda: news20(lambda y: y <= 10),
     "news20-1": lambda: news20(lambda y: y == 1),
-    "a9a": lambda: _binary("a9a", "a9a"),
-    "imdb": lambda: _binary("imdb.train", "imdb.train"),
-    "skin": skin,
-    "mnist8": lambda: _binary("mnist.train", "mnist8"),
+    "a9a": lambda: _real("a9a"),
+    "imdb": lambda: _real("imdb.train"),
+    "skin": lambda: _real("skin_nonskin"),
+    "mnist8": lambda: _real("mnist8"),
 }
 
 

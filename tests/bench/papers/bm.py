@@ -15,9 +15,9 @@ from statistics import median
 
 from matplotlib.figure import Figure
 
-from tests.bench.papers.bm_runs import Runs, columns, draw_runs, key_of, line, optimum, runs_of
+from tests.bench.papers.bm_runs import Runs, columns, key_of, line, optimum, runs_of
 from tests.bench.papers.data import Data, cache_for, read_in
-from tests.bench.papers.figures import one_legend, save
+from tests.bench.papers.figures import draw_runs, one_legend, panels_of, save
 from tests.bench.papers.runs import is_wanted, limit, seeds
 from tests.bench.papers.trace import FEWEST_PASSES, Optimum, Point, after, seconds_to, warm_up
 from tests.bench.papers.verdict import Case, verdict
@@ -120,8 +120,7 @@ def _tables(one: Measured) -> Iterator[str]:
 
 
 def _methods_figure(measured: Sequence[Measured]) -> Figure:
-    figure = Figure(figsize=(3.4 * len(measured), 8), layout="constrained", dpi=130)
-    panels = figure.subplots(3, len(measured), squeeze=False)
+    figure, panels = panels_of(3, len(measured), (3.4 * len(measured), 8))
     for one, (by_updates, by_seconds, accuracy) in zip(measured, panels.T, strict=True):
         difference = one.optimum.difference
         draw_runs(by_updates, one.methods, lambda point: point.updates, difference)

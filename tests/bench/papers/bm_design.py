@@ -1,13 +1,13 @@
 """The design of block minimization (Yu, Hsieh, Chang, Lin, KDD 2010, Figures 3 and 4), with BLOCK-L-D as there.
 
 Its claims: rows have to be assigned to blocks at random; the order of the blocks is better changed in every pass; large
-blocks are better than small ones; compressed blocks save time.
+blocks are better than small ones.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -17,12 +17,11 @@ from matplotlib.figure import Figure
 
 from tests.bench import jobs
 from tests.bench.papers.bm import BLOCKS, CS, METHODS, NEAR, way_of
-from tests.bench.papers.bm_runs import Runs, columns, draw_runs, is_above, key_of, line, optimum, ratios, runs_of
-from tests.bench.papers.compression import compression
+from tests.bench.papers.bm_runs import Runs, columns, is_above, key_of, line, optimum, ratios, runs_of
 from tests.bench.papers.data import Data, cache_for, read_in, sorted_by_class
-from tests.bench.papers.figures import one_legend, save
+from tests.bench.papers.figures import Measure, draw_runs, one_legend, panels_of, save
 from tests.bench.papers.runs import NOISE, is_wanted, kept, limit, seeds
-from tests.bench.papers.trace import FEWEST_PASSES, Optimum, Point, warm_up
+from tests.bench.papers.trace import FEWEST_PASSES, Optimum, warm_up
 from tests.bench.papers.verdict import Case, verdict
 from tests.bench.report import header, prose, row, spread
 
@@ -38,7 +37,7 @@ PERMUTED = "a new order of the blocks in each pass comes nearer than a fixed one
 LARGE = (
     "the fewer and larger the blocks, the nearer, after as many seconds (the paper) and after as many updates (ours)."
 )
-COSTS: Mapping[str, Callable[[Point], float]] = {
+COSTS: Mapping[str, Measure] = {
     "updates": lambda point: point.updates,
     "seconds": lambda point: point.seconds,
 }
@@ -93,7 +92,6 @@ def run() -> Iterator[str]:
         yield from verdict(SPLIT, [_case(one, SORTED) for one in measured])
         yield from verdict(PERMUTED, [_case(one, FIXED) for one in measured])
         yield from verdict(LARGE, [growth(one, cost) for one in measured for cost in COSTS], _advice(measured))
-        yield from compression([one.data for one in measured])
 
 
 def _measure(directory: Path, data: Data) -> Measured:
@@ -140,8 +138,7 @@ def _table(one: Measured) -> Iterator[str]:
 
 
 def _figure(measured: Sequence[Measured]) -> Figure:
-    figure = Figure(figsize=(3.8 * len(measured), 6), layout="constrained", dpi=130)
-    panels = figure.subplots(2, len(measured), squeeze=False)
+    figure, panels = panels_of(2, len(measured), (3.8 * len(measured), 6))
     for one, (by_updates, by_seconds) in zip(measured, panels.T, strict=True):
         draw_runs(by_updates, one.design, COSTS["updates"], one.optimum.difference)
         draw_runs(by_seconds, one.design, COSTS["seconds"], one.optimum.difference)

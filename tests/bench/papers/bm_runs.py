@@ -1,14 +1,11 @@
-"""Traces that differ in their seeds alone: their medians and ranges, figures of them, what they decide."""
+"""Traces that differ in their seeds alone: their medians and ranges, and what they decide."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-
-import numpy as np
-from matplotlib.axes import Axes
+from collections.abc import Iterable, Sequence
 
 from tests.bench.papers.data import Data
-from tests.bench.papers.figures import STYLES, Measure, draw_seeds, logarithmic
+from tests.bench.papers.figures import Measure, at
 from tests.bench.papers.runs import SEEDS, is_more, kept
 from tests.bench.papers.trace import Optimum, Point, after, optimum_of, reference, seconds_to, trace_kept
 from tests.bench.papers.verdict import agreed
@@ -72,34 +69,12 @@ def _spread(numbers: Sequence[float | None], form: str) -> str:
     return f"{middle} ± {half}" if half.strip("0.%") else middle
 
 
-def draw_runs(axes: Axes, curves: Mapping[str, Runs], x: Measure, y: Measure) -> None:
-    """The median of the seeds for each name, and their range as a band, on two logarithmic axes."""
-    for style, (name, runs) in zip(STYLES, curves.items(), strict=False):
-        places = _common(runs, x)
-        values = np.array([_at(run, places, x, y) for run in runs])
-        draw_seeds(axes, places, values, name, style, marks=0.08 if len(places) > 15 else 1)
-    logarithmic(axes)
-
-
-def _common(runs: Runs, x: Measure) -> np.ndarray:
-    """Places (k,) of the first run's points that lie between the first and the last point of every run."""
-    low, high = max(x(run[0]) for run in runs), min(x(run[-1]) for run in runs)
-    return np.unique(np.clip([x(point) for point in runs[0]], low, high))
-
-
-def _at(run: Sequence[Point], places: np.ndarray | Sequence[float], x: Measure, y: Measure) -> np.ndarray:
-    """y (k,) at these places, between points in proportion to the logarithms."""
-    known = np.array([[x(point), y(point)] for point in run]).T
-    with np.errstate(divide="ignore"):
-        return np.exp(np.interp(np.log(places), np.log(known[0]), np.log(known[1])))
-
-
-def ratios(ours: Runs, theirs: Runs, best: Optimum, cost: Callable[[Point], float]) -> list[float]:
+def ratios(ours: Runs, theirs: Runs, best: Optimum, cost: Measure) -> list[float]:
     """Tell how much further off each of our runs is than theirs of the same seed, where the cheaper one ended."""
     found = []
     for pair in zip(ours, theirs, strict=True):
-        place = min(cost(run[-1]) for run in pair)
-        off = [float(_at(run, [place], cost, best.difference)[0]) for run in pair]
+        place = [min(cost(run[-1]) for run in pair)]
+        off = [float(at([(cost(point), best.difference(point)) for point in run], place)[0]) for run in pair]
         found.append(off[0] / off[1])
     return found
 

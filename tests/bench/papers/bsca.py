@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
@@ -19,10 +20,19 @@ from matplotlib.figure import Figure
 
 from tests.bench import jobs
 from tests.bench.machines.data import PARAMETERS, Problem, problem
-from tests.bench.papers.bsca_cases import is_less, is_less_accurate, listed
-from tests.bench.papers.bsca_runs import BUDGET, at, costs_to, epochs_kept, level_of, warm_up
-from tests.bench.papers.bsca_ways import CURVES, EPOCHS, GOLDEN, LEVELS, LOOKUP, WAYS, Measured, acf_saves
-from tests.bench.papers.figures import STYLES, draw_seeds, one_legend, save
+from tests.bench.papers.bsca_runs import (
+    BUDGET,
+    Epoch,
+    costs_to,
+    epochs_kept,
+    is_less,
+    is_less_accurate,
+    level_of,
+    listed,
+    saving,
+    warm_up,
+)
+from tests.bench.papers.figures import STYLES, draw_seeds, one_legend, panels_of, plain, save
 from tests.bench.papers.runs import SEEDS, is_wanted, seeds
 from tests.bench.papers.verdict import Case, verdict
 from tests.bench.report import cell, header, prose, row, spread
@@ -30,6 +40,45 @@ from tests.bench.report import cell, header, prose, row, spread
 # What the paper says is saved at most.
 LOOKUP_OF_MERGING, LOOKUP_OF_ALL, BOTH_OF_ALL, ACF_OF_ALL = 0.65, 0.44, 0.45, 0.5
 LOSS = 0.005  # of accuracy, for a few candidates
+EPOCHS = 15
+LEVELS = (5, 10, 15)  # epochs of the uniform runs, after which P is to be reached
+GOLDEN, LOOKUP, ADAPTIVE = "golden, all", "lookup, 59", "lookup, 59, ACF"
+WAYS: dict[str, dict[str, object]] = {
+    GOLDEN: {"merge": "golden", "candidates": None},
+    "lookup, all": {"merge": "lookup", "candidates": None},
+    "golden, 59": {"merge": "golden", "candidates": 59},
+    LOOKUP: {"merge": "lookup", "candidates": 59},
+    ADAPTIVE: {"merge": "lookup", "candidates": 59, "selection": "adaptive"},
+}
+CURVES = (LOOKUP, ADAPTIVE)
+
+Runs = list[list[Epoch]]  # one a seed
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All runs on a set, by way."""
+
+    data: Problem
+    runs: dict[str, Runs] = field(default_factory=dict)
+
+    def last(self, way: str, what: str) -> list[float]:
+        """A figure of the last epoch, a number a seed."""
+        return [getattr(run[-1], what) for run in self.runs[way]]
+
+    def saved(self, what: str, way: str) -> float:
+        """1 - way / golden, all, of the medians."""
+        return 1 - median(self.last(way, what)) / median(self.last(GOLDEN, what))
+
+    def saved_by_seed(self, what: str, way: str) -> list[float]:
+        """The same of each seed."""
+        return [1 - one / all_ for one, all_ in zip(self.last(way, what), self.last(GOLDEN, what), strict=True)]
+
+
+def acf_saves(one: Measured, passes: int, what: str) -> float | None:
+    """Of the cost until P is that of uniform visits after so many epochs."""
+    uniform, adaptive = (one.runs[way] for way in CURVES)
+    return saving(uniform, adaptive, level_of(uniform, passes), what)
 
 
 def run() -> Iterator[str]:
@@ -69,7 +118,7 @@ def _measure(directory: Path, own: Problem) -> Measured:
     found = Measured(own, {name: [] for name in WAYS})
     for seed in range(SEEDS):
         for name, way in WAYS.items():
-            judged = at(range(1 if name in CURVES else EPOCHS, EPOCHS + 1))
+            judged = range(1 if name in CURVES else EPOCHS, EPOCHS + 1)
             found.runs[name].append(epochs_kept("bsca", (name, seed), own, dataset, EPOCHS, seed, judged, **way))
     return found
 
@@ -196,8 +245,7 @@ def _advice(measured: Sequence[Measured]) -> str:
 
 
 def _figure(measured: Sequence[Measured]) -> Figure:
-    figure = Figure(figsize=(3.2 * max(len(measured), 2), 7.6), layout="constrained", dpi=130)
-    panels = figure.subplots(3, len(measured), squeeze=False)
+    figure, panels = panels_of(3, len(measured), (3.2 * max(len(measured), 2), 7.6))
     for one, (objective, accuracy, seconds) in zip(measured, panels.T, strict=True):
         for style, way in zip(STYLES, CURVES, strict=False):
             runs, label = one.runs[way], "uniform" if way == LOOKUP else "ACF"
@@ -208,9 +256,7 @@ def _figure(measured: Sequence[Measured]) -> Figure:
         objective.set(title=one.data.name, ylabel="P", yscale="log")
         accuracy.set(xlabel="visits a row", ylabel="accuracy, held out (%)")
         for axes in (objective, accuracy):
-            axes.tick_params(labelsize=7, which="both")
-            axes.grid(color="0.9", linewidth=0.6)
-            axes.set_axisbelow(True)
+            plain(axes)
         _bars(seconds, one)
     one_legend(figure, panels.ravel(), len(CURVES) + 2)
     return figure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import mean, median
 
@@ -13,9 +13,17 @@ from matplotlib.figure import Figure
 
 from tests.bench import jobs
 from tests.bench.machines.data import PARAMETERS, Problem, problem
-from tests.bench.papers.bsca_cases import is_less, is_less_accurate, joined, listed
-from tests.bench.papers.bsca_runs import Epoch, at, costs_to, epochs_kept, judged, warm_up
-from tests.bench.papers.figures import STYLES, draw_seeds, few_labels, one_legend, save
+from tests.bench.papers.bsca_runs import (
+    Epoch,
+    costs_to,
+    epochs_kept,
+    is_less,
+    is_less_accurate,
+    judged,
+    listed,
+    warm_up,
+)
+from tests.bench.papers.figures import STYLES, draw_seeds, few_labels, one_legend, panels_of, plain, save
 from tests.bench.papers.runs import SEEDS, is_wanted
 from tests.bench.papers.verdict import Case, verdict
 from tests.bench.report import header, prose, row, spread
@@ -77,7 +85,18 @@ def verdicts(found: Found, held_out: Mapping[str, int]) -> Iterator[str]:
         for claim, case in ((FASTER, _speed), (LOWER, _objective), (STEADIER, _swing), (BETTER, _accuracy))
     }
     for claim, cases in each.items():
-        yield from verdict(claim, joined(cases), _advice(found, each) if claim == BETTER else "")
+        yield from verdict(claim, _joined(cases), _advice(found, each) if claim == BETTER else "")
+
+
+def _joined(cases: Iterable[tuple[str, Case]]) -> list[Case]:
+    """One case for all that have the same group and the same verdict."""
+    groups: dict[tuple[str, bool | None], list[Case]] = {}
+    for group, case in cases:
+        groups.setdefault((group, case.holds), []).append(case)
+    return [
+        Case(group, holds, ", ".join(f"{case.where}: {case.figures}" for case in some))
+        for (group, holds), some in groups.items()
+    ]
 
 
 def _advice(found: Found, each: Mapping[str, Sequence[tuple[str, Case]]]) -> str:
@@ -109,7 +128,7 @@ def _measure(directory: Path, own: Problem) -> Found:
             _, budget, solver = key
             way = {"solver": solver, "budget": budget}
             found[key].append(
-                epochs_kept("bsca-budget", (*key[1:], seed), own, dataset, EPOCHS, seed, at(LOOKED_AT), **way)
+                epochs_kept("bsca-budget", (*key[1:], seed), own, dataset, EPOCHS, seed, LOOKED_AT, **way)
             )
     return found
 
@@ -186,8 +205,7 @@ def _last(found: Found, name: str, budget: int, what: Callable[[list[Epoch]], fl
 
 
 def _figure(sets: Sequence[str], found: Found) -> Figure:
-    figure = Figure(figsize=(3.0 * max(len(sets), 2), 7.6), layout="constrained", dpi=130)
-    panels = figure.subplots(3, len(sets), squeeze=False)
+    figure, panels = panels_of(3, len(sets), (3.0 * max(len(sets), 2), 7.6))
     for name, (objective, dual, accuracy) in zip(sets, panels.T, strict=True):
         styles = iter(STYLES)
         for budget in BUDGETS:
@@ -204,8 +222,7 @@ def _figure(sets: Sequence[str], found: Found) -> Figure:
         for axes in (objective, dual, accuracy):
             axes.set(xscale="log")
             few_labels(axes.xaxis)
-            axes.tick_params(labelsize=7, which="both")
-            axes.grid(color="0.9", linewidth=0.6)
+            plain(axes)
     one_legend(figure, panels.ravel(), len(BUDGETS) * len(SOLVERS))
     return figure
 

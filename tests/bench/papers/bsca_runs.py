@@ -1,10 +1,10 @@
-"""Epochs of a kernel machine on a budget, one thread, each looked at: reader and trainer take turns in this process."""
+"""Epochs of a kernel machine on a budget, one thread, reader and trainer in turn in this process; what they decide."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -15,14 +15,12 @@ from streamsvm.storage.models.decision import squared_norm
 from tests.bench import jobs
 from tests.bench.machines.data import Problem
 from tests.bench.machines.machine import Machine, machine_of
-from tests.bench.papers.runs import kept
+from tests.bench.papers.runs import NOISE, kept
 from tests.contracts.problems import random_problem
 from tests.contracts.solver import solving
 
 BUDGET = 500
 _CACHE = 1 << 30  # holds any of the sets
-# Whether P and accuracy are wanted after a pass, by its number and the `spread` and `change` of all passes so far.
-Judged = Callable[[int, Sequence[float], Sequence[float]], bool]
 
 
 @dataclass(frozen=True)
@@ -31,13 +29,10 @@ class Epoch:
 
     visits           so far, for each row of the data
     seconds          of processor time, reading the rows in the first pass included; merging_seconds of them
-    spread           S = log(max g - min g) over its steps
     primal           P of f over all rows; None: not asked for
     dual             sum alpha - |f|^2 / 2, no bound where vectors were merged; None alike
     accuracy         share of the rows held out that are told right; None alike
     free, bounded    share of rows with 0 < alpha < C, and mean alpha / C
-    change           what the program's own rule of ending compares with a tolerance: the larger of the last two
-                     |S_r - S_(r-1)|, S of rounds that visit each row
     """
 
     passes: int
@@ -46,13 +41,11 @@ class Epoch:
     merging_seconds: float
     merges: int
     degradation: float
-    spread: float
     primal: float | None
     dual: float | None
     accuracy: float | None
     free: float
     bounded: float
-    change: float = math.inf
 
     @property
     def merging_share(self) -> float:
@@ -66,14 +59,9 @@ class Epoch:
 
 
 def epochs(
-    own: Problem,
-    dataset: Path,
-    passes: int,
-    seed: int,
-    is_judged: Judged,
-    **way: object,
+    own: Problem, dataset: Path, passes: int, seed: int, looked_at: Collection[int], **way: object
 ) -> list[Epoch]:
-    """A run of so many passes; P and accuracy of those that `is_judged` picks."""
+    """A run of so many passes; P and accuracy of those to be looked at."""
     found: list[Epoch] = []
     seconds = 0.0
     given = {"C": own.C, "gamma": own.gamma, "budget": BUDGET, "seed": seed, "threads": 1, "tolerance": None}
@@ -85,18 +73,15 @@ def epochs(
                 progress = next(session.passes)
                 seconds += time.process_time() - began
                 merging_seconds = seconds * progress.merging_seconds / progress.visiting_seconds
-                change = progress.spread_change
-                spread = math.log(max(progress.largest_gradient - progress.smallest_gradient, 1e-300))
                 judged = (None, None, None)
-                spreads, changes = [epoch.spread for epoch in found], [epoch.change for epoch in found]
-                if is_judged(progress.pass_, [*spreads, spread], [*changes, change]):
+                if progress.pass_ in looked_at:
                     judged = _judged(own, machine_of(run, dataset), session.alpha)
                 alpha = session.alpha / own.C
                 found.append(
                     Epoch(
                         progress.pass_, progress.updates / len(own.y), seconds, merging_seconds, progress.merges,
-                        progress.weight_degradation, spread, *judged,
-                        float(np.mean((alpha > 0) & (alpha < 1))), float(np.mean(alpha)), change,
+                        progress.weight_degradation, *judged,
+                        float(np.mean((alpha > 0) & (alpha < 1))), float(np.mean(alpha)),
                     )
                 )  # fmt: skip
     return found
@@ -115,18 +100,13 @@ def _judged(own: Problem, machine: Machine, alpha: np.ndarray) -> tuple[float, f
     return primal, float(alpha.sum()) - half_squared_norm, machine.accuracy(own.X_test, own.y_test)
 
 
-def at(passes: Collection[int]) -> Judged:
-    """Picks these passes."""
-    return lambda pass_, _spreads, _changes: pass_ in passes
-
-
 def warm_up(directory: Path, ways: Sequence[dict[str, object]]) -> None:
     """Compile, or load, all that these ways need, so that no run has to."""
     X, y = random_problem()
     small = Problem("small", X, y, X, y, 1.0, 1.0)
     dataset = jobs.ingested(directory / "small", X, y)
     for way in ways:
-        epochs(small, dataset, 2, 0, at((1, 2)), **{**way, "budget": 20})
+        epochs(small, dataset, 2, 0, (1, 2), **{**way, "budget": 20})
 
 
 def judged(run: Sequence[Epoch]) -> list[Epoch]:
@@ -165,3 +145,34 @@ def costs_to(runs: Sequence[Sequence[Epoch]], level: float, what: str) -> list[f
 def level_of(uniform: Sequence[Sequence[Epoch]], passes: int) -> float:
     """The largest P of the uniform runs after so many epochs: all of them get there."""
     return max(next(epoch.primal for epoch in run if epoch.passes == passes) for run in uniform)  # type: ignore[type-var,return-value]
+
+
+def is_less(ours: Sequence[float], theirs: Sequence[float], least: float = 0.0) -> bool | None:
+    """Whether the median of ours is the smaller one; inf: a run that did not get there.
+
+    None: they differ by no more than `least`, than half the range of the seeds of either, or, one run each, than NOISE.
+    """
+    a, b = median(ours), median(theirs)
+    if math.inf in (a, b):
+        fast = ours if a < b else theirs
+        return None if a == b or max(fast) == math.inf else a < b
+    doubt = max(least, *((max(each) - min(each)) / 2 for each in (ours, theirs)))
+    if len(ours) == len(theirs) == 1:
+        doubt = max(doubt, (NOISE - 1) * min(abs(a), abs(b)))
+    return None if abs(a - b) <= doubt else a < b
+
+
+def is_less_accurate(
+    ours: Sequence[float], theirs: Sequence[float], held_out: int, allowed: float = 0.0
+) -> bool | None:
+    """Whether the median accuracy of ours is the smaller one by more than `allowed`.
+
+    None: they differ by no more than half the range of the seeds, or, in errors, than the root of their number.
+    """
+    errors = [[1 - accuracy for accuracy in each] for each in (theirs, ours)]
+    return is_less(*errors, least=max(allowed, math.sqrt(max(map(median, errors)) / held_out)))
+
+
+def listed(names: Sequence[object]) -> str:
+    """Names with commas, or `none`."""
+    return ", ".join(map(str, names)) if names else "none"

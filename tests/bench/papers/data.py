@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import io
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import zstandard
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from streamsvm.reader.ingest.run import ingest, read_chunks
 from streamsvm.reader.options import InputOptions
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest
+from tests.bench import jobs
 from tests.bench.generate import generate, parse_size
 from tests.bench.papers import acceptors
-from tests.bench.papers.raw_codec import raw_codec
 from tests.bench.prepared import prepare_generated
+from tests.bench.real_data import Rows, is_there, rows_of, test_rows_of
 from tests.contracts.problems import smallest_cache
-from tests.reference.data import DATA, available, load, load_binary, one_vs_rest, write_libsvm
+from tests.reference.data import one_vs_rest
 
 GENERATED_TEST_ROWS = 5000
-_SKIN = DATA / "skin_nonskin.tsv.zst"
-# name -> file of tests.reference.data
-_FILES = {"a9a": "a9a", "imdb": "imdb.train", "mnist8": "mnist.train"}
-_NAMES = {"imdb": "imdb.train"}  # of load_binary, where they differ
-
-Rows = tuple[sparse.csr_matrix, np.ndarray]
+_NAMES = {"imdb": "imdb.train", "skin": "skin_nonskin"}  # of tests.bench.real_data, where they differ
 
 
 @dataclass(frozen=True)
@@ -53,7 +46,7 @@ class Data:
     @property
     def whole(self) -> int:
         """Bytes of a cache that holds all rows."""
-        return 2 * self.manifest.decoded_bytes + (64 << 20)
+        return jobs.whole(self.manifest)
 
     def primal(self, w: np.ndarray, C: float) -> float:
         """1/2 |w|^2 + C sum max(0, 1 - y_i <w, x_i>); w (d,)."""
@@ -85,24 +78,14 @@ def real_rows(name: str) -> tuple[Rows, Rows | None] | None:
     """Rows of a real set, and its test rows if it has some; None: it is not available."""
     if name == "celegans":
         return acceptors.acceptors() if acceptors.FILE.is_file() else None
-    if name == "skin":
-        found = skin()
-        return found and (found, None)
-    if not available(_FILES[name]):
-        return None
-    return load_binary(_NAMES.get(name, name)), _test_rows(name)
+    known = _NAMES.get(name, name)
+    return (rows_of(known), test_rows_of(known)) if is_there(known) else None
 
 
 def sorted_by_class(directory: Path, data: Data) -> Path:
     """The same rows sorted by class, as a dataset in just that order."""
     order = np.argsort(data.y, kind="stable")
-    return _dataset(directory / f"{data.name}-sorted", data.X[order], data.y[order], InputOptions(shuffle="no"))
-
-
-def stored_raw(data: Data) -> Path:
-    """The same rows in the same order as a dataset that is not compressed."""
-    with raw_codec():
-        return _dataset(data.dataset.with_name(f"{data.name}-raw"), data.X, data.y, InputOptions())
+    return jobs.ingested(directory / f"{data.name}-sorted", data.X[order], data.y[order], InputOptions(shuffle="no"))
 
 
 def cache_for(manifest: Manifest, n_blocks: int) -> int:
@@ -111,16 +94,7 @@ def cache_for(manifest: Manifest, n_blocks: int) -> int:
 
 
 def _ingested(directory: Path, name: str, X, y, test) -> Data:
-    return Data(name, _dataset(directory / name, X, y, InputOptions()), X, y, test)
-
-
-def _dataset(path: Path, X, y, options: InputOptions) -> Path:
-    text = path.with_suffix(".svm")
-    write_libsvm(text, X, y)
-    with text.open("rb") as source:
-        ingest(read_chunks(source), path, options)
-    text.unlink()
-    return path
+    return Data(name, jobs.ingested(directory / name, X, y), X, y, test)
 
 
 def _generated(directory: Path, text_size: str) -> Data:
@@ -134,19 +108,3 @@ def generated_test(directory: Path) -> Rows:
     generate(directory / "test.svm", rows=GENERATED_TEST_ROWS, test=True)
     X, y = load_svmlight_file(str(directory / "test.svm"), zero_based=False)
     return X, one_vs_rest(y > 0, True)
-
-
-def skin() -> Rows | None:
-    """(X, y): three colours divided by 255; skin (label 1) against the rest. None: it is not available."""
-    if not _SKIN.is_file():
-        return None
-    with _SKIN.open("rb") as file:
-        table = np.loadtxt(io.BytesIO(zstandard.ZstdDecompressor().stream_reader(file).read()))
-    return sparse.csr_matrix(table[:, :3] / 255), one_vs_rest(table[:, 3], 1)
-
-
-def _test_rows(name: str) -> Rows:
-    if name == "mnist8":
-        X, y = load("mnist.test")
-        return X, one_vs_rest(y, 8)
-    return load_binary(f"{name}.test")

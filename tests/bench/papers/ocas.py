@@ -12,9 +12,8 @@ from pathlib import Path
 from statistics import median
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from tests.bench.papers.figures import one_legend, save
+from tests.bench.papers.figures import one_legend, panels_of, plain, save
 from tests.bench.papers.ocas_jobs import (
     LIMIT,
     MORE_THREADS,
@@ -27,16 +26,10 @@ from tests.bench.papers.ocas_jobs import (
 )
 from tests.bench.papers.runs import NOISE, is_wanted, seeds
 from tests.bench.papers.verdict import Case, verdict
+from tests.bench.real_data import is_there
 from tests.bench.report import cell, header, prose, row, spread
-from tests.reference.data import available
 
-# file of tests.reference.data, name of load_binary, C
-PROBLEMS = (
-    ("a9a", "a9a", 0.01),
-    ("a9a", "a9a", 1.0),
-    ("imdb.train", "imdb.train", 1.0),
-    ("mnist.train", "mnist8", 0.01),
-)
+PROBLEMS = (("a9a", 0.01), ("a9a", 1.0), ("imdb.train", 1.0), ("mnist8", 0.01))
 FEWER, WORTH_WHILE = 1.8, 1.5
 ITERATIONS = f"OCAS takes many times fewer iterations than CPA (the paper: {FEWER:g} to 16 times)."
 BOUNDS = "the optimum is between both bounds at every pass."
@@ -58,10 +51,10 @@ def run() -> Iterator[str]:
     found = []
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
         compile_all(Path(directory) / "small")
-        for file, name, C in PROBLEMS:
+        for name, C in PROBLEMS:
             if not is_wanted(name.split(".")[0]):
                 continue
-            if available(file):
+            if is_there(name):
                 found.append(measured(Path(directory), name, C))
             else:
                 yield from prose(f"{name}: not available.")
@@ -100,8 +93,8 @@ def _table(found: Sequence[Measured]) -> Iterator[str]:
 
 def _plot(found: Sequence[Measured]) -> str:
     columns = max(2, (len(found) + 1) // 2)
-    figure = Figure(figsize=(3.4 * columns, 5.8), layout="constrained", dpi=130)
-    panels = figure.subplots(2, columns, squeeze=False).ravel()
+    figure, grid = panels_of(2, columns, (3.4 * columns, 5.8))
+    panels = grid.ravel()
     for axes in panels[len(found) :]:
         axes.set_axis_off()
     for one, axes in zip(found, panels, strict=False):
@@ -120,8 +113,7 @@ def _plot_bounds(one: Measured, axes: Axes) -> None:
         axes.plot(iterations, below, color=color, linestyle="--", label=f"{solver.upper()}, lower bound")
     axes.set(xscale="log", yscale="log", xlabel="iterations", ylabel="relative distance from F*", ylim=(1e-5, 3))
     axes.set_title(one.title, fontsize=9)
-    axes.tick_params(labelsize=7, which="both")
-    axes.grid(color="0.9", linewidth=0.6)
+    plain(axes)
 
 
 def _iterations(found: Sequence[Measured]) -> Iterator[str]:

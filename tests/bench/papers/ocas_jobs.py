@@ -13,8 +13,8 @@ from typing import Any
 from streamsvm.storage.blocks.manifest import read_manifest
 from tests.bench import jobs
 from tests.bench.papers.runs import SEEDS, kept, limit
+from tests.bench.real_data import rows_of
 from tests.contracts.problems import random_problem
-from tests.reference.data import load_binary
 from tests.reference.optima import OPTIMA
 
 TOLERANCE = 1e-3  # the paper's: of the objective at w = 0
@@ -107,9 +107,9 @@ def measured(directory: Path, name: str, C: float) -> Measured:
     """All jobs on a problem, SEEDS times in turn."""
     dataset = directory / name
     if not dataset.exists():
-        jobs.ingested(dataset, *load_binary(name))
-    decoded_bytes = read_manifest(dataset).decoded_bytes
-    whole, part = 2 * decoded_bytes + (64 << 20), decoded_bytes // 4
+        jobs.ingested(dataset, *rows_of(name))
+    manifest = read_manifest(dataset)
+    whole, part = jobs.whole(manifest), manifest.decoded_bytes // 4
     ways: dict[str, dict[str, Any]] = {
         "ocas": {"solver": "ocas", "cache_bytes": whole},
         "threaded": {"solver": "ocas", "cache_bytes": whole, "threads": MORE_THREADS},
@@ -125,17 +125,14 @@ def measured(directory: Path, name: str, C: float) -> Measured:
             run = kept("ocas", (name, C, way, seed), lambda fields=fields: _train(dataset, C, **fields))
             found[way].append(Job(**run))
     solvers = {solver: found[solver] for solver in SCANS}
-    return Measured(name, C, solvers, found["streamed"], part / decoded_bytes, found["threaded"], capacity)
-
-
-def most_cuts(dataset: Path) -> int:
-    """Cuts that a run may hold: MOST_CUTS, fewer where the weights are so long that they would fill the memory."""
-    return min(MOST_CUTS, _BYTES_OF_CUTS // (8 * read_manifest(dataset).width))
+    return Measured(name, C, solvers, found["streamed"], part / manifest.decoded_bytes, found["threaded"], capacity)
 
 
 def _train(dataset: Path, C: float, threads: int = 1, **fields: Any) -> dict[str, Any]:
+    # Fewer cuts where the weights are so long that they would fill the memory.
+    most_cuts = min(MOST_CUTS, _BYTES_OF_CUTS // (8 * read_manifest(dataset).width))
     done = jobs.train(
-        dataset, C=C, threads=threads, max_cuts=most_cuts(dataset), tolerance=TOLERANCE, max_passes=1_000_000,
+        dataset, C=C, threads=threads, max_cuts=most_cuts, tolerance=TOLERANCE, max_passes=1_000_000,
         max_seconds=LIMIT, **fields,
     )  # fmt: skip
     passes = [(one["elapsed_seconds"], one["primal_bound"], one["dual_objective"]) for one in done.passes]

@@ -15,14 +15,16 @@ from math import inf
 from pathlib import Path
 from statistics import median
 
+from matplotlib.figure import Figure
+
 from tests.bench.features import splice
 from tests.bench.papers.data import read_in
-from tests.bench.papers.figures import save
+from tests.bench.papers.figures import draw_runs, one_legend, panels_of, save
 from tests.bench.papers.runs import NOISE, is_more, is_wanted, limit, seeds
-from tests.bench.papers.streamsvm_figures import difference_figure, time_figure
 from tests.bench.papers.streamsvm_runs import (
     BM,
     CONTENDERS,
+    CS,
     END,
     LEAST,
     LEVELS,
@@ -74,9 +76,9 @@ def run() -> Iterator[str]:
                 measured.append(measure(replace(data, test=None)))
     if measured:
         yield from _levels_table(measured)
-        yield save(difference_figure(measured), "streamsvm")
+        yield save(_difference_figure(measured), "streamsvm")
         yield ""
-        yield save(time_figure(measured), "streamsvm-time")
+        yield save(_time_figure(measured), "streamsvm-time")
         yield ""
         yield from _bar_table(measured)
         for name in (PAPER, OURS):
@@ -110,6 +112,38 @@ def _levels_table(measured: Sequence[Measured]) -> Iterator[str]:
                     cells.append(spread([seconds_to(points, optimum, level) for points in found], ".2g"))
             yield row(one.data.name + one.remark, f"{C:g}", f"{optimum.doubt:.0e}", *cells)
     yield ""
+
+
+def _difference_figure(measured: Sequence[Measured]) -> Figure:
+    """Relative function value difference against updates, a panel for each set and C."""
+    figure, panels = panels_of(len(measured), len(CS), (18, 2.1 * len(measured) + 0.6))
+    for one, line in zip(measured, panels, strict=True):
+        for C, axes in zip(CS, line, strict=True):
+            if C not in one.optima:
+                axes.set_axis_off()
+                continue
+            draw_runs(axes, one.runs[C], lambda point: point.updates, one.optima[C].difference)
+            axes.set_title(f"{one.data.name}, C = {C:g}", fontsize=9)
+        first = next(axes for axes in line if axes.axison)
+        first.set_ylabel("(P - P*) / P*", fontsize=8)
+    for axes in panels[-1]:
+        axes.set_xlabel("updates a row", fontsize=8)
+    one_legend(figure, panels.ravel(), len(CONTENDERS))
+    return figure
+
+
+def _time_figure(measured: Sequence[Measured]) -> Figure:
+    """It and the duality gap against seconds, at C = 1."""
+    figure, panels = panels_of(2, len(measured), (2.3 * len(measured), 4.6))
+    for one, (difference, gap) in zip(measured, panels.T, strict=True):
+        draw_runs(difference, one.runs[1.0], lambda point: point.seconds, one.optima[1.0].difference)
+        draw_runs(gap, one.runs[1.0], lambda point: point.seconds, lambda point: max(point.gap, 1e-9))
+        difference.set_title(f"{one.data.name}, C = 1", fontsize=9)
+        gap.set_xlabel("processor time (s)", fontsize=8)
+    panels[0][0].set_ylabel("(P - P*) / P*", fontsize=8)
+    panels[1][0].set_ylabel("relative duality gap (P - D) / P", fontsize=8)
+    one_legend(figure, panels.ravel(), len(CONTENDERS))
+    return figure
 
 
 def _bar_table(measured: Sequence[Measured]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """StreamSVM by the clock (Matsushima, Vishwanathan, Smola, KDD 2012, Figures 2 and 3 and the appendix).
 
 Its claims: it is orders of magnitude ahead of block minimization by the clock, near the optimum before that has
-finished its first pass; one or two passes are enough. The cache's size: `streamsvm_cache`.
+finished its first pass; one or two passes are enough.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 
-from matplotlib.figure import Figure
-
 from tests.bench import throttle
-from tests.bench.papers.figures import one_legend, save
+from tests.bench.papers.figures import draw_bands, one_legend, panels_of, save
 from tests.bench.papers.runs import NOISE, SEEDS, TIMES, is_wanted, limit, patience, seeds
 from tests.bench.papers.streamsvm_claims import (
     AHEAD,
@@ -32,7 +30,6 @@ from tests.bench.papers.streamsvm_claims import (
     sooner,
     where,
 )
-from tests.bench.papers.streamsvm_figures import draw_bands
 from tests.bench.papers.streamsvm_jobs import (
     CONTENDERS,
     MEMORY,
@@ -47,7 +44,7 @@ from tests.bench.papers.streamsvm_jobs import (
     off,
     optimum,
     read_text,
-    run,
+    run_job,
     seconds_of_ended,
 )
 from tests.bench.papers.streamsvm_runs import CS
@@ -66,14 +63,9 @@ SPEEDS = (None, 100, 25)  # MB/s of compressed blocks; None: as the disk is, fro
 PANELS = 4  # of the figure, side by side
 
 
-def cannot_run() -> str | None:
-    """Why a job cannot be measured in little memory, on a slow disk; None: it can."""
-    return throttle.reason_unusable(Path(tempfile.gettempdir())) or cgroup.reason_unusable()
-
-
-def clock() -> Iterator[str]:
+def run() -> Iterator[str]:
     """Lines of Markdown."""
-    if reason := cannot_run():
+    if reason := throttle.reason_unusable(Path(tempfile.gettempdir())) or cgroup.reason_unusable():
         yield f"Not measured: {reason}."
         return
     yield from prose(
@@ -140,21 +132,8 @@ def _add(runs: Runs, data: Text, key: Problem, seed: int) -> None:
     of_seed: list[Run] = []
     for name, own in runs.items():
         most = patience(seconds_of_ended(of_seed), LIMIT)
-        of_seed.append(run(data, name, C, CACHE, seed, most, speed, MEMORY))
+        of_seed.append(run_job(data, name, C, CACHE, seed, most, speed))
         own.append(of_seed[-1])
-
-
-def levels(runs: Sequence[Run], best: float) -> list[str]:
-    """Seconds to each of LEVELS."""
-    return [spread([one.seconds_to(best, level) for one in runs]) for level in LEVELS]
-
-
-def ended(runs: Sequence[Run], best: float) -> tuple[str, str, str]:
-    """Passes, seconds, and how far off after the last of them."""
-    sign = "" if all(one.converged for one in runs) else "> "
-    ends = [off(one.passes[-1], best) for one in runs if one.passes]
-    passes = spread([len(one.passes) for one in runs])
-    return passes, sign + spread([one.seconds for one in runs]), f"{median(ends):.1e}" if ends else "-"
 
 
 def _table(found: dict[Problem, Runs]) -> Iterator[str]:
@@ -168,15 +147,21 @@ def _table(found: dict[Problem, Runs]) -> Iterator[str]:
             waits = [f"{median(one.waits(side) for one in own):.0%}" for side in ("reader", "trainer")]
             rights = [one.accuracy for one in own if one.accuracy is not None]
             right = spread(rights, ".2%") if rights else "-"
-            figures = spread([one.first for one in own]), *levels(own, best), *ended(own, best), unknown, *waits, right
-            yield row(data, f"{C:g}", speed or "free", name, len(own), *figures)
+            sign = "" if all(one.converged for one in own) else "> "
+            ends = [off(one.passes[-1], best) for one in own if one.passes]
+            yield row(
+                data, f"{C:g}", speed or "free", name, len(own), spread([one.first for one in own]),
+                *(spread([one.seconds_to(best, level) for one in own]) for level in LEVELS),
+                spread([len(one.passes) for one in own]), sign + spread([one.seconds for one in own]),
+                f"{median(ends):.1e}" if ends else "-", unknown, *waits, right,
+            )  # fmt: skip
     yield ""
 
 
 def _figure(found: dict[Problem, Runs]) -> str:
     lines = -(-len(found) // PANELS)
-    figure = Figure(figsize=(3.0 * PANELS, 2.6 * lines + 0.6), layout="constrained", dpi=130)
-    panels = figure.subplots(lines, PANELS, squeeze=False).ravel()
+    figure, grid = panels_of(lines, PANELS, (3.0 * PANELS, 2.6 * lines + 0.6))
+    panels = grid.ravel()
     for axes in panels[len(found) :]:
         axes.set_axis_off()
     for place, ((key, runs), axes) in enumerate(zip(found.items(), panels, strict=False)):

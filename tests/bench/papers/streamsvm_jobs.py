@@ -31,7 +31,8 @@ from tests.reference.data import write_libsvm
 LIMIT = limit("streamsvm-clock")
 RELATIVE_GAP = 1e-4
 SIZE = "600MB"  # of generated text, unless the environment says another
-MEMORY = 512 << 20  # of a job whose cache is a small part: the page cache has no room for the rows it writes to disk
+# Of a job's processes, their files in memory and the page cache, which has no room for the rows it writes to disk.
+MEMORY = 512 << 20
 PRINTED, OURS, ON_DISK = "StreamSVM as printed", "streamsvm, two loops", "streamsvm, rows on disk"
 SBM, BM = "SBM, distance", "BM, L-D"
 # What is likely to end first comes first: others are given up by its seconds.
@@ -43,7 +44,6 @@ CONTENDERS: dict[str, dict[str, object]] = {
     BM: {"solver": "bm", "inner_rounds": None},
 }
 _WORDS = ("elapsed_seconds", "dual_objective", "reader_wait_seconds", "trainer_wait_seconds")
-UNLIMITED = 1 << 50
 
 
 @dataclass(frozen=True)
@@ -143,33 +143,23 @@ def read_text(name: str) -> Iterator[Text | None]:
         yield Text(name, dataset, seconds, test)
 
 
-def run(
-    data: Text, name: str, C: float, share: float, seed: int, most_seconds: float, speed: int | None = None,
-    memory: int = UNLIMITED,
-) -> Run:  # fmt: skip
-    """A job of a contender whose cache is a share of the decoded rows, on a disk of so many MB/s (None: as it is).
-
-    memory  bytes that its processes, their files in memory and the page cache may take together
-    """
+def run_job(data: Text, name: str, C: float, share: float, seed: int, most_seconds: float, speed: int | None) -> Run:
+    """A job of a contender whose cache is a share of the decoded rows, on a disk of so many MB/s (None: as it is)."""
     fields = {
-        "C": C, "cache_bytes": _cache_bytes(data.manifest, share), "tolerance": None,
+        "C": C, "cache_bytes": int(share * data.manifest.decoded_bytes), "tolerance": None,
         "relative_gap": RELATIVE_GAP, "max_seconds": most_seconds, "max_passes": 10**6, "seed": seed,
         **CONTENDERS[name],
     }  # fmt: skip
-    key = data.name, C, speed, name, share, memory, seed
-    return Run(**kept("streamsvm-clock", key, lambda: asdict(_job(data, speed, memory, fields))))
+    key = data.name, C, speed, name, share, seed
+    return Run(**kept("streamsvm-clock", key, lambda: asdict(_job(data, speed, fields))))
 
 
-def _cache_bytes(manifest: Manifest, share: float) -> int:
-    return int(share * manifest.decoded_bytes) + (64 << 20) * (share == 1.0)
-
-
-def _job(data: Text, speed: int | None, memory: int, fields: dict[str, object]) -> Run:
+def _job(data: Text, speed: int | None, fields: dict[str, object]) -> Run:
     dataset = data.dataset
     with ExitStack() as stack:
         directory = stack.enter_context(jobs.scratch())
         throttle = stack.enter_context(Throttle(dataset, speed and speed * 10**6))
-        group = MemoryGroup("clock", memory)
+        group = MemoryGroup("clock", MEMORY)
         stack.callback(group.remove)
         forget_pages(sorted((dataset / "blocks").iterdir()))
         groups = f"{throttle.path}:{group.path}"

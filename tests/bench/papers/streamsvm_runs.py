@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import pairwise
 
 from tests.bench import jobs
 from tests.bench.papers.data import Data
+from tests.bench.papers.figures import at
 from tests.bench.papers.runs import SEEDS, kept, limit
 from tests.bench.papers.trace import Optimum, Point, optimum_of, reference, trace_kept, updates_to
 
@@ -72,24 +71,15 @@ def lags(ours: Sequence[Point], theirs: Sequence[Point], optimum: Optimum) -> li
     runs end, or below ten times the doubt about the optimum, is not compared.
     """
     ratios = []
-    least = floor(optimum)
     for point in ours:
-        other = _at(theirs, point.updates, optimum)
-        if point.passes > 2 and other is not None and min(other, optimum.difference(point)) > least:
-            ratios.append(optimum.difference(point) / other)
+        if point.passes > 2 and theirs[0].updates <= point.updates <= theirs[-1].updates:
+            curve = [(each.updates, optimum.difference(each)) for each in theirs]
+            own, other = optimum.difference(point), float(at(curve, [point.updates])[0])
+            if min(own, other) > floor(optimum):
+                ratios.append(own / other)
     return ratios
 
 
 def floor(optimum: Optimum) -> float:
     """Relative difference below which nobody is nearer than another."""
     return max(END, 10 * optimum.doubt)
-
-
-def _at(points: Sequence[Point], updates: float, optimum: Optimum) -> float | None:
-    """Relative difference after so many updates a row."""
-    for before, after in pairwise(points):
-        if before.updates <= updates <= after.updates:
-            low, high = optimum.difference(before), optimum.difference(after)
-            share = math.log(updates / before.updates) / math.log(after.updates / before.updates)
-            return low * (high / low) ** share
-    return None

@@ -1,9 +1,9 @@
 """One peer on one data set, in this process; prints a line of JSON for its loading and for each trial.
 
-    python -m tests.bench.peers NAME DIRECTORY C ENOUGH SECONDS [FIELDS]
+    python -m tests.bench.peers NAME DIRECTORY C ENOUGH SECONDS
 
-Ends at an objective of ENOUGH or after SECONDS of its own, objectives not counted. FIELDS, JSON, are given to its `run`
-beside those of the registry. Exit code 3 with the reason: it cannot run here.
+Ends at an objective of ENOUGH or after SECONDS of its own, objectives not counted. Exit code 3 with the reason: it
+cannot run here.
 """
 
 import importlib
@@ -20,14 +20,14 @@ from tests.bench.prepared import read_prepared
 CANNOT_RUN = 3
 
 
-def main(name: str, directory: Path, C: float, enough: float, most_seconds: float, more: str = "{}") -> int:
+def main(name: str, directory: Path, C: float, enough: float, most_seconds: float) -> int:
     """Body of the command."""
     try:
         module_name, fields = PEERS[name]
         module = importlib.import_module(f"tests.bench.peers.{module_name}")
         data = read_prepared(directory)
         peak = Peak()
-        trials = module.run(data, C, **fields, **json.loads(more))
+        trials = module.run(data, C, **fields)
         next(trials)
         print(json.dumps({"loaded_bytes": peak.take()}), flush=True)
     except ImportError as error:
@@ -48,4 +48,4 @@ def main(name: str, directory: Path, C: float, enough: float, most_seconds: floa
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], Path(sys.argv[2]), *map(float, sys.argv[3:6]), *sys.argv[6:]))
+    sys.exit(main(sys.argv[1], Path(sys.argv[2]), *map(float, sys.argv[3:6])))

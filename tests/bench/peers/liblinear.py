@@ -16,16 +16,13 @@ DEFAULT_EPS = 0.1
 EPS = (10, 3, 1, 0.3, DEFAULT_EPS, 0.03, 0.01, 0.003, 0.001)
 
 
-def run(data: Prepared, C: float, may_end: bool = False) -> Iterator[Trial | None]:
-    """-s 3 -B -1 -e EPS.
-
-    may_end  also before its default EPS
-    """
+def run(data: Prepared, C: float) -> Iterator[Trial | None]:
+    """-s 3 -B -1 -e EPS."""
     problem = in_its_layout(data)
     yield None
     for eps in EPS:
         w, spent = trained(problem, f"-s 3 -c {C!r} -e {eps!r} -B -1 -q")
-        yield Trial(setting(eps), spent, w, may_end=may_end or eps <= DEFAULT_EPS)
+        yield Trial(setting(eps), spent, w, may_end=eps <= DEFAULT_EPS)
 
 
 def trained(problem: "binding.problem", options: str) -> tuple[np.ndarray, Spent]:

@@ -39,27 +39,12 @@ class Measured:
         return next((point.spent for point in self.points if point.setting == setting), None)
 
 
-def measure(
-    name: str, data: Prepared, C: float, enough: float, most_seconds: float = MOST_SECONDS, **fields: float
-) -> Measured:
-    """Run a peer until its objective is `enough`, or it has no other setting, or it has run for so many seconds.
-
-    fields  of its `run`, beside those of the registry
-    """
+def measure(name: str, data: Prepared, C: float, enough: float) -> Measured:
+    """Run a peer until its objective is `enough`, or it has no other setting, or it has run for MOST_SECONDS."""
     lacking = _lacking_memory(name, data)
     if lacking:
         return Measured(cannot_run=lacking)
-    command = [
-        sys.executable,
-        "-m",
-        "tests.bench.peers",
-        name,
-        data.directory,
-        C,
-        enough,
-        most_seconds,
-        json.dumps(fields),
-    ]
+    command = [sys.executable, "-m", "tests.bench.peers", name, data.directory, C, enough, MOST_SECONDS]
     done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode not in (0, CANNOT_RUN):
         return Measured(cannot_run=f"failed with exit code {done.returncode}")

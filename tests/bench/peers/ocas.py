@@ -1,7 +1,6 @@
 """OCAS, the program svmocas of Debian's libocas-tools, on text; it prints its objective after each cutting plane."""
 
 import re
-import resource
 import shutil
 import subprocess
 import tempfile
@@ -10,7 +9,7 @@ from pathlib import Path
 
 from tests.bench.peers.trial import Trial
 from tests.bench.prepared import Prepared
-from tests.bench.usage import Spent, Stopwatch
+from tests.bench.usage import Spent
 
 BYTES_PER_VALUE = 24
 SECONDS_ARE = "its solver, after reading its text"
@@ -19,22 +18,16 @@ MOST_SECONDS = 60
 _LINE = re.compile(r"^\s*(\d+): tim=([\d.]+), Q_P=([\d.e+]+)")
 
 
-def run(data: Prepared, C: float, solver_seconds: float | None = None) -> Iterator[Trial | None]:
-    """One run down to a relative gap of 1e-4 or MOST_SECONDS, reading included. The objective is the one it prints.
-
-    solver_seconds  its solver's own limit, instead of MOST_SECONDS for all; core seconds are told then, too: those of
-                    its clock times the share of a core that its process had
-    """
+def run(data: Prepared, C: float) -> Iterator[Trial | None]:
+    """One run down to a relative gap of 1e-4 or MOST_SECONDS, reading included. The objective is the one it prints."""
     if shutil.which(PROGRAM) is None:
         raise ImportError(f"no program {PROGRAM}")
     with tempfile.TemporaryDirectory(prefix="ocas-") as directory:
         text = Path(directory) / "text"
         write_readable(data.text, text)
         # A line at a time, so that those before it is ended are not lost.
-        ends = ["-r", "1e-4", *(["-t", f"{solver_seconds:g}"] if solver_seconds else [])]
-        command = ["stdbuf", "-oL", PROGRAM, "-c", f"{C!r}", "-b", "0", *ends, text, Path(directory) / "model"]
-        printed, share = _printed(command, None if solver_seconds else MOST_SECONDS)
-        trials = list(read_trials(printed.splitlines(), share if solver_seconds else None))
+        command = ["stdbuf", "-oL", PROGRAM, "-c", f"{C!r}", "-b", "0", "-r", "1e-4", text, Path(directory) / "model"]
+        trials = list(read_trials(_printed(command).splitlines()))
     if not trials:
         raise ImportError(f"no step within {MOST_SECONDS} s, reading included")
     yield None
@@ -47,30 +40,16 @@ def write_readable(source: Path, target: Path) -> None:
         out.writelines(line if b":" in line else line.rstrip() + b" 1:0\n" for line in lines)
 
 
-def _printed(command: Sequence[str | Path], most_seconds: float | None) -> tuple[str, float]:
-    """Run the command for so many seconds at most; returns what it prints, and the share of a core that it had."""
-    watch = Stopwatch(_core_seconds_of_children)
+def _printed(command: Sequence[str | Path]) -> str:
+    """What the command prints within MOST_SECONDS."""
     try:
-        printed = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=most_seconds).stdout
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=MOST_SECONDS).stdout
     except subprocess.TimeoutExpired as ended:
-        printed = bytes(ended.stdout or b"").decode()
-    spent = watch.total()
-    return printed, min(1.0, (spent.core_seconds or 0.0) / spent.seconds)
+        return bytes(ended.stdout or b"").decode()
 
 
-def _core_seconds_of_children() -> float:
-    """Core seconds of the children that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def read_trials(lines: Iterable[str], share: float | None = None) -> Iterator[Trial]:
-    """Read what it printed, an objective for each of its iterations.
-
-    share  core seconds of a second; None: nobody knows
-    """
+def read_trials(lines: Iterable[str]) -> Iterator[Trial]:
+    """Read what it printed, an objective for each of its iterations."""
     for line in lines:
         if found := _LINE.match(line):
-            seconds = float(found[2])
-            spent = Spent(seconds, None if share is None else share * seconds)
-            yield Trial(f"cut {found[1]}", spent, float(found[3]))
+            yield Trial(f"cut {found[1]}", Spent(float(found[2])), float(found[3]))

@@ -13,12 +13,12 @@ SECONDS_ARE = "partial_fit over chunks of the arrays on disk"
 EPOCHS = 20
 
 
-def run(data: Prepared, C: float, seed: int = 0, epochs: int = EPOCHS) -> Iterator[Trial | None]:
+def run(data: Prepared, C: float) -> Iterator[Trial | None]:
     """Hinge loss, no intercept, its default step sizes; a trial after each epoch."""
-    model = SGDClassifier(loss="hinge", alpha=1 / (data.n_rows * C), fit_intercept=False, random_state=seed)
+    model = SGDClassifier(loss="hinge", alpha=1 / (data.n_rows * C), fit_intercept=False, random_state=0)
     yield None
     spent = Spent(0.0, 0.0)
-    for epoch in range(1, epochs + 1):
+    for epoch in range(1, EPOCHS + 1):
         watch = Stopwatch(own_core_seconds)
         for X, y in data.chunks():
             model.partial_fit(X, y, classes=[-1, 1])
