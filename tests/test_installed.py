@@ -42,12 +42,9 @@ def built(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module", params=["*.whl", "*.tar.gz"])
-def installed(request, built, tmp_path_factory):
-    """The site-packages of an environment into which one of them was installed; our dependencies lie on its path."""
-    folder = tmp_path_factory.mktemp("environment")
+def installed(folder: Path, archive: Path) -> Path:
+    """The site-packages of an environment with what is in the archive; our dependencies lie on its path."""
     venv.create(folder)
-    (archive,) = built.glob(request.param)
     pip = [sys.executable, "-m", "pip", "--python", folder / "bin" / "python"]
     options = ("--quiet", "--no-compile", "--no-deps", "--no-index", "--no-build-isolation")
     (packages,) = folder.glob("lib/python3*/site-packages")
@@ -56,29 +53,44 @@ def installed(request, built, tmp_path_factory):
     return packages
 
 
-def test_nothing_else_is_installed(installed):
-    found = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
+@pytest.fixture(scope="module")
+def packages(built, tmp_path_factory):
+    """Of the wheel."""
+    return installed(tmp_path_factory.mktemp("environment"), *built.glob("*.whl"))
+
+
+def test_nothing_else_is_installed(packages):
+    found = {path.name for path in packages.iterdir() if not path.name.endswith(".dist-info")}
     assert found == {"streamsvm", "ours.pth"}
-    assert {path.name for path in (installed / "streamsvm").iterdir()} >= {*ROOMS, "py.typed"}
-    assert (installed / "streamsvm" / "api" / "answers.txt").exists()
-    assert not (installed / "streamsvm" / "api" / "python").exists()
+    assert {path.name for path in (packages / "streamsvm").iterdir()} >= {*ROOMS, "py.typed"}
+    assert (packages / "streamsvm" / "api" / "answers.txt").exists()
+    assert not (packages / "streamsvm" / "api" / "python").exists()
 
 
-def test_it_trains_beside_folders_of_the_same_names(installed, tmp_path):
+def test_the_sdist_installs_what_the_wheel_does(packages, built, tmp_path):
+    def files(folder):
+        return {path.relative_to(folder) for path in (folder / "streamsvm").rglob("*") if path.is_file()}
+
+    assert files(installed(tmp_path, *built.glob("*.tar.gz"))) == {
+        path for path in files(packages) if "__pycache__" not in path.parts
+    }
+
+
+def test_it_trains_beside_folders_of_the_same_names(packages, tmp_path):
     for name in (*ROOMS, "tests"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").touch()
     (tmp_path / "program.py").write_text(PROGRAM)
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}  # a minute of compiling would test nothing more
-    python = installed.parents[2] / "bin" / "python"
+    python = packages.parents[2] / "bin" / "python"
     done = subprocess.run([python, "program.py"], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 
-def test_types_are_for_users(installed, tmp_path):
+def test_types_are_for_users(packages, tmp_path):
     (tmp_path / "right.py").write_text(TYPED.format("n", "int"))
     (tmp_path / "wrong.py").write_text(TYPED.format("n", "str"))
-    python = installed.parents[2] / "bin" / "python"
+    python = packages.parents[2] / "bin" / "python"
     command = [sys.executable, "-m", "mypy", "--python-executable", python, "right.py", "wrong.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout.count("error:") == 1 and done.stdout.startswith("wrong.py:6: error: Incompatible types"), done

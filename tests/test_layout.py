@@ -44,10 +44,16 @@ BUDGET = {
 
 
 @cache
+def nodes_of(module: Path) -> list[ast.AST]:
+    """All of its syntax tree."""
+    return [*ast.walk(ast.parse((ROOT / module).read_text()))]
+
+
+@cache
 def imported(module: Path) -> set[str]:
     """Names of everything a module imports, at its top or inside a function."""
     names = set()
-    for node in ast.walk(ast.parse((ROOT / module).read_text())):
+    for node in nodes_of(module):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -102,14 +108,14 @@ def test_imports_point_down():
 def test_no_module_imports_itself_by_way_of_others():
     names, graph = {name_of(module) for module in MODULES}, {}
     for module in MODULES:
-        found = (n for n in ast.walk(ast.parse((ROOT / module).read_text())) if isinstance(n, ast.ImportFrom))
+        found = (n for n in nodes_of(module) if isinstance(n, ast.ImportFrom))
         named = ({f"{n.module}.{alias.name}" for alias in n.names} & names or {n.module} for n in found)
         graph[name_of(module)] = set().union(*named)
     TopologicalSorter(graph).prepare()  # CycleError names a circle
 
 
 def test_a_class_name_stands_for_one_thing():
-    nodes = (node for module in MODULES for node in ast.walk(ast.parse((ROOT / module).read_text())))
+    nodes = (node for module in MODULES for node in nodes_of(module))
     names = Counter(node.name.lstrip("_") for node in nodes if isinstance(node, ast.ClassDef))
     assert sorted(name for name, count in names.items() if count > 1) == ["Arrivals", "Client"]
 
@@ -118,7 +124,7 @@ def test_nobody_compares_the_name_of_a_loss():
     """But who may not import the losses: the estimators' parameter, and what a model file says."""
 
     def faults_of(module):
-        compared = (n for n in ast.walk(ast.parse((ROOT / module).read_text())) if isinstance(n, ast.Compare))
+        compared = (n for n in nodes_of(module) if isinstance(n, ast.Compare))
         words = {getattr(n, "value", None) for each in compared for n in ast.walk(each)}
         if layer_of(module) not in ("streamsvm", "storage"):
             yield from words & set(LOSSES)
@@ -173,7 +179,7 @@ def test_folders_are_small():
 
 def statements_of(module: Path) -> int:
     """Statements of a module; docstrings count as none, so that leaving them out saves nothing."""
-    nodes = [*ast.walk(ast.parse((ROOT / module).read_text()))]
+    nodes = nodes_of(module)
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     docstrings = sum(isinstance(node, documented) and ast.get_docstring(node) is not None for node in nodes)
     return sum(isinstance(node, ast.stmt) for node in nodes) - docstrings

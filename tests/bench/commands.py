@@ -56,14 +56,14 @@ def launch(command: list[object], source=subprocess.DEVNULL, group: Path | None 
 def ingest_command(text: Path, dataset: Path) -> Command:
     """Read a text in, in a process of its own."""
     with text.open("rb") as source:
-        return _command([sys.executable, "-m", "streamsvm.reader.ingest.run", dataset], source)
+        return checked([sys.executable, "-m", "streamsvm.reader.ingest.run", dataset], source)
 
 
 def train_command(text: Path, cache_bytes: int, *options: str, **environment: str) -> Command:
     """`streamsvm train` on a text, the model thrown away."""
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
         command = train_words(text, Path(directory) / "a.model", cache_bytes, *options)
-        return _command(command, **environment)
+        return checked(command, **environment)
 
 
 def train_words(text: Path, model: Path, cache_bytes: int, *options: str) -> list[object]:
@@ -71,12 +71,21 @@ def train_words(text: Path, model: Path, cache_bytes: int, *options: str) -> lis
     return [STREAMSVM, "train", text, "-o", model, "--cache", cache_bytes, "--bias", "none", "--json", *options]
 
 
-def _command(command: list[object], source=subprocess.DEVNULL, **environment: str) -> Command:
+def watched(
+    command: list[object], source=subprocess.DEVNULL, group: Path | None = None, **environment: str
+) -> tuple[Ended, int]:
+    """`launch` with a cache directory of its own; how it ended, and the most memory that there was."""
     with scratch() as directory, Watch(directory) as watch:
-        ended = launch(command, source, STREAMSVM_CACHE_DIR=str(directory), **environment)
+        ended = launch(command, source, group, STREAMSVM_CACHE_DIR=str(directory), **environment)
+    return ended, watch.peak_bytes
+
+
+def checked(command: list[object], source=subprocess.DEVNULL, **environment: str) -> Command:
+    """A command that has to end well, if not converged."""
+    ended, peak_bytes = watched(command, source, **environment)
     if ended.code not in (0, NOT_CONVERGED):
-        raise RuntimeError(f"{command} ended with exit code {ended.code}")
-    return Command(ended.spent, watch.peak_bytes, json.loads(ended.printed.splitlines()[-1]))
+        raise RuntimeError(f"{command} ended with exit code {ended.code}: {ended.printed[-2000:]!r}")
+    return Command(ended.spent, peak_bytes, json.loads(ended.printed.splitlines()[-1]))
 
 
 def compile_seconds() -> float:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -98,26 +95,11 @@ def bound(passes: int, disk_seconds: float, training_seconds: float) -> float:
 
 
 def _job(dataset: Path, manifest: Manifest, speed: int | None) -> Job:
+    """A job, without a bias, whose processes read so many MB/s (None: as the disk gives)."""
     fields = {"cache_bytes": jobs.tenth(manifest)[0], "tolerance": None, "relative_gap": RELATIVE_GAP}
-    return throttled(dataset, None if speed is None else speed * 10**6, fields)
-
-
-def throttled(dataset: Path, bytes_per_second: int | None, fields: dict[str, object]) -> Job:
-    """A job of these fields, without a bias, whose processes read so many bytes a second (None: as the disk gives)."""
-    blocks = sorted((dataset / "blocks").iterdir())
+    blocks, bytes_per_second = sorted((dataset / "blocks").iterdir()), speed and speed * 10**6
     with jobs.scratch() as directory, Throttle(dataset, bytes_per_second) as throttle:
         got = throttle.bytes_per_second(blocks, int(_PROBE_SECONDS * (bytes_per_second or 5 * 10**8)))
         forget_pages(blocks)
-        # This launcher joins any group of version 1 before it starts reader and trainer.
-        command = [
-            sys.executable,
-            "-m",
-            "tests.end_to_end.cgroup",
-            throttle.path,
-            dataset,
-            directory / "run",
-            directory,
-        ]
-        spec = json.dumps({"dataset": "bench", "bias": None, **fields})
-        subprocess.run([*map(str, command), spec], stdout=subprocess.DEVNULL, check=True)
+        jobs.train_in([throttle.path], dataset, directory, fields)
         return Job(read_history(directory / "history.ndjson"), got)

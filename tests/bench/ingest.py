@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import io
-import resource
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
-from statistics import median
 
 import numpy as np
 
@@ -25,7 +22,10 @@ from streamsvm.storage.blocks.block import BlockReader, BlockWriter, Piece
 from streamsvm.storage.blocks.dataset import Dataset, block_path
 from streamsvm.storage.rows.csr import Rows
 from streamsvm.storage.rows.segment import packed_bytes
+from tests.bench import commands
 from tests.bench.generate import generate
+from tests.bench.report import header, prose, row
+from tests.bench.usage import Spent, median_spent
 
 TEXT_BYTES = 400_000_000
 STAGE_BYTES = 100_000_000
@@ -47,39 +47,36 @@ def run() -> Iterator[str]:
 
 def whole_table(text: Path, small: Path, directory: Path) -> Iterator[str]:
     """The command as the service runs it, from its start until the dataset is durable."""
-    yield f"Median of {REPEATS} runs of `python -m streamsvm.reader.ingest` on {TEXT_BYTES / 1e6:.0f} MB of"
-    yield "text-like data (`tests.bench.generate`), from the start of the program until all is synced;"
-    yield "*start*: the same with 1 MB."
-    yield "*core seconds* are those in which any of its threads computed, and tell more where cores are shared."
-    yield ""
-    yield "| | seconds | MB/s of text | core seconds | MB/s of text a core |"
-    yield "| --- | --: | --: | --: | --: |"
-    rest = [0.0, 0.0]
-    for name, path, sign in (("start", small, -1), ("whole", text, 1)):
-        times = zip(*(_run_command(path, directory / "data") for _ in range(REPEATS)), strict=True)
-        found = [median(repeats) for repeats in times]
-        rest = [total + sign * seconds for total, seconds in zip(rest, found, strict=True)]
-        yield _line(name, *found, path.stat().st_size)
-    yield _line("without the start", *rest, text.stat().st_size - small.stat().st_size)
+    yield from prose(
+        f"Median of {REPEATS} runs of `python -m streamsvm.reader.ingest` on {TEXT_BYTES / 1e6:.0f} MB of text-like "
+        "data (`tests.bench.generate`), from the start of the program until all is synced; *start*: the same with 1 "
+        "MB. *core seconds* are those in which any of its threads computed, and tell more where cores are shared."
+    )
+    yield from header("", "seconds", "MB/s of text", "core seconds", "MB/s of text a core")
+    start, whole = (_median_of_runs(path, directory / "data") for path in (small, text))
+    yield _line("start", start, small.stat().st_size)
+    yield _line("whole", whole, text.stat().st_size)
+    yield _line("without the start", whole - start, text.stat().st_size - small.stat().st_size)
     manifest = Dataset(directory / "data").manifest
     yield ""
     yield f"Stored: {manifest.stored_bytes / manifest.decoded_bytes:.1%} of the decoded bytes."
 
 
-def _line(name: str, seconds: float, core_seconds: float, size: int) -> str:
-    rates = [size / 1e6 / spent for spent in (seconds, core_seconds)]
-    return f"| {name} | {seconds:.2f} | {rates[0]:.0f} | {core_seconds:.2f} | {rates[1]:.0f} |"
+def _line(name: str, spent: Spent, size: int) -> str:
+    cells = (
+        (f"{seconds:.2f}", f"{size / 1e6 / seconds:.0f}") for seconds in (spent.seconds, spent.core_seconds or 0.0)
+    )
+    return row(name, *chain(*cells))
 
 
-def _run_command(text: Path, directory: Path) -> tuple[float, float]:
-    """(seconds, core seconds)"""
-    shutil.rmtree(directory, ignore_errors=True)
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    with text.open("rb") as file:
-        command = [sys.executable, "-m", "streamsvm.reader.ingest.run", str(directory)]
-        subprocess.run(command, stdin=file, stdout=subprocess.DEVNULL, check=True)
-    seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    return seconds, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+def _median_of_runs(text: Path, directory: Path) -> Spent:
+    several: list[Spent | None] = []
+    for _ in range(REPEATS):
+        shutil.rmtree(directory, ignore_errors=True)
+        several.append(commands.ingest_command(text, directory).spent)
+    found = median_spent(several)
+    assert found is not None
+    return found
 
 
 def stage_table(text: Path, directory: Path) -> Iterator[str]:
@@ -98,13 +95,13 @@ def stage_table(text: Path, directory: Path) -> Iterator[str]:
         "check and decode": lambda: sum(map(len, _pieces(readers))),
     }
     decoded = packed_bytes(manifest.n_rows, manifest.nnz)
-    yield f"The stages alone, one thread, {STAGE_BYTES / 1e6:.0f} MB of such text, least of {REPEATS} times."
-    yield ""
-    yield "| stage | MB/s of text | MB/s of decoded bytes |"
-    yield "| --- | --: | --: |"
+    yield from prose(
+        f"The stages alone, one thread, {STAGE_BYTES / 1e6:.0f} MB of such text, least of {REPEATS} times."
+    )
+    yield from header("stage", "MB/s of text", "MB/s of decoded bytes")
     for name, stage in stages.items():
         seconds = min(_seconds(stage) for _ in range(REPEATS))
-        yield f"| {name} | {STAGE_BYTES / 1e6 / seconds:.0f} | {decoded / 1e6 / seconds:.0f} |"
+        yield row(name, f"{STAGE_BYTES / 1e6 / seconds:.0f}", f"{decoded / 1e6 / seconds:.0f}")
 
 
 def _seconds(stage: Callable[[], object]) -> float:

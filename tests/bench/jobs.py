@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -144,6 +146,13 @@ def train_all(dataset: Path, **fields: object) -> Finished:
         peak_bytes=max(group.peak_bytes for group in groups),
         machine=groups[-1].machine,
     )
+
+
+def train_in(groups: Sequence[Path], dataset: Path, directory: Path, fields: Mapping[str, object]) -> dict:
+    """A job whose processes are in control groups of version 1: its result. Its files stay below the directory."""
+    words = [":".join(map(str, groups)), dataset, directory / "run", directory, spec_of(fields).model_dump_json()]
+    command = [sys.executable, "-m", "tests.end_to_end.cgroup", *map(str, words)]
+    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
 
 def _run(

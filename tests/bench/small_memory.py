@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from streamsvm.service.commands.train import NOT_CONVERGED
-from tests.bench.commands import Ended, compile_seconds, launch, train_words
+from tests.bench.commands import Ended, compile_seconds, train_words, watched
 from tests.bench.contenders import C
 from tests.bench.generate import generate
-from tests.bench.jobs import scratch
-from tests.bench.memory import Watch
 from tests.bench.prepared import size_limit
 from tests.bench.reading import PROGRAM, program_words
 from tests.bench.report import cell, header, prose, row
@@ -78,21 +76,20 @@ def _streamsvm(text: Path, limit: int) -> Attempt:
     options = ("-C", f"{C:g}", "--tolerance", "none", "--relative-gap", f"{RELATIVE_GAP:g}")
     with tempfile.TemporaryDirectory(prefix="streamsvm-bench-") as directory:
         words = train_words(text, Path(directory) / "a.model", CACHE, *options)
-        return within(limit, words)
+        return _within(limit, words)
 
 
 def _liblinear(text: Path, limit: int) -> Attempt:
     with tempfile.NamedTemporaryFile(prefix="model-") as model:
-        return within(limit, program_words(text, Path(model.name), C))
+        return _within(limit, program_words(text, Path(model.name), C))
 
 
-def within(limit: int, words: list) -> Attempt:
+def _within(limit: int, words: list) -> Attempt:
     """Run a command in a group of so many bytes."""
     group = MemoryGroup("bench", limit)
     try:
-        with scratch() as directory, Watch(directory) as watch:
-            ended = launch(words, group=group.path, STREAMSVM_CACHE_DIR=str(directory))
-        return Attempt(ended.spent, watch.peak_bytes, outcome(ended, group.oom_kills))
+        ended, peak_bytes = watched(words, group=group.path)
+        return Attempt(ended.spent, peak_bytes, outcome(ended, group.oom_kills))
     finally:
         group.remove()
 

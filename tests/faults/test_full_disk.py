@@ -6,22 +6,39 @@ from contextlib import suppress
 import httpx
 import pytest
 
+from tests.disks import mounted_disk
 from tests.end_to_end.conftest import ENDLESS, weights
-from tests.end_to_end.service import wait_for
+from tests.end_to_end.service import Service, wait_for
 
 SPEC = {**ENDLESS, "max_passes": 12, "checkpoint_seconds": 0.2}
 DISK_BYTES = 6 << 20
 TOO_MUCH = 80  # copies of the text; their blocks do not fit
 
 
-@pytest.fixture
-def service(new_service, small_disk, text):
+@pytest.fixture(scope="module")
+def one_service(tmp_path_factory, text):
     """Its data directory has a small disk, the caches have not; the problem is there as `data`."""
-    service = new_service()
-    small_disk(service.data_dir, DISK_BYTES)
-    service.start().upload("data", text)
-    wait_for(lambda: (service.data_dir / "worker.lock").exists())  # it starts beside the api, in its own time
-    return service
+    directory = tmp_path_factory.mktemp("full")
+    (directory / "rows.svm").write_bytes(text)
+    service = Service(directory / "service", import_dir=directory)
+    with mounted_disk(service.data_dir, DISK_BYTES):
+        try:
+            service.start().upload("data", text)
+            wait_for(lambda: (service.data_dir / "worker.lock").exists())  # it starts beside the api, in its own time
+            yield service
+        finally:
+            service.kill()
+
+
+@pytest.fixture
+def service(one_service):
+    """The service, with `data` alone, no job that goes on, and room."""
+    yield one_service
+    (one_service.data_dir / "filler").unlink(missing_ok=True)
+    for job in one_service.get("/v1/jobs")["jobs"]:
+        one_service.wait_until_ended(job["id"])
+    for name in {each["name"] for each in one_service.get("/v1/datasets")["datasets"]} - {"data"}:
+        httpx.delete(f"{one_service.url}/v1/datasets/{name}").raise_for_status()
 
 
 def fill(service):
@@ -70,11 +87,7 @@ def test_uploads_refused_by_a_full_disk_leave_their_names_and_slots_free(service
         service.upload(name, text[: 1 << 10].rsplit(b"\n", 1)[0])
 
 
-def test_imports_on_a_full_disk_end_and_others_follow(new_service, small_disk, text, tmp_path):
-    (tmp_path / "rows.svm").write_bytes(text)
-    service = new_service(import_dir=tmp_path)
-    small_disk(service.data_dir, DISK_BYTES)
-    service.start()
+def test_imports_on_a_full_disk_end_and_others_follow(service):
     filler = fill(service)
     os.truncate(filler, filler.stat().st_size - (24 << 10))  # room for the record, not for the rows
 
@@ -97,17 +110,17 @@ def test_what_is_deleted_makes_room_on_a_full_disk(service, text):
     service.upload("old", text)
     fill(service)
     assert httpx.delete(f"{service.url}/v1/datasets/old").status_code == 204
-    assert httpx.delete(f"{service.url}/v1/datasets/data").status_code == 204
 
 
 def test_a_job_that_cannot_be_recorded_is_refused(service):
+    before = [job["id"] for job in service.get("/v1/jobs")["jobs"]]
     filler, taken = fill(service), []
     # The first ones may find room in the store.
     while (answer := httpx.post(f"{service.url}/v1/jobs", json=SPEC)).status_code == 202 and len(taken) < 100:
         taken.append(answer.json()["id"])
     check_full(answer)
     filler.unlink()
-    assert [job["id"] for job in service.get("/v1/jobs")["jobs"]] == taken[::-1]
+    assert [job["id"] for job in service.get("/v1/jobs?page_size=200")["jobs"]] == [*taken[::-1], *before]
     service.submit(**SPEC)
 
 

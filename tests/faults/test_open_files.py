@@ -11,7 +11,6 @@ from itertools import count, islice
 from pathlib import Path
 
 import httpx
-import pytest
 
 from streamsvm.storage.errors import OutOfSpace
 from tests.end_to_end.conftest import ENDLESS, weights
@@ -97,13 +96,6 @@ def few_files(pid, more):
             resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
 
 
-@pytest.fixture
-def service(new_service, text):
-    service = new_service().start()
-    service.upload("data", text)
-    return service
-
-
 def test_the_api_says_so_and_recovers(service, text):
     api = service.processes.one("-m streamsvm.api")
     requests = (
@@ -112,7 +104,7 @@ def test_the_api_says_so_and_recovers(service, text):
         ("POST", "/v1/jobs", {"json": SPEC}),
         ("PUT", "/v1/datasets/other", {"content": text}),
     )
-    refused = submitted = 0
+    before, refused, submitted = len(service.get("/v1/jobs")["jobs"]), 0, 0
     with httpx.Client(base_url=service.url, **PLAIN) as client:
         for more in (0, 1, 2, 3):
             # There is a connection before there is no file for another.
@@ -127,7 +119,7 @@ def test_the_api_says_so_and_recovers(service, text):
     assert [dataset["name"] for dataset in service.get("/v1/datasets")["datasets"]] == ["data"]
     assert len(list(service.data_dir.glob("datasets/*"))) == 1
     jobs = service.get("/v1/jobs")["jobs"]
-    assert len(jobs) == submitted
+    assert len(jobs) == before + submitted
     assert all(service.wait_until_ended(job["id"])["state"] == "succeeded" for job in jobs)
     service.upload("other", text)
 
@@ -137,8 +129,9 @@ def test_a_worker_without_goes_on_when_there_are_some_again(service):
     job = service.submit(**SPEC)
     service.wait_for_pass(job, 4)
     worker, log = service.processes.one("streamsvm.service.processes.worker"), service.data_dir.parent / "log"
+    told = log.stat().st_size
     with few_files(worker, 0):
-        wait_for(lambda: "tried again" in log.read_text())
+        wait_for(lambda: b"tried again" in log.read_bytes()[told:])
     assert weights(service.model(service.wait_until_ended(job))).tobytes() == undisturbed
     assert service.processes.one("streamsvm.service.processes.worker") == worker
 

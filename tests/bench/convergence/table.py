@@ -16,14 +16,12 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from streamsvm.reader.ingest.run import ingest, read_chunks
 from streamsvm.storage.blocks.manifest import read_manifest
 from tests.bench import jobs
 from tests.bench.convergence.peer import EPSILON, PEERS, solves
 from tests.bench.convergence.problems import PROBLEMS, is_available
 from tests.bench.real_data import Rows
 from tests.bench.report import header, prose, row
-from tests.reference.data import write_libsvm
 
 LOSSES = ("hinge", "squared_hinge", "logistic", "epsilon_insensitive", "squared_epsilon_insensitive")
 LEVELS = (1e-4, 1e-6)
@@ -76,17 +74,15 @@ def run(name: str) -> Iterator[str]:
 
 
 def _lines(directory: Path, X: sparse.csr_matrix, y: np.ndarray) -> Iterator[str]:
-    text, arrays = directory / "rows.svm", directory / "rows.npz"
-    write_libsvm(text, X, y)
+    arrays = directory / "rows.npz"
+    dataset = jobs.ingested(directory / "data", X, y)
     X = sparse.csr_matrix(X, dtype=np.float64)
     np.savez(arrays, data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, y=y)
-    with text.open("rb") as source:
-        ingest(read_chunks(source), directory / "data")
     with fitting(arrays) as fit:
         for loss, C, bias in product(LOSSES, Cs(), biases()):
             ours, best = [], np.inf
             for level in LEVELS:
-                seconds, certificate = _ours(directory / "data", loss, C, bias, level)
+                seconds, certificate = _ours(dataset, loss, C, bias, level)
                 ours.append(seconds)
                 best = min(best, certificate["primal_objective"])
             peers = [_peer(fit, (X, y), peer, loss, C, bias, best) for peer in PEERS]

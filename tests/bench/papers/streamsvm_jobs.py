@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -162,10 +159,7 @@ def _job(data: Text, speed: int | None, fields: dict[str, object]) -> Run:
         group = MemoryGroup("clock", MEMORY)
         stack.callback(group.remove)
         forget_pages(sorted((dataset / "blocks").iterdir()))
-        groups = f"{throttle.path}:{group.path}"
-        words = [groups, str(dataset), str(directory / "run"), str(directory), jobs.spec_of(fields).model_dump_json()]
-        command = [sys.executable, "-m", "tests.end_to_end.cgroup", *words]
-        result = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+        result = jobs.train_in([throttle.path, group.path], dataset, directory, fields)
         passes = read_history(directory / "history.ndjson")
         right = _right(data, directory / "run", fields)
     certificate = result["certificate"]
