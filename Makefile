@@ -52,7 +52,7 @@ demo: $(RUN)
 	$(BIN)/streamsvm demo $(if $(SIZE),--size '$(SIZE)')
 
 # Otherwise the first job would wait for them.
-$(KERNELS): $(RUN) $(shell find storage reader trainer service/cluster -name '*.py')
+$(KERNELS): $(RUN) $(shell find storage reader trainer -name '*.py')
 	$(BIN)/streamsvm warm
 	touch $@
 

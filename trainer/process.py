@@ -23,7 +23,6 @@ from streamsvm.storage.run.failure import telling
 from streamsvm.storage.run.slowdowns import told
 from streamsvm.storage.run.state import CACHE_FILE, KEPT_ARRAYS, State, open_state, zeros
 from streamsvm.trainer.checkpoints import RESIDENTS, CheckpointSlots
-from streamsvm.trainer.distributed.cocoa_round import Round
 from streamsvm.trainer.report import report, write_line
 from streamsvm.trainer.settings import TrainerSettings
 from streamsvm.trainer.shared_state import HandedBack, SharedState
@@ -61,12 +60,7 @@ class Trainer:
         self._shared = self._cursor.shared
         self._cursor.model.settle(self._shared.has_converged, self.stop_reason is not None)
         self._shared.limits = self._limits()
-        self._cursor.round = self._make_round(run)
         self._passes = self._solver.train(settings, make_source(self._cursor, settings), self._state.alpha, self._w)
-
-    def _make_round(self, _run: Path) -> Round | None:
-        """Return the rounds of a trainer that has one shard of the rows; None, because this trainer has all rows."""
-        return None
 
     def _resume(self, path: str | None) -> tuple[Mapping[str, Array], int]:
         """Set w, from the checkpoint if `path` is not None; return the solver's arrays in it, and its number.

@@ -37,10 +37,12 @@ def report(
 
 
 def _of_lanes(progress: PassProgress, first: int) -> list[dict]:
-    return [
-        {"lane": number, "m_plus": lane.M_plus, "m_minus": lane.M_minus, **_figures(lane)}
-        for number, lane in enumerate(progress.lanes, first)
-    ]
+    return [{"lane": number, **figures_of(lane)} for number, lane in enumerate(progress.lanes, first)]
+
+
+def figures_of(found: PassProgress) -> dict[str, float]:
+    """Return the figures of a task, as the history has them."""
+    return {"m_plus": found.M_plus, "m_minus": found.M_minus, **_figures(found)}
 
 
 def _of_sweep(sweep: Sweep, first: int) -> dict:

@@ -20,11 +20,7 @@ class TrainerSettings:
     tasks             the tasks that are trained side by side
     passes_before     passes made for the job's lanes that were trained before these
     follows           the first pass is over a dataset that is being read in
-    share_of_gap      for a shard (trainer.distributed.cocoa_round): a pass ends when the gap has fallen to this share
-                      of the gap of the pass's first sweep; None: this trainer has all rows
-    shards            number of machines with a shard of the rows each: the trainer's C and alpha are the problem's
-                      times this number; 1: this trainer has all rows
-    whole_steps       each round keeps the whole change of alpha, since D is no parabola along it (step = 1)
+    share_of_gap      a pass ends when the gap has fallen to this share of the gap of its first sweep; None: never
     maps              the feature maps of the job
     solver            a key of `trainer.solvers.SOLVERS`
     options           the solver's options, an instance of its class of options
@@ -52,8 +48,6 @@ class TrainerSettings:
     passes_before: int
     follows: bool
     share_of_gap: float | None
-    shards: int
-    whole_steps: bool
     maps: FeatureMaps
     solver: str
     options: Any

@@ -17,6 +17,7 @@ from streamsvm.reader.stream.residents import BlockResidents, Eviction, Resident
 from streamsvm.reader.stream.resume import ResidentCollector, WeightCheck, check_w_error, make_w
 from streamsvm.reader.stream.screening import Screening
 from streamsvm.reader.stream.settings import ReaderSettings
+from streamsvm.storage.files.arrays import open_array
 from streamsvm.storage.machine.backoff import backoff_sleep
 from streamsvm.storage.machine.child import die_with_parent, keep_freed_memory, leave
 from streamsvm.storage.models.support_vectors import published_machine
@@ -25,8 +26,7 @@ from streamsvm.storage.rows.segment import Segment, SegmentBuilder
 from streamsvm.storage.run.checkpoint import Checkpoint, open_checkpoint
 from streamsvm.storage.run.compiling import telling_compiling
 from streamsvm.storage.run.failure import telling
-from streamsvm.storage.run.rounds import open_round
-from streamsvm.storage.run.state import CACHE_FILE, StateRoom, open_state
+from streamsvm.storage.run.state import CACHE_FILE, OWN_W_FILE, REAL, StateRoom, open_state
 from streamsvm.trainer.problem.objective import make_objective
 
 _WAIT_SECONDS = 2e-3
@@ -45,7 +45,8 @@ class Reader:
         places = settings.tasks.leaving_rows_out
         self._held_out = HeldOut(run, settings.n_rows, places) if places else None
         self._run, self._has_kernel = run, settings.has_kernel
-        self._own_w = open_round(run, settings.width, settings.tasks.width).own_w if settings.is_part else None
+        shape = settings.width, settings.tasks.width
+        self._own_w = open_array(run / OWN_W_FILE, REAL, shape, "r+") if settings.is_part else None
         self._shares_certifying = settings.shares_certifying
         self._plan = settings.cache
         self._cache = CacheWriter(run / CACHE_FILE, self._plan)

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from streamsvm.service.cluster.dataset.shards import check_here, shards_of
 from streamsvm.service.cluster.nodes.connecting import check_ray
@@ -58,38 +57,18 @@ def cluster_run(
     elif warm_up:
         warm_up(state)
     own = {
+        "address": settings.ray_address,
+        "dataset": str(dataset),
+        "job": f"{job}-{plan.number}",
+        "spec": plan.spec.model_dump(),
+        "number": plan.number,
+        "at_once": plan.at_once,
+        "passes_before": plan.passes_before,
         "checkpoints": checkpoints and str(checkpoints),
         "resume": checkpoint and str(checkpoint.path),
         "last_checkpoint": checkpoint.about["number"] if checkpoint else 0,
         "has_alpha": bool(checkpoint) or bool(state.w.any()),
     }
-    cluster = {**_told(plan, dataset, job, settings), **own}
-    told = {"lane": running_lanes(plan), "distances": None, "cluster": cluster}
+    told = {"lane": running_lanes(plan), "distances": None, "cluster": own}
     (directory / RUN_FILE).write_text(json.dumps(told))
     return ProcessRun(directory, job_dir, settings.stall_seconds, {"trainer": PROCESS}), checkpoint
-
-
-def _told(plan: JobPlan, dataset: Path, job: str, settings: Settings) -> dict[str, Any]:
-    spec = plan.spec
-    return {
-        "address": settings.ray_address,
-        "machines": spec.machines,
-        "dataset": str(dataset),
-        "job": f"{job}-{plan.number}",
-        "spec": spec.model_dump(),
-        "number": plan.number,
-        "at_once": plan.at_once,
-        "n_rows": plan.n_rows,
-        "width": plan.width,
-        "axes": list(plan.axes),
-        "lanes": len(plan.running),
-        "passes_before": plan.passes_before,
-        "checkpoint_seconds": spec.checkpoint_seconds,
-        "rules": {
-            "tolerance": spec.tolerance,
-            "relative_gap": spec.relative_gap,
-            "max_rounds": 1 if spec.combine == "average" else spec.max_passes,
-            "max_seconds": spec.max_seconds,
-            "combine": spec.combine,
-        },
-    }

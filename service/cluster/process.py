@@ -5,6 +5,7 @@ python -m streamsvm.service.cluster.process RUN_DIRECTORY
 
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,19 +19,21 @@ import numpy as np
 
 from streamsvm.reader.certificate.folds import HeldOut
 from streamsvm.service.cluster.dataset.shards import Shard, shards_of
+from streamsvm.service.cluster.machine.shard_run import Begin
 from streamsvm.service.cluster.nodes.connecting import connect, nodes_of
 from streamsvm.service.cluster.nodes.ray_machines import RayMachines
-from streamsvm.service.cluster.rounds.convergence import has_whole_steps
+from streamsvm.service.cluster.rounds.convergence import RoundConvergence
 from streamsvm.service.cluster.rounds.coordinator import Coordinator
-from streamsvm.service.cluster.rounds.messages import COUNTED, Begin, Rules
-from streamsvm.service.cluster.rounds.newton import newton_for
-from streamsvm.service.cluster.rounds.pool import pool_for
+from streamsvm.service.cluster.rounds.newton import Newton
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.fields.features import fitted_maps
 from streamsvm.service.jobs.fields.spec import JobSpec
-from streamsvm.service.jobs.plan.plan import plan_job
+from streamsvm.service.jobs.plan.memory import spills
+from streamsvm.service.jobs.plan.plan import JobPlan, plan_job
+from streamsvm.service.jobs.plan.run_file import run_file
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import read_manifest
+from streamsvm.storage.features.maps import FeatureMaps
 from streamsvm.storage.machine.child import die_with_parent, leave
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.row_runs import count_rows, written_ids
@@ -39,32 +42,42 @@ from streamsvm.storage.run.failure import leave_word, say
 from streamsvm.storage.run.slowdowns import bits_of, told
 from streamsvm.storage.run.state import KEPT, RUN_FILE, SOLVER_PHASES, State, open_state
 from streamsvm.trainer.checkpoints import CheckpointSlots
-from streamsvm.trainer.problem.objective import certificate_of, relative_gap
-from streamsvm.trainer.report import told_step
+from streamsvm.trainer.distributed.messages import COUNTED
+from streamsvm.trainer.distributed.pool import Pool
+from streamsvm.trainer.problem.objective import certificate_of
+from streamsvm.trainer.report import figures_of, told_step
 from streamsvm.trainer.shared_state import HandedBack, note_step, show_figures
+from streamsvm.trainer.solvers import settings_of
 from streamsvm.trainer.updates.convergence import lane_result
 from streamsvm.trainer.updates.model_weights import ModelWeights
-from streamsvm.trainer.updates.progress import NewtonStep
+from streamsvm.trainer.updates.progress import NewtonStep, PassProgress
+
+_SHARE_OF_DISK = 0.25  # of the free space, for a pool: rows may be there twice, and other programs need space, too
+_PIECE_ROWS = 1 << 20  # number of rows whose dual variables are sent at a time
+FAILED = 11  # exit code; the error is in the run directory
 
 
 class Reporter:
-    """Writes the coordinator's figures for the worker: `attend` while machines work, `report` after each round."""
+    """Writes the coordinator's figures for the worker: `attend` while machines work, `report` after each round.
 
-    def __init__(self, state: State, told: dict[str, Any], machines: RayMachines, reports: TextIO) -> None:
-        self._reports = reports
-        self._state, self._control, self._lanes = state, state.control, state.lanes
-        self._told, self._machines = told, machines
+    number, passes_before  of the plan: the first lane, and the passes of the lanes before it
+    """
+
+    def __init__(self, state: State, number: int, passes_before: int, machines: RayMachines, reports: TextIO) -> None:
+        self._state, self._control, self._reports = state, state.control, reports
+        self._number, self._passes_before, self._machines = number, passes_before, machines
         self._before = {name: state.control[name] for name in (*COUNTED, "newton_steps", "scans")}
         self._slowdowns = 0  # bits of slowdowns that are in the history
+        self._steps: list[NewtonStep] = []  # Newton steps of the round
 
-    def attend(self, come: dict[int, Any], silence: float = 0.0) -> None:
+    def attend(self, come: Mapping[int, Any], silence: float = 0.0) -> None:
         """Give a heartbeat, which also covers the next `silence` seconds.
 
         If the worker asks to hand back, have machines save their alpha, and raise HandedBack.
         """
         self._control["trainer_heartbeat"] = self._control["reader_heartbeat"] = time.monotonic() + silence
         if self._control["hand_back"]:
-            self._machines.keep(come, at_once=True)
+            self._machines.keep(come.keys(), at_once=True)
             raise HandedBack
 
     def attend_all(self) -> None:
@@ -72,107 +85,65 @@ class Reporter:
         self.attend(dict.fromkeys(range(len(self._machines))))
 
     def show_step(self, step: NewtonStep) -> None:
-        """Show a Newton step on the control page while the round goes on."""
-        updates = self._control["updates"]
-        note_step(self._state, self._in_job(step))
-        show_figures(self._state, step.found)
-        self._control["updates"], self._control["elapsed_seconds"] = updates, step.elapsed_seconds
-        self._enter("newton")
-
-    def _in_job(self, step: NewtonStep) -> NewtonStep:
-        """Return the step with the numbers of steps and scans of earlier attempts added."""
-        number, scans = (int(self._before[name]) for name in ("newton_steps", "scans"))
-        return replace(step, number=number + step.number, scans=scans + step.scans)
-
-    def _enter(self, phase: str) -> None:
-        self._control["solver_phase"] = 1 + SOLVER_PHASES.index(phase)
+        """Show a Newton step on the control page while the round goes on; the history lists it with the round."""
+        number, scans = (int(self._before[name]) for name in ("newton_steps", "scans"))  # of earlier attempts
+        step = replace(step, number=number + step.number, scans=scans + step.scans)
+        self._steps.append(step)
+        note_step(self._state, step)
+        self._show(replace(step.found, updates=int(self._control["updates"])), step.elapsed_seconds, "newton")
 
     def report(self, now: Coordinator) -> None:
         """Report the round that has ended, on the control page and in the history."""
-        self._enter("sweep")
-        worst = int(np.argmax(np.nan_to_num(now.convergence.M_plus - now.convergence.M_minus, nan=-np.inf)))
-        page = {
-            "finished_passes": now.round,
-            "pass": now.round,
-            "M_plus": now.convergence.M_plus[worst],
-            "M_minus": now.convergence.M_minus[worst],
-            "dual_objective": now.D[worst],
-            "primal_bound": now.convergence.P[worst],
-            "free_rows": int(sum(shard.counts.get("free_rows", 0) for shard in now.shards)),
-            "sweeps_made": max(int(shard.counts.get("sweeps_made", 0)) for shard in now.shards),
-            "elapsed_seconds": now.convergence.elapsed_seconds,
-            **{name: self._before[name] + sum(shard.counts.get(name, 0) for shard in now.shards) for name in COUNTED},
-        }
-        page["updates"] += now.pooled_updates
-        page["slowdowns"] = self._found(now)
-        for name, value in page.items():
-            self._control[name] = type(self._control[name])(value)
-        of_lanes = {
-            "M_plus": now.convergence.M_plus,
-            "M_minus": now.convergence.M_minus,
-            "dual_objective": now.D,
-            "primal_bound": now.convergence.P,
-        }
-        for name, figures in of_lanes.items():
-            self._lanes[name][: len(now.D)] = figures
-        self._reports.write(json.dumps(self._line(now, page, worst)) + "\n")
-
-    def results(self, now: Coordinator) -> list[dict[str, Any]]:
-        """Return the result of each lane."""
-        return [self._result(now, lane, by) for lane, by in enumerate(now.convergence.converged.tolist())]
-
-    def _line(self, now: Coordinator, page: dict[str, Any], worst: int) -> dict[str, Any]:
-        lanes = [self._figures(now, lane) for lane in range(len(now.D))]
-        first = self._told["number"]
-        steps = [told_step(self._in_job(step), first) for step in now.newton.take_shown()] if now.newton else []
-        return {
-            **{name: page[name] for name in ("free_rows", "elapsed_seconds", *COUNTED)},
-            "pass": self._told["passes_before"] + now.round,
-            "lane": first,
+        figures, shards = now.convergence, [shard.counts for shard in now.shards]
+        counted = {name: self._before[name] + sum(counts.get(name, 0) for counts in shards) for name in COUNTED}
+        counted["updates"] += now.pooled_updates
+        free, elapsed = int(sum(counts.get("free_rows", 0) for counts in shards)), figures.elapsed_seconds
+        progress = figures.progress(free, int(counted["updates"]))
+        self._show(progress, elapsed, "sweep")
+        page = {"finished_passes": figures.round, "pass": figures.round, "slowdowns": _slowdowns(now)}
+        page["sweeps_made"] = max(int(counts.get("sweeps_made", 0)) for counts in shards)
+        for name, value in {**counted, **page}.items():
+            self._control[name] = value
+        lanes = [{"lane": self._number + k, **_told(lane)} for k, lane in enumerate(progress.lanes)]
+        steps, self._steps = [told_step(step, self._number) for step in self._steps], []
+        new, self._slowdowns = told(page["slowdowns"] & ~self._slowdowns), page["slowdowns"]
+        line = {
+            **counted,
+            "free_rows": free,
+            "elapsed_seconds": elapsed,
+            "pass": self._passes_before + figures.round,
+            "lane": self._number,
             "rows_unvisited": 0,
-            **lanes[worst],
-            **({"lanes": [{"lane": first + k, **each} for k, each in enumerate(lanes)]} if len(lanes) > 1 else {}),
+            **_told(progress),
+            **({"lanes": lanes} if lanes else {}),
             **({"newton": steps} if steps else {}),
             "step": float(now.step.min()),
             "pooled_rows": now.pooled_rows,
-            "machines": [self._machine(now, number) for number in range(len(now.shards))],
-            **self._new_slowdowns(),
+            "machines": [self._machine(now, number) for number in range(len(shards))],
+            **({"slowdowns": new} if new else {}),
         }
+        self._reports.write(json.dumps(line) + "\n")
 
-    @staticmethod
-    def _found(now: Coordinator) -> int:
-        """Return the slowdowns of all machines and of the coordinator, as bits."""
-        given_up = (int(shard.counts.get("slowdowns", 0)) for shard in now.shards)
-        own = {"pool_without_room"} if now.lacked_room else set()
-        return reduce(or_, given_up, bits_of(own | (now.newton.slowdowns if now.newton else set())))
+    def results(self, now: Coordinator) -> None:
+        """Report the result of each lane, by the certificate with which the job has ended."""
+        figures, results = now.convergence, []
+        for lane, by in enumerate(figures.converged.tolist()):
+            of_lane = (float(each[lane]) for each in vars(figures.certificate).values())
+            results.append(lane_result(by, figures.stop_reason, figures.round, certificate_of(*of_lane)))
+        self._reports.write(json.dumps({"result": results}) + "\n")
 
-    def _new_slowdowns(self) -> dict[str, Any]:
-        before, self._slowdowns = self._slowdowns, int(self._control["slowdowns"])
-        new = told(self._slowdowns & ~before)
-        return {"slowdowns": new} if new else {}
-
-    @staticmethod
-    def _figures(now: Coordinator, lane: int) -> dict[str, float | None]:
-        figures = {
-            "m_plus": now.convergence.M_plus[lane],
-            "m_minus": now.convergence.M_minus[lane],
-            "gap": now.convergence.M_plus[lane] - now.convergence.M_minus[lane],
-            "dual_objective": now.D[lane],
-            "primal_bound": now.convergence.P[lane],
-            "relative_gap_bound": relative_gap(now.convergence.P[lane], now.D[lane])
-            if np.isfinite(now.convergence.P[lane])
-            else np.nan,
-        }
-        # Before the first LOOK, P is not known.
-        return {name: float(value) if np.isfinite(value) else None for name, value in figures.items()}
+    def _show(self, progress: PassProgress, elapsed: float, phase: str) -> None:
+        show_figures(self._state, progress)
+        self._control["elapsed_seconds"] = elapsed
+        self._control["solver_phase"] = 1 + SOLVER_PHASES.index(phase)
 
     def _machine(self, now: Coordinator, number: int) -> dict[str, Any]:
         """Describe a machine: `seconds` of the last round; `waited_seconds` for others, and `sent_bytes`, in all."""
-        shard = now.shards[number]
+        shard, is_late = now.shards[number], now.shards[number].round < now.convergence.round
         return {
             "machine": number,
             "node": self._machines.node(number)[:12],
-            "state": "lost" if self._machines.is_lost(number) else "late" if shard.round < now.round else "in",
+            "state": "lost" if self._machines.is_lost(number) else "late" if is_late else "in",
             "seconds": shard.seconds,
             "waited_seconds": shard.waited,
             "sent_bytes": shard.sent_bytes,
@@ -180,16 +151,17 @@ class Reporter:
             "resident_bytes": shard.counts.get("resident_bytes", 0),
         }
 
-    @staticmethod
-    def _result(now: Coordinator, lane: int, by: int) -> dict[str, Any]:
-        found = now.convergence.certificate
-        assert found is not None, "a job ends with a look"
-        of_lane = (float(figures[lane]) for figures in vars(found).values())
-        return lane_result(by, now.convergence.stop_reason, now.round, certificate_of(*of_lane))
+
+def _slowdowns(now: Coordinator) -> int:
+    """Return the slowdowns of all machines and of the coordinator, as bits."""
+    own = {"pool_without_room"} if now.lacked_room else set()
+    given_up = (int(shard.counts.get("slowdowns", 0)) for shard in now.shards)
+    return reduce(or_, given_up, bits_of(own | (now.newton.slowdowns if now.newton else set())))
 
 
-_PIECE_ROWS = 1 << 20  # number of rows whose dual variables are sent at a time
-FAILED = 11  # exit code; the error is in the run directory
+def _told(found: PassProgress) -> dict[str, float | None]:
+    """Return the figures as the history has them; before the first LOOK, P is not known."""
+    return {name: value if np.isfinite(value) else None for name, value in figures_of(found).items()}
 
 
 def main(directory: str) -> int:
@@ -199,81 +171,94 @@ def main(directory: str) -> int:
     # Ray's output goes into the log.
     reports = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    told = json.loads((run / RUN_FILE).read_bytes())["cluster"]
+    about = json.loads((run / RUN_FILE).read_bytes())["cluster"]
     try:
-        return _coordinate(run, told, reports)
+        return _coordinate(run, about, reports)
     except ServiceError as error:
         leave_word(run, error.code, error.message, error.hint)
         say(error.message)
         return FAILED
 
 
-def _coordinate(run: Path, told: dict[str, Any], reports: TextIO) -> int:
-    state = open_state(run, told["n_rows"], told["width"], *told["axes"])
+def _coordinate(run: Path, about: dict[str, Any], reports: TextIO) -> int:
+    spec, dataset = JobSpec.model_validate(about["spec"]), Path(about["dataset"])
+    manifest = read_manifest(dataset)
+    planned = {name: about[name] for name in ("number", "at_once", "passes_before")}
+    plan = replace(plan_job(spec, manifest), **planned)
+    state = open_state(run, plan.n_rows, plan.width, *plan.axes)
     control = state.control
     control["trainer_heartbeat"] = control["reader_heartbeat"] = time.monotonic()
-    ray = connect(told["address"])
-    dataset = Path(told["dataset"])
-    count = told["machines"]
-    manifest = read_manifest(dataset)
+    ray = connect(about["address"])
+    count = spec.machines
     if count == "all":
         count = len(manifest.parts) or len(nodes_of(ray))
     if not count:
         raise ServiceError("machines_range", "the cluster has no node with a core", "Add nodes.")
     shards = shards_of(manifest, count)
-    spec = JobSpec.model_validate(told["spec"])
-    plan = replace(plan_job(spec, manifest), number=told["number"], at_once=told["at_once"])
     maps = fitted_maps(plan.maps, Dataset(dataset))
-    own = told["spec"], told["number"], told["at_once"], count, maps
-    begins = [Begin(told["job"], shard.name, *own, shard.rows) for shard in shards]
-    rules = Rules(
-        **told["rules"],
-        whole_steps=has_whole_steps(spec, manifest),
-        rounds_before=int(control["finished_passes"]),
-        seconds_before=float(control["elapsed_seconds"]),
-    )
-    pool = pool_for(plan, dataset, maps, run)
-    first_alpha = state.alpha if told["has_alpha"] else None
-    with RayMachines(ray, dataset, shards, begins, told["checkpoint_seconds"], first_alpha) as machines:
-        reporter = Reporter(state, told, machines, reports)
-        newton = newton_for(plan, rules, count, reporter.show_step)
+    own = spec, plan.number, plan.at_once, count, maps
+    begins = [Begin(about["job"], shard.name, *own, shard.rows) for shard in shards]
+    convergence = RoundConvergence(
+        spec, len(plan.running), lambda: bool(control["stop"]),
+        int(control["finished_passes"]), float(control["elapsed_seconds"]),
+    )  # fmt: skip
+    first_alpha = state.alpha if about["has_alpha"] else None
+    with RayMachines(ray, dataset, shards, begins, spec.checkpoint_seconds, first_alpha) as machines:
+        reporter = Reporter(state, plan.number, plan.passes_before, machines, reports)
+        newton = Newton(plan, convergence, count, reporter.show_step) if spec.combine != "average" else None
         control["committed_step"] = 1
         coordinator = Coordinator(
-            machines, rules, told["width"], told["lanes"], told["axes"][0], reporter.report,
-            lambda: bool(control["stop"]), reporter.attend, pool, newton, _model(told),
+            machines, plan, convergence, reporter.report, reporter.attend,
+            pool_for(plan, dataset, maps, run), newton, model_of(about["resume"], len(plan.running)),
         )  # fmt: skip
         try:
             coordinator.run()
             state.w[:] = coordinator.model_w
             bring_held_out(machines, run, plan.n_rows, plan.places_with_folds, reporter.attend_all)
-            if told["checkpoints"]:
+            if about["checkpoints"]:
                 arrays = {"w": coordinator.w, **coordinator.model.resumable()}
-                _leave_checkpoint(machines, shards, state, arrays, told, run, reporter.attend_all)
+                slots = CheckpointSlots(run, about["checkpoints"], 0.0, about["last_checkpoint"])
+                leave_checkpoint(machines, shards, state, arrays, slots, reporter.attend_all)
         except HandedBack:
             return HandedBack.exit_code
         machines.forget()
         control["training_done"] = 1
-        reports.write(json.dumps({"result": reporter.results(coordinator)}) + "\n")
+        reporter.results(coordinator)
     return 0
 
 
-def _model(told: dict[str, Any]) -> ModelWeights:
+def pool_for(plan: JobPlan, dataset: Path, maps: FeatureMaps, directory: Path) -> Pool | None:
+    """Return the Pool of a job, on the dataset's disk, or in memory if the job may not spill; None: no rows are pooled.
+
+    Where no row rests at a bound, as with logistic loss, the pool would have to hold all rows: such a job has none.
+    """
+    if plan.spec.combine == "average" or not plan.spec.loss_kind.has_rest:
+        return None
+    on_disk = spills(plan.spec)
+    place = dataset.parent if on_disk else directory
+    most = int(_SHARE_OF_DISK * shutil.disk_usage(place).free)
+    # Rows may be there twice.
+    most = most if on_disk else min(most, plan.cache.cache_bytes // 2)
+    own = {**run_file(plan, dataset)["trainer"], "resume": None, "checkpoints": None, "spill_directory": str(place)}
+    return Pool(settings_of(own, maps), directory, most)
+
+
+def model_of(checkpoint: str | None, lanes: int) -> ModelWeights:
     """Return the w of models that the checkpoint of this run has; an empty ModelWeights without a checkpoint."""
-    if told["resume"] is None:
+    if checkpoint is None:
         return ModelWeights()
-    checkpoint = open_checkpoint(Path(told["resume"]))
-    model = ModelWeights({name: checkpoint[name] for name in checkpoint.names if name.startswith("model")})
-    model.settle(np.zeros(told["lanes"], bool), is_over=False)
+    kept = open_checkpoint(Path(checkpoint))
+    model = ModelWeights({name: kept[name] for name in kept.names if name.startswith("model")})
+    model.settle(np.zeros(lanes, bool), is_over=False)
     return model
 
 
-def _leave_checkpoint(
+def leave_checkpoint(
     machines: RayMachines,
     shards: Sequence[Shard],
     state: State,
     arrays: Mapping[str, Array],
-    told: dict[str, Any],
-    run: Path,
+    slots: CheckpointSlots,
     attend: Callable[[], None],
 ) -> None:
     """Write a checkpoint of alpha and `arrays`, for jobs that continue this job or start from it.
@@ -286,7 +271,6 @@ def _leave_checkpoint(
         say(f"no checkpoint is left: {error}")
         return
     control = {name: state.control[name] for name in KEPT}
-    slots = CheckpointSlots(run, told["checkpoints"], 0.0, told["last_checkpoint"])
     slots.write({"pass": control["pass"] + 1, "control": control}, {**arrays, "alpha": state.alpha}, is_sure=True)
 
 
@@ -302,10 +286,10 @@ def bring_held_out(
     for place in places:
         for number in range(len(machines)):
             attend()
-            rows = machines.held_out(number, place)
-            held.put(place, rows.row_id, rows.target, rows.decision_values)
-            if rows.weight is not None:
-                held.put_weights(rows.row_id, rows.weight)
+            row_id, target, decision_values, weight = machines.ask(number, "held_out", place)
+            held.put(place, row_id, target, decision_values)
+            if weight is not None:
+                held.put_weights(row_id, weight)
 
 
 def bring_alpha(
@@ -323,7 +307,7 @@ def bring_alpha(
     for number, runs in enumerate(rows):
         for start in range(0, count_rows(runs), piece_rows):
             attend()
-            piece = machines.alpha(number, slice(start, start + piece_rows))
+            piece = machines.ask(number, "alpha", slice(start, start + piece_rows))
             alpha[written_ids(runs, np.arange(start, start + len(piece)))] = piece
 
 

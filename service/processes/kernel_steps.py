@@ -22,8 +22,6 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers import open_parser
 from streamsvm.reader.parsers.label_names import LabelNames
 from streamsvm.reader.stream.stream_kernel import account, classify
-from streamsvm.service.cluster.rounds.change_kernel import add_step
-from streamsvm.service.cluster.rounds.messages import Change
 from streamsvm.service.processes.kernels import STEPS
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.features import FEATURE_MAPS
@@ -101,15 +99,12 @@ def _several() -> None:
 
 
 def _other() -> None:
-    """Compile kernels of feature maps, changes of w between several machines, and feature numbers of wide data."""
-    known, w = FeatureStatistics.none().of_width(4), np.zeros((4, 1))
+    """Compile kernels of feature maps, and of feature numbers of wide data."""
+    known = FeatureStatistics.none().of_width(4)
     for name, kind in FEATURE_MAPS.items():
         maps = FeatureMaps.planned(Shape(4, 0, 4 * kind.of_strings), [(name, kind())]).fitted(known)
         with_features(_READ_IN, maps)
     Visited(maps).mapped(_ROWS, np.empty(0, np.int32), 0)
-    for difference in (w, np.ones((4, 1))):
-        Change.of(difference).add_to(w)
-    add_step(w.reshape(-1), np.ones(1), w.reshape(-1))
     FeatureList(0, np.ones(1, INDEX)).apply(np.ones(1, INDEX))
     renumber(np.empty(0, INDEX), np.empty(0, INDEX))
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from streamsvm.storage.rows.cache_plan import PAGE
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.rows.segment import PER_VALUE, PLAIN_ROW, Segment, SegmentBuilder, bytes_of, used_bytes
+from streamsvm.storage.rows.segment import PER_VALUE, PLAIN_ROW, Segment, SegmentBuilder, bytes_of
 
 
 def bytes_alone(length: int, per_row: int = PLAIN_ROW, per_value: int = PER_VALUE) -> int:
@@ -38,16 +38,6 @@ class Packer:
     def clear(self) -> None:
         """Drop the rows that have not filled a segment yet."""
         self._builder.clear()
-
-
-def split(data: bytes) -> tuple[bytes, ...]:
-    """Split a concatenation of segments; each segment is stored without the unused end of its buffer."""
-    segments, begin = [], 0
-    while begin < len(data):
-        end = begin + used_bytes(data, begin)
-        segments.append(data[begin:end])
-        begin = end
-    return tuple(segments)
 
 
 def _alone(rows: Segment, picked: Array, segment_bytes: int) -> bytes:

@@ -36,8 +36,9 @@ def zeros(*shape: int) -> Array:
     return room[start : start + n].reshape(shape)
 
 
-# Other files of a run directory: the settings of both processes, and the cache that they share.
-RUN_FILE, CACHE_FILE = "run.json", "cache"
+# Other files of a run directory: the settings of both processes, the cache that they share, and, of a shard of the
+# rows, sum_i alpha_i y_i x_i at their last certificate, as w is laid out; written by the reader.
+RUN_FILE, CACHE_FILE, OWN_W_FILE = "run.json", "cache", "own_w"
 
 INTEGER, REAL = np.dtype("<i8"), np.dtype("<f8")
 

@@ -67,8 +67,8 @@ def test_a_job_on_two_nodes_has_its_certificate(execute, head, text):
     objective, gap = map(float, found)
     assert gap <= 1e-4 and objective == pytest.approx(OPTIMUM, rel=2e-4)
     assert all(b"of2-" in execute(f"node_{k}", "ls", "/node/datasets").stdout for k in (1, 2))
-    # The image's kernels were copied, and only those that jobs on one machine do not need were compiled there.
+    # The image's kernels were copied, and none had to be compiled there.
     image, own = (
         set(execute("node_1", "sh", "-c", KERNELS.format(place)).stdout.split()) for place in ("/opt", "/tmp")
     )
-    assert image and image <= own and all(b"/change_kernel." in kernel for kernel in own - image)
+    assert image and image == own

@@ -9,8 +9,6 @@ import numpy as np
 from streamsvm.reader.certificate.certificate_kernel import dots_and_sums
 from streamsvm.reader.ingest import ingest_kernel
 from streamsvm.reader.stream import stream_kernel
-from streamsvm.service.cluster.rounds.change_kernel import add_step
-from streamsvm.service.cluster.rounds.messages import Change
 from streamsvm.storage.features import maps_kernel
 from streamsvm.storage.files import codec_kernel
 from streamsvm.storage.rows import csr, repack_kernel
@@ -162,7 +160,6 @@ def compute() -> dict[str, bytes]:
         | _of_the_reader(rows, rng)
         | _of_cutting_planes()
         | _of_feature_maps()
-        | _of_changes_of_w()
     )
     return found
 
@@ -421,22 +418,6 @@ def _of_feature_maps() -> dict[str, bytes]:
     out = np.zeros(5, np.int64), np.zeros(size, np.int32), np.zeros(size, np.float32)
     maps_kernel.gather_rows(picked, *rows, *out)
     found["gather of features"] = b"".join(column.tobytes() for column in out)
-    return found
-
-
-def _of_changes_of_w() -> dict[str, bytes]:
-    rng = np.random.default_rng(6)
-    share, found = rng.random(4), {}
-    w, change, own = rng.standard_normal((3, 40))
-    add_step(change, share, own)
-    found["add_step"] = own.tobytes()
-    for name, difference in (("a few", np.where(np.arange(40) % 3, 0.0, change)), ("all", change)):
-        total = w.copy()
-        sent = Change.of(difference)
-        assert (sent.indices is None) == (name == "all")
-        sent.add_to(total[:, np.newaxis], 0.5)
-        sent.add_to(total.reshape(10, 4), share)
-        found[f"Change of {name}"] = total.tobytes() + sent.values.tobytes()
     return found
 
 

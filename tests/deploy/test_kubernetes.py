@@ -5,7 +5,7 @@ import pytest
 import yaml
 
 from streamsvm.api.app import create_app
-from streamsvm.service.cluster.nodes.connecting import ROOT_VARIABLE
+from streamsvm.service.cluster.machine.agent import ROOT_VARIABLE
 from streamsvm.service.settings import Settings
 from tests.api.app import Service
 from tests.deploy.container import DEPLOY, USER, compose, image_environment

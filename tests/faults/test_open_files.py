@@ -24,7 +24,7 @@ USES = {
     "state": "create_state(full, 5_000, 5_000).alpha[:] = 1",
     "held_out": "HeldOut(full, 5_000).put(0, np.arange(5_000), np.ones(5_000), np.ones(5_000))",
     "weights": "held = HeldOut(empty, 5_000); fill(empty); held.put_weights(np.arange(10), np.ones(10))",
-    "round": "create_round(full, 5_000, 1).own_w[:] = 1",
+    "shard": "new_array(full / OWN_W_FILE, REAL, (5_000, 1))[:] = 1",
     "cache": "fill(full, 0); CacheWriter(full / CACHE_FILE, plan_cache(1 << 20, 100))",
     "rows of an upload": """
 state = create_state(empty, 1 << 30, 1 << 20, True)
@@ -56,8 +56,7 @@ from streamsvm.storage.errors import OutOfSpace
 from streamsvm.storage.rows.cache import CacheWriter
 from streamsvm.storage.rows.cache_plan import plan_cache
 from streamsvm.storage.run.failure import telling
-from streamsvm.storage.run.rounds import create_round
-from streamsvm.storage.run.state import CACHE_FILE, StateRoom, create_state
+from streamsvm.storage.run.state import CACHE_FILE, OWN_W_FILE, REAL, StateRoom, create_state
 
 def fill(disk, pages=1):
     with (disk / "filler").open("wb", buffering=0) as file:

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from streamsvm.storage.rows.packing import split
-from streamsvm.storage.rows.segment import ROW_ID, Segment, view
+from streamsvm.storage.rows.segment import Segment, view
 from streamsvm.storage.rows.spill_file import SPILL_SEGMENT
-from streamsvm.storage.run.rounds import GIVEN, GIVEN_ALPHA, TAKEN_ALPHA
 from streamsvm.trainer.distributed.active_row_export import ActiveRowExport
 from tests.contracts.objectives import plain_segment
 
@@ -26,11 +24,6 @@ def rows():
     )
 
 
-@pytest.fixture(params=[(N_ROWS, 1), (N_ROWS, 4)], ids=str)
-def alpha(request):
-    return np.random.default_rng(1).random(request.param)
-
-
 @pytest.fixture
 def score():
     """Two of three rows do not rest."""
@@ -38,10 +31,13 @@ def score():
 
 
 @pytest.fixture
-def given(tmp_path, rows, alpha, score):
-    made = ActiveRowExport(tmp_path, alpha, score, at_once=2 * SPILL_SEGMENT)
-    made.rows_from(lambda is_active, _: iter([part(rows, 0, 1000), part(rows, 1000, N_ROWS)]))
-    return made
+def given(score):
+    return ActiveRowExport(score, at_once=2 * SPILL_SEGMENT)
+
+
+@pytest.fixture
+def windows(rows):
+    return lambda is_active, _: iter([part(rows, 0, 1000), part(rows, 1000, N_ROWS)])
 
 
 def part(rows, first, last):
@@ -51,75 +47,45 @@ def part(rows, first, last):
     return Segment(*columns, indptr, rows.indices[own], rows.values[own])
 
 
-def written(directory):
-    """Ids of the rows, and their alpha, as they lie there."""
-    segments = [view(each) for each in split((directory / GIVEN).read_bytes())]
-    ids = np.concatenate([np.empty(0, ROW_ID), *(each.row_id for each in segments)])
-    return ids, np.load(directory / GIVEN_ALPHA)
-
-
-def everything(given, directory, most=1000 * SPILL_SEGMENT):
+def everything(given, windows, most=1000 * SPILL_SEGMENT):
+    """Ids of the rows that each export has."""
     found = []
-    while True:
-        given.write_some(most)
-        ids, alpha = written(directory)
-        if not len(ids):
-            return found
-        found.append((ids, alpha))
+    while (made := given.some(windows, most))[0]:
+        ids = np.concatenate([view(segment).row_id for segment in made[0]])
+        assert np.array_equal(ids, made[1])
+        found.append(ids)
+    return found
 
 
-def test_all_that_do_not_rest_are_given_once_with_their_alpha(given, tmp_path, alpha, score):
-    found = everything(given, tmp_path)
+def test_all_that_do_not_rest_are_given_once(given, windows, score):
+    found = everything(given, windows)
     assert len(found) > 1
-    ids = np.concatenate([ids for ids, _ in found])
-    expected = np.flatnonzero(score < 0)
-    assert sorted(ids) == expected.tolist()
-    assert np.array_equal(np.concatenate([own for _, own in found]), alpha[ids])
+    ids = np.concatenate(found)
+    assert sorted(ids) == np.flatnonzero(score < 0).tolist()
+    assert np.array_equal(given.row_ids, ids)
 
 
 @pytest.mark.parametrize("most", [1, 2 * SPILL_SEGMENT])
-def test_no_more_than_there_is_room_for(given, tmp_path, rows, most):
+def test_no_more_than_there_is_room_for(given, windows, rows, most):
     """A row that is too long for that stays, and others are given."""
-    found = everything(given, tmp_path, most)
-    ids = np.concatenate([ids for ids, _ in found])
+    ids = np.concatenate(everything(given, windows, most))
     assert 0.9 * SPILL_SEGMENT < rows.row_bytes[ids].sum() <= max(most, SPILL_SEGMENT)
     assert 7 not in ids
     assert given.slowdowns == {"pool_without_room"}
 
 
-def test_what_comes_back_is_taken_by_the_rows_that_were_given(given, tmp_path, alpha):
-    ids = np.concatenate([ids for ids, _ in everything(given, tmp_path)])
-    before, new = alpha.copy(), np.random.default_rng(2).random(alpha[ids].shape)
-    np.save(tmp_path / TAKEN_ALPHA, new)
-    assert given.take_alpha()
-    assert np.array_equal(alpha[ids], new)
-    others = np.setdiff1d(np.arange(N_ROWS), ids)
-    assert np.array_equal(alpha[others], before[others])
-    assert not given.take_alpha()  # it is there once
-
-
-def test_who_had_none_to_give_takes_none(given, tmp_path, alpha, score):
+def test_who_has_none_to_give_gives_none(given, windows, score):
     score[:] = 5.0
-    before = alpha.copy()
-    assert everything(given, tmp_path) == []
-    np.save(tmp_path / TAKEN_ALPHA, alpha[:0])
-    assert given.take_alpha()
-    assert np.array_equal(alpha, before)
+    assert everything(given, windows) == []
+    assert not len(given.row_ids)
 
 
-def test_who_was_late_halfway_begins_anew(given, tmp_path, alpha):
-    given.write_some(1000 * SPILL_SEGMENT)
+def test_who_was_late_halfway_begins_anew(given, windows, score):
+    given.some(windows, 1000 * SPILL_SEGMENT)
     given.forget()
-    ids = np.concatenate([ids for ids, _ in everything(given, tmp_path)])
+    ids = np.concatenate(everything(given, windows))
     assert len(set(ids.tolist())) == len(ids) > 1900
-    np.save(tmp_path / TAKEN_ALPHA, np.zeros_like(alpha[ids]))
-    assert given.take_alpha()
-    assert not alpha[ids].any()
-
-
-def test_another_time_begins_anew(given, tmp_path, score):
-    given.write_some(1000 * SPILL_SEGMENT)
-    assert not given.take_alpha()  # given up
+    given.forget()
     score[:] = 5.0
     score[100:120] = -1.0
-    assert [ids.tolist() for ids, _ in everything(given, tmp_path)] == [list(range(100, 120))]
+    assert [ids.tolist() for ids in everything(given, windows)] == [list(range(100, 120))]

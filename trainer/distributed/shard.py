@@ -1,34 +1,119 @@
-"""The trainer of one shard of a job's rows: it trains round by round, until the machine's agent orders the end.
+"""The trainer of one shard of a job's rows: it follows the orders of the coordinator, which the machine's agent brings.
 
-python -m streamsvm.trainer.distributed.shard RUN_DIRECTORY
+    python -m streamsvm.trainer.distributed.shard RUN_DIRECTORY
+
+The shard is trained as a whole problem, with C times sigma, the number of machines, and a w to which other shards
+contribute (CoCoA+: Ma, Smith, Jaggi et al., "Adding vs. averaging in distributed primal-dual optimization", ICML 2015).
+So alpha here is sigma times that of the whole problem, D the curvature that belongs to sigma times C, and so are all
+sums over rows; messages have them divided by sigma. Then all machines agree on one step along the sum of their changes.
 """
 
+import json
+import pickle
 import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from streamsvm.storage.files.arrays import open_array
 from streamsvm.storage.machine.child import leave
 from streamsvm.storage.rows.cache import CacheReader
-from streamsvm.storage.run.rounds import open_round
+from streamsvm.storage.rows.csr import Array
+from streamsvm.storage.run.state import OWN_W_FILE, REAL, RUN_FILE
 from streamsvm.trainer.distributed.active_row_export import ActiveRowExport
-from streamsvm.trainer.distributed.cocoa_round import Round, ShardRows
+from streamsvm.trainer.distributed.messages import COUNTED, Change, Order, Report, Work
+from streamsvm.trainer.newton.own_rows import OwnRows
+from streamsvm.trainer.newton.requests import Request
+from streamsvm.trainer.newton.scans import Interrupted, Scans, uninterrupted
+from streamsvm.trainer.newton.system import TooLarge
+from streamsvm.trainer.problem.losses import box_of
+from streamsvm.trainer.problem.objective import half_squares
+from streamsvm.trainer.problem.tasks import Tasks
 from streamsvm.trainer.process import Trainer
 from streamsvm.trainer.process import main as train
+from streamsvm.trainer.updates.momentum import rate
+
+ORDER, REPORT = "order", "report"  # files of a run directory, which are there while nobody has taken them
+_PART_ROWS = 1 << 16
+_LESS = 1.0 - 2.0**-51  # a factor that makes up for rounding
+
+
+def send(path: Path, message: Order | Report) -> None:
+    """Write a message to this file, which appears as a whole. Raises OSError if there is no room."""
+    part = path.with_suffix(".part")
+    with part.open("wb") as file:
+        pickle.dump(message, file, pickle.HIGHEST_PROTOCOL)
+    part.rename(path)
+
+
+def take(path: Path) -> Any:
+    """Return the message in this file, and remove the file: it may be large, and in memory."""
+    with path.open("rb") as file:
+        message = pickle.load(file)
+    path.unlink()
+    return message
+
+
+def scaled(alpha: Array, sigma: float, tasks: Tasks, has_own_boxes: bool) -> Array:
+    """Return alpha of the whole problem times sigma, for a trainer of these tasks; rounding does not break bounds."""
+    found = np.asarray(alpha * sigma)
+    if tasks.loss.startswith("squared"):
+        return found
+    if has_own_boxes:
+        return found * _LESS
+    for task, column in zip(tasks.each, found.T, strict=False):
+        np.clip(column, -task.C_positive, task.C_positive, out=column)
+    return found
 
 
 class ShardTrainer(Trainer):
-    """A trainer whose `step` is one pass, then a round. It returns no reports, and makes no last checkpoint."""
+    """`step` is one pass and the orders that follow it. There is nothing to print, and no checkpoint of its own.
+
+    `shard` of the run file has `sigma`; `whole_steps`: the step of a round is 1, for D is no parabola along it that two
+    numbers tell; `own_boxes`: rows have bounds of alpha of their own.
+    """
 
     def __init__(self, run: Path, cache: CacheReader) -> None:
         super().__init__(run, cache)
-        self._shared.limits = None  # the machine's agent decides when training ends
-        self._end_round()
+        self._shared.limits = None  # the coordinator decides when training ends
+        self._run, shape = run, self._w.shape
+        about = json.loads((run / RUN_FILE).read_bytes())["shard"]
+        self._sigma, self._has_whole_steps, self._has_own_boxes = (
+            about[name] for name in ("sigma", "whole_steps", "own_boxes")
+        )
+        tasks, self._alpha = self._settings.tasks, self._state.alpha
+        # A column that only fills the axis of tasks has no rows: U and D are 0.
+        self._U, self._D = np.zeros((2, tasks.width))
+        for place, task in enumerate(tasks.each):
+            U, _ = box_of(tasks.loss, np.array([min(task.C_positive, task.C_negative)]))
+            _, D = box_of(tasks.loss, np.array([task.C_positive]))  # without whole steps that of both signs
+            self._U[place], self._D[place] = U[0], D[0]
+        is_known = not (self._has_whole_steps and self._alpha.any())
+        self._dual_error = np.full(tasks.count, 0.0 if is_known else np.nan)
+        self._reader_own_w = open_array(run / OWN_W_FILE, REAL, shape, "r+")
+        self._before, self._round_w = self._alpha.copy(), self._w.copy()  # with which the round began
+        # The shard's part of w, and what was not reported of it: reports are rounded, the rest is reported later.
+        self._part, self._untold, self._change = np.zeros((3, *shape))
+        self._sent: Change | None = None
+        self._export = ActiveRowExport(self._state.score)
+        self._newton: OwnRows | None = None  # while Newton steps are made
+        self._began = time.monotonic()
+        self._follow(self._report(None, own_w=self._w / self._sigma))
 
     def step(self) -> dict[str, Any]:
         progress = next(self._passes)
         self._shared.show(progress)
         self._state.control["finished_passes"] = progress.pass_
-        self._end_round()
+        self._shared.publish(self._w)  # which is finite, then
+        np.subtract(self._w, self._round_w, out=self._change)
+        self._change /= self._sigma
+        self._follow(self._report(Work.TRAIN, change=Change.of(self._untold + self._change)))
         return {}
 
     def shutdown(self) -> None:
@@ -38,17 +123,162 @@ class ShardTrainer(Trainer):
     def results(self) -> list[dict]:
         return []
 
-    def _make_round(self, run: Path) -> Round:
-        settings, alpha = self._settings, self._state.alpha
-        state = open_round(run, settings.width, settings.tasks.width)
-        export = ActiveRowExport(run, alpha, self._state.score)
-        newton = ShardRows(run, settings, self._shared, alpha)
-        self._round = Round(self._shared, state, alpha, self._w, settings.tasks, export, newton, settings.whole_steps)
-        return self._round
-
-    def _end_round(self) -> None:
-        if not self._round.end():
+    def _follow(self, report: Report) -> None:
+        """Send the report, and follow orders until one says to train, or to end."""
+        while (order := self._exchange(report)).work not in (Work.TRAIN, Work.END):
+            report = self._made(order)
+        self._cursor.most_sweeps = order.most_sweeps or inf
+        if order.work is Work.END:
             self.stop_reason = "stopped"
+
+    def _exchange(self, report: Report) -> Order:
+        """Send the report; return the next order, once alpha and w are what it says."""
+        try:
+            send(self._run / REPORT, report)
+        except OSError:
+            if report.newton is None:
+                raise
+            send(self._run / REPORT, replace(report, newton=b""))
+        self._shared.wait_until((self._run / ORDER).exists)
+        self._began = time.monotonic()
+        order: Order = take(self._run / ORDER)
+        if order.newton is None:
+            self._take_over(order)
+        return order
+
+    def _take_over(self, order: Order) -> None:
+        if self._newton:
+            self._newton = None
+            self._before[:] = self._alpha
+        if self._sent is not None:
+            self._take_step(self._sent, order.step)
+            self._sent = None
+        if order.alpha is not None:
+            tasks = self._settings.tasks
+            self._alpha[self._export.row_ids] = scaled(order.alpha, self._sigma, tasks, self._has_own_boxes)
+            self._before[:] = self._alpha
+        if order.work is not Work.GIVE:
+            self._export.forget()  # if this machine was late, its exported rows have not been used
+        if order.w is not None:
+            self._round_w[:] = order.w
+        elif order.change is not None:
+            order.change.add_to(self._round_w, self._along_axis(order.step))
+        self._w[:] = self._shared.scratch_w[:] = self._round_w
+        self._state.lanes["converged_by"][: len(order.converged)] = order.converged
+
+    def _take_step(self, sent: Change, step: Array) -> None:
+        """Set alpha to before + step (alpha - before), and the shard's part of w to the w of this alpha."""
+        step = self._along_axis(step)
+        self._change *= step
+        self._part += self._change
+        self._untold += self._change
+        sent.add_to(self._untold, -step)
+        for start in range(0, len(self._alpha), _PART_ROWS):
+            part = slice(start, start + _PART_ROWS)
+            now, before = self._alpha[part], self._before[part]
+            # An alpha that has not changed, at a bound or elsewhere, stays the same to the bit.
+            now[:] = np.where(now == before, now, np.where(step == 1.0, now, before + step * (now - before)))
+        self._before[:] = self._alpha
+
+    def _along_axis(self, step: Array) -> Array:
+        every = np.zeros(self._w.shape[1])
+        every[: len(step)] = step
+        return every
+
+    def _made(self, order: Order) -> Report:
+        """Do the work that is ordered between two rounds; return the report on it."""
+        training, work = self._cursor.training, order.work
+        if work is Work.LOOK:
+            self._shared.certify(self._w)
+            return self._report(work, own_w=self._reader_own_w / self._sigma)
+        if work is Work.GIVE:
+            segments, ids = self._export.some(training.windows, order.most_bytes)
+            self._shared.slow_down(self._export.slowdowns)
+            return self._report(work, segments=segments, alpha=self._alpha[ids] / self._sigma)
+        if order.newton is None:
+            return self._report(work, own_w=self._part.copy(), newton=b"")
+        reply = b""
+        with suppress(Interrupted):
+            if (store := training.store()) is not None:
+                request: Request = pickle.loads(order.newton)
+                if request.begins or self._newton is None:
+                    self._newton = self._own_rows(store)
+                reply = answered(self._newton, request, self._sigma)
+        return self._report(work, newton=reply)
+
+    def _own_rows(self, store: Any) -> OwnRows:
+        settings = self._settings
+        going = partial(uninterrupted, self._shared)
+        scans = Scans(store, len(self._alpha), settings.visited, self._cursor.training.threads, going)
+        return OwnRows(settings.tasks, scans, self._alpha, settings.width)
+
+    def _report(self, work: Work | None, **about: Any) -> Report:
+        """Return the report on this work, with the fields `about`; the other fields are computed here."""
+        lanes = self._state.lanes[: self._settings.tasks.count]
+        if about.get("own_w") is not None:
+            self._part[:], self._untold[:] = about["own_w"], 0.0
+        self._sent = about.get("change")
+        training, has_looked, losses = self._cursor.training, work is Work.LOOK, None
+        if work not in (Work.GIVE, Work.NEWTON):
+            self._sums = self._add_up()[:, : len(lanes)]
+        dual, linear, square, free = self._sums
+        if has_looked:
+            losses = (lanes["final_primal_objective"] - half_squares(self._w, len(self._D))[: len(lanes)]) / self._sigma
+            if self._has_whole_steps:
+                own = half_squares(self._reader_own_w, len(self._D))
+                self._dual_error = dual - lanes["final_dual_objective"] - own[: len(lanes)]
+        gaps: list[Array] = []
+        if work is Work.TRAIN:
+            gaps, training.sweeps.gaps = training.sweeps.gaps, []
+        unknown, control = np.full(len(lanes), np.nan), self._state.control
+        return Report(
+            work=work,
+            dual=(dual - self._dual_error) / self._sigma,
+            linear=linear / self._sigma,
+            square=square / self._sigma,
+            gap=gaps[0][: len(lanes)] / self._sigma if gaps else unknown,
+            rate=np.array([rate(each) for each in np.array(gaps).T[: len(lanes)].tolist()]) if gaps[1:] else unknown,
+            M_plus=lanes["final_M_plus" if has_looked else "M_plus"].copy(),
+            M_minus=lanes["final_M_minus" if has_looked else "M_minus"].copy(),
+            losses=losses,
+            counts={
+                **{name: control[name] for name in (*COUNTED, "slowdowns", "sweeps_made")},
+                "free_rows": float(free.max()),
+                "newton_equations": self._newton_equations(),
+            },
+            seconds=time.monotonic() - self._began,
+            **about,
+        )
+
+    def _newton_equations(self) -> int:
+        training = self._cursor.training
+        return self._settings.newton_equations if training is not None and training.store() is not None else -1
+
+    def _add_up(self) -> Array:
+        """Return `dual`, `linear` and `square` of a report, times sigma, and the number of free rows: (4, width)."""
+        before, now, (curvature, free) = self._before, self._alpha, np.zeros((2, len(self._D)))
+        sums = np.zeros((6, len(self._D)))
+        for start in range(0, len(before), _PART_ROWS):
+            old, new = before[start : start + _PART_ROWS], now[start : start + _PART_ROWS]
+            change = new - old
+            free_rows = ((new > 0.0) & (new < self._U)).sum(axis=0)
+            of_alpha = old.sum(axis=0), (old * old).sum(axis=0)
+            sums += *of_alpha, change.sum(axis=0), (old * change).sum(axis=0), (change * change).sum(axis=0), free_rows
+        total, squares, changed, mixed, changed_squares, between = sums
+        if not self._has_whole_steps:
+            D = self._D
+            return np.array([total - D * squares / 2.0, changed - D * mixed, D * changed_squares, between])
+        if self._cursor.training is not None:
+            curvature, free = self._cursor.training.statistics.of_alpha
+        return np.array([total + changed - curvature, 0.0 * total, 0.0 * total, free])
+
+
+def answered(rows: OwnRows, request: Request, sigma: float) -> bytes:
+    """Return the pickled Reply of a shard's rows, divided by sigma, or TooLarge if a system is. Raises Interrupted."""
+    try:
+        return pickle.dumps(rows.answer(request).divided(sigma), pickle.HIGHEST_PROTOCOL)
+    except TooLarge as error:
+        return pickle.dumps(error)
 
 
 def main(directory: str) -> None:

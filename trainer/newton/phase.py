@@ -43,9 +43,9 @@ class NewtonPhase:
         self._settings, self._cursor, self._threads = settings, cursor, threads
         self._variables, self._statistics, _ = parts
         self._shared, self._targets = cursor.shared, StoppingTargets.of(settings)
-        # Pace "fixed" promises a number of visits; one problem of all classes, or a shard, is trained by sweeps alone.
-        # Without a target there is no end to be near to.
-        is_swept = settings.pace == "fixed" or settings.tasks.is_joint or cursor.round is not None
+        # Pace "fixed" promises a number of visits; one problem of all classes is trained by sweeps alone, and so
+        # is what ends at a share of its gap. Without a target there is no end to be near to.
+        is_swept = settings.pace == "fixed" or settings.tasks.is_joint or settings.share_of_gap is not None
         self._is_ruled_out = is_swept or not self._targets.is_bound
         self._left = _left(kept)  # where the steps of tasks are that still go on
         self._has_begun = _LEFT in kept and not self._is_ruled_out

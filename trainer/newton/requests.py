@@ -142,6 +142,13 @@ class Reply:
     systems: Mapping[int, System]
     looks: Mapping[int, Looked]
 
+    def divided(self, by: float) -> "Reply":
+        """Return the reply with all sums divided by a number; the systems change in place."""
+        for system in self.systems.values():
+            system.scale(1.0 / by)
+        looks = {number: _divided(looked, by) for number, looked in self.looks.items()}
+        return Reply(None if self.v is None else self.v / by, self.systems, looks)
+
 
 class ProblemRows(Protocol):
     """All rows of a problem, on one machine or several: they answer requests."""
@@ -171,6 +178,13 @@ def added(replies: Iterable[Reply]) -> Reply:
             system.merge(other.systems[number])
         looks = {number: _both(looked, other.looks[number]) for number, looked in looks.items()}
     return Reply(v, first.systems, looks)
+
+
+def _divided(looked: Looked, by: float) -> Looked:
+    if isinstance(looked, Slope):
+        return Slope(*(total / by for total in looked))
+    sums = ("losses", "dual", "alpha", "moved")
+    return tuple(each._replace(**{name: getattr(each, name) / by for name in sums}) for each in looked)
 
 
 def _both(one: Looked, other: Looked) -> Looked:

@@ -4,7 +4,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -16,21 +17,18 @@ from streamsvm.trainer.rows.mixture import IsActive, Mixture, mixed
 from streamsvm.trainer.shared_state import HandedBack, SharedState
 from streamsvm.trainer.updates.model_weights import ModelWeights
 
-if TYPE_CHECKING:
-    from streamsvm.trainer.distributed.cocoa_round import Round
-
 
 class Cursor:
     """Moves a solver from step to step of the cache. Between sections it makes checkpoints, or raises HandedBack.
 
-    round   the rounds of a shard's trainer; None if this machine has all rows
-    model   the w that models get where this is not the w of alpha
+    model        the w that models get where this is not the w of alpha
+    training     the StreamTraining that has the rows, for others who ask about them; None until it has begun
+    most_sweeps  limit on the sweeps of a pass
     """
 
-    def __init__(
-        self, cache: CacheReader | None, shared: SharedState, checkpoints: Checkpoints, round_: "Round | None" = None
-    ) -> None:
-        self.shared, self.round = shared, round_
+    def __init__(self, cache: CacheReader | None, shared: SharedState, checkpoints: Checkpoints) -> None:
+        self.shared, self.most_sweeps = shared, inf
+        self.training: Any = None
         self.checkpoints, self.model = checkpoints, ModelWeights(checkpoints.kept)
         self._cache = cache
         self._step: Step | None = None

@@ -62,10 +62,10 @@ def streamsvm(
 ) -> Generator[PassProgress, None, None]:
     """Train alpha (n_rows, width) and w (features, width) in place. Yields after every pass; never ends by itself."""
     with ExitStack() as stack:
-        yield from _Training(settings, cursor, alpha, w, make_disk, shares, stack).passes()
+        yield from StreamTraining(settings, cursor, alpha, w, make_disk, shares, stack).passes()
 
 
-class _Training:
+class StreamTraining:
     """The loop over the cache's steps, and the sweeps after a pass."""
 
     def __init__(
@@ -87,30 +87,27 @@ class _Training:
         parts = make_variables(
             settings, alpha, w, shared.note, kept, lambda: shared.scratch_w, lambda: shared.has_converged
         )
-        self._variables, self._statistics, self._updater = parts
+        self._variables, self.statistics, self._updater = parts
         # While rows stream, half of the cores decode them; where visits make features, decoding is little work.
         streaming = settings.threads if len(settings.maps.late) else settings.threads // 2
-        both, self._streaming = (threads_for(count, stack) for count in (settings.threads, streaming))
-        self._residents = CachedRows(cursor, both.lent)
-        self._disk = make_disk(settings.spill_directory, both.lent, partial(StoredRows.of, settings))
+        self.threads, self._streaming = (threads_for(count, stack) for count in (settings.threads, streaming))
+        self._residents = CachedRows(cursor, self.threads.lent)
+        self._disk = make_disk(settings.spill_directory, self.threads.lent, partial(StoredRows.of, settings))
         stack.callback(self._disk.shutdown)
         self._shared.slow_down(self._disk.slowdowns)
         targets = StoppingTargets.of(settings)
-        self._newton = NewtonPhase(settings, parts, cursor, both, kept)
-        self._sweeps = Sweeps(parts, cursor, targets, both, kept, shares, cursor.round, self._newton.is_quicker)
+        self._newton = NewtonPhase(settings, parts, cursor, self.threads, kept)
+        self.sweeps = Sweeps(parts, cursor, targets, self.threads, kept, shares, self._newton.is_quicker)
         self._resident_sweeps = ResidentSweeps(
             self._residents.windows, self._shared.score, self._updater, self._streaming
         )
         if self._has_begun(alpha):
             self._disk.seal(len(alpha))
         self._shared.control["collects"] = self._disk.is_open and not self._disk.is_sealed
-        if cursor.round:
-            cursor.round.export.rows_from(self._windows)
-            cursor.round.newton.rows_from(self._store, both)
-            cursor.round.statistics = self._statistics
+        cursor.training = self
         # P of a pass is unknown if the pass streamed no rows, or if it began at another w than was published last.
         self._has_bound = False
-        resumed = (self._statistics, self._sweeps, self._newton, cursor.model)
+        resumed = (self.statistics, self.sweeps, self._newton, cursor.model)
         cursor.checkpoints.keep(lambda: {name: each for part in resumed for name, each in part.resumable().items()})
 
     def passes(self) -> Generator[PassProgress, None, None]:
@@ -149,16 +146,16 @@ class _Training:
     def _stream(self, step: Step, rng: np.random.Generator) -> None:
         """Visit the fresh rows of a step, then resident rows, until the visits due for the step's rows are made."""
         self._residents.take_in(step)
-        self._statistics.add_screened(step.screened)
+        self.statistics.add_screened(step.screened)
         if not step.fresh and self._residents.has_all:
             return  # a sweep over all rows ends the pass
         self._has_bound = not self._skipped
         due = self._settings.options.updates_per_row
         # A second visit so soon after the first brings less than a sweep over all rows.
         due = min(1.0, due) if self._disk.is_open else due
-        self._statistics.owed += due * step.rows - step.screened - self._arrive(step, rng)
-        while self._statistics.owed > 0 and self._residents.segments and not self._shared.has_to_end:
-            self._statistics.owed -= self._resident_sweeps.visit_some(rng)
+        self.statistics.owed += due * step.rows - step.screened - self._arrive(step, rng)
+        while self.statistics.owed > 0 and self._residents.segments and not self._shared.has_to_end:
+            self.statistics.owed -= self._resident_sweeps.visit_some(rng)
 
     def _arrive(self, step: Step, rng: np.random.Generator) -> int:
         """Visit the fresh rows of a step; return their number."""
@@ -186,20 +183,20 @@ class _Training:
         self._shared.control["collects"] = 0
         primal = self._shared.primal(step) if self._has_bound else np.array([inf])
         self._has_bound = self._skipped = False
-        if self._store() is None:
+        if self.store() is None:
             self._visit_unvisited()
-            yield self._statistics.finish_pass(step, self._shared.count_unvisited(step), primal)
+            yield self.statistics.finish_pass(step, self._shared.count_unvisited(step), primal)
         else:
             yield from self._swept_passes(step, primal)
 
     def _swept_passes(self, step: Step, primal: Array) -> Generator[PassProgress, None, None]:
         """Make passes of sweeps over all rows, and yield after each, until the store of all rows fails."""
-        while (store := self._store()) is not None:
+        while (store := self.store()) is not None:
             sweeps, newton = self._train(store, step)
             self._shared.slow_down(self._disk.slowdowns)
-            progress = self._statistics.finish_pass(step, self._shared.count_unvisited(step), primal)
+            progress = self.statistics.finish_pass(step, self._shared.count_unvisited(step), primal)
             yield replace(progress, is_worth_a_look=True, sweeps=sweeps, newton=newton)
-            primal = self._statistics.meet(self._shared.certified_primal)
+            primal = self.statistics.meet(self._shared.certified_primal)
             if store.is_open:
                 step = self._cursor.repeat(self._w)
         self._shared.forget_visits()
@@ -210,26 +207,25 @@ class _Training:
         sweeps: tuple[Sweep, ...] = ()
         if not self._newton.goes_on:
             self._shared.enter("sweep")
-            self._sweeps.run(store, self._is_late, self._rng(step.pass_, 0, _SWEEPS))
-            sweeps = tuple(self._sweeps.shown)
-            if not self._sweeps.has_handed_on:
+            self.sweeps.run(store, self._is_late, self._rng(step.pass_, 0, _SWEEPS))
+            sweeps = tuple(self.sweeps.shown)
+            if not self.sweeps.has_handed_on:
                 return sweeps, ()
         self._shared.enter("newton")
         self._newton.run(store, lambda: is_late(self._shared.elapsed_seconds, self._settings.max_seconds))
         return sweeps, tuple(self._newton.shown)
 
-    def _store(self) -> RowStore | None:
+    def store(self) -> RowStore | None:
         """Return the store that has all rows, the disk or the cache; None if neither has all."""
         if self._disk.is_sealed:
             return self._disk
         return self._residents if self._residents.take_in_all() else None
 
-    def _windows(self, is_active: IsActive, rng: np.random.Generator) -> Iterator[Segment]:
-        """Yield windows of the active rows: of all rows if a store has them, else of the cached rows."""
-        return (self._store() or self._residents).windows(is_active, rng)
+    def windows(self, is_active: IsActive, rng: np.random.Generator) -> Iterator[Segment]:
+        """Windows of the rows at hand that are active."""
+        return (self.store() or self._residents).windows(is_active, rng)
 
     def _is_late(self, sweeps: int) -> bool:
-        """Whether a pass ends after this number of sweeps, by the limits of the job or of a round."""
-        if self._cursor.round and sweeps >= self._cursor.round.most_sweeps:
-            return True
-        return has_enough_sweeps(sweeps, self._settings, self._shared.elapsed_seconds)
+        """Whether so many sweeps are enough for a pass."""
+        most = self._cursor.most_sweeps
+        return sweeps >= most or has_enough_sweeps(sweeps, self._settings, self._shared.elapsed_seconds)

@@ -14,7 +14,6 @@ import numpy as np
 from streamsvm.storage.rows.cache import Step
 from streamsvm.storage.rows.csr import INDEX, VALUE, Array
 from streamsvm.storage.rows.segment import Segment
-from streamsvm.trainer.distributed.cocoa_round import Round
 from streamsvm.trainer.kernels.order import random_order
 from streamsvm.trainer.newton.choice import Outlook, shares_left
 from streamsvm.trainer.rows.cache import Cursor
@@ -86,7 +85,6 @@ class Sweeps:
     """Sweeps over all rows: call `run` at the end of a pass.
 
     shares    (bytes of the rows, number of rows) -> whether threads share the sweeps
-    round_    the rounds of a shard's trainer; None if this machine has all rows
     hands_on  (number of sweeps, outlook) -> whether Newton steps are to take over; called after each sweep
     """
 
@@ -98,7 +96,6 @@ class Sweeps:
         threads: Threads,
         kept: Mapping[str, Array],
         shares: Shares = is_worth_threads,
-        round_: Round | None = None,
         hands_on: HandsOn = lambda _sweeps, _outlook: False,
     ) -> None:
         self._variables, self._statistics, self._updater = parts
@@ -106,7 +103,6 @@ class Sweeps:
         self._targets = targets
         self._threads = threads
         self._shares = shares
-        self._round = round_
         self._hands_on = hands_on
         self.has_handed_on = False
         # Gaps and distances of a sweep are divided by this factor before they are compared with targets.
@@ -115,6 +111,7 @@ class Sweeps:
         self._pays = True  # whether a copy of the active rows saves time
         self._n_visited = 0  # in the last sweep
         self.shown: list[Sweep] = []  # sweeps of the last run that the history lists
+        self.gaps: list[Array] = []  # P - D, by what each sweep of the last run met
 
     def resumable(self) -> dict[str, Array]:
         """Return the arrays from which new Sweeps go on, as their `kept`."""
@@ -124,6 +121,7 @@ class Sweeps:
         """Sweep until targets are likely reached, `is_late` (number of sweeps) is True, or the job is interrupted."""
         step, has_to_end = self._cursor.step, is_late(0)
         variables, gaps = self._variables, list[Array]()
+        self.gaps = gaps
         each_D = [np.full(variables.count, -inf)]
         self._begin_run(step)
         # Work per byte grows with the number of tasks.
@@ -146,8 +144,6 @@ class Sweeps:
                 self.has_handed_on = has_to_end = self._hands_on(len(gaps), outlook)
             if self._cursor.checkpoints.is_due(ends_pass=False):
                 self._cursor.checkpoints.make_within(step, variables.whole_w)
-        if self._round:
-            self._round.meet(gaps)
         del self._momentum  # frees its arrays
         variables.end()
 

@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -60,32 +61,21 @@ def stripe_bytes_for(files: Sequence[SourceFile], machines: int) -> int:
 
 def write_origin(directory: Path, origin: Origin) -> None:
     """Write the origin durably beside the manifest, without `settled`: the dataset's own files hold that."""
-    content = {
-        "files": [asdict(file) for file in origin.files],
-        "options": asdict(origin.options),
-        "limits": asdict(origin.limits),
-        "machines": origin.machines,
-        "stripe_bytes": origin.stripe_bytes,
-    }
+    content = vars(origin) | {name: asdict(getattr(origin, name)) for name in ("options", "limits")}
+    content["files"] = [asdict(file) for file in content["files"]]
+    del content["settled"]
     write_file(directory / _NAME, [pack(content, _VERSION)])
 
 
 def read_origin(directory: Path) -> Origin:
     """Read the origin of the dataset in this directory. Raises CorruptData, DatasetCorrupt, FileNotFoundError."""
     content = unpack((directory / _NAME).read_bytes(), _VERSION, "origin", "Read the dataset in again.")
-    return Origin(
-        files=tuple(SourceFile(**file) for file in content["files"]),
-        options=InputOptions(**content["options"]),
-        limits=InputLimits(**content["limits"]),
-        machines=content["machines"],
-        stripe_bytes=content["stripe_bytes"],
-        settled=_settled(Dataset(directory)),
-    )
-
-
-def _settled(dataset: Dataset) -> SharedSchema:
-    manifest = dataset.manifest
-    return SharedSchema(manifest.uid, manifest.label_names, input_of_shards(manifest.input), numbering_of(dataset))
+    files, machines, stripe_bytes = (content[name] for name in ("files", "machines", "stripe_bytes"))
+    options, limits = InputOptions(**content["options"]), InputLimits(**content["limits"])
+    dataset = Dataset(directory)
+    manifest, numbering = dataset.manifest, numbering_of(dataset)
+    settled = SharedSchema(manifest.uid, manifest.label_names, input_of_shards(manifest.input), numbering)
+    return Origin(tuple(SourceFile(**file) for file in files), options, limits, machines, stripe_bytes, settled)
 
 
 _PIECE_BYTES = 16 << 20
@@ -151,11 +141,8 @@ def deal(manifest: Manifest, machines: int) -> list[Shard]:
     dealt: list[list[BlockInfo]] = [[] for _ in range(machines)]
     for block in sorted(manifest.blocks, key=lambda block: (-block.nnz, block.number)):
         min(dealt, key=lambda blocks: sum(each.nnz for each in blocks)).append(block)
-    return [_shard(manifest, sorted(blocks, key=_number), k, machines) for k, blocks in enumerate(dealt)]
-
-
-def _number(block: BlockInfo) -> int:
-    return block.number
+    by_number = attrgetter("number")
+    return [_shard(manifest, sorted(blocks, key=by_number), k, machines) for k, blocks in enumerate(dealt)]
 
 
 def _shard(manifest: Manifest, blocks: Sequence[BlockInfo], number: int, of: int) -> Shard:
@@ -172,15 +159,10 @@ def _with_blocks(manifest: Manifest, blocks: Sequence[BlockInfo]) -> Manifest:
     return replace(manifest, blocks=tuple(blocks), n_rows=rows, nnz=nnz)
 
 
-def files_of(directory: Path, shard: Shard) -> list[str]:
-    """Return the files of a shard to send, without its manifest, as paths below the dataset's directory."""
-    beside = [path.name for path in directory.iterdir() if path.is_file() and path.name != MANIFEST]
-    blocks = [str(block_path(directory, block.number).relative_to(directory)) for block in shard.manifest.blocks]
-    return sorted(beside) + blocks
-
-
-def pieces_of(path: Path) -> Iterator[bytes]:
-    """Yield the bytes of a file, piece by piece."""
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE_BYTES):
-            yield piece
+def pieces_of(directory: Path, shard: Shard) -> Iterator[tuple[str, bytes, bool]]:
+    """Yield the files of a shard, without its manifest, as `Agent.receive` takes them, from the dataset's directory."""
+    beside = [path for path in directory.iterdir() if path.is_file() and path.name != MANIFEST]
+    for path in sorted(beside) + [block_path(directory, block.number) for block in shard.manifest.blocks]:
+        with path.open("rb") as file:
+            while piece := file.read(_PIECE_BYTES):
+                yield str(path.relative_to(directory)), piece, file.tell() == len(piece)

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import zip_longest
@@ -44,7 +44,6 @@ from streamsvm.storage.machine.resources import usable_cores
 
 _POLL_SECONDS = 0.2
 _MOST_FAILURES = 5  # of a machine
-_Report = Callable[[dict[int, dict[str, int]]], None]
 
 
 def spread(directory: Path, given: argparse.Namespace) -> Manifest:
@@ -58,13 +57,8 @@ def spread(directory: Path, given: argparse.Namespace) -> Manifest:
     with tempfile.TemporaryDirectory() as scratch:
         settled = schema_of_first_rows(files, options, limits, usable_cores(), Path(scratch))
     origin = Origin(files, options, limits, max(count, 1), stripe_bytes_for(files, max(count, 1)), settled)
-    progress, total = IngestProgress(staged), sum(file.size for file in files)
-
-    def report(known: dict[int, dict[str, int]]) -> None:
-        done = {name: sum(each.get(name, 0) for each in known.values()) for name in ("read_bytes", "rows", "non_zeros")}
-        progress.note(**done, total_bytes=total)
-
-    with _ReadingIn(ray, origin, report) as reading_in:
+    progress = IngestProgress(staged)
+    with _ReadingIn(ray, origin, progress) as reading_in:
         manifest, shards = reading_in.run()
         limits.check_width(manifest.width)  # a part alone may have fewer features
         progress.remove()
@@ -86,20 +80,16 @@ def drop(directory: Path, address: str) -> None:
     names = shard_names(manifest.uid, len(manifest.parts))
     for node, agent in agents.items():
         for name in set(names).intersection(shards[node]):
-            _drop_shard(ray, agent, name, directory / name)
+            # The file is made first: after a kill in between, the next call does not look for a shard that is gone.
+            (directory / name).touch()
+            try:
+                ray.get(agent.drop.remote(name), timeout=CALL_SECONDS)
+            except BaseException:
+                (directory / name).unlink()
+                raise
         ray.kill(agent)
     if missing := [name for name in names if not (directory / name).exists()]:
         raise ServiceError("machine_lost", f"{len(missing)} parts are on no node that is there", "Start the nodes.")
-
-
-def _drop_shard(ray: Any, agent: Any, name: str, found: Path) -> None:
-    # The file is made first: after a kill in between, the next call does not look for a shard that is gone.
-    found.touch()
-    try:
-        ray.get(agent.drop.remote(name), timeout=CALL_SECONDS)
-    except BaseException:
-        found.unlink()
-        raise
 
 
 def _write(staged: Path, origin: Origin, manifest: Manifest, shards: Sequence[ReadIn]) -> None:
@@ -109,7 +99,8 @@ def _write(staged: Path, origin: Origin, manifest: Manifest, shards: Sequence[Re
         write_places(staged, features.places)
     if manifest.listed:
         write_listed(staged, features.listed)
-    statistics = _summed([shard.statistics for shard in shards])
+    known = [shard.statistics for shard in shards if shard.statistics is not None]
+    statistics = reduce(FeatureStatistics.plus, known) if len(known) == len(shards) else None
     if statistics is not None:
         write_statistics(staged, statistics.of_width(min(manifest.width, MOST_FEATURES)))
     if words := [shard.words for shard in shards if shard.words is not None]:
@@ -123,11 +114,6 @@ def _write(staged: Path, origin: Origin, manifest: Manifest, shards: Sequence[Re
     )
     write_profile(staged, profile)
     write_origin(staged, origin)
-
-
-def _summed(shards: Sequence[FeatureStatistics | None]) -> FeatureStatistics | None:
-    known = [shard for shard in shards if shard is not None]
-    return reduce(FeatureStatistics.plus, known) if len(known) == len(shards) else None
 
 
 def _with_words(first: FeatureWords, second: FeatureWords) -> FeatureWords:
@@ -152,32 +138,31 @@ def main(*arguments: str) -> int:
     parser.add_argument("--drop", action="store_true")
     add_reading_options(parser)
     given = parser.parse_args(arguments)
+    answer: dict[str, Any]
     try:
         if given.drop:
             drop(given.directory, given.ray)
             return 0
         with needing_space():
             manifest = spread(given.directory, given)
+        answer = {"rows": manifest.n_rows, "uid": manifest.uid}
     except (InputError, ServiceError) as error:
-        output.write(json.dumps({"problem": error.problem()}) + "\n")
-        output.flush()
-        return 1
-    output.write(json.dumps({"rows": manifest.n_rows, "uid": manifest.uid}) + "\n")
-    output.flush()
-    return 0
+        answer = {"problem": error.problem()}
+    print(json.dumps(answer), file=output, flush=True)
+    return int("problem" in answer)
 
 
 class _ReadingIn:
     """Has machines read a source in: `run`, then `settle`. Leaving the context ends agents and drops unsettled shards.
 
-    report  function that receives the progress of each machine several times a second
+    progress  receives the progress of all machines several times a second
     Raises ServiceError: machines_range, node_version, machine_lost, and the codes of faults in the data.
     """
 
-    def __init__(self, ray: Any, origin: Origin, report: _Report) -> None:
-        self._ray, self.origin, self._report = ray, origin, report
+    def __init__(self, ray: Any, origin: Origin, progress: IngestProgress) -> None:
+        self._ray, self.origin, self._progress = ray, origin, progress
         self._failures: Counter[int] = Counter()
-        self._progress: dict[int, dict[str, int]] = {}
+        self._read_so_far: dict[int, dict[str, int]] = {}
         self._is_complete = False
         agents, shards = agents_of(ray, origin.machines)
         self._nodes = placed(origin.names, shards)
@@ -209,9 +194,8 @@ class _ReadingIn:
             )
             self.origin = replace(self.origin, settled=settled)
         manifests = [shard.manifest for shard in shards]
-        all_ = merged_manifest(self.origin.settled, manifests, self.origin.options.n_features)
-        all_ = replace(all_, parts=tuple(len(each.blocks) for each in manifests))
-        return all_, shards
+        manifest = merged_manifest(self.origin.settled, manifests, self.origin.options.n_features)
+        return replace(manifest, parts=tuple(len(each.blocks) for each in manifests)), shards
 
     def settle(self, manifest: Manifest) -> None:
         """Have the machines keep their shards as shards of the dataset with this manifest."""
@@ -227,13 +211,12 @@ class _ReadingIn:
         found: dict[int, ReadIn] = {}
         while len(found) < len(missing):
             time.sleep(_POLL_SECONDS)
-            for number in [k for k in missing if k not in found]:
-                state = self._state(number, origin)
-                if isinstance(state, ReadIn):
-                    found[number] = state
-                else:
-                    self._progress[number] = state
-            self._report(self._progress)
+            states = {number: self._state(number, origin) for number in missing if number not in found}
+            found |= {k: state for k, state in states.items() if isinstance(state, ReadIn)}
+            self._read_so_far |= {k: state for k, state in states.items() if not isinstance(state, ReadIn)}
+            known, total = self._read_so_far.values(), sum(file.size for file in self.origin.files)
+            done = {name: sum(each.get(name, 0) for each in known) for name in ("read_bytes", "rows", "non_zeros")}
+            self._progress.note(**done, total_bytes=total)
         return found
 
     def _begin(self, number: int, origin: Any) -> None:

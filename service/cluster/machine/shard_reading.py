@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import uuid
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
@@ -67,23 +68,20 @@ class ShardReading:
         self._work = directory.with_name(f".{directory.name}.{uuid.uuid4().hex}")
         self._leftovers = DirectoryRemover(self._work)
         self._directory = self._work / "part"
-        self._found: Manifest | None = None
-        self._error: Exception | None = None
-        self._thread = Thread(target=self._read, name="reading", daemon=True)
-        self._thread.start()
+        self._found: Future[Manifest] = Future()
+        Thread(target=self._read, name="reading", daemon=True).start()
 
     def state(self) -> dict[str, Any] | ReadIn:
         """Return the progress (see `IngestProgress`), or the shard once read. Raises ServiceError: bad data."""
-        if self._thread.is_alive():
-            return read_progress(staged_path(self._directory)) or {}
-        if isinstance(self._error, InputError):
-            raise ServiceError.of(self._error.problem())
-        if self._error is not None:
-            raise self._error
-        assert self._found is not None
         own = self._directory
-        listed = Dataset(own).listed() if self._found.listed else np.zeros(0, INDEX)
-        return ReadIn(self._found, read_statistics(own), read_words(own), read_profile(own), listed)
+        if not self._found.done():
+            return read_progress(staged_path(own)) or {}
+        try:
+            found = self._found.result()
+        except InputError as error:
+            raise ServiceError.of(error.problem()) from error
+        listed = Dataset(own).listed() if found.listed else np.zeros(0, INDEX)
+        return ReadIn(found, read_statistics(own), read_words(own), read_profile(own), listed)
 
     def settle(self, manifest: Manifest) -> None:
         """Keep the shard under this manifest. Raises DatasetCorrupt if it lists other blocks than those read in."""
@@ -102,9 +100,8 @@ class ShardReading:
         try:
             with needing_space():
                 self._work.mkdir()
-                settled = origin.settled.for_shard(number)
-                self._found = ingest(
-                    origin.shard(number), self._directory, origin.options, origin.limits, schema=settled
-                )
+                part, settled = origin.shard(number), origin.settled.for_shard(number)
+                found = ingest(part, self._directory, origin.options, origin.limits, schema=settled)
+            self._found.set_result(found)
         except Exception as error:
-            self._error = error
+            self._found.set_exception(error)

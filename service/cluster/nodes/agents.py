@@ -1,15 +1,11 @@
 """The agents of machines as actors on the nodes of a Ray cluster, and the error of a job whose machine is lost."""
 
-import os
 from collections.abc import Sequence
-from dataclasses import replace
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
-from streamsvm.service.cluster.machine.machine import Machine
-from streamsvm.service.cluster.nodes.connecting import DEFAULT_ROOT, FOR_GOOD, ROOT_VARIABLE, nodes_of
-from streamsvm.service.cluster.rounds.messages import Change, Found, OrderToMachine
+from streamsvm.service.cluster.machine.agent import Agent
+from streamsvm.service.cluster.nodes.connecting import FOR_GOOD, nodes_of
 from streamsvm.service.errors import ServiceError
 from streamsvm.storage.errors import NO_ROOM, ROOM_HINT, StorageError
 
@@ -18,28 +14,6 @@ CALL_SECONDS = 60.0  # timeout of a call that has next to nothing to do
 
 # Codes of faults that every node would meet, at any time.
 _FOR_GOOD = (*FOR_GOOD, "cache_too_small", "memory_too_small", "features_range", "unknown_label")
-
-
-class Agent(Machine):
-    """A machine in an actor. The environment of its node names the directory for its files."""
-
-    def __init__(self) -> None:
-        super().__init__(Path(os.environ.get(ROOT_VARIABLE, DEFAULT_ROOT)))
-
-    def about(self) -> tuple[str, list[str]]:
-        """Return the version of StreamSVM on this node, and the names of the node's shards."""
-        return version("streamsvm"), self.shards()
-
-    def go_on_by(self, answer: OrderToMachine, agreed: tuple[Change | None, bytes | None]) -> Found | None:
-        """Call `go_on` with the answer and what all agreed on, (change, request), which Ray sends as one argument."""
-        change, newton = agreed
-        return self.go_on(replace(answer, change=change, newton=newton))
-
-    def keep_own(self, job: str, shard: str) -> Any:
-        """Save the present dual variables, and return them for another machine to save as well."""
-        alpha = self.alpha()
-        self.keep(job, shard, alpha)
-        return alpha
 
 
 def agent_on(ray: Any, node: str) -> Any:

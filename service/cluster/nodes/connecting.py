@@ -22,14 +22,12 @@ from typing import Any
 from streamsvm.service.errors import ServiceError
 
 _INSTALL = 'Install it beside the service, and on every node: pip install "streamsvm[ray]".'
-ROOT_VARIABLE = "STREAMSVM_NODE_DIR"  # variable of a node's environment: directory of its blocks
 # Codes of errors that another attempt would meet again.
 FOR_GOOD = (
     "ray_missing", "ray_address", "ray_version", "ray_unreachable", "ray_token", "ray_tls", "machines_range",
     "node_version", "machine_lost",
 )  # fmt: skip
 _KNOCK_SECONDS, _HANDSHAKE_SECONDS = 10.0, 2.0
-DEFAULT_ROOT = Path("/var/tmp/streamsvm")
 _OBJECT_BYTES = 256 << 20  # of Ray's store here: what goes to the machines and comes back
 _JOIN_SECONDS = 60.0
 _POLL_SECONDS = 0.1

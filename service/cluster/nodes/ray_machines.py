@@ -8,22 +8,23 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from streamsvm.service.cluster.dataset.shards import Shard, files_of, pieces_of, read_origin
+from streamsvm.service.cluster.dataset.shards import Shard, pieces_of, read_origin
 from streamsvm.service.cluster.machine.shard_reading import ReadIn
+from streamsvm.service.cluster.machine.shard_run import Begin
 from streamsvm.service.cluster.nodes.agents import CALL_SECONDS, agent_on, agents_of, is_for_good, placed, told
 from streamsvm.service.cluster.nodes.connecting import nodes_of
 from streamsvm.service.cluster.nodes.forgetting import forget_on
-from streamsvm.service.cluster.rounds.messages import Begin, Change, Found, HeldRows, OrderToMachine
 from streamsvm.service.errors import ServiceError
 from streamsvm.storage.errors import DatasetCorrupt
 from streamsvm.storage.rows.csr import Array
 from streamsvm.storage.rows.row_runs import all_ids
+from streamsvm.trainer.distributed.messages import Order, Report
 
 _MOST_FAILURES = 10  # failures of a machine in a row, without a finished round in between
 _NODE_SECONDS = 120.0  # how long a lost machine waits for a node
@@ -32,7 +33,7 @@ _log = logging.getLogger("streamsvm.cluster")
 
 
 class RayMachines:
-    """The machines of a job, see `service.cluster.rounds.messages.Machines`. Leaving the context ends all of them.
+    """The machines of a job, by number. It starts a lost machine anew, which then joins again. Leaving it ends all.
 
     first_alpha  alpha of all rows, where machines begin that have saved none; None: they begin at 0
 
@@ -55,12 +56,10 @@ class RayMachines:
         self._nodes: dict[int, str] = {}
         self._due: dict[int, Any] = {}  # references to reports that machines will make
         self._beginning: dict[int, Future[Any]] = {}  # machines that are being started
-        self._agreed: tuple[Change | None, bytes | None] = None, None  # last change and request; in Ray's store below
-        self._shared = ray.put(self._agreed)
         self._failures: Counter[int] = Counter()
-        self._fresh: dict[str, Any] = {}  # by node: actors that run no machine yet
         self._pool = ThreadPoolExecutor(len(shards))
-        for number, node in enumerate(self._placed()):
+        self._fresh, there = agents_of(ray, len(shards))  # by node: actors that run no machine yet
+        for number, node in enumerate(placed([shard.name for shard in shards], there)):
             self._beginning[number] = self._pool.submit(self._begin, number, node)
 
     def __len__(self) -> int:
@@ -81,17 +80,10 @@ class RayMachines:
         """Return the id, in Ray, of the node of a machine."""
         return self._nodes.get(number, "")
 
-    def held_out(self, number: int, place: int) -> HeldRows:
-        """Return a machine's rows that the lane at index `place` left out of training."""
-        return self._told(number, self._actors[number].held_out.remote(place))
-
-    def alpha(self, number: int, part: slice) -> Array:
-        """Return the dual variables of some rows of a machine: (n,), or (n, lanes)."""
-        return self._told(number, self._actors[number].alpha.remote(part))
-
-    def _told(self, number: int, asked: Any) -> Any:
+    def ask(self, number: int, question: str, *about: Any) -> Any:
+        """Return what a method of a machine's agent, `question`, returns, once the last round is over."""
         try:
-            return self._ray.get(asked)
+            return self._ray.get(getattr(self._actors[number], question).remote(*about))
         except Exception as error:
             # Another attempt begins with the dual variables that all machines have saved.
             raise ServiceError("machine_left", f"machine {number} has left before it told all of its rows") from error
@@ -107,34 +99,32 @@ class RayMachines:
             self._fresh |= again
             forget_on(self._ray, again, job)
 
-    def answer(self, number: int, answer: OrderToMachine) -> None:
-        if number in self._beginning:
-            return
-        agreed = answer.change, answer.newton
-        if any(one is not other for one, other in zip(agreed, self._agreed, strict=True)):
-            # It is put into Ray's store once: nodes may get it from each other.
-            self._agreed, self._shared = agreed, self._ray.put(agreed)
-        own = replace(answer, change=None, newton=None)
-        self._due[number] = self._actors[number].go_on_by.remote(own, self._shared)
+    def send(self, numbers: Collection[int], order: Order, alpha: Mapping[int, Array]) -> None:
+        """Send machines an order, and to some of them the new alpha of the rows that they exported."""
+        shared = self._ray.put(order)  # into Ray's store once: nodes may get it from each other
+        for number in numbers:
+            if number not in self._beginning:
+                self._due[number] = self._actors[number].follow.remote(shared, alpha.get(number))
 
     def is_lost(self, number: int) -> bool:
+        """Return whether the machine has died, and another is being started in its place."""
         return number in self._beginning
 
-    def wait(self, pending: Collection[int], seconds: float) -> dict[int, Found]:
+    def wait(self, pending: Collection[int], seconds: float) -> dict[int, Report]:
+        """Wait until a machine in `pending` reports, or `seconds` are over; return the reports by machine."""
         for number in [k for k, future in self._beginning.items() if future.done()]:
             future = self._beginning.pop(number)
             try:
                 self._due[number] = future.result()
             except Exception as error:
                 self._lose(number, error)
-        refs = {ref: number for number, ref in self._due.items() if number in pending}
-        if not refs:
+        due = {ref: number for number, ref in self._due.items() if number in pending}
+        if not due:
             time.sleep(min(seconds, 0.05))
             return {}
-        ready, _ = self._ray.wait(list(refs), num_returns=1, timeout=seconds)
         found = {}
-        for ref in ready:
-            number = refs[ref]
+        for ref in self._ray.wait(list(due), num_returns=1, timeout=seconds)[0]:
+            number = due[ref]
             del self._due[number]
             try:
                 found[number] = self._ray.get(ref)
@@ -144,26 +134,20 @@ class RayMachines:
         return found
 
     def keep(self, come: Collection[int], at_once: bool = False) -> None:
+        """If it is time, have the machines in `come` save their dual variables, each also on another machine."""
         if time.monotonic() - self._kept < self._keep_seconds and not at_once:
             return
         self._kept = time.monotonic()
-        there = [k for k in come if k not in self._beginning]
-        kept = []
+        there, kept = [k for k in come if k not in self._beginning], []
         for number in there:
             begin = self._begins[number]
-            alpha = self._actors[number].keep_own.remote(begin.job, begin.shard)
-            neighbour = next((k for k in sorted(there, key=lambda k: (k <= number, k)) if k != number), None)
-            if neighbour is not None:
-                kept.append(self._actors[neighbour].keep.remote(begin.job, begin.shard, alpha))
-            kept.append(alpha)
-        with contextlib.suppress(Exception):  # the next answer shows that a machine is lost
+            kept.append(self._actors[number].keep_own.remote(begin.job, begin.shard))
+            for neighbour in _neighbours(number, there)[:1]:
+                kept.append(self._actors[neighbour].keep.remote(begin.job, begin.shard, kept[-1]))
+        with contextlib.suppress(Exception):  # the next report shows that a machine is lost
             self._ray.wait(kept, num_returns=len(kept), timeout=CALL_SECONDS, fetch_local=False)
 
     # Placing and beginning
-
-    def _placed(self) -> list[str]:
-        self._fresh, shards = agents_of(self._ray, len(self._shards))
-        return placed([shard.name for shard in self._shards], shards)
 
     def _begin(self, number: int, node: str, is_damaged: bool = False) -> Any:
         """Start a machine on a node, whose copy of the shard may be damaged; return a reference to its first report."""
@@ -191,16 +175,15 @@ class RayMachines:
                 time.sleep(_PAUSE_SECONDS)
             self._ray.get(actor.settle.remote(shard.name, shard.manifest))
             return
-        for file in files_of(self._dataset, shard):
-            for place, piece in enumerate(pieces_of(self._dataset / file)):
-                self._ray.get(actor.receive.remote(shard.name, file, piece, place == 0))
+        for piece in pieces_of(self._dataset, shard):
+            self._ray.get(actor.receive.remote(shard.name, *piece))
         self._ray.get(actor.complete.remote(shard.name, shard.manifest))
 
     def _first_alpha_of(self, number: int) -> Any:
         """Return dual variables of a machine that another machine has saved, else those to begin with; None: zeros."""
         begin = self._begins[number]
-        for other in sorted(self._actors, key=lambda k: (k <= number, k)):
-            if other != number and other not in self._beginning:
+        for other in _neighbours(number, self._actors):
+            if other not in self._beginning:
                 with contextlib.suppress(Exception):
                     alpha = self._ray.get(self._actors[other].kept.remote(begin.job, begin.shard), timeout=CALL_SECONDS)
                     if alpha is not None:
@@ -212,9 +195,8 @@ class RayMachines:
     def _lose(self, number: int, error: Exception) -> None:
         """Start a lost machine anew on some node. Raises ServiceError if it has failed too often, or would again."""
         cause = getattr(error, "cause", None) or error
-        _log.warning(
-            "machine %d is lost: %s", number, str(cause).splitlines()[0] if str(cause) else type(cause).__name__
-        )
+        said = str(cause).splitlines() or [type(cause).__name__]
+        _log.warning("machine %d is lost: %s", number, said[0])
         self._failures[number] += 1
         if self._failures[number] > _MOST_FAILURES or is_for_good(cause):
             raise told(number, cause)
@@ -240,3 +222,8 @@ class RayMachines:
         fails = self._failures[number] > _MOST_FAILURES // 2
         node = min(nodes, key=lambda node: (fails and node == before, used[node], node != before, node))
         return self._begin(number, node, getattr(cause, "code", None) == DatasetCorrupt.code)
+
+
+def _neighbours(number: int, others: Collection[int]) -> list[int]:
+    """Return the others in the order in which they save this machine's dual variables."""
+    return sorted(set(others) - {number}, key=lambda k: (k < number, k))

@@ -1,32 +1,39 @@
-"""Decides how far each round of several machines goes, and when their job has converged. Figures are (lanes,).
+"""The figures of a job on several machines, and what they decide: how far a round goes, and when the job has ended.
 
 Step: with hinge and squared hinge loss D(alpha + k change) is a parabola in k. Both ends of the line are feasible, and
 the box is convex: the best k in [0, 1] is known exactly from two dot products with w (Lee, Roth, "Distributed
 box-constrained quadratic optimization for dual linear SVM", ICML 2015). With other losses k is 1. D does not fall then
-either, whatever the loss: sigma ensures that (Ma, Smith, Jaggi et al., ICML 2015, see storage.run.rounds).
+either, whatever the loss: sigma ensures that (Ma, Smith, Jaggi et al., ICML 2015, see trainer.distributed.shard).
 """
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
-from streamsvm.service.cluster.rounds.messages import LaneCertificate, Rules
+from streamsvm.reader.certificate.final_pass import FinalFigures
 from streamsvm.service.jobs.fields.spec import JobSpec
 from streamsvm.service.jobs.progress.states import AVERAGED
-from streamsvm.storage.blocks.manifest import Manifest
 from streamsvm.storage.rows.csr import Array
 from streamsvm.trainer.problem.objective import relative_gap
 from streamsvm.trainer.updates.convergence import StoppingTargets, limit_reached, reason_of_all
+from streamsvm.trainer.updates.progress import PassProgress
 
 _LOOK_EVERY = 4  # rounds between two looks at all rows while machines report no gap
-SLOW = 0.5  # a round is slow if it leaves more than this share of the gap
+_SLOW = 0.5  # a round is slow if it leaves more than this share of the gap
+# Least share of the gap at which training of a pool ends: then rows outside the pool matter as much. Largest share.
+_SHARE_OF_GAP, _MOST_SHARE = 0.1, 0.5
 
 
 class RoundConvergence:
-    """The convergence of a job on several machines. Figures are (lanes,).
+    """The figures of a job on several machines, (lanes,) each, and its convergence.
 
     is_stopping  function that returns whether a user has stopped the job
+    rounds_before, seconds_before: rounds and seconds of earlier attempts
+
+    round        number of the last round that has ended, over all attempts
+    D            dual objective of all machines' alpha
     gap          P - D, estimated from the rows in the first sweeps of the round; nan: not known
     P            the least primal objective that is known
     converged    why a lane has converged, 0: it has not; see `converged_by` in `storage.run.state.OF_LANE`
@@ -34,83 +41,89 @@ class RoundConvergence:
     certificate  of the last LOOK; stop_reason: None while the job goes on
     """
 
-    def __init__(self, rules: Rules, lanes: int, is_stopping: Callable[[], bool]) -> None:
-        self._rules, self._is_stopping = rules, is_stopping
-        self._targets = StoppingTargets(rules.tolerance, rules.relative_gap)
-        self.gap = np.full(lanes, np.nan)
-        self.M_plus, self.M_minus = np.full(lanes, np.nan), np.full(lanes, np.nan)
-        self.P = np.full(lanes, np.inf)
+    def __init__(
+        self,
+        spec: JobSpec,
+        lanes: int,
+        is_stopping: Callable[[], bool],
+        rounds_before: int = 0,
+        seconds_before: float = 0.0,
+    ) -> None:
+        self._is_stopping, self._max_seconds = is_stopping, spec.max_seconds
+        self._is_averaged = spec.combine == "average"
+        self._max_rounds = 1 if self._is_averaged else spec.max_passes
+        self.targets = StoppingTargets(spec.tolerance, spec.relative_gap)
+        self.round = self._rounds_before = self._last_look = rounds_before
+        self.D, self.gap, self.P = np.zeros(lanes), np.full(lanes, np.nan), np.full(lanes, np.inf)
+        self.M_plus, self.M_minus = np.full((2, lanes), np.nan)
         self.converged = np.zeros(lanes, np.int64)
         self.is_slow = False
-        self.certificate: LaneCertificate | None = None
+        self.certificate: FinalFigures | None = None
         self.stop_reason: str | None = None
         # M+ - M- and the gap of a certificate, divided by the round's estimates, which tend to be too small.
         self._gap_safety_factor = np.ones((2, lanes))
-        self._last_look = rules.rounds_before
-        self._began = time.monotonic()
+        self._began = time.monotonic() - seconds_before
 
     @property
     def elapsed_seconds(self) -> float:
         """Seconds of the job so far, in all its attempts."""
-        return self._rules.seconds_before + time.monotonic() - self._began
+        return time.monotonic() - self._began
 
-    @property
-    def P_certified(self) -> Array:
-        """The primal objective of the certificate, (lanes,); inf if there is no certificate."""
-        return np.full(len(self.P), np.inf) if self.certificate is None else self.certificate.primal_objective
+    def progress(self, free_rows: int, updates: int = 0) -> PassProgress:
+        """Return the figures as those of a pass."""
+        figures = zip(*(each.tolist() for each in (self.M_plus, self.M_minus, self.D, self.P)), strict=True)
+        each = tuple(
+            PassProgress(self.round, updates, M_plus, M_minus, 0, D, P, free_rows) for M_plus, M_minus, D, P in figures
+        )
+        worst = max(each, key=lambda lane: float(np.nan_to_num(lane.gap, nan=-np.inf)))
+        return worst if len(each) == 1 else replace(worst, lanes=each)
 
     def meet(self, gap: Array, M_plus: Array, M_minus: Array) -> None:
         """Take over the figures of a round."""
-        self.is_slow |= bool((gap > SLOW * self.gap)[self.converged == 0].any())
+        self.is_slow |= bool((gap > _SLOW * self.gap)[self.converged == 0].any())
         self.gap, self.M_plus, self.M_minus = gap, M_plus, M_minus
 
-    def certify(self, found: LaneCertificate, round_: int) -> None:
+    def certify(self, found: FinalFigures) -> None:
         """Take over the certificate of a LOOK; decide which lanes have converged, and whether the job ends."""
         spread, gap = found.M_plus - found.M_minus, found.primal_objective - found.dual_objective
         for number, (true, met) in enumerate(((spread, self.M_plus - self.M_minus), (gap, self.gap))):
             self._gap_safety_factor[number] = np.maximum(
                 1.0, np.divide(true, met, out=np.ones_like(true), where=met > 0.0)
             )
-        self.certificate, self._last_look = found, round_
-        self.M_plus, self.M_minus, self.P = found.M_plus, found.M_minus, np.minimum(self.P, found.primal_objective)
+        self.certificate, self._last_look = found, self.round
+        self.D, self.P = found.dual_objective.copy(), np.minimum(self.P, found.primal_objective)
+        self.M_plus, self.M_minus = found.M_plus.copy(), found.M_minus.copy()
         for lane in np.flatnonzero(self.converged == 0).tolist():
             relative = relative_gap(found.primal_objective[lane], found.dual_objective[lane])
-            self.converged[lane] = self._targets.reached(spread[lane], relative)
-        self.stop_reason = reason_of_all(self.converged) or self.has_to_end(round_)
+            self.converged[lane] = self.targets.reached(spread[lane], relative)
+        self.stop_reason = reason_of_all(self.converged) or self.has_to_end()
 
-    def has_to_end(self, round_: int) -> str | None:
+    def has_to_end(self) -> str | None:
         """Return why the job has to end after this round, converged or not (rounds, time, a stop); None: it goes on."""
-        rules = self._rules
-        if rules.combine == "average" and round_ >= rules.max_rounds:
+        if self._is_averaged and self.round >= self._max_rounds:
             return AVERAGED
-        return limit_reached(round_, rules.max_rounds, self.elapsed_seconds, rules.max_seconds, self._is_stopping())
+        return limit_reached(self.round, self._max_rounds, self.elapsed_seconds, self._max_seconds, self._is_stopping())
 
-    def wants_look(self, round_: int, dual_objective: Array) -> bool:
+    def wants_look(self) -> bool:
         """Return whether all rows should be looked at: a lane has probably converged, or the job has to end."""
-        rules, left = self._rules, self.converged == 0
-        if self.has_to_end(round_):
+        if self.has_to_end():
             return True
-        if round_ == rules.rounds_before or not self._targets.is_bound:
+        if self.round == self._rounds_before or not self.targets.is_bound:
             return False
-        if np.isnan(self.gap).any() or np.isnan(dual_objective).any():
-            return round_ - self._last_look >= _LOOK_EVERY
+        if np.isnan(self.gap).any() or np.isnan(self.D).any():
+            return self.round - self._last_look >= _LOOK_EVERY
         safety, gap_safety = self._gap_safety_factor
-        near = self._targets.near(self.M_plus - self.M_minus, gap_safety * self.gap, dual_objective, safety, np.ones(1))
-        return bool(near[left].any())
+        near = self.targets.near(self.M_plus - self.M_minus, gap_safety * self.gap, self.D, safety, np.ones(1))
+        return bool(near[self.converged == 0].any())
 
-
-def has_whole_steps(spec: JobSpec, manifest: Manifest) -> bool:
-    """Return whether the step of a round is always 1: D is no parabola along it, or rows differ in curvature."""
-    is_weighed = spec.class_weight is not None or manifest.weights is not None
-    loss = spec.loss_kind
-    return not loss.is_quadratic or (loss.has_curvature and is_weighed)
-
-
-def along_axis(figures: Array, w: Array) -> Array:
-    """Extend figures (lanes,) to the number of columns of w; the padding columns get 0."""
-    every = np.zeros(w.shape[1])
-    every[: len(figures)] = figures
-    return every
+    def share_of_gap(self) -> float:
+        """Return the share of the gap at which training of a pool ends."""
+        wanted, gap = self.targets.relative_gap, self.gap
+        if wanted is None:
+            return _SHARE_OF_GAP
+        # A lane whose gap is not known, or 0, does not change the share.
+        enough = np.divide(wanted * np.abs(self.D + gap) / 2, gap, out=np.ones_like(gap), where=gap > 0.0)
+        return float(np.clip(enough.min(), _SHARE_OF_GAP, _MOST_SHARE))
 
 
 def dots(a: Array, b: Array) -> Array:

@@ -76,8 +76,6 @@ def run_file(plan: JobPlan, dataset: Path) -> dict[str, Any]:
             "gamma": distances and distances["gamma"],
             "lane": plan.number,
             "share_of_gap": None,
-            "shards": 1,
-            "whole_steps": False,
             "options": options,
             "threads": plan.threads,
         },

@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 
 from streamsvm.service.cluster.dataset.shards import deal
-from streamsvm.service.cluster.rounds.convergence import has_whole_steps
+from streamsvm.service.cluster.machine.shard_run import Begin
+from streamsvm.service.cluster.process import pool_for
+from streamsvm.service.cluster.rounds.convergence import RoundConvergence
 from streamsvm.service.cluster.rounds.coordinator import Coordinator
-from streamsvm.service.cluster.rounds.messages import Begin, Rules
-from streamsvm.service.cluster.rounds.newton import newton_for
-from streamsvm.service.cluster.rounds.pool import pool_for
+from streamsvm.service.cluster.rounds.newton import Newton
 from streamsvm.service.forks.fork_server import fork_server
 from streamsvm.service.jobs.fields.features import fitted_maps
 from streamsvm.service.jobs.fields.spec import parse_spec
@@ -22,17 +22,20 @@ from tests.service.cluster.threads import ThreadMachines
 
 
 class Seen(list):
-    """D, P, the step, and how many rows were pooled, of each round."""
+    """D, P, the step, and how many rows were pooled, of each round; and the Newton steps."""
+
+    def __init__(self):
+        super().__init__()
+        self.steps = []
 
     def __call__(self, now):
-        self.append((now.D.copy(), now.convergence.P.copy(), now.step.copy(), now.pooled_rows))
+        self.append((now.convergence.D.copy(), now.convergence.P.copy(), now.step.copy(), now.pooled_rows))
 
 
 def coordinate(
     dataset,
     root,
     machines,
-    rules=None,
     wrap=lambda machines: machines,
     pools=True,
     steps=True,
@@ -43,12 +46,14 @@ def coordinate(
     is_stopping=lambda: False,
     alpha=None,
     model=None,
+    before=(0, 0.0),
     **fields,
 ):
     """The coordinator of a job that has ended, what was seen of its rounds, its plan.
 
     after(machines, plan, coordinator)  is called while the machines are still there
     alpha (n_rows, axis), model  where machines and coordinator begin; None: at 0
+    before                       rounds and seconds of an earlier attempt
     """
     fork_server()  # of this thread: otherwise each machine's thread would load all libraries for its own
     spec = parse_spec(
@@ -59,22 +64,20 @@ def coordinate(
     plan = replace(plan, at_once=at_once or plan.at_once)
     shards = deal(manifest, machines)
     maps = fitted_maps(plan.maps, Dataset(dataset))
-    own = spec.model_dump(), 0, plan.at_once, machines, maps
+    own = spec, 0, plan.at_once, machines, maps
     begins = [Begin("job", each.name, *own, each.rows) for each in shards]
     if alpha is not None:
         begins = [replace(begin, alpha=alpha[all_ids(begin.rows)]) for begin in begins]
     begins = pickle.loads(pickle.dumps(begins))  # as they come to machines
-    whole = has_whole_steps(spec, manifest)
-    rules = rules or Rules(spec.tolerance, spec.relative_gap, spec.max_passes, None, spec.combine, whole)
     seen = Seen()
+    convergence = RoundConvergence(spec, len(plan.running), is_stopping, *before)
     pool = pool_for(plan, dataset, maps, root) if pools else None
     if pool_bytes:
-        pool = replace(pool, most_bytes=pool_bytes)
-    newton = newton_for(plan, rules, machines) if steps else None
+        pool.most_bytes = pool_bytes
+    newton = Newton(plan, convergence, machines, seen.steps.append) if steps and spec.combine != "average" else None
     with ThreadMachines([root / f"node{k}" for k in range(machines)], dataset, shards, begins) as threads:
         coordinator = Coordinator(
-            wrap(threads), rules, plan.width, len(plan.running), plan.axes[0], seen, is_stopping,
-            attend, pool=pool, newton=newton, model=model,
+            wrap(threads), plan, convergence, seen, attend, pool, newton, model
         )  # fmt: skip
         coordinator.run()
         after(threads, plan, coordinator)

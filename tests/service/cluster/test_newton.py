@@ -13,14 +13,13 @@ from streamsvm.reader.ingest.append import append_rows
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
-from streamsvm.service.cluster import process
 from streamsvm.service.cluster.dataset.shards import deal
-from streamsvm.service.cluster.process import bring_held_out
-from streamsvm.service.cluster.rounds.messages import Rules
+from streamsvm.service.cluster.process import bring_held_out, leave_checkpoint, model_of
 from streamsvm.service.cluster.rounds.newton import equations_here
 from streamsvm.storage.run.checkpoint import newest_checkpoint
-from streamsvm.storage.run.rounds import Order
 from streamsvm.storage.run.state import create_state
+from streamsvm.trainer.checkpoints import CheckpointSlots
+from streamsvm.trainer.distributed.messages import Work
 from streamsvm.trainer.newton.system import LARGEST, TooLarge
 from tests.contracts.problems import libsvm_text, make_dataset, weighted_text
 from tests.reference.newton import Problem, primal
@@ -121,13 +120,13 @@ class Losing:
     def __len__(self):
         return len(self._machines)
 
-    def answer(self, number, answer):
-        if number == 0 and answer.order is Order.NEWTON:
+    def send(self, numbers, order, alpha):
+        if 0 in numbers and order.work is Work.NEWTON:
             self._left -= 1
             if self._left == 0:
                 self._machines.restart(0)
-                return
-        self._machines.answer(number, answer)
+                numbers = numbers - {0}
+        self._machines.send(numbers, order, alpha)
 
 
 @pytest.mark.parametrize(("nth", "keeps"), [(1, True), (2, True), (25, False), (50, True)])
@@ -165,24 +164,19 @@ class Keeping:
 
     def keep(self, come):
         for number, begin in enumerate(self._machines._begins):
-            self._machines._ask(number, partial(_keep, begin))
+            self._machines.ask(number, "keep_own", begin.job, begin.shard)
         self._left -= come[0].newton is not None
         if not self._left:
             raise Died
 
 
-def _keep(begin, machine):
-    machine.keep(begin.job, begin.shard, machine.alpha())
-
-
 def test_a_coordinator_that_dies_within_begins_anew_with_what_the_machines_have_kept(dataset, tmp_path):
     fields = {"C": [1.0, 100.0], **FIELDS}
-    undisturbed, _, plan = coordinate(dataset, tmp_path / "undisturbed", 3, **fields)
+    undisturbed, *_ = coordinate(dataset, tmp_path / "undisturbed", 3, **fields)
     nth = undisturbed.newton.steps - 2
     with pytest.raises(Died):
         coordinate(dataset, tmp_path, 3, wrap=partial(Keeping, nth), **fields)
-    rules = Rules(None, plan.spec.relative_gap, 30, None, "line_search", rounds_before=1, seconds_before=1.0)
-    done, seen, _ = coordinate(dataset, tmp_path, 3, rules=rules, **fields)
+    done, seen, _ = coordinate(dataset, tmp_path, 3, before=(1, 1.0), **fields)
     assert done.convergence.stop_reason == "relative_gap" and (done.convergence.certificate.w_error < 1e-9).all()
     P = undisturbed.convergence.certificate.primal_objective
     assert np.allclose(done.convergence.certificate.primal_objective, P, rtol=1e-8)
@@ -225,19 +219,19 @@ def test_feature_maps_are_applied_on_the_way(dataset, tmp_path, features):
 def test_a_job_is_stopped_while_a_system_is_solved(dataset, problem, tmp_path, C):
     """The coordinator has said how long it may be silent; the models have the best w that there was."""
     told = []
-    done, _, plan = coordinate(
+    done, seen, plan = coordinate(
         dataset, tmp_path, 2, attend=lambda _, silence: told.append(silence),
         is_stopping=lambda: sum(silence > 0.0 for silence in told) >= 4, C=C, **FIELDS,
     )  # fmt: skip
     assert done.convergence.stop_reason == "stopped" and 0 < done.newton.steps < 5
-    check_best(dataset, problem, done, plan)
+    check_best(dataset, problem, done, seen, plan)
 
 
-def check_best(dataset, problem, done, plan):
+def check_best(dataset, problem, done, seen, plan):
     """The models have the P that is told, and no w of a step had a better one."""
     P = done.convergence.certificate.primal_objective
     assert np.allclose(optima(dataset, problem, done, plan), P, rtol=1e-9)
-    shown = [step.found.lanes or (step.found,) for step in done.newton.take_shown()]
+    shown = [step.found.lanes or (step.found,) for step in seen.steps]
     best = np.min([[lane.primal_bound for lane in lanes] for lanes in shown], axis=0)
     assert np.all(P / best <= 1 + 1e-9)
 
@@ -250,9 +244,9 @@ def test_a_job_whose_time_is_up_has_the_best_w(dataset, problem, tmp_path, C, lo
     if loses:
         counted = fields["wrap"]
         fields["wrap"] = lambda machines: Losing(counted(machines), 14)
-    done, _, plan = coordinate(dataset, tmp_path, 2, C=C, **fields, **FIELDS)
+    done, seen, plan = coordinate(dataset, tmp_path, 2, C=C, **fields, **FIELDS)
     assert done.convergence.stop_reason == "stopped" and done.newton.steps
-    check_best(dataset, problem, done, plan)
+    check_best(dataset, problem, done, seen, plan)
 
 
 class StoppingAfter:
@@ -288,14 +282,12 @@ def test_a_job_that_goes_on_has_the_w_of_models_that_was_kept(dataset, problem, 
     left = {}
 
     def leave(threads, plan, done):
-        told = {"checkpoints": str(tmp_path), "last_checkpoint": 0, "lanes": len(plan.running)}
         state = create_state(tmp_path, plan.n_rows, plan.width, True, *plan.axes)
         arrays = {"w": done.w, **done.model.resumable()}
-        process._leave_checkpoint(
-            threads, deal(plan.manifest, len(threads)), state, arrays, told, tmp_path, lambda: None
-        )
+        slots = CheckpointSlots(tmp_path, str(tmp_path), 0.0, 0)
+        leave_checkpoint(threads, deal(plan.manifest, len(threads)), state, arrays, slots, lambda: None)
         checkpoint = newest_checkpoint(tmp_path)
-        left.update(alpha=checkpoint["alpha"], model=process._model({**told, "resume": str(checkpoint.path)}))
+        left.update(alpha=checkpoint["alpha"], model=model_of(str(checkpoint.path), len(plan.running)))
 
     first, *_ = coordinate(dataset, tmp_path / "first", 2, after=leave, C=C, **stopping_after(4), **FIELDS)
     at_once = {"is_stopping": lambda: True, "C": C, **FIELDS}
@@ -342,15 +334,14 @@ def test_steps_that_never_come_about_are_given_up(dataset, tmp_path, fail):
 
 
 def test_history_has_steps_with_what_all_machines_added_up(dataset, tmp_path):
-    done, _, _ = coordinate(dataset, tmp_path, 2, C=[1.0, 100.0], **FIELDS)
-    steps = done.newton.take_shown()
+    done, seen, _ = coordinate(dataset, tmp_path, 2, C=[1.0, 100.0], **FIELDS)
+    steps = seen.steps
     assert [step.number for step in steps] == list(range(1, done.newton.steps + 1))
     assert steps[-1].scans == done.newton.scans
     assert set(np.diff([step.scans for step in steps])) == {2}
     assert all(0 < step.largest.rows <= N and len(step.found.lanes) == 2 for step in steps)
     duals = [step.found.lanes[1].dual_objective for step in steps]
     assert (np.diff(duals) >= -1e-9 * duals[-1]).all()
-    assert done.newton.take_shown() == []
 
 
 def test_rounds_go_on_where_a_machine_has_no_room(dataset, tmp_path, monkeypatch):

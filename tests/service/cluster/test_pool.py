@@ -8,16 +8,16 @@ import pytest
 
 from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.options import InputOptions
-from streamsvm.service.cluster.rounds.messages import ExportedRows
-from streamsvm.service.cluster.rounds.pool import Pooled, pool_for, share_of_gap
+from streamsvm.service.cluster.process import pool_for
+from streamsvm.service.cluster.rounds.convergence import RoundConvergence
 from streamsvm.service.jobs.fields.features import fitted_maps
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.plan.plan import plan_job
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.blocks.manifest import read_manifest
 from streamsvm.storage.rows.segment import SegmentBuilder
-from streamsvm.trainer.distributed import active_set_solver as pooled_rows
-from streamsvm.trainer.distributed.active_set_solver import PooledRows
+from streamsvm.trainer.distributed import pool as pooled_rows
+from streamsvm.trainer.distributed.pool import Pool
 from tests.contracts.objectives import plain_segment
 from tests.contracts.problems import make_dataset, random_problem, weighted_text
 from tests.trainer.disks import Disk, refuses
@@ -61,13 +61,13 @@ def given(first, last, alpha, weight=None):
         builder = SegmentBuilder(1 << 19)
         assert builder.add(rows, part) == len(part)
         segments.append(builder.take())
-    return ExportedRows(tuple(segments), alpha.reshape(N_ROWS, -1)[first:last])
+    return tuple(segments), alpha.reshape(N_ROWS, -1)[first:last]
 
 
 def filled(pooled, alpha, **about):
     """What two machines give, by turns."""
     for number, first, last in ((0, 0, 50), (1, 50, 120), (0, 120, POOLED)):
-        pooled.add(number, given(first, last, alpha, **about))
+        pooled.add(number, *given(first, last, alpha, **about))
     return pooled
 
 
@@ -92,7 +92,7 @@ def test_the_pooled_rows_come_to_their_optimum(tmp_path, alpha, loss, spill):
     C = 0.5
     U, D = np.full(N_ROWS, C if loss == "hinge" else np.inf), 0.0 if loss == "hinge" else 1 / (2 * C)
     pool, w = pool_of(tmp_path, loss=loss, C=C, solver_options={"spill": spill}), Z.T @ alpha
-    with pool.open() as pooled:
+    with pool as pooled:
         assert pooled.updates == 0
         found = in_order(train(filled(pooled, alpha), w))
     assert pooled.updates > 2 * POOLED
@@ -108,7 +108,7 @@ def test_lanes_come_to_theirs_and_one_that_has_converged_stays(tmp_path, alpha):
     pool = pool_of(tmp_path, C=values)
     of_lanes = np.minimum(alpha[:, None], values)
     w = Z.T @ of_lanes
-    with pool.open() as pooled:
+    with pool as pooled:
         filled(pooled, of_lanes)
         found = in_order(pooled.train(w, np.array([0, 0, 1, 0]), 1e-9, lambda: False))
     now = np.concatenate([found, of_lanes[POOLED:]])
@@ -128,7 +128,7 @@ def test_weights_of_rows_are_theirs(tmp_path, alpha, values):
     U = weight[:, None] * (values if is_one else [*values, 0.0, 0.0])  # an axis is no narrower than four
     of_lanes = np.minimum(alpha[:, None], U)
     begins, w = (each[:, 0].copy() if is_one else each for each in (of_lanes, Z.T @ of_lanes))
-    with pool.open() as pooled:
+    with pool as pooled:
         found = in_order(train(filled(pooled, begins, weight=weight), w, len(values)))
     for lane in range(len(values)):
         now = np.concatenate([found, begins[POOLED:]]).reshape(N_ROWS, -1)[:, lane]
@@ -140,7 +140,7 @@ def test_weights_of_rows_are_theirs(tmp_path, alpha, values):
 def test_an_interruption_leaves_what_there_is(tmp_path, alpha, after):
     asked = []
     w = Z.T @ alpha
-    with pool_of(tmp_path, C=0.5).open() as pooled:
+    with pool_of(tmp_path, C=0.5) as pooled:
         found = in_order(train(filled(pooled, alpha), w, is_interrupted=lambda: asked.append(0) or len(asked) > after))
     now = np.concatenate([found, alpha[POOLED:]])
     assert np.allclose(w, Z.T @ now, atol=1e-9)
@@ -152,7 +152,7 @@ def test_who_is_asked_may_raise(tmp_path, alpha):
     def stop():
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), pool_of(tmp_path, C=0.5).open() as pooled:
+    with pytest.raises(KeyboardInterrupt), pool_of(tmp_path, C=0.5) as pooled:
         train(filled(pooled, alpha), Z.T @ alpha, is_interrupted=stop)
     assert not [path for path in tmp_path.iterdir() if path.name != "data"]
 
@@ -161,7 +161,7 @@ def test_who_is_asked_may_raise(tmp_path, alpha):
 def test_a_disk_that_refuses_costs_the_training_alone(tmp_path, alpha, wanted):
     pool, w = pool_of(tmp_path, C=0.5), Z.T @ alpha
     disk = Disk(refuses(wanted, 3))
-    with Pooled(PooledRows(pool.settings, tmp_path, disk.rows)) as pooled:
+    with Pool(pool.settings, tmp_path, 1 << 30, disk.rows) as pooled:
         found = train(filled(pooled, alpha), w)
     now = np.concatenate([in_order(found), alpha[POOLED:]]) if found else alpha
     assert (wanted == "append") == (not found)
@@ -171,8 +171,8 @@ def test_a_disk_that_refuses_costs_the_training_alone(tmp_path, alpha, wanted):
 
 def test_nothing_given_is_nothing_trained(tmp_path):
     w = np.ones(60)
-    with pool_of(tmp_path).open() as pooled:
-        pooled.add(0, ExportedRows((), np.empty((0, 1))))
+    with pool_of(tmp_path) as pooled:
+        pooled.add(0, (), np.empty((0, 1)))
         assert train(pooled, w) == {}
     assert (w == 1.0).all()
 
@@ -182,11 +182,16 @@ def test_machines_that_work_alone_have_none(tmp_path):
 
 
 def test_a_tenth_of_the_gap_is_left_and_no_less_than_is_wanted():
-    D = np.array([100.0, 10.0])
-    assert share_of_gap(np.array([50.0, 5.0]), 1e-4, D) == 0.1
-    assert share_of_gap(np.array([0.04, 0.0]), 1e-4, D) == pytest.approx(0.125, rel=1e-3)
-    assert share_of_gap(np.array([1e-9, np.nan]), 1e-4, D) == 0.5
-    assert share_of_gap(np.array([1e-9, 1.0]), None, D) == 0.1
+    def share(gap, wanted):
+        spec = parse_spec({"dataset": "any", "machines": 2, "relative_gap": wanted, "tolerance": None})
+        now = RoundConvergence(spec, 2, lambda: False)
+        now.D, now.gap = np.array([100.0, 10.0]), np.array(gap)
+        return now.share_of_gap()
+
+    assert share([50.0, 5.0], 1e-4) == 0.1
+    assert share([0.04, 0.0], 1e-4) == pytest.approx(0.125, rel=1e-3)
+    assert share([1e-9, np.nan], 1e-4) == 0.5
+    assert share([1e-9, 1.0], None) == 0.1
 
 
 def test_no_room_for_alpha_costs_the_training_alone(tmp_path, alpha, monkeypatch):
@@ -195,6 +200,6 @@ def test_no_room_for_alpha_costs_the_training_alone(tmp_path, alpha, monkeypatch
 
     monkeypatch.setattr(pooled_rows, "create_state", full)
     w = Z.T @ alpha
-    with pool_of(tmp_path, C=0.5).open() as pooled:
+    with pool_of(tmp_path, C=0.5) as pooled:
         assert train(filled(pooled, alpha), w) == {}
     assert np.array_equal(w, Z.T @ alpha)

@@ -17,13 +17,12 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.service.cluster.dataset.shards import deal
 from streamsvm.service.cluster.process import Reporter
 from streamsvm.service.cluster.rounds.convergence import best_step, dots
-from streamsvm.service.cluster.rounds.messages import Change, Rules
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.progress.states import is_done
 from streamsvm.storage.blocks.manifest import read_manifest
-from streamsvm.storage.run.rounds import Order
 from streamsvm.storage.run.slowdowns import bits_of
 from streamsvm.storage.run.state import create_state
+from streamsvm.trainer.distributed.messages import Change, Work
 from tests.contracts.problems import libsvm_text, make_dataset, random_problem
 from tests.service.cluster.coordinating import coordinate, input_w
 
@@ -90,7 +89,7 @@ def test_a_lane_takes_as_many_rounds_as_alone_after_the_others_have_converged(da
     alone, *_ = coordinate(dataset, tmp_path / "alone", 2, C=3.0, max_passes=2000)
     beside = [C / 1e4 for C in range(1, 9)]  # for these the first rounds are enough
     lanes, *_ = coordinate(dataset, tmp_path / "lanes", 2, C=[*beside, 3.0], max_passes=2000)
-    assert lanes.round <= 1.5 * alone.round
+    assert lanes.convergence.round <= 1.5 * alone.convergence.round
     assert lanes.convergence.certificate.w_error.max() < 1e-6
 
 
@@ -112,8 +111,9 @@ def test_a_pool_that_takes_nothing_is_made_smaller_and_rounds_go_on(dataset, pro
 
     def refuse(_, w, converged, share, is_interrupted):
         asked.append(share)
+        return {}
 
-    monkeypatch.setattr("streamsvm.trainer.distributed.active_set_solver.PooledRows.train", refuse)
+    monkeypatch.setattr("streamsvm.trainer.distributed.pool.Pool.train", refuse)
     done, seen, _ = coordinate(dataset, tmp_path, 2, relative_gap=1e-3, pool_bytes=1 << 20)
     assert done.convergence.stop_reason == "relative_gap"
     assert asked and done.lacked_room
@@ -132,7 +132,7 @@ def test_feature_maps_are_fitted_to_all_rows(dataset, tmp_path, features):
 
 
 def test_averaging_is_one_round_and_is_certified_for_what_it_is(dataset, tmp_path):
-    done, seen, _ = coordinate(dataset, tmp_path, 3, rules=Rules(None, None, 1, None, "average"), combine="average")
+    done, seen, _ = coordinate(dataset, tmp_path, 3, combine="average")
     found = done.convergence.certificate
     assert len(seen) == 1
     assert is_done({"converged": False, "stop_reason": done.convergence.stop_reason})
@@ -141,15 +141,14 @@ def test_averaging_is_one_round_and_is_certified_for_what_it_is(dataset, tmp_pat
 
 
 def test_what_is_averaged_has_been_trained_to_the_end(dataset, tmp_path):
-    rules, wanted = Rules(None, None, 1, None, "average"), {"combine": "average", "C": 10.0, "relative_gap": 1e-6}
-    done, *_ = coordinate(dataset, tmp_path, 1, rules=rules, **wanted)
+    done, *_ = coordinate(dataset, tmp_path, 1, combine="average", C=10.0, relative_gap=1e-6)
     found = done.convergence.certificate
     assert 1 - found.dual_objective[0] / found.primal_objective[0] < 1e-5
 
 
 def test_rounds_end_when_there_have_been_enough(dataset, tmp_path):
-    done, *_ = coordinate(dataset, tmp_path, 2, rules=Rules(1e-9, None, 3, None, "line_search"))
-    assert (done.convergence.stop_reason, done.round) == ("max_passes", 3)
+    done, *_ = coordinate(dataset, tmp_path, 2, tolerance=1e-9, relative_gap=None, max_passes=3)
+    assert (done.convergence.stop_reason, done.convergence.round) == ("max_passes", 3)
     assert done.convergence.certificate is not None
 
 
@@ -198,12 +197,15 @@ class Losing:
     def __len__(self):
         return len(self._machines)
 
-    def answer(self, number, answer):
-        self._round += number == 0
-        if number == 0 and self._round in self._rounds:
+    def send(self, numbers, order, alpha):
+        if 0 in numbers and self.dies_at(order, alpha):
             self._machines.restart(0)
-        else:
-            self._machines.answer(number, answer)
+            numbers = numbers - {0}
+        self._machines.send(numbers, order, alpha)
+
+    def dies_at(self, order, alpha):
+        self._round += 1
+        return self._round in self._rounds
 
 
 @pytest.mark.parametrize("keeps", [True, False])
@@ -224,27 +226,25 @@ def test_a_machine_that_begins_anew_changes_the_time_and_not_the_certificate(dat
 class LosingOn(Losing):
     """The first machine dies when it is told to give rows, or what has come of them, for the n-th time."""
 
-    def __init__(self, machines, order, nth):
+    def __init__(self, machines, work, nth):
         super().__init__(machines, None, [])
-        self._order, self._left = order, nth
+        self._work, self._left = work, nth
 
-    def answer(self, number, answer):
-        if number == 0 and answer.order is self._order and (self._order is Order.GIVE or answer.alpha is not None):
-            self._left -= 1
-            if self._left == 0:
-                self._machines.restart(0)
-                return
-        self._machines.answer(number, answer)
+    def dies_at(self, order, alpha):
+        if order.work is not self._work or (order.work is Work.LOOK and 0 not in alpha):
+            return False
+        self._left -= 1
+        return self._left == 0
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-@pytest.mark.parametrize(("order", "nth"), [(Order.GIVE, 1), (Order.GIVE, 2), (Order.LOOK, 1)])
-def test_a_machine_that_dies_while_its_rows_are_pooled(dataset, tmp_path, order, nth, keeps):
+@pytest.mark.parametrize(("work", "nth"), [(Work.GIVE, 1), (Work.GIVE, 2), (Work.LOOK, 1)])
+def test_a_machine_that_dies_while_its_rows_are_pooled(dataset, tmp_path, work, nth, keeps):
     losing = []
 
     def wrap(machines):
         machines.keeps = keeps
-        losing.append(LosingOn(machines, order, nth))
+        losing.append(LosingOn(machines, work, nth))
         return losing[0]
 
     done, *_ = coordinate(dataset, tmp_path, 2, wrap=wrap, max_passes=3000)
@@ -317,7 +317,7 @@ def test_a_change_is_sent_whole_or_by_place_whichever_is_smaller(shape, share):
     sent.add_to(total)
     assert np.allclose(total, 1.0 + difference, atol=1e-6)
     assert (sent.indices is None) == (share == 0.9)
-    assert sent.n_bytes <= 4 * difference.size
+    assert sent.values.nbytes + (0 if sent.indices is None else sent.indices.nbytes) <= 4 * difference.size
 
 
 def test_dots_of_lanes():
@@ -343,7 +343,7 @@ def told(line):
 def test_faster_ways_that_a_machine_gives_up_are_told_once(done, tmp_path):
     reports = io.StringIO()
     state = create_state(tmp_path, 300, len(done.w))
-    reporter = Reporter(state, {"passes_before": 0, "number": 0}, MACHINES, reports)
+    reporter = Reporter(state, 0, 0, MACHINES, reports)
     for part in done.shards:
         assert "slowdowns" in part.counts
         part.counts["slowdowns"] = 0

@@ -2,22 +2,23 @@
 
 import queue
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from streamsvm.service.cluster.dataset.shards import Shard, files_of, pieces_of
-from streamsvm.service.cluster.machine.machine import Machine
-from streamsvm.service.cluster.rounds.messages import Begin, Found, HeldRows, OrderToMachine
+from streamsvm.service.cluster.dataset.shards import Shard, pieces_of
+from streamsvm.service.cluster.machine.agent import Agent
+from streamsvm.service.cluster.machine.shard_run import Begin
 from streamsvm.storage.rows.csr import Array
+from streamsvm.trainer.distributed.messages import Order, Report
 
 
 class ThreadMachines:
-    """See `service.cluster.rounds.coordinator.Machines`. Each has a root (machines,); leaving the context ends all."""
+    """See `service.cluster.nodes.ray_machines.RayMachines`. Each has a root; leaving the context ends all."""
 
     def __init__(self, roots: Sequence[Path], dataset: Path, shards: Sequence[Shard], begins: Sequence[Begin]) -> None:
-        self._asked: list[queue.Queue[Callable[[Machine], Any] | None]] = [queue.Queue() for _ in roots]
+        self._asked: list[queue.Queue[Callable[[Agent], Any] | None]] = [queue.Queue() for _ in roots]
         self._found: queue.Queue[tuple[int, Any]] = queue.Queue()
         self._threads = [threading.Thread(target=self._serve, args=(k, root)) for k, root in enumerate(roots)]
         for thread in self._threads:
@@ -26,7 +27,7 @@ class ThreadMachines:
         self._begins, self.restarts, self.keeps = begins, 0, True
         for k, (shard, begin) in enumerate(zip(shards, begins, strict=True)):
             self._asked[k].put(_sending(dataset, shard))
-            self._asked[k].put(partial(Machine.begin, begin=begin))
+            self._asked[k].put(partial(Agent.begin, begin=begin))
 
     def __len__(self) -> int:
         return len(self._threads)
@@ -40,10 +41,11 @@ class ThreadMachines:
         for thread in self._threads:
             thread.join()
 
-    def answer(self, number: int, answer: OrderToMachine) -> None:
-        self._asked[number].put(lambda machine: machine.go_on(answer))
+    def send(self, numbers: Collection[int], order: Order, alpha: Mapping[int, Array]) -> None:
+        for number in numbers:
+            self._asked[number].put(partial(Agent.follow, order=order, alpha=alpha.get(number)))
 
-    def wait(self, pending: Collection[int], seconds: float) -> dict[int, Found]:
+    def wait(self, pending: Collection[int], seconds: float) -> dict[int, Report]:
         if not self._early.keys() & set(pending):
             try:
                 number, found = self._found.get(timeout=seconds)
@@ -54,17 +56,10 @@ class ThreadMachines:
             self._early[number] = found
         return {number: self._early.pop(number) for number in set(pending) & self._early.keys()}
 
-    def held_out(self, number: int, place: int) -> HeldRows:
+    def ask(self, number: int, question: str, *about: Any) -> Any:
         """See RayMachines."""
-        return self._ask(number, lambda machine: machine.held_out(place))
-
-    def alpha(self, number: int, part: slice) -> Array:
-        """See RayMachines."""
-        return self._ask(number, lambda machine: machine.alpha(part))
-
-    def _ask(self, number: int, question: Callable[[Machine], Any]) -> Any:
         told: queue.Queue[Any] = queue.Queue()
-        self._asked[number].put(lambda machine: told.put(question(machine)))
+        self._asked[number].put(lambda machine: told.put(getattr(machine, question)(*about)))
         return told.get(timeout=60)
 
     def restart(self, number: int) -> None:
@@ -72,7 +67,7 @@ class ThreadMachines:
         begin = self._begins[number]
         self.restarts += 1
 
-        def again(machine: Machine) -> Found:
+        def again(machine: Agent) -> Report:
             if self.keeps:
                 machine.keep(begin.job, begin.shard, machine.alpha())
             machine.end()
@@ -87,7 +82,7 @@ class ThreadMachines:
         """They are not lost."""
 
     def _serve(self, number: int, root: Path) -> None:
-        machine = Machine(root)
+        machine = Agent(root)
         while (task := self._asked[number].get()) is not None:
             try:
                 found = task(machine)
@@ -98,12 +93,11 @@ class ThreadMachines:
         machine.end()
 
 
-def _sending(dataset: Path, shard: Shard) -> Callable[[Machine], None]:
-    def send(machine: Machine) -> None:
-        if shard.name not in machine.shards():
-            for file in files_of(dataset, shard):
-                for k, piece in enumerate(pieces_of(dataset / file)):
-                    machine.receive(shard.name, file, piece, k == 0)
+def _sending(dataset: Path, shard: Shard) -> Callable[[Agent], None]:
+    def send(machine: Agent) -> None:
+        if shard.name not in machine.about()[1]:
+            for piece in pieces_of(dataset, shard):
+                machine.receive(shard.name, *piece)
             machine.complete(shard.name, shard.manifest)
 
     return send

@@ -1,14 +1,12 @@
 """Rows in several parts, whose answers are added up, take the steps of all rows in one place."""
 
 import pickle
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from streamsvm.storage.features.visits import UNMAPPED
-from streamsvm.storage.run.rounds import NEWTON_REPLY, NEWTON_REQUEST
-from streamsvm.trainer.distributed.cocoa_round import ShardRows
+from streamsvm.trainer.distributed.shard import answered
 from streamsvm.trainer.newton import system
 from streamsvm.trainer.newton.own_rows import OwnRows
 from streamsvm.trainer.newton.requests import Request, added, unpickled
@@ -46,14 +44,9 @@ class OfMany:
         raise TooLarge
 
 
-def test_a_machine_whose_system_is_too_large_says_so(tmp_path):
-    rows = ShardRows(tmp_path, SimpleNamespace(shards=2), None, np.zeros((3, 1)))
-    rows.rows_from(lambda: "all rows", ALONE)
-    rows._rows = OfMany()
-    (tmp_path / NEWTON_REQUEST).write_bytes(pickle.dumps(Request()))
-    rows.answer()
+def test_a_machine_whose_system_is_too_large_says_so():
     with pytest.raises(TooLarge):
-        unpickled((tmp_path / NEWTON_REPLY).read_bytes())
+        unpickled(answered(OfMany(), Request(), 2.0))
 
 
 def rows_of(loss, n, d, in_parts, seed=7):

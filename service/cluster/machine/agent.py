@@ -2,8 +2,11 @@
 
 import contextlib
 import io
+import os
 import shutil
 import time
+from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +14,7 @@ import numpy as np
 
 from streamsvm.service.cluster.dataset.shards import Origin
 from streamsvm.service.cluster.machine.shard_reading import ReadIn, ShardReading
-from streamsvm.service.cluster.machine.shard_run import Running
-from streamsvm.service.cluster.rounds.messages import Begin, Found, HeldRows, OrderToMachine
+from streamsvm.service.cluster.machine.shard_run import Begin, Running
 from streamsvm.service.settings import Settings
 from streamsvm.storage.blocks.dataset import faults, publish_dataset, staged_path
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest
@@ -20,31 +22,34 @@ from streamsvm.storage.errors import DatasetCorrupt, StorageError
 from streamsvm.storage.files.arrays import load_array
 from streamsvm.storage.files.durable import write_file
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.run.rounds import Order
+from streamsvm.trainer.distributed.messages import Order, Report
 
+ROOT_VARIABLE = "STREAMSVM_NODE_DIR"  # variable of a node's environment: directory of its blocks
+_DEFAULT_ROOT = "/var/tmp/streamsvm"
 _KEPT_SECONDS = 7 * 86400
 _STAGED_SECONDS = 86400  # age at which an unfinished shard is removed
 
 
-class Machine:
-    """A machine of a cluster: `receive` and `complete` a shard, `begin` a run, `go_on` round by round, `end` the run.
+class Agent:
+    """A machine of a cluster: `receive` and `complete` a shard, `begin` a run, `follow` order by order, `end` the run.
 
-    root  directory for all files of the machine
+    root  directory for all files of the machine; None: the one that its node's environment names
     """
 
-    def __init__(self, root: Path) -> None:
-        self._settings = Settings.from_environment(root)
+    def __init__(self, root: Path | None = None) -> None:
+        self._settings = Settings.from_environment(root or Path(os.environ.get(ROOT_VARIABLE, _DEFAULT_ROOT)))
         self._settings.create_directories()
         self._running: Running | None = None
         self._reading: ShardReading | None = None
         for directory in (self._settings.datasets, self._settings.jobs):
             _tidy(directory)
 
-    # Shards
+    def about(self) -> tuple[str, list[str]]:
+        """Return the version of StreamSVM on this node, and the names of the complete shards on it."""
+        shards = sorted(path.name for path in self._settings.datasets.iterdir() if not path.name.startswith("."))
+        return version("streamsvm"), shards
 
-    def shards(self) -> list[str]:
-        """Return the names of the complete shards on this machine."""
-        return sorted(path.name for path in self._settings.datasets.iterdir() if not path.name.startswith("."))
+    # Shards
 
     def receive(self, shard: str, file: str, piece: bytes, is_first: bool) -> None:
         """Append a piece to a file of a shard; the first piece begins the file anew. Raises OSError."""
@@ -100,6 +105,12 @@ class Machine:
         np.save(content, alpha)
         write_file(path, [content.getvalue()])
 
+    def keep_own(self, job: str, shard: str) -> Array:
+        """Save the present dual variables, and return them for another machine to save as well."""
+        alpha = self.alpha()
+        self.keep(job, shard, alpha)
+        return alpha
+
     def has_kept(self, job: str, shard: str) -> bool:
         """Return whether dual variables of this job and shard are saved here."""
         return self._kept_path(job, shard).exists()
@@ -114,34 +125,36 @@ class Machine:
     def _kept_path(self, job: str, shard: str) -> Path:
         return self._settings.jobs / job / f"{shard}.npy"
 
-    def alpha(self, part: slice = slice(None)) -> Array:
-        """Return the present alpha of rows of this shard, in the scale of the whole problem: not times sigma."""
-        assert self._running is not None
-        return self._running.alpha(part)
-
     def forget(self, job: str) -> None:
         """Remove all files of a job, or of a lane of a job, that has ended."""
         for directory in (self._settings.jobs / job, *self._settings.jobs.glob(f"{job}-*")):
             shutil.rmtree(directory, ignore_errors=True)
 
-    # Rounds
+    # A run
 
-    def begin(self, begin: Begin) -> Found:
+    def begin(self, begin: Begin) -> Report:
         """Start a reader and a trainer; return their first report. Raises ServiceError, StorageError, OSError."""
         self.end()
         (self._settings.datasets / begin.shard).touch()  # the shard is in use: see `_tidy`
         kept = begin.alpha if begin.alpha is not None else self.kept(begin.job, begin.shard)
         self._running = Running(self._settings, begin, kept)
-        return self._running.found()
+        return self._running.report()
 
-    def go_on(self, answer: OrderToMachine) -> Found | None:
-        """Do what the answer orders; return the report on the next round, None after the last. Raises ServiceError."""
+    def follow(self, order: Order, alpha: Array | None = None) -> Report | None:
+        """Do what the order says; return the report, None after the last order. Raises ServiceError.
+
+        alpha  the new alpha of exported rows, if there is one
+        """
         assert self._running is not None
-        self._running.take(answer)
-        return None if answer.order == Order.END else self._running.found()
+        return self._running.follow(replace(order, alpha=alpha))
 
-    def held_out(self, place: int) -> HeldRows:
-        """Return the rows that the lane at index `place` left out of training, once the last round is over."""
+    def alpha(self, part: slice = slice(None)) -> Array:
+        """Return the present alpha of rows of this shard, in the scale of the whole problem: not times sigma."""
+        assert self._running is not None
+        return self._running.alpha(part)
+
+    def held_out(self, place: int) -> tuple[Array, Array, Array, Array | None]:
+        """Return the rows that a lane left out of training, see `Running.held_out`."""
         assert self._running is not None
         return self._running.held_out(place)
 
