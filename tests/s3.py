@@ -122,23 +122,6 @@ def breaking(s3: S3, after_bytes: int, times: int) -> Iterator[list[str]]:
 
 
 @contextmanager
-def holding(s3: S3, path: str) -> Iterator[str]:
-    """The address of the store: bytes of one object come when the context ends, not sooner."""
-    released = threading.Event()
-
-    def hold(asked: str, _: str | None, data: bytes) -> bytes:
-        if asked.endswith(path):
-            released.wait()
-        return data
-
-    with _before(s3, hold) as address:
-        try:
-            yield address
-        finally:
-            released.set()
-
-
-@contextmanager
 def _before(s3: S3, change: Callable[[str, str | None, bytes], bytes]) -> Iterator[str]:
     """The address of a server that hands requests on; change(path, range, data) is what GET answers with.
 

@@ -77,6 +77,11 @@ class Service:
         return model_id
 
 
+def nothing_is_left(service: Service) -> bool:
+    """Tell whether there is no dataset, nor any file of one."""
+    return not service.store.datasets() and not list(service.settings.datasets.iterdir())
+
+
 def some_model(labels: tuple[float, float] = (1.0, -1.0), bias: float | None = 1.0) -> Model:
     """Make a model of two classes with four features, numbered from 1."""
     about = {"loss": "hinge", "converged": True, "stop_reason": "tolerance", "passes": 3, "certificate": CERTIFICATE}

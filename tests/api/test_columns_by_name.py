@@ -24,7 +24,7 @@ from streamsvm.service.models.exports import MODEL_FORMATS
 from streamsvm.storage.models.model_file import Model
 from tests.api.app import Service
 
-TABLES = int(os.environ.get("TABLES", "25"))
+TABLES = int(os.environ.get("TABLES", "15"))
 POOL = ["a", "b", "income", "x 1", "é", "1", "7", 'q,"r', "y"]
 WORDS = {"red": 0, "blue": 1}
 REFUSED = {"column_missing", "column_count", "header_differs", "header_unclear", "duplicate_column"}

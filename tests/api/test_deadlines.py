@@ -10,7 +10,7 @@ import pytest
 
 from streamsvm.service.jobs.progress.feed import PART_BYTES, read_part
 from streamsvm.storage.models.model_file import Model
-from tests.api.app import PROBLEM, Service
+from tests.api.app import PROBLEM, Service, nothing_is_left
 from tests.api.server import RunningServer, is_closed, read_all, read_answer, request
 from tests.end_to_end.service import wait_for
 
@@ -42,10 +42,6 @@ def check(head: bytes, body: bytes, status: int, code: str) -> None:
     problem = json.loads(body)
     assert problem.keys() == PROBLEM and (problem["code"], problem["status"]) == (code, status)
     assert f"x-request-id: {problem['request_id']}".encode() in head
-
-
-def nothing_is_left(service: Service) -> bool:
-    return not service.store.datasets() and not list(service.settings.datasets.iterdir())
 
 
 def test_a_socket_that_says_nothing_is_closed(client):

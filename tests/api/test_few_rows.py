@@ -75,8 +75,9 @@ def send(service: Service, model: str, body: bytes, kind: str = "application/jso
     return service.request("POST", f"/v1/models/{model}/predict", content=body, headers=told)
 
 
-@pytest.mark.parametrize("kind", ROWS)
-@pytest.mark.parametrize("accept", ["*/*", "application/x-ndjson", "text/csv", "text/plain"])
+@pytest.mark.parametrize(
+    ("kind", "accept"), [*zip(ROWS, ["*/*", "application/x-ndjson", "text/csv", "text/plain"], strict=True)]
+)
 def test_predictions_are_the_same_as_those_of_a_thread(closed, in_threads, model, kind, accept, monkeypatch):
     here = send(closed, model, ROWS[kind], kind, Accept=accept)
     assert not in_threads

@@ -24,9 +24,19 @@ W = np.array([1.0, -2.0])
 MODEL = Model(W, (1.0, -1.0), 1, about={"input": {**named_numbers(["a", "b"]), "has_names": True}})
 
 
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory):
+    """(X, the folder of its rows in 200 files)."""
+    folder, X = tmp_path_factory.mktemp("parts"), np.arange(12_000).reshape(-1, 2) / 4
+    for part, rows in enumerate(np.split(np.arange(6000), 200)):
+        columns = {"id": rows, "a": X[rows, 0], "b": X[rows, 1]}
+        parquet.write_table(pyarrow.table(columns), folder / f"part-{part:03}.parquet")
+    return X, folder
+
+
 @pytest.fixture
-def service(tmp_path):
-    """A service with a model named `churn`, 200 files to import, and a folder for exports."""
+def service(tmp_path, parts):
+    """A service with a model named `churn`, the parts to import, and a folder for exports."""
     folders = {name: tmp_path / name for name in ("import", "export")}
     for folder in folders.values():
         folder.mkdir()
@@ -34,10 +44,9 @@ def service(tmp_path):
     (tmp_path / "secret.csv").write_text("a,b\n1,2\n")
     (folders["import"] / "link.csv").symlink_to(tmp_path / "secret.csv")
     (folders["export"] / "link").symlink_to(tmp_path)
-    X = np.arange(12_000).reshape(-1, 2) / 4
-    for part, rows in enumerate(np.split(np.arange(6000), 200)):
-        columns = {"id": rows, "a": X[rows, 0], "b": X[rows, 1]}
-        parquet.write_table(pyarrow.table(columns), folders["import"] / f"part-{part:03}.parquet")
+    X, files = parts
+    for file in files.iterdir():
+        (folders["import"] / file.name).hardlink_to(file)
     service = Service(tmp_path / "data", import_dir=folders["import"], export_dir=folders["export"],
                       export_destinations=("s3://out/daily",))  # fmt: skip
     service.model = service.add_model(service.add_dataset("data"), MODEL)
@@ -176,9 +185,9 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("code", REFUSED)
-def test_what_cannot_run_is_refused(service, code):
-    check_problem(service.request("POST", URL, json=asked(**REFUSED[code])), code)
+def test_what_cannot_run_is_refused(service):
+    for code, fields in REFUSED.items():
+        check_problem(service.request("POST", URL, json=asked(**fields)), code)
     check_problem(service.request("POST", URL, json=asked(**{"import": "*" + "a" * 300})), "unknown_file")
     wrong = "../out.csv", "daily/../../out.csv", "/etc/out.csv", "daily/.out.csv", "none/out.csv"
     for destination in (*wrong, "d" * 252 + ".csv", "d" * 202 + ".csv", "d" * 300 + "/out.csv"):
@@ -186,18 +195,20 @@ def test_what_cannot_run_is_refused(service, code):
     assert service.request("GET", URL).json() == {"predictions": [], "next_page_token": None}
 
 
-@pytest.mark.parametrize(
-    ("fields", "detail", "hint"),
-    [
+def test_what_is_wrong_with_a_request_is_named(service):
+    for fields, detail, hint in (
         ({"modle": "churn"}, "there is no field 'modle' in a prediction", "Did you mean model?"),
         ({"model": "churn"}, "destination is missing", "destination: file below the export directory"),
         ({"model": 3, "destination": "a.csv"}, "model: Input should be a valid string", "model: id, name"),
-    ],
-)
-def test_what_is_wrong_with_a_request_is_named(service, fields, detail, hint):
-    answer = service.request("POST", URL, json=fields)
-    check_problem(answer, "bad_request", 400)
-    assert answer.json()["detail"] == detail and answer.json()["hint"].startswith(hint)
+    ):
+        problem = check_problem(service.request("POST", URL, json=fields), "bad_request", 400)
+        assert problem["detail"] == detail and problem["hint"].startswith(hint)
+    for more in (
+        {"import": None},
+        {"dataset": "data"},
+        {"import": None, "dataset": "data", "options": {"header": "no"}},
+    ):
+        check_problem(service.request("POST", URL, json=asked(keep=[], **more)), "bad_request")
 
 
 def test_a_dataset_is_predicted_and_stays_until_then(service, lane):
@@ -224,21 +235,14 @@ OF_DATASETS = {
 }
 
 
-@pytest.mark.parametrize("code", OF_DATASETS)
-def test_a_dataset_that_cannot_be_predicted_is_refused(service, code):
+def test_a_dataset_that_cannot_be_predicted_is_refused(service):
     service.store.add_dataset("coming")
     zero = service.store.add_dataset("zero")
     make_dataset(service.settings.datasets / zero, np.eye(2), np.array([1, -1]), 0)
     service.store.set_dataset_ready(zero)
-    fields = {"import": None, "dataset": "data", "keep": [], **OF_DATASETS[code]}
-    check_problem(service.request("POST", URL, json=asked(**fields)), code)
-
-
-@pytest.mark.parametrize(
-    "more", [{"import": None}, {"dataset": "data"}, {"import": None, "dataset": "data", "options": {"header": "no"}}]
-)
-def test_a_prediction_has_one_source(service, more):
-    check_problem(service.request("POST", URL, json=asked(keep=[], **more)), "bad_request")
+    for code, given in OF_DATASETS.items():
+        fields = {"import": None, "dataset": "data", "keep": [], **given}
+        check_problem(service.request("POST", URL, json=asked(**fields)), code)
 
 
 def test_a_prediction_that_is_silent_is_killed_and_goes_on(service, lane):

@@ -59,13 +59,18 @@ FORMS = {
 }  # fmt: skip
 
 
+NAMES = {False: ("labelled.tsv", "plain.csv", "plain"), True: ("labelled", "plain")}
+
+
 @pytest.fixture(scope="module", params=FORMS)
 def form(request, tmp_path_factory):
     """A folder with a model of a form, files of its rows with other names, and whether they are documents."""
     folder, (options, *texts) = tmp_path_factory.mktemp("form"), FORMS[request.param]
     for kind, text in zip(("labelled", "plain"), texts, strict=True):
-        for ending in (".csv", ".tsv", ""):
-            (folder / f"{kind}{ending}").write_text(text)
+        (folder / kind).write_text(text)
+    # Names tell nothing.
+    (folder / "labelled.tsv").write_text(texts[0])
+    (folder / "plain.csv").write_text(texts[1])
     assert main(["train", str(folder / "labelled"), *options, "-o", str(folder / "m.npz")]) == 0
     return folder, request.param.startswith("text")
 
@@ -75,7 +80,7 @@ def test_rows_are_read_as_those_of_training(form, way, capsys):
     """Labels change no decision value, and judge."""
     (folder, are_documents), values = form, {}
     model, out, service = folder / "m.npz", folder / "out.ndjson", Service(folder / way)
-    for file in [folder / "labelled", folder / "plain"] if way == "HTTP" else folder.glob("[lp]*"):
+    for file in (folder / name for name in NAMES[way == "HTTP"]):
         is_labelled, asked = file.name.startswith("labelled"), [str(model), str(file)]
         if way == "command":
             assert not is_labelled or (main(["evaluate", *asked]) == 0 and "accuracy  1\n" in capsys.readouterr().out)

@@ -26,7 +26,7 @@ from streamsvm.api.document import DOCUMENT
 from streamsvm.api.requests.resumable import PARTIAL
 from tests.api.app import Service, check_problem, some_model
 
-REQUESTS = int(os.environ.get("FUZZ_REQUESTS", "250"))
+REQUESTS = int(os.environ.get("FUZZ_REQUESTS", "150"))
 schemathesis.serializer.alias(PARTIAL, "application/octet-stream")
 SCHEMA = schemathesis.openapi.from_path(str(DOCUMENT))
 OPERATIONS = [found.ok().definition.raw["operationId"] for found in SCHEMA.get_all_operations()]

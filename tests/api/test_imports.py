@@ -50,20 +50,22 @@ def test_several_wait_for_each_other(importing_service):
         wait_for_state(importing_service, f"d{k}", "ready")
 
 
-@pytest.mark.parametrize(
-    "name",
+OUTSIDE = (
     ["..", ".", "/", "../outside.svm", "2024/../../outside.svm", "2024/../train.svm", "./train.svm", "/etc/passwd",
-     "link.svm", "up/outside.svm", "2024", "2024/", "//train.svm", "train.svm%00", "pipe", "a%0Ab", "%ED%A0%80"],
+     "link.svm", "up/outside.svm", "2024", "2024/", "//train.svm", "train.svm%00", "pipe", "a%0Ab", "%ED%A0%80"]
 )  # fmt: skip
-def test_names_that_leave_the_directory_or_are_no_files(importing_service, tmp_path, name):
+
+
+def test_names_that_leave_the_directory_or_are_no_files(importing_service, tmp_path):
     (tmp_path / "import" / "link.svm").symlink_to(tmp_path / "import" / "train.svm")
     (tmp_path / "import" / "up").symlink_to(tmp_path)
     os.mkfifo(tmp_path / "import" / "pipe")
-    found = importing_service.request("PUT", f"/v1/datasets/d?import={name}")
-    check_problem(found, found.json()["code"], found.status_code)
-    assert (found.json()["code"], found.status_code) in (("import_invalid", 422), ("unknown_file", 404))
-    assert str(tmp_path) not in found.text
-    assert not importing_service.store.datasets()
+    for name in OUTSIDE:
+        found = importing_service.request("PUT", f"/v1/datasets/d?import={name}")
+        check_problem(found, found.json()["code"], found.status_code)
+        assert (found.json()["code"], found.status_code) in (("import_invalid", 422), ("unknown_file", 404)), name
+        assert str(tmp_path) not in found.text
+        assert not importing_service.store.datasets(), name
 
 
 def test_a_file_that_is_not_there(importing_service):

@@ -54,8 +54,8 @@ def test_pages_hold_every_job_once(service):
 
 
 @pytest.mark.parametrize("query", ["page_size=0", "page_size=201", "page_token=", "page_token=job_1", "page_token=%00"])
-def test_pages_that_are_none(service, query):
-    check_problem(service.request("GET", f"/v1/jobs?{query}"), "wrong_type", 422)
+def test_pages_that_are_none(filled, query):
+    check_problem(filled.request("GET", f"/v1/jobs?{query}"), "wrong_type", 422)
 
 
 def test_a_queued_job_is_cancelled(service):
@@ -85,10 +85,11 @@ def test_only_a_job_that_has_ended_is_deleted(service, ended):
 
 
 @pytest.mark.parametrize(
-    ("method", "what"), [("POST", "/stop"), ("POST", "/cancel"), ("DELETE", ""), ("GET", "/events")]
+    ("method", "what"),
+    [("POST", "/stop"), ("POST", "/cancel"), ("DELETE", ""), ("GET", ""), ("GET", "/events"), ("GET", "/history")],
 )
-def test_unknown_jobs(service, method, what):
-    check_problem(service.request(method, f"/v1/jobs/job_0{what}"), "unknown_job", 404)
+def test_unknown_jobs(filled, method, what):
+    check_problem(filled.request(method, f"/v1/jobs/job_0{what}"), "unknown_job", 404)
 
 
 def test_history_as_csv(service, ended):
@@ -192,10 +193,10 @@ def test_many_streams_of_a_job_cost_one_look_and_one_encoding_a_beat(service, mo
         assert sum(event["event"] == "progress" for event in found) <= beats
 
 
-@pytest.mark.parametrize("number", ["spam", "-1", "1.5", "²", ""])
-def test_a_last_event_that_is_none_begins_anew(service, ended, number):
-    answer = service.request("GET", f"/v1/jobs/{ended}/events", headers={"Last-Event-ID": number.encode()})
-    assert len(events(answer.text)) == 7
+def test_a_last_event_that_is_none_begins_anew(service, ended):
+    for number in ("spam", "-1", "1.5", "²", ""):
+        answer = service.request("GET", f"/v1/jobs/{ended}/events", headers={"Last-Event-ID": number.encode()})
+        assert len(events(answer.text)) == 7, number
 
 
 def test_a_long_poll_answers_when_the_state_changes_and_not_before(service):
@@ -224,9 +225,9 @@ def test_a_long_poll_ends_with_its_time_or_at_once_if_nothing_will_change(servic
     assert service.request("GET", f"/v1/jobs/{ended}?wait_seconds=60&after={1 << 40}").json()["state"] == "succeeded"
 
 
-@pytest.mark.parametrize("query", ["wait_seconds=61", "wait_seconds=-1", "wait_seconds=nan", "after=-1", "after=x"])
-def test_polls_that_are_none(service, ended, query):
-    check_problem(service.request("GET", f"/v1/jobs/{ended}?{query}"), "wrong_type", 422)
+def test_polls_that_are_none(service, ended):
+    for query in ("wait_seconds=61", "wait_seconds=-1", "wait_seconds=nan", "after=-1", "after=x"):
+        check_problem(service.request("GET", f"/v1/jobs/{ended}?{query}"), "wrong_type", 422)
 
 
 def test_a_change_is_seen_at_once(service):
@@ -268,9 +269,8 @@ def result_of(stop_reason, **figures):
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("fields", "gap", "relative", "said"),
-    [
+def test_a_job_that_did_not_converge_warns_by_how_much(service):
+    for fields, gap, relative, said in (
         ({}, 0.25, 0.5, "converged: relative duality gap is 0.5; 0.0001 was asked for"),
         ({"tolerance": 0.001}, 0.25, 0.5, "converged: M+ - M- is 0.25; tolerance was 0.001"),
         ({"tolerance": 0.001, "relative_gap": 0.1}, 0.25, 0.5,
@@ -278,43 +278,33 @@ def result_of(stop_reason, **figures):
         ({"tolerance": None}, 0.25, 0.5, "converged: M+ - M- is 0.25"),
         ({"tolerance": 0.001}, None, 0.5, "converged: relative duality gap is 0.5"),
         ({}, None, None, "the objective is 2, nothing bounds it from below"),
-    ],
-)  # fmt: skip
-def test_a_job_that_did_not_converge_warns_by_how_much(service, fields, gap, relative, said):
+    ):  # fmt: skip
+        result = result_of("max_passes", dual_objective=None, relative_duality_gap=relative, gap=gap)
+        job, warning = warned(service, result, **fields)
+        assert warning["code"] == "not_converged" and said in warning["message"]
+        assert warning["hint"] == "Resume it with a larger max_passes."
+        assert said in service.request("GET", f"/jobs/{job}").text
+
+
+def warned(service, result, **fields):
+    """The id of a job that has ended with this result, and its one warning."""
     job = submit(service, **fields)
     service.store.claim_job()
-    result = result_of("max_passes", dual_objective=None, relative_duality_gap=relative, gap=gap)
     service.store.finish_job(job, "succeeded", result=result)
     (warning,) = service.request("GET", f"/v1/jobs/{job}").json()["warnings"]
-    assert warning["code"] == "not_converged" and said in warning["message"]
-    assert warning["hint"] == "Resume it with a larger max_passes."
-    assert said in service.request("GET", f"/jobs/{job}").text
+    return job, warning
 
 
-def test_a_job_of_fixed_pace_is_told_of_newton_steps(service):
-    job = submit(service, pace="fixed")
-    service.store.claim_job()
-    service.store.finish_job(job, "succeeded", result=result_of("max_passes", gap=0.25, relative_duality_gap=0.5))
-    (warning,) = service.request("GET", f"/v1/jobs/{job}").json()["warnings"]
+def test_a_job_that_did_not_converge_is_told_what_would_help(service):
+    _, warning = warned(service, result_of("max_passes", gap=0.25, relative_duality_gap=0.5), pace="fixed")
     assert '"pace": "adaptive", which takes Newton steps' in warning["hint"]
-
-
-@pytest.mark.parametrize(
-    ("reasons", "hint"),
-    [
+    for reasons, hint in (
         (["max_seconds"], "Resume it with a larger max_seconds."),
         (["relative_gap", "max_seconds", "max_passes"], "Resume it with a larger max_passes and a larger max_seconds."),
         (["stopped", "tolerance"], "Resume it: it goes on from where it was stopped."),
-    ],
-)
-def test_a_job_that_did_not_converge_is_told_which_limit_ended_it(service, reasons, hint):
-    job = submit(service)
-    service.store.claim_job()
-    lanes = [{**LANE, "converged": each in CONVERGED, "stop_reason": each} for each in reasons]
-    result = {**result_of(reasons[0]), "lanes": lanes}
-    service.store.finish_job(job, "succeeded", result=result)
-    (warning,) = service.request("GET", f"/v1/jobs/{job}").json()["warnings"]
-    assert warning["hint"] == hint
+    ):
+        lanes = [{**LANE, "converged": each in CONVERGED, "stop_reason": each} for each in reasons]
+        assert warned(service, {**result_of(reasons[0]), "lanes": lanes})[1]["hint"] == hint
 
 
 @pytest.mark.parametrize(

@@ -46,10 +46,9 @@ def test_every_format_that_holds_it_is_downloaded(service, name):
     np.testing.assert_allclose(values, numpys_values(MACHINE, X), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["machine", "several"])
-def test_rows_are_predicted(service, name):
-    model, X = {"machine": MACHINE, "several": SEVERAL}[name], random_problem(60, 50)[0]
-    url, expected = f"/v1/models/{getattr(service, name)}/predict", numpys_values(model, X)
+def test_rows_are_predicted(service):
+    X = random_problem(60, 50)[0]
+    url, expected = f"/v1/models/{service.several}/predict", numpys_values(SEVERAL, X)
     answer = service.request("POST", url, content=libsvm_text(X, np.ones(60))).json()
     values = [row["decision_value"] for row in answer["predictions"]]
     np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-12)

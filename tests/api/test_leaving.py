@@ -116,7 +116,7 @@ def fill(client: socket.socket, server: RunningServer) -> None:
         paused = paused + 1 if connection.flow.read_paused else 0
 
 
-@pytest.mark.parametrize("leave", [socket.socket.close, half_close, reset])
+@pytest.mark.parametrize("leave", [half_close, reset])  # a client that closes looks like the first
 def test_an_upload_whose_process_is_behind_ends_with_its_client(service, server, leave):
     with closing(server.connect()) as client:
         client.sendall(head("behind", 1 << 30))

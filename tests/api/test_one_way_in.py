@@ -111,11 +111,23 @@ REFUSED = {
 }
 
 
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    """A service with a directory to import from, and a model."""
+    directory = tmp_path_factory.mktemp("ways")
+    for name in ("import", "data"):
+        (directory / name).mkdir()
+    service = Service(directory / "data", import_dir=directory / "import")
+    service.url = f"/v1/models/{service.add_model(service.add_dataset('data'), some_model())}/predict"
+    return service
+
+
 @pytest.fixture
-def inputs(tmp_path):
-    (tmp_path / "import").mkdir()
-    (tmp_path / "data").mkdir()
-    return Service(tmp_path / "data", import_dir=tmp_path / "import"), tmp_path / "import/input.svm"
+def inputs(service):
+    """The service, and the file that it imports; what a test makes of it goes with the test."""
+    yield service, service.settings.import_dir / "input.svm"
+    for name in ("d", "e"):
+        service.request("DELETE", f"/v1/datasets/{name}")
 
 
 @pytest.mark.parametrize("data", READ.values(), ids=READ)
@@ -126,9 +138,8 @@ def test_what_is_packed_is_read_by_every_way_in(inputs, data):
     service.request("PUT", "/v1/datasets/e?import=input.svm")
     for shown in (uploaded, wait_for_state(service, "e", "ready")):
         assert (shown["rows"], shown["non_zeros"], shown["label_counts"]) == (3, 4, {"1": 2, "-1": 1})
-    url = f"/v1/models/{service.add_model(service.add_dataset('data'), some_model())}/predict"
-    expected = service.request("POST", url, content=TEXT).json()
-    assert service.request("POST", url, content=data).json() == expected
+    expected = service.request("POST", service.url, content=TEXT).json()
+    assert service.request("POST", service.url, content=data).json() == expected
     (found,) = predictions_of_files(Predictor(some_model()), [str(file)], InputOptions())
     assert found.decision_values.tolist() == [each["decision_value"] for each in expected["predictions"]]
     for size in (1, 50):
@@ -139,10 +150,9 @@ def test_what_is_packed_is_read_by_every_way_in(inputs, data):
 def test_what_is_not_read_is_refused_by_its_name_by_every_way_in(inputs, data, word, line):
     service, file = inputs
     file.write_bytes(data)
-    url = f"/v1/models/{service.add_model(service.add_dataset('data'), some_model())}/predict"
     problems = [service.request("PUT", "/v1/datasets/d", content=data).json()]
     if data[:2] != b"{\n":  # a body of JSON has rows of its own
-        problems.append(service.request("POST", url, content=data).json())
+        problems.append(service.request("POST", service.url, content=data).json())
     service.request("PUT", "/v1/datasets/e?import=input.svm")
     problems.append(wait_for_state(service, "e", "failed")["failure"])
     with pytest.raises(InputError) as caught:

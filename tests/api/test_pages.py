@@ -427,8 +427,8 @@ def test_a_dataset_that_is_not_ready_has_a_page(service, state):
 
 
 @pytest.mark.parametrize("name", ["none", "%3Cb%3E"])
-def test_a_dataset_that_is_not_there_is_a_page_that_says_so(service, name):
-    answer = service.request("GET", f"/datasets/{name}")
+def test_a_dataset_that_is_not_there_is_a_page_that_says_so(filled, name):
+    answer = filled.request("GET", f"/datasets/{name}")
     assert answer.status_code == 404 and "no such dataset" in answer.text and "<b>" not in answer.text
 
 
@@ -451,20 +451,17 @@ def again(service):
     return service.request("POST", "/v1/jobs", json={"dataset": "data", "C": 1.0}).json()["id"]
 
 
-@pytest.mark.parametrize(
-    ("query", "status", "says"),
-    [
+def test_jobs_that_cannot_be_compared(filled):
+    for query, status, says in (
         ("", 422, "0 jobs cannot be compared"),
         ("?jobs=", 422, "0 jobs"),
         ("?jobs=job_1,job_1", 422, "1 jobs"),
         ("?jobs=a,b,c,d,e,f", 422, "6 jobs"),
         ("?jobs=job_0,job_1", 404, "no such job"),
         ("?jobs=%3Cb%3E,job_1", 404, "no such job"),
-    ],
-)
-def test_jobs_that_cannot_be_compared(service, query, status, says):
-    answer = service.request("GET", f"/compare{query}")
-    assert answer.status_code == status and says in answer.text and "<b>" not in answer.text
+    ):
+        answer = filled.request("GET", f"/compare{query}")
+        assert answer.status_code == status and says in answer.text and "<b>" not in answer.text
 
 
 @pytest.mark.parametrize(
@@ -485,6 +482,6 @@ def test_a_job_that_ended_short_of_its_target_says_so_and_shows_its_notes(servic
     assert (shown["state"], exit_code(shown)) == ("succeeded", code) and hint in shown["warnings"][-1]["hint"]
 
 
-def test_what_is_not_there_is_told_in_a_sentence(service):
-    text = service.request("GET", "/jobs/job_0", headers={"accept": "text/html"}).text
+def test_what_is_not_there_is_told_in_a_sentence(filled):
+    text = filled.request("GET", "/jobs/job_0", headers={"accept": "text/html"}).text
     assert "<h1>Not found</h1>" in text and "There is no such job. It may have been deleted" in text

@@ -107,15 +107,11 @@ def test_rows_in_json(service):
     response = ask(service, "table", json={"rows": ROWS})
     assert values_of(response) == VALUES
     assert response.json()["unknown_features"] == 1
+    check_problem(ask(service, "table", query="?strict=true", json={"rows": ROWS}), "unknown_feature", 422)
 
 
 def test_numbered_features_of_a_table(service):
     assert values_of(ask(service, "table", "text/libsvm", content="0 1:2 4:1\n")) == [101.0]
-
-
-def test_strict(service):
-    check_problem(ask(service, "table", "text/csv", "?strict=true", content=TEXT), "unknown_feature", 422)
-    check_problem(ask(service, "table", query="?strict=true", json={"rows": ROWS}), "unknown_feature", 422)
 
 
 @pytest.mark.parametrize(

@@ -22,9 +22,10 @@ GOOD = {
 }  # fmt: skip
 GOOD["lanes"] = [{"class": 1.0, "fold": None, "C": 1.0, "converged": False, "passes": 3, **GOOD["certificate"]}]
 VALUES = (None, float("nan"), float("inf"), -float("inf"), 1e308, 0)
+# Each figure of a certificate once, each odd value once.
 COLUMNS = {
     **{f"{name}-{value}": {"result": {**GOOD, "certificate": {**GOOD["certificate"], name: value}}}
-       for name in GOOD["certificate"] for value in VALUES},
+       for name, value in zip(GOOD["certificate"], (*VALUES, None), strict=True)},
     "no-certificate": {"result": {"converged": False}},
     "result-text": {"result": "nothing"},
     "result-odd": {"result": {"converged": 0, "certificate": 3, "lanes": 7, "models": None}},
@@ -220,16 +221,6 @@ def test_every_route_has_a_scope(filled):
     assert set(operations(filled.app)) == SCOPES.keys() | OPEN, "say in api/access/auth.py who may use the route"
 
 
-def test_openapi_is_of_version_3_1_and_says_what_a_job_may_have(filled):
-    document = filled.request("GET", "/openapi.json").json()
-    assert document["openapi"].startswith("3.1")
-    body = document["paths"]["/v1/jobs"]["post"]["requestBody"]["content"]["application/json"]["schema"]
-    assert body == {"$ref": "#/components/schemas/JobSpec"}
-    schema = document["components"]["schemas"]["JobSpec"]
-    assert schema["required"] == ["dataset"] and schema["additionalProperties"] is False
-    assert "put" in document["paths"]["/v1/datasets/{name}"]
-
-
 @pytest.mark.parametrize("path", ["/v1", "/v2/health", "/v1/jobs/a/b/c", "/docs", "/..%2f..%2fetc/passwd"])
 def test_what_is_no_route(filled, path):
     check_problem(filled.request("GET", path), "no_such_route", 404)
@@ -257,16 +248,6 @@ def test_a_wrong_method_is_told_the_right_one(filled, method, path):
     response = filled.request(method, path)
     check_problem(response, "method_not_allowed", 405)
     assert response.headers["allow"]
-
-
-def test_a_bug_is_a_problem_without_its_details(service, monkeypatch):
-    def fail(_):
-        raise RuntimeError("secret")
-
-    monkeypatch.setattr("streamsvm.service.records.store.Store.models", fail)
-    response = service.request("GET", "/v1/models")
-    check_problem(response, "internal", 500)
-    assert "secret" not in response.text
 
 
 def test_query_parameters_a_route_does_not_have_are_refused(filled):
