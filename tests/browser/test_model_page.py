@@ -9,7 +9,7 @@ import pytest
 from streamsvm.storage.models.model_file import Model
 from tests.api.app import Service as Filled
 from tests.api.app import model_of_texts
-from tests.browser.looks import SCREENS, every_look
+from tests.browser.looks import SCREENS
 from tests.contracts.problems import random_problem
 from tests.end_to_end.service import PLAIN, Service
 
@@ -61,9 +61,8 @@ def titles(page, selector: str) -> list[str]:
     return page.locator(f"{selector} title").evaluate_all("all => all.map((title) => title.textContent)")
 
 
-@every_look
-def test_several_classes_are_drawn(evaluated, screen, scheme):
-    page, found = evaluated("several", "three", viewport=SCREENS[screen], color_scheme=scheme)
+def test_several_classes_are_drawn(evaluated):
+    page, found = evaluated("several", "three", viewport=SCREENS["phone"], color_scheme="dark")
     assert page.locator("[data-figure=accuracy]").inner_text() == f"{100 * found['accuracy']:.1f}%"
     counts = [int(re.search(r": ([\d,]+) rows", title)[1]) for title in titles(page, ".cell")]
     assert counts == [count for row in found["confusion"]["rows"] for count in row]
@@ -77,7 +76,7 @@ def test_several_classes_are_drawn(evaluated, screen, scheme):
     )
     rows = page.locator("#found tbody tr").evaluate_all("all => all.map((row) => row.innerText)")
     assert [row.split()[0] for row in rows] == ["3", "1", "-2"]
-    assert page.evaluate("document.documentElement.scrollWidth") <= SCREENS[screen]["width"]
+    assert page.evaluate("document.documentElement.scrollWidth") <= SCREENS["phone"]["width"]
 
 
 def test_two_classes_without_probabilities(evaluated):
@@ -111,13 +110,12 @@ def table(page, selector: str) -> list[list[str]]:
     return lines.evaluate_all("all => all.map((row) => [...row.cells].map((cell) => cell.textContent))")
 
 
-@pytest.mark.parametrize("screen", SCREENS)
-def test_twenty_classes_are_drawn_and_those_most_confused_are_named(evaluated, screen):
-    page, found = evaluated("twenty", "three", viewport=SCREENS[screen])
+def test_twenty_classes_are_drawn_and_those_most_confused_are_named(evaluated):
+    page, found = evaluated("twenty", "three", viewport=SCREENS["phone"])
     assert page.locator(".cell").count() == 400 and page.locator(".count").count() == 0
     assert table(page, "#confused") == confused(found)[:10]
     assert page.locator("#classes tbody tr").count() == 20 and page.is_visible("#classes")
-    assert page.evaluate("document.documentElement.scrollWidth") <= SCREENS[screen]["width"]
+    assert page.evaluate("document.documentElement.scrollWidth") <= SCREENS["phone"]["width"]
 
 
 def test_of_very_many_classes_there_are_tables_alone(evaluated):
@@ -140,10 +138,8 @@ def test_what_cannot_be_evaluated_says_why(served, browser):
     page.close()
 
 
-@every_look
-def test_a_model_gets_a_name_and_its_alias_is_moved(served, open_page, screen, scheme):
-    page = open_page(served.url, viewport=SCREENS[screen], color_scheme=scheme)
-    name = f"churn-{screen}"
+def test_a_model_gets_a_name_and_its_alias_is_moved(served, open_page):
+    page, name = open_page(served.url), "churn"
     for number, model in enumerate(("two", "several"), 1):
         page.goto(f"{served.url}/models/{served.models[model]}")
         page.fill("#register [name=name]", name)
@@ -155,6 +151,5 @@ def test_a_model_gets_a_name_and_its_alias_is_moved(served, open_page, screen, s
     page.locator("#moves").wait_for()
     assert table(page, "#versions")[1][1].strip() == "champion"
     assert httpx.get(f"{served.url}/v1/models/{name}@champion", **PLAIN).json()["id"] == served.models["two"]
-    assert page.evaluate("document.documentElement.scrollWidth") <= SCREENS[screen]["width"]
     page.goto(served.url)
     assert name in page.locator("#registered-list").inner_text()

@@ -111,7 +111,6 @@ def test_a_kernel_has_its_own_fields(service, open_page):
         ({}, (None, 1e-4)),
         ({"tolerance": "0.5"}, (0.5, None)),
         ({"tolerance": "0.5", "relative_gap": "0.0001"}, (0.5, 1e-4)),
-        ({"relative_gap": "0.01"}, (None, 0.01)),
         ({"relative_gap": ""}, (None, None)),
     ],
 )
