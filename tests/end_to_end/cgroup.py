@@ -69,29 +69,17 @@ class MemoryGroup:
             raise
 
     @property
-    def usage(self) -> int:
-        return self._number("memory.usage_in_bytes")
-
-    @property
     def peak(self) -> int:
         return self._number("memory.max_usage_in_bytes")
 
     @property
-    def times_at_limit(self) -> int:
-        """How often pages had to be taken back before more were given."""
-        return self._number("memory.failcnt")
-
-    @property
     def oom_kills(self) -> int:
-        return self._pairs("memory.oom_control")["oom_kill"]
+        lines = (self.path / "memory.oom_control").read_text().splitlines()
+        return int(dict(map(str.split, lines))["oom_kill"])
 
     @property
     def pids(self) -> list[int]:
         return [int(pid) for pid in (self.path / "cgroup.procs").read_text().split()]
-
-    def stat(self) -> dict[str, int]:
-        """Bytes by kind: rss, cache (with shmem in it), shmem, mapped_file ..."""
-        return self._pairs("memory.stat")
 
     def remove(self) -> None:
         """Its processes must have ended."""
@@ -99,9 +87,6 @@ class MemoryGroup:
 
     def _number(self, name: str) -> int:
         return int((self.path / name).read_text())
-
-    def _pairs(self, name: str) -> dict[str, int]:
-        return {key: int(value) for key, value in map(str.split, (self.path / name).read_text().splitlines())}
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,14 @@ def processes(tmp_path):
 
 
 @pytest.fixture
+def nothing_is_left(processes):
+    """Neither a process of a command nor a file among the temporary ones, however the command ends."""
+    yield
+    assert not processes.alive()
+    assert not list(processes.temporary.iterdir())
+
+
+@pytest.fixture
 def run_here(processes, monkeypatch, capfd):
     """Runs the command in this process, where all of it is loaded: as a process it takes a second to load."""
     fork_server()  # before the environment is that of the test's own processes

@@ -41,7 +41,7 @@ def test_a_client_that_leaves_inside_a_file_that_is_kept_first_leaves_nothing(se
 def test_an_import_survives_a_kill_and_a_job_follows_it(new_service, tmp_path, text):
     (tmp_path / "import").mkdir()
     with (tmp_path / "import" / "large.svm").open("wb") as file:
-        for _ in range(40):
+        for _ in range(20):
             file.write(text)
     service: Service = new_service(import_dir=tmp_path / "import").start()
     answer = httpx.put(f"{service.url}/v1/datasets/imported?import=large.svm")
@@ -52,5 +52,5 @@ def test_an_import_survives_a_kill_and_a_job_follows_it(new_service, tmp_path, t
     service.wait(5)
     wait_for(lambda: not service.processes.alive(), 5)
     service.start()
-    assert wait_for(lambda: (found := shown(service, "imported"))["state"] == "ready" and found)["rows"] == 40 * 3000
+    assert wait_for(lambda: (found := shown(service, "imported"))["state"] == "ready" and found)["rows"] == 20 * 3000
     assert service.wait_until_ended(job)["state"] == "succeeded"

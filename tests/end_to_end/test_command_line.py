@@ -15,6 +15,7 @@ from tests.contracts.problems import libsvm_text
 from tests.end_to_end.service import Processes, wait_for
 from tests.reference.liblinear import liblinear_predict
 
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
 QUICK = ("--cache", "1MiB", "--tolerance", "0.01")
 ENDLESS = ("--cache", "128KiB", "--tolerance", "none", "--max-passes", "1000000")
 
@@ -24,14 +25,6 @@ def file(tmp_path_factory, text):
     path = tmp_path_factory.mktemp("data") / "train.svm"
     path.write_bytes(text)
     return path
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left(processes: Processes):
-    """Neither a process nor a file among the temporary ones, however the command ends."""
-    yield
-    assert not processes.alive()
-    assert not list(processes.temporary.iterdir())
 
 
 @pytest.fixture(scope="module")
@@ -57,17 +50,9 @@ def test_classes_that_are_strings_are_trained_on_as_numbers_are(run_here, tmp_pa
         rows = [f"{names[k]},{','.join(map(repr, (row + k).tolist()))}\n" for k, row in zip(spam, x, strict=True)]
         (tmp_path / "train.csv").write_text("kind,a,b,c\n" + "".join(rows))
         weight, output = f"{names[1]}=2", tmp_path / f"{names[1]}.npz"
-        settings = (
-            "-C",
-            "0.01",
-            "--pace",
-            pace,
-            "--label-column",
-            "kind",
-            "--class-weight" if pace == "fixed" else "--seed",
-        )
-        given = weight if pace == "fixed" else "0"
-        done = run_here("train", tmp_path / "train.csv", *QUICK, *settings, given, "-o", output)
+        settings = ("-C", "0.01", "--pace", pace, "--label-column", "kind")
+        settings += ("--class-weight", weight) if pace == "fixed" else ("--seed", "0")
+        done = run_here("train", tmp_path / "train.csv", *QUICK, *settings, "-o", output)
         assert done.returncode == 0, done.stderr
         trained[names[1]] = dict(np.load(output))
     np.testing.assert_allclose(trained["spam"]["w"], trained["1"]["w"], atol=0 if pace == "fixed" else 0.05)
@@ -138,9 +123,9 @@ def test_weights_of_two_are_twice_the_C(run_here, tmp_path, problem):
     assert found[0] == pytest.approx(found[1], rel=1e-7)
 
 
-def test_predictions_are_printed_and_judged(processes, model, file, problem):
+def test_predictions_are_printed_and_judged(run_here, model, file, problem):
     X, y = problem
-    done = processes.run("predict", model, file, "--decision-values", text=True)
+    done = run_here("predict", model, file, "--decision-values")
     assert done.returncode == 0
     found = np.array([line.split() for line in done.stdout.splitlines()], float)
     labels, decision_values = liblinear_predict(model, X)
@@ -182,8 +167,8 @@ def test_json_lines_parse(processes, text, tmp_path):
     assert np.load(output)["bias"] == 1.0
 
 
-def test_not_converged_is_an_exit_code_and_a_model_all_the_same(processes, file, tmp_path):
-    done = processes.run("train", file, "--tolerance", "1e-30", "--max-passes", 1, "-o", tmp_path / "m", text=True)
+def test_not_converged_is_an_exit_code_and_a_model_all_the_same(run_here, file, tmp_path):
+    done = run_here("train", file, "--tolerance", "1e-30", "--max-passes", 1, "-o", tmp_path / "m")
     assert done.returncode == 4
     assert "not converged (max_passes)" in done.stderr and "pass 1: M+ - M-" in done.stderr
     assert (tmp_path / "m").read_bytes().startswith(b"solver_type")
@@ -224,9 +209,7 @@ USAGE_ERRORS = {
 def test_usage_errors(run_here, processes, file, tmp_path, case):
     names = {"FILE": str(file), "OUT": str(tmp_path / "out")}
     arguments = [names.get(word, word.replace("OUT/", f"{tmp_path}/")) for word in USAGE_ERRORS[case]]
-    # One of each kind as a process: said by the parser of the words, by the command, and by the operating system.
-    is_process = case in ("unknown option", "label", "no file")
-    done = processes.run(*arguments, text=True, cwd=tmp_path) if is_process else run_here(*arguments)
+    done = processes.run(*arguments, text=True, cwd=tmp_path) if case == "no file" else run_here(*arguments)
     assert done.returncode == 2, done.stderr
     assert done.stderr and "Traceback" not in done.stderr and done.stdout == ""
     assert not (tmp_path / "out").exists()

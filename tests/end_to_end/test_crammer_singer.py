@@ -1,8 +1,5 @@
 """Jobs whose classes are one problem, against LIBLINEAR's -s 4: in the service, and on the command line."""
 
-import os
-import signal
-
 import httpx
 import numpy as np
 import pytest
@@ -13,8 +10,8 @@ from streamsvm.trainer.problem.losses import crammer_singer
 from streamsvm.trainer.problem.row_encoder import fold_of
 from tests.contracts.problems import libsvm_text, random_problem, stored_rows
 from tests.end_to_end.conftest import weights
-from tests.end_to_end.service import PLAIN, wait_for
-from tests.end_to_end.test_lanes import CLASSES, EXACT, contents, model_file, rows
+from tests.end_to_end.service import PLAIN
+from tests.end_to_end.test_lanes import CLASSES, EXACT, model_file, rows
 from tests.reference.liblinear import liblinear_predict, train_crammer_singer
 
 __all__ = ["rows"]
@@ -39,10 +36,9 @@ def many(service, rows):
     return service
 
 
-@pytest.mark.parametrize("pace", ["fixed", "adaptive"])
-def test_at_every_C_it_is_liblinears(many, rows, tmp_path, pace):
+def test_at_every_C_it_is_liblinears(many, rows, tmp_path):
     X, y = rows
-    ended = many.wait_until_ended(many.submit(dataset="many", C=[1.0, 0.01, 0.1], pace=pace, **JOINT, **EXACT))
+    ended = many.wait_until_ended(many.submit(dataset="many", C=[1.0, 0.01, 0.1], **JOINT, **EXACT))
     assert ended["state"] == "succeeded", ended["failure"]
     assert [(lane["class"], lane["C"]) for lane in ended["result"]["lanes"]] == [(None, C) for C in (0.01, 0.1, 1.0)]
     for model in ended["result"]["models"]:
@@ -124,21 +120,6 @@ def test_two_labels_in_folds(many, problem):
         assert one[name] == pytest.approx(other[name], rel=1e-3)
 
 
-SPEC = {"dataset": "many", "C": [0.1, 1.0], "pace": "fixed", "tolerance": 1e-4, "cache_bytes": 1 << 17, **JOINT}
-SPEC |= {"folds": 2, "keep": "all"}
-
-
-def test_a_kill_in_the_middle_changes_no_byte(new_service, many, rows):
-    undisturbed = contents(many, many.wait_until_ended(many.submit(**SPEC)))
-    service = new_service().start()
-    service.upload("many", libsvm_text(*rows))
-    job = service.submit(**SPEC)
-    wait_for(lambda: (p := service.job(job)["progress"]) and p["pass"] >= 3)
-    os.kill(service.processes.one("streamsvm.trainer.process"), signal.SIGKILL)
-    wait_for(lambda: service.job(job)["attempt"] > 1)
-    assert contents(service, service.wait_until_ended(job)) == undisturbed
-
-
 def test_a_job_begins_with_what_another_found_and_goes_on(many):
     first = many.wait_until_ended(many.submit(dataset="many", C=0.3, **JOINT, **EXACT))
     then = many.wait_until_ended(many.submit(dataset="many", C=0.4, warm_start=first["id"], **JOINT, **EXACT))
@@ -147,15 +128,6 @@ def test_a_job_begins_with_what_another_found_and_goes_on(many):
     fields = {"dataset": "many", "bias": None, "warm_start": first["id"]}
     answer = httpx.post(f"{many.url}/v1/jobs", json=fields, **PLAIN)
     assert answer.json()["code"] == "warm_start" and "multiclass" in answer.json()["detail"]
-
-
-def test_rows_that_a_job_has_kept_serve_the_next(many, rows):
-    """All of its passes are over rows on disk."""
-    X, y = rows
-    spec = {"dataset": "many", **EXACT, "C": 0.7, "pace": "adaptive", **JOINT}
-    found = [many.wait_until_ended(many.submit(**spec))["result"]["certificate"] for _ in range(2)]
-    theirs = objective(best(X, y, 0.7), X, y, 0.7)
-    assert [each["primal_objective"] for each in found] == pytest.approx([theirs, theirs], rel=1e-6)
 
 
 def test_names_of_labels_and_many_classes(many):

@@ -11,9 +11,10 @@ from scipy import sparse
 
 from tests.contracts.problems import libsvm_text
 from tests.end_to_end.conftest import weights
-from tests.end_to_end.service import PATIENCE_SECONDS, Processes, wait_for
+from tests.end_to_end.service import PATIENCE_SECONDS, wait_for
 from tests.reference.liblinear import train
 
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
 SPEC = {"cache_bytes": 1 << 17, "tolerance": None, "relative_gap": 1e-3}
 
 
@@ -116,14 +117,6 @@ def test_classes_that_do_not_suit_fail_the_job(service, labels, code):
     assert httpx.post(f"{service.url}/v1/jobs", json=body).json()["code"] == code
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_left(processes: Processes):
-    """Neither a process nor a file among the temporary ones of a command."""
-    yield
-    assert not processes.alive()
-    assert not list(processes.temporary.iterdir())
-
-
 def test_the_command_trains_though_the_last_row_is_very_long(processes, problem, text, tmp_path):
     """Longer than the segments a small cache was divided into before that was known."""
     X, y = problem
@@ -138,12 +131,3 @@ def test_the_command_trains_though_the_last_row_is_very_long(processes, problem,
     assert result["converged"]
     primal = result["certificate"]["primal_objective"]
     assert primal == pytest.approx(train(X, y, 1.0, eps=1e-3, bias=1.0).primal, rel=1e-3)
-
-
-def test_the_command_says_what_is_wrong_with_the_end_of_a_file(processes, problem, tmp_path):
-    """Though the reader that follows it ends first."""
-    text = libsvm_text(*problem) + b"1 1:x\n"
-    done = processes.run("train", "-", "--cache", "1MiB", "-o", tmp_path / "m", input=text)
-    assert done.returncode == 3
-    assert b"line 3001" in done.stderr and b"[bad_number]" in done.stderr and b"Traceback" not in done.stderr
-    assert not (tmp_path / "m").exists()

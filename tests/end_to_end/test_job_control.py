@@ -8,16 +8,13 @@ import socket
 from pathlib import Path
 
 import httpx
-import numpy as np
 import pytest
 
-from tests.end_to_end.conftest import ENDLESS, weights
-from tests.end_to_end.service import ENDED, PATIENCE_SECONDS, PLAIN, Service, wait_for
+from tests.end_to_end.conftest import ENDLESS
+from tests.end_to_end.service import PATIENCE_SECONDS, Service, wait_for
 
 ROWS = 1_500_000
 MOST_GROWTH_BYTES = 64 << 20
-LONG = {**ENDLESS, "max_passes": 100}  # some ten seconds; the same to the byte whenever it runs, for its pace is fixed
-SHORT = {"dataset": "data", "tolerance": 0.1, "pace": "fixed", "cache_bytes": 1 << 20}
 
 
 def post(service: Service, path: str) -> httpx.Response:
@@ -41,18 +38,6 @@ def watch(service: Service, job: str, most: int, last_event_id: str | None = Non
                 return found
             fields = {}
     raise AssertionError("the stream ended without `end`")
-
-
-def test_a_stopped_job_keeps_the_model_so_far(service):
-    job = service.submit(**ENDLESS)
-    service.wait_for_pass(job, 3)
-    assert post(service, f"/v1/jobs/{job}/stop").status_code == 202
-    ended = service.wait_until_ended(job)
-    assert (ended["state"], ended["result"]["stop_reason"]) == ("stopped", "stopped")
-    assert ended["result"]["passes"] < ENDLESS["max_passes"] and not ended["result"]["converged"]
-    model = httpx.get(f"{service.url}/v1/models/{ended['model_id']}/file?format=npz").content
-    assert np.any(weights(model))
-    wait_for(lambda: service.run_directories() == [])
 
 
 def test_after_a_cancel_no_trainer_runs_and_nothing_is_kept(service):
@@ -82,50 +67,6 @@ def test_events_go_on_where_a_client_left_and_end_with_the_job(service):
     passes = [data["pass"] for kind, _, data in rest if kind == "pass"]
     assert passes == list(range(6, 6 + len(passes)))
     assert len(service.get(f"/v1/jobs/{job}/history")["passes"]) == 5 + len(passes)
-
-
-@pytest.fixture(scope="module")
-def alone(service):
-    """The two jobs, each when it has run alone."""
-    return [service.wait_until_ended(service.submit(**spec)) for spec in (SHORT, LONG)]
-
-
-def held_bytes(service: Service, job: str) -> int:
-    """Bytes that the processes of a job hold; those that processes share count once, in parts."""
-    total = 0
-    for pid in service.processes.alive(job):
-        try:
-            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
-            continue
-        total += sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
-    return total
-
-
-def estimated_bytes(service: Service, spec: dict) -> int:
-    answer = httpx.post(f"{service.url}/v1/jobs/estimate", json={"bias": None, **spec}, **PLAIN)
-    return answer.raise_for_status().json()["memory"]["total_bytes"]
-
-
-@pytest.mark.slow
-def test_a_short_job_ends_beside_a_long_one_and_neither_changes(service, alone):
-    long = service.submit(**LONG)
-    service.wait_for_pass(long, 1)
-    short = service.submit(**SHORT)
-    held = {short: 0, long: 0}
-
-    def has_ended():
-        held.update({job: max(before, held_bytes(service, job)) for job, before in held.items()})
-        return service.job(short)["state"] in ENDED
-
-    wait_for(has_ended)
-    assert service.job(long)["state"] == "running"
-    together = [service.wait_until_ended(job) for job in (short, long)]
-    for job, before in zip(together, alone, strict=True):
-        assert job["result"]["certificate"] == before["result"]["certificate"]
-        assert service.model(job) == service.model(before)
-    for job, spec in ((short, SHORT), (long, LONG)):
-        assert 0 < held[job] <= estimated_bytes(service, spec)
 
 
 def peak_bytes(pid: int) -> int:

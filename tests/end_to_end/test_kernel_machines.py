@@ -33,7 +33,7 @@ def rings(n_rows=600, n_classes=2, seed=0):
 @pytest.fixture(scope="module")
 def datasets(service):
     """(X, y) of two rings, and of three with names, as CSV."""
-    two, three = rings(), rings(900, 3, seed=1)
+    two, three = rings(), rings(450, 3, seed=1)
     service.upload("rings", libsvm_text(*two))
     names = np.array(["inner", "middle", "outer"])
     lines = [f"{names[int(y)]},{a:.9g},{b:.9g}" for (a, b), y in zip(*three, strict=True)]
@@ -86,12 +86,12 @@ def test_libsvms_own_program_agrees_on_every_row(service, datasets, tmp_path):
 
 def test_names_values_of_C_folds_and_probabilities(service, datasets):
     X, y = datasets["named"]
-    job = service.submit(dataset="named", C=[0.01, 1.0], folds=3, probability="sigmoid", max_passes=5, **RBF)
+    job = service.submit(dataset="named", C=[0.01, 1.0], folds=2, probability="sigmoid", max_passes=5, **RBF)
     ended = service.wait_until_ended(job)
     assert ended["state"] == "succeeded", ended["failure"]
     assert ended["result"]["selected_C"] == 1.0
     assert ended["result"]["cv"][1]["mean"]["accuracy"] > 0.95
-    assert len(ended["result"]["lanes"]) == 3 * 2 * 4
+    assert len(ended["result"]["lanes"]) == 3 * 2 * 3
     predictor = Predictor(model_of(service, ended, "npz"))
     values = predictor.decision_values(X)
     assert np.mean(predictor.labels(values) == y) > 0.95

@@ -10,7 +10,7 @@ from tests.end_to_end.service import PLAIN, wait_for
 CLASSES = (0.0, 1.0, 2.0, 3.0)
 # Eight lanes, one after the other, of a data set that the cache holds.
 SPEC = {
-    "dataset": "lanes", "solver": "bm", "C": [1.0, 3.0], "pace": "fixed", "tolerance": 1e-13, "max_passes": 60,
+    "dataset": "lanes", "solver": "bm", "C": [1.0, 3.0], "pace": "fixed", "tolerance": 1e-13, "max_passes": 40,
     "cache_bytes": 4 << 20, "checkpoint_seconds": 0.05,
 }  # fmt: skip
 
@@ -26,7 +26,7 @@ def contents(service, ended) -> list[bytes]:
 
 def test_the_models_are_those_of_a_job_that_was_not_disturbed(new_service):
     service = new_service().start()
-    X, _ = random_problem(900, 120)
+    X, _ = random_problem(500, 120)
     rng = np.random.default_rng(3)
     scores = X @ rng.normal(size=(X.shape[1], len(CLASSES)))
     service.upload("lanes", libsvm_text(X, np.array(CLASSES)[scores.argmax(axis=1)]))

@@ -35,6 +35,20 @@ class Typed:
 
 
 @pytest.fixture(scope="module")
+def service(tmp_path_factory, text):
+    """A running service with the problem as `data`, directories to import from (`shelf`) and export to (`out`)."""
+    directory = tmp_path_factory.mktemp("service")
+    for name in ("shelf", "out"):
+        (directory / name).mkdir()
+    service = Service(directory / "own", import_dir=directory / "shelf", export_dir=directory / "out")
+    try:
+        service.start().upload("data", text)
+        yield service
+    finally:
+        service.kill()
+
+
+@pytest.fixture(scope="module")
 def typed(service):
     return Typed(service)
 
@@ -65,12 +79,10 @@ def test_a_dataset_comes_and_goes(typed, file):
     assert "[unknown_dataset]" in typed("data", "rm", "mine", code=2)
 
 
-def test_a_file_the_service_has_is_read_in_there(new_service, tmp_path, text):
-    (tmp_path / "shelf").mkdir()
-    (tmp_path / "shelf" / "a.svm").write_bytes(text)
-    typed = Typed(new_service(import_dir=tmp_path / "shelf").start())
-    assert "mine: ingesting" in typed("data", "add", "mine", "--import", "a.svm")
-    found = wait_for(lambda: (seen := typed.service.get("/v1/datasets/mine"))["state"] == "ready" and seen)
+def test_a_file_the_service_has_is_read_in_there(typed, text):
+    (typed.service.data_dir.parents[1] / "shelf" / "a.svm").write_bytes(text)
+    assert "shelved: ingesting" in typed("data", "add", "shelved", "--import", "a.svm")
+    found = wait_for(lambda: (seen := typed.service.get("/v1/datasets/shelved"))["state"] == "ready" and seen)
     assert found["rows"] == 3000
     assert "[unknown_file]" in typed("data", "add", "other", "--import", "b.svm", code=2)
 
@@ -94,11 +106,11 @@ def test_a_bad_file_is_named_by_line(typed, tmp_path):
     assert "line 2" in typed("data", "add", "bad", tmp_path / "bad.svm", code=3)
 
 
-def test_train_there_as_here(typed, file, tmp_path):
+def test_train_there_as_here(typed, run_here, file, tmp_path):
     models = []
     for name, where in (("there.npz", ("--url", typed.service.url)), ("here.npz", ())):
         options = ("--pace", "fixed", "--max-passes", 2, "-o", tmp_path / name)
-        done = typed.service.processes.run("train", file, *options, *where, text=True)
+        done = run_here("train", file, *options, *where)
         assert done.returncode == 4 and "pass 2: M+ - M-" in done.stderr and str(tmp_path / name) in done.stderr
         with (tmp_path / name).open("rb") as opened:
             models.append(MODEL_FORMATS["npz"].read(opened))
@@ -127,9 +139,11 @@ def test_a_job_is_listed_shown_watched_and_stopped(typed, endless):
     assert code == 4 and "stopped, model mdl_" in rest
 
 
-def test_a_model_is_fetched_in_the_format_of_its_name(typed, tmp_path):
+def test_a_model_is_fetched_in_the_format_of_its_name_and_its_job_plotted(typed, tmp_path):
     job = typed.service.wait_until_ended(typed.service.submit(dataset="data", tolerance=0.1))
     model, gap = job["model_id"], f"{job['result']['certificate']['gap']:.3g}"
+    typed("plot", job["id"], "-o", tmp_path / "gap.png")
+    assert (tmp_path / "gap.png").read_bytes().startswith(b"\x89PNG")
     assert f" {gap} " in typed("job", "ls") and f"M+ - M- {gap} of 0.1" in typed("job", "show", job["id"])
     assert model in typed("model", "ls") and job["id"] in typed("model", "ls")
     typed("model", "get", model, "-o", tmp_path / "m.npz")
@@ -196,30 +210,19 @@ def test_a_watcher_outlives_a_restart_of_the_service(new_service, text):
     assert json.loads(last)["result"]["stop_reason"] == "stopped" and watching.wait(10) == 4
 
 
-def test_a_plot_is_drawn(typed, tmp_path):
-    job = typed.service.wait_until_ended(typed.service.submit(dataset="data", tolerance=0.1))
-    typed("plot", job["id"], "-o", tmp_path / "gap.png")
-    assert (tmp_path / "gap.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_no_service(processes):
-    done = processes.run("job", "ls", "--url", "http://127.0.0.1:9", text=True)
+def test_no_service_and_no_address(run_here):
+    done = run_here("job", "ls", "--url", "http://127.0.0.1:9")
     assert done.returncode == 5 and "no service answers at http://127.0.0.1:9" in done.stderr
+    for url in ("localhost:8000", "ftp://localhost", "http://"):
+        assert run_here("job", "ls", "--url", url).returncode == 2
 
 
-@pytest.mark.parametrize("url", ["localhost:8000", "ftp://localhost", "http://"])
-def test_what_is_no_address(processes, url):
-    assert processes.run("job", "ls", "--url", url, text=True).returncode == 2
-
-
-def test_a_dataset_is_predicted_there_and_the_prediction_listed_shown_and_forgotten(new_service, tmp_path, text):
-    (tmp_path / "out").mkdir()
-    typed = Typed(new_service(export_dir=tmp_path / "out").start())
-    typed.service.upload("data", text)
+def test_a_dataset_is_predicted_there_and_the_prediction_listed_shown_and_forgotten(typed):
     model = typed.service.wait_until_ended(typed.service.submit(dataset="data", tolerance=0.1))["model_id"]
     said = typed("predict", model, "--dataset", "data", "-o", "a.csv", "--keep", "row", "--keep", "label")
     assert "3,000 rows predicted" in said
-    assert (tmp_path / "out" / "a.csv").read_text().startswith("row,input_label,label,decision_value\n0,")
+    predicted = typed.service.data_dir.parents[1] / "out" / "a.csv"
+    assert predicted.read_text().startswith("row,input_label,label,decision_value\n0,")
     prediction = said.split()[1]
     assert prediction in typed("prediction", "ls") and prediction not in typed("prediction", "ls", "--state", "failed")
     assert "dataset data to a.csv" in (shown := typed("prediction", "show", prediction)) and "succeeded" in shown

@@ -45,45 +45,51 @@ def test_a_killed_process_costs_no_finished_pass(service, undisturbed, process):
     assert seconds == sorted(seconds)
 
 
-def test_a_terminated_service_hands_its_job_back_with_a_checkpoint(new_service, undisturbed, text):
+def test_a_service_that_is_told_to_end_hands_its_job_back_with_a_checkpoint(new_service, undisturbed, text):
     service = new_service().start()
     service.upload("data", text)
     job = service.submit(**SPEC)
-    service.wait_for_pass(job, 6)
-    before = service.job(job)["progress"]["pass"]
-    service.signal(signal.SIGTERM)
-    assert service.wait(20) == 0
-    newest = max(
-        (read_checkpoint(service.data_dir / "jobs" / job / slot) for slot in SURE_SLOTS),
-        key=lambda c: c.about["number"],
-    )
-    assert newest.about["pass"] > before
-    service.start()
+    for number, pass_ in ((signal.SIGTERM, 6), (signal.SIGINT, 12)):
+        service.wait_for_pass(job, pass_)
+        before = service.job(job)["progress"]["pass"]
+        service.signal(number)
+        assert service.wait(20) == 0
+        wait_for(lambda: not service.processes.alive(), 1)
+        wait_for(lambda: service.run_directories() == [])
+        newest = max(
+            (read_checkpoint(service.data_dir / "jobs" / job / slot) for slot in SURE_SLOTS),
+            key=lambda c: c.about["number"],
+        )
+        assert newest.about["pass"] > before
+        service.start()
     ended = service.wait_until_ended(job)
     assert (ended["state"], ended["attempt"]) == ("succeeded", 1)
     assert weights(service.model(ended)).tobytes() == undisturbed
 
 
-@pytest.mark.parametrize("damaged", [1, 2])
-def test_a_damaged_checkpoint_gives_way_to_the_older_one_or_to_none(new_service, undisturbed, text, damaged):
+def test_a_damaged_checkpoint_gives_way_to_the_older_one_or_to_none(new_service, undisturbed, text):
+    """Of two jobs: the newer one of the first is damaged, both of the second."""
     service = new_service().start()
     service.upload("data", text)
-    job = service.submit(**SPEC)
-    service.wait_for_pass(job, 6)
+    jobs = [service.submit(**SPEC) for _ in range(2)]
+    for job in jobs:
+        service.wait_for_pass(job, 6)
     service.signal(signal.SIGKILL)
     service.wait(5)
     wait_for(lambda: not service.processes.alive(), 5)
-    slots = [service.data_dir / "jobs" / job / slot for slot in SURE_SLOTS]
-    slots.sort(key=lambda path: -read_checkpoint(path).about["number"])
-    for path in slots[:damaged]:
-        content = bytearray(path.read_bytes())
-        content[len(content) // 2] ^= 1
-        path.write_bytes(content)
+    for damaged, job in enumerate(jobs, 1):
+        slots = [service.data_dir / "jobs" / job / slot for slot in SURE_SLOTS]
+        slots.sort(key=lambda path: -read_checkpoint(path).about["number"])
+        for path in slots[:damaged]:
+            content = bytearray(path.read_bytes())
+            content[len(content) // 2] ^= 1
+            path.write_bytes(content)
     service.start()
-    ended = service.wait_until_ended(job)
-    assert weights(service.model(ended)).tobytes() == undisturbed
-    said = [step.get("reason") for step in ended["transitions"] if step["state"] == "running"]
-    assert said == ([None, None] if damaged == 1 else [None, "checkpoint_lost"])
+    for job, reason in zip(jobs, (None, "checkpoint_lost"), strict=True):
+        ended = service.wait_until_ended(job)
+        assert weights(service.model(ended)).tobytes() == undisturbed
+        said = [step.get("reason") for step in ended["transitions"] if step["state"] == "running"]
+        assert said == [None, reason]
 
 
 def test_a_finished_job_goes_on_as_a_new_one(service, undisturbed):

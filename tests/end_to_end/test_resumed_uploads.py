@@ -49,13 +49,9 @@ def test_a_file_is_whole_though_connections_are_cut_and_the_service_is_killed(ne
     httpx.delete(f"{service.url}/v1/datasets/data", **PLAIN).raise_for_status()
     service.upload("data", file.read_bytes())
     assert digest(service) == cut
-
-
-def test_the_command_goes_on(new_service, text, tmp_path):
-    file = tmp_path / "rows.svm"
+    # As a command, too.
     file.write_bytes(5 * text)
-    service = new_service().start()
     with CuttingProxy(address(service), 3, len(text), 1) as proxy:
-        done = service.processes.run("data", "add", "data", file, "--url", proxy.url)
-        assert (done.returncode, done.stdout[:17]) == (0, b"data: 15,000 rows"), done.stderr
+        done = service.processes.run("data", "add", "command", file, "--url", proxy.url)
+        assert (done.returncode, done.stdout[:20]) == (0, b"command: 15,000 rows"), done.stderr
         assert proxy.cuts_left < 3

@@ -74,12 +74,12 @@ def test_the_log_names_them_once(slow):
 
 
 @pytest.mark.parametrize("is_json", [False, True])
-def test_training_of_a_file_prints_them_once(processes, tmp_path, text, is_json):
+def test_training_of_a_file_prints_them_once(run_here, monkeypatch, tmp_path, text, is_json):
     (tmp_path / "train.svm").write_bytes(text)
     options = ("--pace", "fixed", "--threads", "2", "--cache", "128KiB", "--tolerance", "none", "--max-passes", "3")
     words = ("train", tmp_path / "train.svm", "-o", tmp_path / "a.npz", *options, *(["--json"] if is_json else []))
-    processes.environment["STREAMSVM_CACHE_DIR"] = str(tmp_path / "nowhere")
-    done = processes.run(*words, text=True)
+    monkeypatch.setenv("STREAMSVM_CACHE_DIR", str(tmp_path / "nowhere"))
+    done = run_here(*words)
     if is_json:
         found = [json.loads(line).get("slowdowns", ()) for line in done.stdout.splitlines()]
         assert Counter(each["code"] for one in found for each in one) == Counter(CODES)

@@ -15,13 +15,13 @@ SPEC = {"dataset": "grown", "pace": "fixed", "cache_bytes": 1 << 17, "max_passes
 # Both objectives are above the optimum, by no more than this.
 EXACT = {"tolerance": None, "relative_gap": 1e-6}
 IN_CACHE = {"cache_bytes": 1 << 24}
-PARTS = [slice(0, 2000), slice(2000, 2600), slice(2600, 3000)]
+PARTS = [slice(0, 1000), slice(1000, 1300), slice(1300, 1500)]
 
 
 @pytest.fixture(scope="module")
 def parts():
     """Texts of rows, each with a feature of its own."""
-    X, y = random_problem(3000, 400, row_length=20)
+    X, y = random_problem(1500, 400, row_length=20)
     return [libsvm_text(X[part], y[part]).replace(b"\n", b" %d:0.5\n" % (500 + k)) for k, part in enumerate(PARTS)]
 
 
@@ -71,11 +71,11 @@ def test_the_optimum_is_that_from_scratch(grown, parts, more):
     assert said(first) == []
     middle = append(grown, parts[1])
     second = train(grown, **more, warm_start=first["id"])
-    assert said(second) == [{"rows": 2000, "of": 2600}]
+    assert said(second) == [{"rows": 1000, "of": 1300}]
     append(grown, parts[2])
     remove(grown, middle)
     third = train(grown, **more, warm_start=second["id"])
-    assert said(third) == [{"rows": 2000, "of": 2400}]
+    assert said(third) == [{"rows": 1000, "of": 1200}]
     anew = train(grown, **more)
     objectives = [job["result"]["certificate"]["primal_objective"] for job in (third, anew)]
     assert objectives[0] == pytest.approx(objectives[1], rel=1e-6)
@@ -113,7 +113,7 @@ def test_a_job_that_began_while_its_rows_came_is_one_to_start_from(grown, parts)
     assert grown.wait_until_ended(job)["result"]["converged"]
     httpx.post(f"{url}/blocks", content=parts[2], **PLAIN).raise_for_status()
     warm = train(grown, dataset="arriving", relative_gap=1e-4, tolerance=None, warm_start=job)
-    assert said(warm) == [{"rows": 2600, "of": 3000}]
+    assert said(warm) == [{"rows": 1300, "of": 1500}]
     httpx.delete(url, **PLAIN).raise_for_status()
 
 
