@@ -11,8 +11,11 @@ import httpx
 import psutil
 import pytest
 
+from tests import s3 as stores
 from tests.end_to_end.service import PLAIN, Service, wait_for
+from tests.ray_nodes import Nodes
 
+URL = "s3://bucket/part-*"  # of the problem in the store
 OPTIMUM = 1768.57754  # of the problem: LIBLINEAR's, -s 3 -c 1 -e 1e-7
 _ENDLESS = {"dataset": "data", "machines": 2, "tolerance": None, "max_passes": 1_000_000, "checkpoint_seconds": 1}
 
@@ -21,9 +24,10 @@ again = pytest.mark.parametrize("_number", range(int(os.environ.get("CLUSTER_FAU
 
 
 @contextmanager
-def serving(directory: Path, address: str, text: bytes) -> Iterator[Service]:
+def serving(directory: Path, address: str, text: bytes, environment: dict[str, str] | None = None) -> Iterator[Service]:
     """A service with this cluster and with the problem as `data`."""
-    service = Service(directory, ray_address=address)
+    service = Service(directory, ray_address=address, import_sources="s3://bucket/")
+    service.processes.environment |= environment or {}
     try:
         upload_in_blocks(service.start(), text)
         yield service
@@ -89,3 +93,53 @@ def leaves_nothing(directories: Iterable[Path]) -> None:
     wait_for(lambda: not list(Path("/dev/shm").glob("streamsvm-shard-*")), 30)
     for directory in directories:
         wait_for(lambda directory=directory: not list(directory.glob("jobs/*")), 30)
+
+
+@pytest.fixture(scope="module")
+def store(text):
+    """An object store with the problem in eight files."""
+    with stores.running() as found:
+        lines = text.splitlines(keepends=True)
+        for number in range(8):
+            found.put(f"bucket/part-{number}", b"".join(lines[number * 375 : (number + 1) * 375]))
+        yield found
+
+
+@pytest.fixture(scope="module")
+def nodes(tmp_path_factory, store):
+    """A cluster of two nodes, which find the store."""
+    cluster = Nodes(tmp_path_factory.mktemp("nodes"), 2, store.environment())
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory, nodes, store, text):
+    """A service with these."""
+    with serving(tmp_path_factory.mktemp("service"), nodes.address, text, store.environment()) as service:
+        yield service
+
+
+@pytest.fixture
+def spread(service, nodes):
+    """The dataset of this name, spread over both nodes, which have nothing of it afterwards."""
+    yield put(service, "spread", machines=2)
+    forget(service, "spread")
+    wait_for(lambda: not parts(nodes))
+
+
+def put(service: Service, name: str, url: str = URL, **query: object) -> dict:
+    """A dataset of the store, when it has been read in or that has failed."""
+    answer = httpx.put(f"{service.url}/v1/datasets/{name}", params={"import": url, **query}, **PLAIN)
+    assert answer.status_code == 202, answer.text
+    return wait_for(lambda: (found := service.get(f"/v1/datasets/{name}"))["state"] != "ingesting" and found)
+
+
+def forget(service: Service, name: str) -> None:
+    """Delete a dataset."""
+    assert httpx.delete(f"{service.url}/v1/datasets/{name}", **PLAIN).status_code == 204
+
+
+def parts(nodes: Nodes) -> list[Path]:
+    """Directories of datasets on nodes."""
+    return sorted(nodes.directory.glob("node*/datasets/*"))

@@ -1,6 +1,10 @@
-"""Jobs on the nodes of a real Ray cluster, through the service; nodes and processes are killed and paused."""
+"""Jobs on the nodes of a real Ray cluster, through the service; nodes and processes are killed and paused.
+
+Also datasets of an object store that the nodes read in, each a part, and keep.
+"""
 
 import random
+import shutil
 import signal
 import time
 
@@ -8,24 +12,30 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.end_to_end.machines import again, begun, cancel_all, goes_on, leaves_nothing, processes, serving, stop
-from tests.end_to_end.service import PLAIN
-from tests.ray_nodes import Nodes
+from tests.end_to_end.machines import (
+    OPTIMUM,
+    URL,
+    again,
+    begun,
+    cancel_all,
+    forget,
+    goes_on,
+    leaves_nothing,
+    nodes,
+    parts,
+    processes,
+    put,
+    service,
+    spread,
+    stop,
+    store,
+)
+from tests.end_to_end.service import PLAIN, wait_for
 
-ray = pytest.importorskip("ray", reason="Ray is not installed: pip install streamsvm[ray]")
-
-
-@pytest.fixture(scope="module")
-def nodes(tmp_path_factory):
-    cluster = Nodes(tmp_path_factory.mktemp("nodes"), 2)
-    yield cluster
-    cluster.close()
-
-
-@pytest.fixture(scope="module")
-def service(tmp_path_factory, nodes, text):
-    with serving(tmp_path_factory.mktemp("service"), nodes.address, text) as service:
-        yield service
+pytest.importorskip("ray", reason="Ray is not installed: pip install streamsvm[ray]")
+__all__ = ["nodes", "service", "spread", "store"]
+GAP = 1e-3
+ACCURATE = {"relative_gap": GAP, "tolerance": None, "max_passes": 2000}
 
 
 @pytest.fixture(autouse=True)
@@ -35,19 +45,78 @@ def nothing_left(nodes, service):
     leaves_nothing(nodes.directories)
 
 
+# Datasets that are spread come first: nodes have no other yet.
+
+
+def check(service, job_id):
+    job = service.wait_until_ended(job_id)
+    assert job["state"] == "succeeded", job["failure"]
+    certificate = job["result"]["certificate"]
+    assert certificate["relative_duality_gap"] <= GAP and certificate["w_error"] < 1e-6
+    assert certificate["primal_objective"] == pytest.approx(OPTIMUM, rel=2 * GAP)
+    return job
+
+
+def test_a_dataset_is_spread_trained_on_and_forgotten(service, nodes, spread):
+    assert spread["state"] == "ready", spread["failure"]
+    assert (spread["rows"], spread["machines"]) == (3000, 2)
+    assert len(list(service.data_dir.glob("datasets/*/blocks/*"))) == 8  # those of `data`
+    assert len(parts(nodes)) == 2
+    job = check(service, service.submit(dataset="spread", machines="all", **ACCURATE))
+    machines = service.get(f"/v1/jobs/{job['id']}/history")["passes"][-1]["machines"]
+    assert len({each["node"] for each in machines}) == 2
+    body = {"dataset": "spread", "C": 1.0}
+    for method, path, json in (
+        ("GET", "datasets/spread/sample", None),
+        ("POST", f"models/{job['model_id']}/evaluate", {"dataset": "spread"}),
+        ("DELETE", "datasets/spread/blocks/0", None),
+        ("POST", "jobs", body),
+    ):
+        answer = httpx.request(method, f"{service.url}/v1/{path}", json=json, **PLAIN)
+        assert (answer.status_code, answer.json()["code"]) == (409, "dataset_spread"), answer.text
+    answer = httpx.post(f"{service.url}/v1/jobs", json={**body, "machines": 3}, **PLAIN)
+    assert answer.json()["code"] == "machines_range"
+    assert "spread over 2 machines" in answer.json()["detail"]
+    # A part that is gone is read in again.
+    shutil.rmtree(parts(nodes)[0])
+    check(service, service.submit(dataset="spread", machines=2, **ACCURATE))
+    assert len(parts(nodes)) == 2
+
+
+def test_an_import_that_is_given_up_leaves_nothing(service, nodes):
+    answer = httpx.put(f"{service.url}/v1/datasets/spread", params={"import": URL, "machines": 2}, **PLAIN)
+    assert answer.status_code == 202, answer.text
+    wait_for(lambda: parts(nodes))
+    forget(service, "spread")
+    wait_for(lambda: not parts(nodes))
+
+
+def test_what_is_wrong_is_told_with_its_place(service, nodes, store, text):
+    lines = text.splitlines(keepends=True)
+    store.put("bucket/bad-0", b"".join(lines[:100]))
+    store.put("bucket/bad-1", b"".join(lines[100:199]) + b"1 2:x\n")
+    wait_for(lambda: not parts(nodes))  # those of the test before
+    failure = put(service, "bad", "s3://bucket/bad-*", machines=2)["failure"]
+    assert failure["code"] == "bad_number"
+    assert failure["at"]["file"] == "s3://bucket/bad-1"
+    assert failure["at"]["line"] == 100
+    assert not parts(nodes)
+    answer = httpx.put(f"{service.url}/v1/datasets/x", params={"machines": 2}, content=text, **PLAIN)
+    assert answer.json()["code"] == "machines_range"
+
+
 def _objective(problem, w, C):
     X, y = problem
     return w @ w / 2 + C * np.maximum(0, 1 - y * (X @ w)).sum()
 
 
 def test_a_job_on_two_machines_has_the_optimum_and_the_certificate(service, problem, tmp_path):
-    wanted = {"dataset": "data", "relative_gap": 1e-5, "tolerance": None}
+    wanted = {"dataset": "data", "relative_gap": 1e-4, "tolerance": None}
     job = service.wait_until_ended(service.submit(machines="all", max_passes=2000, **wanted))
-    one = service.wait_until_ended(service.submit(**wanted))
     certificate = job["result"]["certificate"]
-    assert certificate["relative_duality_gap"] <= 1e-5
+    assert certificate["relative_duality_gap"] <= 1e-4
     assert certificate["w_error"] < 1e-6
-    assert certificate["primal_objective"] == pytest.approx(one["result"]["certificate"]["primal_objective"], rel=2e-5)
+    assert certificate["primal_objective"] == pytest.approx(OPTIMUM, rel=2e-4)
     path = tmp_path / "model.npz"
     path.write_bytes(service.model(job))
     with np.load(path) as model:
@@ -61,7 +130,7 @@ def test_a_job_on_two_machines_has_the_optimum_and_the_certificate(service, prob
 
 @pytest.mark.parametrize("C", [1.0, pytest.param([0.1, 1.0, 10.0], marks=pytest.mark.slow)])
 def test_a_job_is_resumed_where_it_ended(service, C):
-    fields = {"dataset": "data", "machines": 2, "relative_gap": 1e-6, "tolerance": None, "C": C}
+    fields = {"dataset": "data", "machines": 2, "relative_gap": 1e-4, "tolerance": None, "C": C}
     first = service.wait_until_ended(service.submit(**fields, max_passes=3))
     assert first["result"]["stop_reason"] == "max_passes"
     answer = httpx.post(f"{service.url}/v1/jobs/{first['id']}/resume", json={"max_passes": 1000}, **PLAIN)
@@ -80,13 +149,13 @@ def test_a_job_is_resumed_where_it_ended(service, C):
     ("before", "after"), [(2, None), *(pytest.param(before, 2, marks=pytest.mark.slow) for before in (None, 2))]
 )
 def test_a_job_begins_with_what_another_one_found(service, before, after):
-    fields = {"dataset": "data", "relative_gap": 1e-5, "tolerance": None, "max_passes": 1000}
+    fields = {"dataset": "data", "relative_gap": 1e-4, "tolerance": None, "max_passes": 1000}
     first = service.wait_until_ended(service.submit(**fields, machines=before))
     job = service.wait_until_ended(service.submit(**fields, machines=after, warm_start=first["id"]))
     assert job["result"]["stop_reason"] == "relative_gap", job["failure"]
     assert job["result"]["passes"] <= 2
     gaps = [each["result"]["certificate"]["primal_objective"] for each in (first, job)]
-    assert gaps[0] == pytest.approx(gaps[1], rel=2e-5)
+    assert gaps[0] == pytest.approx(gaps[1], rel=2e-4)
     assert {"rows": 3000, "of": 3000} in [step.get("warm_start") for step in job["transitions"]]
 
 
@@ -189,15 +258,7 @@ def test_more_machines_than_nodes_are_refused_with_their_number(service):
 
 def test_a_cluster_that_is_not_there(new_service, text):
     service = new_service(ray_address="127.0.0.1:1")
-    service.start().upload("data", text)
+    service.start().upload("data", text[: text.index(b"\n", 10_000) + 1])
     job = service.wait_until_ended(service.submit(dataset="data", machines=1))
     assert job["failure"]["code"] == "ray_unreachable"
     assert "127.0.0.1:1" in job["failure"]["message"]
-
-
-def test_without_an_address_it_is_refused_at_once(new_service, text):
-    service = new_service()
-    service.start().upload("data", text)
-    answer = httpx.post(f"{service.url}/v1/jobs", json={"dataset": "data", "machines": 2}, **PLAIN)
-    assert answer.status_code == 422
-    assert answer.json()["code"] == "ray_address"
