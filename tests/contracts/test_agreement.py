@@ -42,9 +42,8 @@ def found_by(solver, directory, dataset, C, **limits):
 
 
 @pytest.mark.parametrize("C", COSTS)
-@pytest.mark.parametrize("seed", range(2))
-def test_random_problems(tmp_path, C, seed):
-    X, y = random_problem(150, 200, 15, seed=seed)
+def test_random_problems(tmp_path, C):
+    X, y = random_problem(150, 200, 15)
     best = reference(X.astype(float), y, C, 1e-9)
     assert best.gap <= 1e-8
     dataset = make_dataset(tmp_path / "data", X, y)
@@ -60,7 +59,7 @@ def test_a_path_over_C_reaches_the_optimum_of_a_large_one(tmp_path):
     X, y = random_problem(300, 12, 8, noise=0.2)
     dataset = make_dataset(tmp_path / "data", X, y)
     alpha, w = np.zeros(300), None
-    for C in (1.0, 10.0, 100.0, 1000.0):
+    for C in (1.0, 10.0, 100.0):
         best = reference(X.astype(float), y, C, 1e-7).dual
         settings = {"solver": "dcd", "C": C, "tolerance": 1e-6}
         with solving(tmp_path / f"C = {C:g}", dataset, 4 << 20, 1.0, **settings) as session:

@@ -50,8 +50,7 @@ def warm(run, dataset, alpha, w, cache_bytes, **settings):
 
 
 @pytest.mark.parametrize("mode", WAYS, ids=name_of)
-@pytest.mark.parametrize("loss", SVM_LOSSES)
-@pytest.mark.parametrize("C", [0.3, 1.0, 7.0])
+@pytest.mark.parametrize(("loss", "C"), [("hinge", 0.3), ("hinge", 7.0), ("squared_hinge", 1.0)])
 def test_dual_solvers_go_on_from_alpha_and_w(tmp_path, dataset, found, mode, loss, C):
     problem = exact(dataset, loss=loss, C=C)
     # C times alpha / C may miss C by its last bit.
@@ -77,7 +76,7 @@ def test_dual_solvers_go_on_from_alpha_and_w(tmp_path, dataset, found, mode, los
 
 
 @pytest.mark.parametrize("solver", ["cpa", "ocas"])
-@pytest.mark.parametrize("C", [0.3, 1.0, 7.0])
+@pytest.mark.parametrize("C", [0.3, 7.0])
 def test_cutting_planes_go_on_from_w(tmp_path, dataset, found, solver, C):
     w, problem = found["hinge"].w * C, exact(dataset, C=C)
     settings = {"solver": solver, "C": C, "tolerance": None, "max_passes": 6}

@@ -25,7 +25,6 @@ from tests.contracts import bracketing
 from tests.contracts.problems import make_dataset, random_problem, weighted_text
 from tests.contracts.solver import (
     MODES,
-    PLAIN,
     cache_for,
     check_certificate,
     exact,
@@ -46,10 +45,12 @@ WITHOUT_ALPHA = [
 ]  # fmt: skip
 # Rows on disk are not there any more after a crash: a job of pace "fixed" has none.
 REPEATABLE = [mode for mode in MODES if is_reproducible(mode) and "on_disk" not in mode]
+# A checkpoint has the same arrays of each loss: those of streamsvm, and one that dcd bounds in another way, are enough.
 WAYS = [
-    (mode, loss) for mode in [*REPEATABLE, *WITHOUT_ALPHA] for loss in SOLVERS[mode["solver"]].losses
-    if loss == "hinge" or mode in PLAIN
-]  # fmt: skip
+    *((mode, "hinge") for mode in [*REPEATABLE, *WITHOUT_ALPHA]),
+    *(({"solver": "streamsvm"}, loss) for loss in SOLVERS["streamsvm"].losses if loss != "hinge"),
+    ({"solver": "dcd"}, "logistic"),
+]
 CLOCKS = {"elapsed_seconds", "reader_wait_seconds", "trainer_wait_seconds", "merging_seconds", "visiting_seconds"}
 READ_AGAIN = {"rows_streamed", "evicted_rows"}  # by those who read the data once
 
@@ -166,7 +167,7 @@ def test_fixed_pace_ends_in_the_same_bytes(tmp_path, dataset, mode, loss):
     undisturbed = Job(tmp_path / "undisturbed", dataset, **settings).attempt()
     job = Job(tmp_path / "disturbed", dataset, **settings)
     # Nothing is kept yet; after a checkpoint; before the first one of an attempt; in a later section.
-    for killed_at, before in [(1, True), (2, False), (1, True), (4, False), (3, True)]:
+    for killed_at, before in [(1, True), (2, False), (1, True), (4, False)]:
         assert job.attempt(killed_at, before) is None
     found = job.attempt()
     assert found.alpha.tobytes() == undisturbed.alpha.tobytes()
