@@ -95,8 +95,14 @@ def test_cutting_planes_reach_both(tmp_path, dataset):
 STREAMING = {"pace": "fixed", "spill": False}
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-@pytest.mark.parametrize("settings", [STREAMING, {"pace": "fixed", "solver": "bm"}, {"pace": "fixed", "solver": "sbm"}])
+@pytest.mark.parametrize(
+    ("settings", "loss"),
+    [
+        (STREAMING, "hinge"),
+        ({"pace": "fixed", "solver": "bm"}, "squared_hinge"),
+        ({"pace": "fixed", "solver": "sbm"}, "hinge"),
+    ],
+)
 def test_a_job_that_says_nothing_ends_within_a_ten_thousandth_of_the_optimum(tmp_path, dataset, settings, loss):
     found = train(tmp_path / "run", dataset, SMALLEST_CACHE, loss=loss, max_passes=1000, **settings)
     assert (found.result["stop_reason"], found.result["converged"]) == ("relative_gap", True)
@@ -112,12 +118,6 @@ def test_a_refused_stop_changes_no_pass(tmp_path, dataset, every_pass_would_stop
     assert refused.w.tobytes() == never.w.tobytes()
     assert refused.alpha.tobytes() == never.alpha.tobytes()
     assert [_of_trainer(done) for done in refused.passes] == [_of_trainer(done) for done in never.passes]
-
-
-def test_a_refused_stop_is_no_convergence(tmp_path, dataset, every_pass_would_stop):
-    found = train(tmp_path / "run", dataset, SMALLEST_CACHE, tolerance=1e-12, max_passes=2)
-    assert (found.result["stop_reason"], found.result["converged"]) == ("max_passes", False)
-    check_certificate(found, exact(dataset))
 
 
 @pytest.mark.parametrize(
@@ -188,18 +188,17 @@ def test_without_the_guard_some_runs_would_stop_falsely(example, tmp_path):
 def test_no_run_stops_falsely(example, tmp_path, solver, updates_per_row):
     claims = 0
     settings = {**SETTINGS, "updates_per_row": updates_per_row, "solver": solver, "max_passes": 40}
-    for seed in range(10):
+    for seed in range(5):
         found = train(tmp_path / str(seed), example, SMALLEST_CACHE, seed=seed, **settings)
         if found.result["stop_reason"] == "tolerance":
             claims += 1
             assert found.passes[-1]["rows_unvisited"] == 0
             assert found.result["certificate"]["gap"] <= TOLERANCE
     # The sound mode does converge.
-    assert claims == 10 or solver == "streamsvm_paper"
+    assert claims == 5 or solver == "streamsvm_paper"
 
 
-@pytest.mark.parametrize("share", [0.5, 0.97, 1.5])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("share", "seed"), [(0.5, 0), (0.97, 1), (1.5, 2)])
 def test_printed_rule_looks_again_at_what_it_gave_up(tmp_path, share, seed):
     """A row given up in one pass and passed over in the next has not been visited in that, though it is resident."""
     X, y = random_problem(400, seed=seed)

@@ -82,10 +82,10 @@ def P(outcome) -> float:
     return outcome.result["certificate"]["primal_objective"]
 
 
-@pytest.mark.parametrize("name", MAPS)
-@pytest.mark.parametrize(("base", "bias"), [(0, None), (1, 1.0)])
-def test_mapped_on_the_way_is_as_mapped_beforehand(tmp_path, name, base, bias):
-    mapped, other = both(store(tmp_path, base=base), tmp_path, MAPS[name], bias=bias)
+@pytest.mark.parametrize(("base", "name"), [(number % 2, name) for number, name in enumerate(MAPS)])
+def test_mapped_on_the_way_is_as_mapped_beforehand(tmp_path, base, name):
+    """Features from 0 without a bias, or from 1 with one."""
+    mapped, other = both(store(tmp_path, base=base), tmp_path, MAPS[name], bias=1.0 if base else None)
     assert mapped.result["certificate"]["relative_duality_gap"] < 1e-8
     assert P(mapped) == pytest.approx(P(other), rel=1e-9)
 

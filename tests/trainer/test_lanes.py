@@ -82,9 +82,8 @@ def check_lanes(found, X, ys, Cs, loss, weight=1.0, gap=1e-6):
         assert result["converged"]
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-@pytest.mark.parametrize("way", WAYS)
-def test_values_of_C_side_by_side_come_to_their_optima(tmp_path, loss, way):
+@pytest.mark.parametrize(("way", "loss"), list(zip(WAYS, ["hinge", "squared_hinge"] * 3, strict=True)))
+def test_values_of_C_side_by_side_come_to_their_optima(tmp_path, way, loss):
     X, y = random_problem(400, 60, 12)
     dataset = make_dataset(tmp_path / "data", X, y)
     settings = {**WAYS[way], **SOLVED, "loss": loss, "C": CS}
@@ -96,8 +95,7 @@ def test_values_of_C_side_by_side_come_to_their_optima(tmp_path, loss, way):
     assert all(line["dual_objective"] <= line["primal_bound"] * (1.0 + 1e-12) for line in lines)
 
 
-@pytest.mark.parametrize("n_classes", [3, 5, 16])
-@pytest.mark.parametrize("way", ["two loops", "on disk"])
+@pytest.mark.parametrize(("n_classes", "way"), [(3, "two loops"), (5, "on disk"), (16, "two loops"), (16, "on disk")])
 def test_classes_side_by_side(tmp_path, n_classes, way):
     X, labels = classes(n_classes)
     settings = {**WAYS[way], **SOLVED}

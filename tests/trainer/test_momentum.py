@@ -157,8 +157,9 @@ def test_a_sweep_that_brought_nothing_is_followed_by_one_without_momentum():
 WAYS = [{"on_disk": True}, {"cache_bytes": ALL_ROWS}]
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-@pytest.mark.parametrize("way", WAYS, ids=["on disk", "in the cache"])
+@pytest.mark.parametrize(
+    ("way", "loss"), [(WAYS[0], "hinge"), (WAYS[1], "squared_hinge")], ids=["on disk", "in the cache"]
+)
 def test_sweeps_that_follow_each_other_take_fewer_visits(tmp_path, dataset, loss, way):
     """Momentum begins anew with each pass: where a pass has two sweeps there is none."""
     settings = {"loss": loss, "C": 10.0, "tolerance": None, "relative_gap": 1e-6, "max_passes": 2000}
@@ -187,8 +188,9 @@ class Stopping(Turns):
         return super().is_interrupted
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-@pytest.mark.parametrize("way", WAYS, ids=["on disk", "in the cache"])
+@pytest.mark.parametrize(
+    ("way", "loss"), [(WAYS[0], "hinge"), (WAYS[1], "squared_hinge")], ids=["on disk", "in the cache"]
+)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_job_that_is_stopped_does_not_finish_its_sweep(tmp_path, dataset, loss, way, threads):
     settings = {"loss": loss, "C": 10.0, "tolerance": None, "max_passes": 50, "updates_per_row": 12, **way}

@@ -209,7 +209,7 @@ def both(directory, dataset, cache_bytes, C, passes, best, seeds=SEEDS):
 
 
 def test_streamsvm_comes_as_near_as_its_transcription(tmp_path):
-    dataset = make_dataset(tmp_path / "data", *random_problem(4000, 300, 10))
+    dataset = make_dataset(tmp_path / "data", *random_problem(2000, 300, 10))
     problem = exact(dataset)
     best = dcd(problem.X, problem.y, 1.0, tol=1e-9).dual
     (ours, missed), (theirs, missed_there) = both(tmp_path, dataset, 1 << 17, 1.0, 6, best)
@@ -229,7 +229,7 @@ def test_streamsvm_comes_as_near_as_its_transcription_on_real_data(tmp_path):
 
 @pytest.mark.parametrize("C", [1.0, 10.0])
 def test_avsf_takes_as_many_steps_as_its_transcription(C):
-    X, y = random_problem(6000, 300, 10)
+    X, y = random_problem(3000, 300, 10)
     rows = Rows("random", make_segments(X, y, 1 << 14), X.shape)
     ours, theirs = [], []
     for seed in SEEDS:

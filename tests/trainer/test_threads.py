@@ -16,12 +16,11 @@ from streamsvm.trainer.kernels.threads import acquire, release
 from streamsvm.trainer.problem.losses import LOSSES, SVM_LOSSES
 from tests.contracts.kernels import BOXES, columns, signs, visit
 from tests.contracts.problems import a_dataset, make_dataset
-from tests.contracts.solver import exact, name_of, solving
+from tests.contracts.solver import exact, solving
 from tests.training import Turns, without_axis
 
 WAYS = [{"on_disk": True}, {"holds_all": True}, {"spill": False}]
 THREADS = [2, 4, 8, 16]
-everywhere = pytest.mark.parametrize("way", WAYS, ids=name_of)
 
 # Rows with much in common: a bias, and few features. What threads add to w meets.
 dataset = a_dataset(1500, 60, 15, noise=0.1)
@@ -43,12 +42,14 @@ class Checking(CheckpointSlots):
         self._check(without_axis(arrays["alpha"]), without_axis(arrays["w"]))
 
 
-@everywhere
-@pytest.mark.parametrize(
-    ("loss", "threads"),
-    [(loss, threads) for loss in LOSSES for threads in (2, 16) if loss in SVM_LOSSES or threads > 2],
-)
-@pytest.mark.parametrize("pace", ["fixed", "adaptive"])
+def cases():
+    """Each loss in each way, with paces in turn."""
+    pairs = [(loss, 16) for loss in LOSSES] + [(loss, 2) for loss in SVM_LOSSES]
+    for number, (way, (loss, threads)) in enumerate(itertools.product(WAYS, pairs)):
+        yield way, loss, threads, ("fixed", "adaptive")[number % 2]
+
+
+@pytest.mark.parametrize(("way", "loss", "threads", "pace"), list(cases()))
 def test_every_checkpoint_is_sound(tmp_path, dataset, way, threads, loss, pace):
     """No read of half an addition lasts, and none is lost for good."""
     problem = exact(dataset, loss=loss, bias=1.0)

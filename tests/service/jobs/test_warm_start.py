@@ -152,7 +152,7 @@ def change(house: House, changes) -> None:
             house.remove(number)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(CHANGES, CHANGES, st.sampled_from([None, 1.0]), st.sampled_from([0.25, 1.0, 3.0]))
 def test_rows_that_are_still_there_keep_their_alpha(tmp_path_factory, before, after, bias, C):
     house = House(tmp_path_factory.mktemp("house"))

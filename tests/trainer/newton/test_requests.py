@@ -87,10 +87,10 @@ def check_the_same_way(each):
 @pytest.mark.parametrize(("n", "d"), [(150, 6), (60, 90)], ids=["of features", "of rows"])
 def test_any_number_of_parts_takes_as_many_scans_to_the_same_optimum(loss, n, d, monkeypatch):
     monkeypatch.setattr(system, "_FEW", 0)  # systems of rows for so few features, too
-    check_the_same_way([steps_in_parts(loss, n, d, in_parts) for in_parts in (1, 3, 4)])
+    check_the_same_way([steps_in_parts(loss, n, d, in_parts) for in_parts in (1, 4)])
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_steps_do_not_wait_for_another_rounding(seed):
     """The steps that led nowhere, and the searches that bisected noise, were those of hinge loss near its target."""
     check_the_same_way([steps_in_parts("hinge", 60, 90, in_parts, seed) for in_parts in (1, 4)])
