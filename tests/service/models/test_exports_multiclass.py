@@ -110,8 +110,7 @@ def test_liblinear_predicts_the_same_labels_for_all_rows(tmp_path, bias, loss):
 
 
 @pytest.mark.parametrize("solver", [0, 1, 2, 3, 4, 5, 6, 7])
-@pytest.mark.parametrize("bias", [-1, 0.5])
-@pytest.mark.parametrize("n_classes", [2, 3, 11])
+@pytest.mark.parametrize(("bias", "n_classes"), [(0.5, 2), (-1, 3), (0.5, 11)])
 def test_models_of_liblinear_predict_here_as_there(tmp_path, solver, bias, n_classes):
     X = random_rows(9, 200).astype(float)
     y = np.random.default_rng(0).integers(0, n_classes, 200) * 3 - 5

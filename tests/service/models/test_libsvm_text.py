@@ -29,8 +29,7 @@ def some_rows(n_features: int) -> sparse.csr_matrix:
     return sparse.vstack([X, far, sparse.csr_matrix((3, n_features))], "csr").astype(np.float32)
 
 
-@pytest.mark.parametrize("intercept", [0.0, 0.25])
-@pytest.mark.parametrize("n_features", [12, 30], ids=["known", "unknown"])
+@pytest.mark.parametrize(("n_features", "intercept"), [(12, 0.25), (30, 0.0)], ids=["known", "unknown"])
 def test_libsvm_finds_the_same_values(tmp_path, n_features, intercept):
     model = random_machine(60, bias=1.0, w_bias=intercept)
     (tmp_path / "model").write_bytes(export("libsvm", model))
@@ -71,8 +70,9 @@ def test_svm_predict_shows_the_probabilities(tmp_path):
     np.testing.assert_array_equal(labels[sure], np.where(expected[:, 0] > 0.5, 3.0, -2.0)[sure])
 
 
-@pytest.mark.parametrize("labels", [(1, -1), (-1, 1), (7, 3)])
-@pytest.mark.parametrize("options", ["-t 2 -g 0.7 -c 3", "-t 2 -s 1 -n 0.3", "-t 2 -b 1"])
+@pytest.mark.parametrize(
+    ("options", "labels"), [("-t 2 -g 0.7 -c 3", (1, -1)), ("-t 2 -s 1 -n 0.3", (7, 3)), ("-t 2 -b 1", (-1, 1))]
+)
 def test_models_of_libsvm_predict_here_as_there(tmp_path, options, labels):
     X, y = random_problem(200, 30)
     y = np.where(y > 0, *labels)

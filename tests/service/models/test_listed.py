@@ -127,8 +127,7 @@ def far_model(last: int, base: int, n_classes: int) -> Model:
     return Model(w, labels, base, 1.0, w_bias if n_classes > 2 else w_bias[0], about, maps=maps)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("base", [0, 1])
+@pytest.mark.parametrize(("n_classes", "base"), [(2, 0), (3, 1)])
 @pytest.mark.parametrize("format_", ["liblinear", "npz", "onnx"])
 def test_files_hold_the_weights_that_there_are(format_, base, n_classes):
     last = (1 << 21) + 99 if format_ == "liblinear" else LAST

@@ -67,8 +67,7 @@ def expected(model: Model, X: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", CHAINS)
-@pytest.mark.parametrize("base", [0, 1])
-@pytest.mark.parametrize("n_values", [1, 3])
+@pytest.mark.parametrize(("base", "n_values"), [(0, 1), (1, 3)])
 def test_rows_come_as_they_were_uploaded(name, base, n_values):
     model, X = make(name, base, n_values)
     predictor = Predictor(model)
@@ -121,8 +120,7 @@ def test_a_recorded_model_has_its_maps(tmp_path, name):
 
 @pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.parametrize("format_", ["liblinear", "onnx"])
-@pytest.mark.parametrize("bias", [None, 2.0])
-@pytest.mark.parametrize("n_values", [1, 3])
+@pytest.mark.parametrize(("bias", "n_values"), [(None, 1), (2.0, 1), (2.0, 3)])
 def test_other_formats_have_maps_folded_or_are_refused(name, format_, bias, n_values):
     model, X = make(name, 1, n_values, bias)
     maps = [each.name for each in model.maps.maps]

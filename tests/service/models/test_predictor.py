@@ -51,8 +51,9 @@ def as_csr(rows: Rows, base: int) -> sparse.csr_matrix:
     return sparse.csr_matrix((rows.values.astype(float), rows.indices, rows.indptr), (len(rows), width))[:, base:]
 
 
-@pytest.mark.parametrize("width", [N_FEATURES, N_FEATURES + 9], ids=["known", "unknown"])
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize(
+    ("width", "loss"), [(N_FEATURES, "hinge"), (N_FEATURES + 9, "squared_hinge")], ids=["known", "unknown"]
+)
 @pytest.mark.parametrize("bias", [None, 0.0, 1.5])
 @pytest.mark.parametrize("base", [0, 1])
 def test_agrees_with_liblinear(tmp_path, base, bias, loss, width):
