@@ -292,7 +292,7 @@ def test_follow_to_mlflow(client, service, tracked, tmp_path):
 def test_follow_to_mlflow_a_job_that_runs_and_is_cancelled(client, service, tracked):
     job = client.submit("rows", **ENDLESS)
     service.wait_for_pass(job.id, 2)
-    threading.Timer(1.0, job.cancel).start()
+    threading.Timer(0.2, job.cancel).start()
     run = tracked(service.url, job.id)
     assert (run.status, run.models) == ("KILLED", {})
     assert [step for step, _ in run.metrics["gap"]] == [each["pass"] for each in job.history()]

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 from scipy.special import expit
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import StandardScaler
 
 from streamsvm import StreamSVC
 
-SETS = {"iris": load_iris, "breast_cancer": load_breast_cancer, "wine": load_wine, "digits": load_digits}
+SETS = {"iris": load_iris, "breast_cancer": load_breast_cancer, "digits": load_digits}
 
 
 @pytest.fixture(scope="module", params=SETS)

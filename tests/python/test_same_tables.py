@@ -69,6 +69,11 @@ def test_one_table_makes_one_model(tmp_path, labels, missing):
             each.save(tmp_path / name)
         assert (tmp_path / "first.npz").read_bytes() == (tmp_path / "model.npz").read_bytes(), way
         assert np.array_equal(first.decision_function(form()), expected), way
+    if labels == ["a", "b", "c", "a"]:  # columns in another order, once
+        check_permuted(tmp_path, rows, first, expected, missing)
+
+
+def check_permuted(tmp_path, rows, first, expected, missing):
     names = np.random.default_rng(1).permutation(rows.schema.names).tolist()
     for way, form in ways(rows.select(names), tmp_path).items():
         assert np.array_equal(first.decision_function(form()), expected), way

@@ -83,7 +83,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("name", WAYS)
-@pytest.mark.parametrize("weight", [0.1, 1 / 150, 1e-9])
+@pytest.mark.parametrize("weight", [0.1, 1e-9])
 def test_every_way_to_train_bounds_dual_variables_by_the_weights_it_trains_with(iris, name, weight):
     """Checkpoints, which several problems make and rows that come in parts, would not hold alpha out of its box."""
     X, y = iris
