@@ -60,7 +60,7 @@ def main() -> int:
     # When uvicorn ends it raises its signal again, which must unwind this function and not kill the process.
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        # Made in this thread, which lasts as long as the process: it forks the worker, and what reads clients' bytes.
+        # It forks the worker and all that reads bytes of clients.
         forks = fork_server()
         if worker:
             worker.start()

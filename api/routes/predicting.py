@@ -24,7 +24,6 @@ from streamsvm.reader.ingest.decompress import is_compressed
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.sniff import stored_format
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.forks.fork_server import fork_server
 from streamsvm.service.models.apart import predict_apart
 from streamsvm.service.models.loaded import load_predictor, loaded_predictor
 from streamsvm.service.models.predicting.answers import ANSWERS, Predicted, first_names
@@ -90,9 +89,7 @@ async def predicted(
                 body.seek(0)
                 work = partial(predicted_rows, predictor, complete, [body.read()], values)
             else:
-                work = partial(
-                    predict_apart, fork_server(), settings, predictor, model.model_id, complete, body, values
-                )
+                work = partial(predict_apart, settings, predictor, model.model_id, complete, body, values)
             async with turn(request, shared.predictions):
                 return await in_thread(request, work)
     except BaseException:

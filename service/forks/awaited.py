@@ -5,7 +5,7 @@ import os
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 
-from streamsvm.service.forks.fork_server import Forked, fork_server
+from streamsvm.service.forks.fork_server import Forked, fork
 
 _STDERR = 2
 
@@ -26,12 +26,11 @@ class AwaitedProcess:
             await ended.wait()
         finally:
             loop.remove_reader(self._child)
-        # The server reports the exit code as soon as it runs again.
-        await asyncio.to_thread(self._child.wait)
+        with self._child:
+            code = self._child.wait()
         output = os.pread(self._output, os.fstat(self._output).st_size, 0)
-        code = self._child.poll()
-        assert code is not None
-        self._close()
+        self._is_over = True
+        os.close(self._output)
         return code, output
 
     async def end(self) -> None:
@@ -40,12 +39,6 @@ class AwaitedProcess:
             self._child.kill()
             await self.wait()
 
-    def _close(self) -> None:
-        self._is_over = True
-        os.close(self._output)
-        with self._child:
-            pass
-
 
 async def fork_awaited(command: Sequence[str], stdin: int) -> AwaitedProcess:
     """Start a module with arguments, as `python -m *command` does; the process dies with this thread.
@@ -53,7 +46,8 @@ async def fork_awaited(command: Sequence[str], stdin: int) -> AwaitedProcess:
     Raises OSError if there is no room for another process. If the caller is cancelled, no process stays.
     """
     output = os.memfd_create("output")
-    forking = asyncio.ensure_future(_fork(command, (stdin, output, _STDERR)))
+    # In a thread, for a server that is starting answers after a second.
+    forking = asyncio.ensure_future(asyncio.to_thread(fork, command, (stdin, output, _STDERR)))
     try:
         return AwaitedProcess(await asyncio.shield(forking), output)
     except BaseException:
@@ -64,14 +58,6 @@ async def fork_awaited(command: Sequence[str], stdin: int) -> AwaitedProcess:
                 child.kill()
         os.close(output)
         raise
-
-
-async def _fork(command: Sequence[str], files: Sequence[int]) -> Forked:
-    """Fork in another thread, since a new server answers only after a second; the server is this thread's."""
-    try:
-        return await asyncio.to_thread(fork_server().fork, command, files)
-    except (ChildProcessError, ConnectionError):  # the server has just died
-        return await asyncio.to_thread(fork_server().fork, command, files)
 
 
 async def undisturbed(work: Awaitable[object]) -> None:

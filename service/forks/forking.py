@@ -3,7 +3,6 @@
 python -m streamsvm.service.forks.forking    with a socket as its standard input, see fork_server.py
 """
 
-import errno
 import gc
 import json
 import os
@@ -12,16 +11,18 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from setproctitle import setproctitle
 
-from streamsvm.service.forks.fork_server import MOST_BYTES, ForkServer, fork_server, use_fork_server
-from streamsvm.storage.machine.child import PARENT_VARIABLE, die_with_parent, leave
+from streamsvm.service.forks.fork_server import MOST_BYTES, fork_server
+from streamsvm.storage.machine.child import PARENT_VARIABLE, child_environment, die_with_parent, leave
 from streamsvm.storage.rows.csr import load_kernels
 
 _MODULES = (
@@ -30,91 +31,88 @@ _MODULES = (
     "streamsvm.trainer.process",
     "streamsvm.trainer.distributed.shard",
 )
-_FILES = 4  # standard input, output and error, and the working directory
+_FILES = 5  # where to answer, the working directory, and standard input, output and error
 _Task = Callable[[], int | None]
 
 
 class Forking:
-    """The server's loop: `serve` forks the processes that the asking process requests."""
+    """`serve` does what is asked for: ["fork", command, changes of the environment], "kill" or "load"."""
 
     def __init__(self) -> None:
         self._asked = socket.socket(fileno=sys.stdin.fileno())
-        self._woken, self._waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._numbers: dict[int, int] = {}  # pid -> number of each process that runs
-        self._forked = 0
+        self._running: dict[int, tuple[int, int]] = {}  # pid -> its handle, and where its exit code is told
 
     def serve(self) -> _Task | None:
         """Serve until the asking process ends, and return None; in a forked process, return that process's task."""
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(self._waker)
         while True:
-            ready, _, _ = select.select([self._asked.fileno(), self._woken], [], [])
-            if self._woken in ready:
-                os.read(self._woken, MOST_BYTES)
-                self._tell_who_ended()
+            poll = select.poll()
+            for descriptor in (self._asked.fileno(), *(handle for handle, _ in self._running.values())):
+                poll.register(descriptor, select.POLLIN)
+            ready = {descriptor for descriptor, _ in poll.poll()}
+            for pid in [pid for pid, (handle, _) in self._running.items() if handle in ready]:
+                self._tell_end(pid)
             if self._asked.fileno() in ready:
                 message, files, _, _ = socket.recv_fds(self._asked, MOST_BYTES, _FILES)
                 if not message:
                     return None
-                command, changes = json.loads(message)
-                if changes is None:
-                    load_module(*command)
-                    continue
-                try:
-                    task = self._fork(command, changes, files)
-                except OSError as error:
-                    # Only this fork failed: processes that run go on.
-                    self._asked.send(json.dumps([None, None, error.errno]).encode())
-                    task = None
-                if task is not None:
+                what, *request = json.loads(message)
+                if what == "load":
+                    load_module(*request)
+                elif what == "kill":
+                    self._kill(*request)
+                elif len(files) == _FILES and (task := self._fork(files, *request)) is not None:
                     return task
                 for file in files:
                     os.close(file)
 
-    def _fork(self, command: list[str], changes: dict[str, str | None], files: list[int]) -> _Task | None:
-        """Fork; return the new process's task there, and None here. Raises OSError if the machine cannot fork now."""
-        module, *arguments = command
-        if len(files) < _FILES:
-            raise OSError(errno.EMFILE, "no descriptor is left for its files")
-        parent, pid = os.getpid(), os.fork()
-        if pid == 0:
-            _set_environment(changes)  # before `_become`: `changes` may have another PARENT_VARIABLE
-            self._become((sys.executable, "-m", *command), parent, files)
-            return partial(import_module(module).main, *arguments)
+    def _fork(self, files: list[int], command: list[str], changes: dict[str, str | None]) -> _Task | None:
+        """Fork; return, in the new process, what it has to do. An error is of this fork: processes that run go on."""
+        parent, pid, told = os.getpid(), -1, files[0]
         try:
-            handle = os.pidfd_open(pid)
-        except OSError:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            raise
-        self._forked += 1
-        self._numbers[pid] = self._forked
-        socket.send_fds(self._asked, [json.dumps([self._forked, pid, None]).encode()], [handle])
-        os.close(handle)
+            pid = os.fork()
+            handle = os.pidfd_open(pid) if pid else None
+        except OSError as error:
+            if pid > 0:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+            _tell(told, [None, error.errno])
+            return None
+        if handle is None:
+            _set_environment(changes)  # the thread that asks may be another than that which the server ends with
+            self._become((sys.executable, "-m", *command), parent, files)
+            return partial(import_module(command[0]).main, *command[1:])
+        self._running[pid] = handle, files.pop(0)
+        _tell(told, [pid, None])
         return None
 
     def _become(self, command: Iterable[str], parent: int, files: list[int]) -> None:
         """Make this forked process what `command` would start, with these standard files and working directory."""
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._asked.detach()
-        *standard, directory = files
+        _, directory, *standard = files
         os.fchdir(directory)
         for number, file in enumerate(standard):
             os.dup2(file, number)
-        for file in (self._woken, self._waker, *files):
+        for file in {*files, *chain(*self._running.values())}:
             os.close(file)
         os.setsid()
         os.environ[PARENT_VARIABLE] = str(parent)
         setproctitle(" ".join(command))
 
-    def _tell_who_ended(self) -> None:
-        while self._numbers:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-            if pid == 0:
-                return
-            message = [self._numbers.pop(pid), pid, os.waitstatus_to_exitcode(status)]
-            self._asked.send(json.dumps(message).encode())
+    def _kill(self, pid: int, number: int) -> None:
+        if pid in self._running:  # it has not been waited for, and so no other has its id
+            os.kill(pid, number)
+
+    def _tell_end(self, pid: int) -> None:
+        _, status = os.waitpid(pid, 0)
+        handle, told = self._running.pop(pid)
+        _tell(told, os.waitstatus_to_exitcode(status))
+        os.close(handle)
+        os.close(told)
+
+
+def _tell(told: int, message: Any) -> None:
+    with suppress(OSError):  # nobody listens any more
+        os.write(told, json.dumps(message).encode())
 
 
 def _set_environment(changes: dict[str, str | None]) -> None:
@@ -144,42 +142,30 @@ def load_module(name: str) -> None:
 class LoadedServer:
     """A fork server that is a fork of this process, with the methods of subprocess.Popen."""
 
-    def __init__(self, descriptor: int, environment: Mapping[str, str]) -> None:
-        self._code: int | None = None
+    def __init__(self, descriptor: int) -> None:
+        environment = child_environment()
         self.pid = os.fork()
         if self.pid == 0:
             os.environ.update(environment)
             _serve_in_a_fork(descriptor)
 
-    def poll(self) -> int | None:
-        """Return the server's exit code; None while it runs."""
-        return self._wait(os.WNOHANG)
+    def kill(self) -> None:
+        """Kill the server, which nobody has waited for yet."""
+        os.kill(self.pid, signal.SIGKILL)
 
     def wait(self) -> None:
         """Wait until the server has ended."""
-        self._wait(0)
-
-    def kill(self) -> None:
-        """Kill the server, unless it has ended."""
-        if self.poll() is None:
-            os.kill(self.pid, signal.SIGKILL)
-
-    def _wait(self, how: int) -> int | None:
-        if self._code is None:
-            pid, status = os.waitpid(self.pid, how)
-            if pid:
-                self._code = os.waitstatus_to_exitcode(status)
-        return self._code
+        os.waitpid(self.pid, 0)
 
 
 def serve_here() -> None:
-    """Load everything and fork this thread's fork server; a server process started anew would take a second to load.
+    """Load everything and fork the fork server, which would take another second to load it.
 
     If libraries have started threads, the server is started anew: a fork would lack these threads.
     """
     load()
     if sum(1 for _ in Path("/proc/self/task").iterdir()) == 1:
-        use_fork_server(ForkServer(LoadedServer))
+        fork_server(LoadedServer)
     else:
         fork_server()
 
@@ -214,7 +200,7 @@ def _serve() -> NoReturn:
 
 
 def main() -> None:
-    """Body of the process."""
+    """Run the process: train a shard in the run directory `directory`."""
     die_with_parent()
     load()
     _serve()

@@ -24,7 +24,7 @@ from streamsvm.reader.options import InputOptions
 from streamsvm.service.datasets.ingesting import failure
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.forks.awaited import fork_awaited
-from streamsvm.service.forks.fork_server import ForkServer
+from streamsvm.service.forks.fork_server import fork
 from streamsvm.service.models.loaded import samples
 from streamsvm.service.models.predicting.answers import MOST_CHARACTERS, BinaryFile, Predicted, written
 from streamsvm.service.models.predicting.predictor import MOST_FEATURES, Predictor
@@ -61,7 +61,6 @@ async def evaluate_apart(model: Path, dataset: Path) -> dict[str, Any]:
 
 
 def predict_apart(
-    server: ForkServer,
     settings: Settings,
     predictor: Predictor,
     model_id: str,
@@ -69,7 +68,7 @@ def predict_apart(
     body: RoomFile,
     values: BinaryFile,
 ) -> Predicted:
-    """Predict the rows of a body in a process that the server forks, as `Predictor.predict_text` does in this one.
+    """Predict the rows of a body in a process that is forked, as `Predictor.predict_text` does in this one.
 
     values  an empty file that takes the decision values
     Raises ServiceError, and Unwanted if the client has left. In each case the child process has ended.
@@ -86,7 +85,7 @@ def predict_apart(
     reading, writing = os.pipe()
     with Connection(reading, writable=False) as results:
         try:
-            child = server.fork([__name__, json.dumps(asked)], (body.fileno(), writing, _STDERR))
+            child = fork([__name__, json.dumps(asked)], (body.fileno(), writing, _STDERR))
         finally:
             os.close(writing)
         with child:

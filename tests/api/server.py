@@ -22,7 +22,7 @@ class RunningServer:
         self.thread = threading.Thread(target=self.server.run, args=([self._listener],))
 
     def __enter__(self) -> "RunningServer":
-        fork_server()  # of this thread: one of the server's thread would load all libraries for this server alone
+        fork_server()  # it begins to load its libraries
         self.thread.start()
         wait_for(lambda: self.server.started)
         return self

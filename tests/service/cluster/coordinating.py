@@ -11,7 +11,6 @@ from streamsvm.service.cluster.process import pool_for
 from streamsvm.service.cluster.rounds.convergence import RoundConvergence
 from streamsvm.service.cluster.rounds.coordinator import Coordinator
 from streamsvm.service.cluster.rounds.newton import Newton
-from streamsvm.service.forks.fork_server import fork_server
 from streamsvm.service.jobs.fields.features import fitted_maps
 from streamsvm.service.jobs.fields.spec import parse_spec
 from streamsvm.service.jobs.plan.plan import plan_job
@@ -55,7 +54,6 @@ def coordinate(
     alpha (n_rows, axis), model  where machines and coordinator begin; None: at 0
     before                       rounds and seconds of an earlier attempt
     """
-    fork_server()  # of this thread: otherwise each machine's thread would load all libraries for its own
     spec = parse_spec(
         {"dataset": "any", "bias": None, "relative_gap": 1e-5, "tolerance": None, "machines": machines, **fields}
     )

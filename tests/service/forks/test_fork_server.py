@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from streamsvm.service.forks.fork_server import ForkServer, close_fork_server, fork, fork_server, known_fork_server
+from streamsvm.service.forks import fork_server as forks
+from streamsvm.service.forks.fork_server import ForkServer, close_fork_server, fork, fork_server
 from tests.end_to_end.service import is_running, wait_for
 
 TASKS = "tests.service.forked"
@@ -29,6 +30,7 @@ def server():
 @pytest.fixture
 def start(server, tmp_path):
     """Have a task done; (process, its run directory)."""
+    forked = []
 
     def start_task(task: str, name: str = "run", by=None):
         run = tmp_path / name
@@ -36,9 +38,12 @@ def start(server, tmp_path):
         (run / "task").write_text(task)
         (run / "in").write_text("in")
         with (run / "in").open("rb") as input_, (run / "out").open("wb") as out, (run / "log").open("wb") as log:
-            return (by or server.fork)([TASKS, str(run)], [input_.fileno(), out.fileno(), log.fileno()]), run
+            forked.append((by or server.fork)([TASKS, str(run)], [input_.fileno(), out.fileno(), log.fileno()]))
+            return forked[-1], run
 
-    return start_task
+    yield start_task
+    for each in forked:
+        each._told.close()
 
 
 def began(run: Path) -> list[int]:
@@ -116,7 +121,7 @@ def test_without_a_descriptor_for_it_there_is_no_process(start, server, tmp_path
     try:
         # Enough for its files and its working directory, and none for itself.
         resource.setrlimit(resource.RLIMIT_NOFILE, (free[-1], limits[1]))
-        with pytest.raises(OSError, match="no descriptor"):
+        with pytest.raises(OSError, match="open files"):
             start("sleep", "a")
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
@@ -272,23 +277,15 @@ def test_signals_that_a_process_ignores_end_what_its_server_forks(tmp_path):
 
 
 def of_another_thread() -> ForkServer:
-    """What a thread that has ended meanwhile had as its server."""
+    """The server that a thread finds which has ended meanwhile."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(fork_server).result()
 
 
-def test_a_thread_has_its_own_which_ends_with_it_where_the_main_thread_has_none():
+def test_a_server_is_that_of_the_process_whichever_thread_has_started_it():
     close_fork_server()
-    other = of_another_thread()
-    wait_for(lambda: not is_running(other.pid))
-    own = fork_server()
-    assert own is not other and own.is_alive()
-
-
-def test_threads_share_that_of_the_main_thread():
-    own = fork_server()
-    assert of_another_thread() is own
-    assert own.is_alive() and fork_server() is own
+    own = of_another_thread()
+    assert own.is_alive() and fork_server() is of_another_thread() is own
     os.kill(own.pid, signal.SIGKILL)
     wait_for(lambda: not own.is_alive())
     assert of_another_thread() is not own
@@ -311,6 +308,6 @@ def test_a_process_that_is_forked_leaves_that_of_its_parent_alone():
     own = fork_server()
     pid = os.fork()
     if pid == 0:
-        os._exit(0 if known_fork_server() is None else 1)
+        os._exit(0 if forks._server is None else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     assert own.is_alive() and fork_server() is own
