@@ -11,10 +11,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, create_model
 
 from streamsvm.service.jobs.fields.spec import JobSpec
-from streamsvm.service.jobs.progress.states import PHASES, TRANSITIONS
+from streamsvm.service.jobs.progress.states import PHASES, PREDICTION_STATES, TRANSITIONS
 from streamsvm.service.models.formats import SUFFIXES
 from streamsvm.service.predictions.spec import PredictionSpec
-from streamsvm.service.records.predictions import PREDICTION_STATES
 from streamsvm.service.records.store import DATASET_STATES
 from streamsvm.storage.run.state import SOLVER_PHASES
 

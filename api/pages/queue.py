@@ -17,10 +17,10 @@ from streamsvm.service.jobs.fields.spec import read_spec
 from streamsvm.service.jobs.plan.forecast import memory_needed
 from streamsvm.service.jobs.plan.plan import plan_recorded
 from streamsvm.service.jobs.progress.progress import job_view
+from streamsvm.service.jobs.progress.states import PREDICTION_STATES
 from streamsvm.service.predictions.request import FORMATS, OUTPUTS
 from streamsvm.service.predictions.submission import prediction_view
 from streamsvm.service.processes.run import log_tail
-from streamsvm.service.records.predictions import PREDICTION_STATES
 from streamsvm.storage.errors import StorageError
 from streamsvm.storage.machine.resources import memory_limit
 
@@ -41,7 +41,7 @@ def show_queue(context: Context, request: Request) -> HTMLResponse:
     """Show the jobs, and the predictions of files, that run or wait."""
     store, settings = context.store, context.settings
     running = sorted(store.jobs("running"), key=lambda record: record["started_at"] or "")
-    may_run = store.waiting_jobs(_MOST_SHOWN)
+    may_run = store.waiting(_MOST_SHOWN)
     states = store.count_by_state("jobs")
     known = {record["id"] for record in may_run}
     others = [record for record in reversed(store.jobs("queued", None, _MOST_SHOWN)) if record["id"] not in known]
@@ -55,7 +55,7 @@ def show_queue(context: Context, request: Request) -> HTMLResponse:
         slots=settings.jobs_at_once,
         memory_bytes=memory_limit(),
         predicting=[prediction_view(settings, record) for record in store.predictions("running")],
-        to_predict=[prediction_view(settings, record) for record in store.first_predictions(_MOST_SHOWN)],
+        to_predict=[prediction_view(settings, record) for record in store.waiting(_MOST_SHOWN, "prediction")],
         n_to_predict=store.count_by_state("predictions").get("queued", 0),
     )
 

@@ -154,7 +154,7 @@ def delete_job(context: Context, job_id: str) -> Response:
     """Delete a job that has ended. Its model stays."""
     directory = context.settings.jobs / context.store.job(job_id)["id"]
     with unrecording(directory):
-        context.store.delete_job(job_id)
+        context.store.delete_work(job_id)
     remove(directory)
     return Response(status_code=204)
 

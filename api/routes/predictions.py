@@ -12,9 +12,9 @@ from streamsvm.api.answers import answers, body_of
 from streamsvm.api.context import AppContext, Context
 from streamsvm.api.requests.body import JsonObject
 from streamsvm.api.requests.repeated import OncePredicted
+from streamsvm.service.jobs.progress.states import PREDICTION_STATES
 from streamsvm.service.predictions.spec import parse_prediction
 from streamsvm.service.predictions.submission import prediction_view, submit
-from streamsvm.service.records.predictions import PREDICTION_STATES
 from streamsvm.service.records.table import RequestKey
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"])
@@ -68,12 +68,12 @@ def _view(context: AppContext, prediction_id: str) -> dict[str, Any]:
 @router.post("/{prediction_id}/cancel", status_code=202, operation_id="cancelPrediction", responses=_ACCEPTED)
 def cancel_prediction(context: Context, prediction_id: str) -> dict[str, Any]:
     """End a prediction; nothing stays at its destination."""
-    context.store.cancel_prediction(prediction_id)
+    context.store.request(prediction_id, "cancel", "prediction")
     return _view(context, prediction_id)
 
 
 @router.delete("/{prediction_id}", status_code=204, operation_id="deletePrediction")
 def delete_prediction(context: Context, prediction_id: str) -> Response:
     """Delete the record of a prediction that has ended. Its file stays."""
-    context.store.delete_prediction(prediction_id)
+    context.store.delete_work(prediction_id, "prediction")
     return Response(status_code=204)

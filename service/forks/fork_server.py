@@ -37,9 +37,10 @@ def _seen(descriptor: int, timeout: float | None) -> int:
 class Forked:
     """A forked process, with the methods of subprocess.Popen: leaving its context waits for its end."""
 
-    def __init__(self, server: "ForkServer", pid: int, told: socket.socket) -> None:
+    def __init__(self, server: "ForkServer", pid: int, told: int) -> None:
         self._server, self._told = server, told
         self._code: int | None = None
+        self._reading = threading.Lock()
         self.pid = pid
 
     def poll(self) -> int | None:
@@ -51,17 +52,18 @@ class Forked:
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the process's end; return its exit code. Raises subprocess.TimeoutExpired after `timeout` s."""
         if self._code is None:
-            if not _seen(self.fileno(), timeout):
+            if not _seen(self._told, timeout):
                 assert timeout is not None
                 raise subprocess.TimeoutExpired(str(self.pid), timeout)
-            # The message stays: another thread may look for it, too. Without one, the server's end has ended it.
-            message = self._told.recv(MOST_BYTES, socket.MSG_PEEK)
-            self._code = json.loads(message) if message else -signal.SIGKILL
+            with self._reading:
+                if self._code is None:  # else another thread has read it
+                    message = os.read(self._told, MOST_BYTES)
+                    self._code = json.loads(message) if message else -signal.SIGKILL  # with its server
         return self._code
 
     def fileno(self) -> int:
         """Return the process's descriptor, which is readable once the process has ended; -1 after its context."""
-        return self._told.fileno()
+        return self._told
 
     def kill(self) -> None:
         """Kill the process, unless it has ended."""
@@ -81,7 +83,9 @@ class Forked:
 
     def __exit__(self, *_: object) -> None:
         self.wait()
-        self._told.close()
+        if self._told >= 0:
+            os.close(self._told)
+            self._told = -1
 
 
 def _begin(descriptor: int) -> "subprocess.Popen[bytes]":
@@ -150,7 +154,7 @@ class ForkServer:
             pid, error = json.loads(answer)
             if error:
                 raise OSError(error, os.strerror(error))
-            return Forked(self, pid, own)
+            return Forked(self, pid, own.detach())
         except BaseException:
             own.close()
             raise

@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.forks.fork_server import Forked, fork
 from streamsvm.service.jobs.progress.progress import read_json
+from streamsvm.service.jobs.progress.states import PREDICTION_STATES
 from streamsvm.service.models.registry import model_bytes
 from streamsvm.service.predictions.destinations import remove_unfinished
 from streamsvm.service.predictions.process import ASKED, FAILED, PIECES, RESULT, SIGNS
 from streamsvm.service.predictions.signs import silence_of
 from streamsvm.service.predictions.spec import destination_of
 from streamsvm.service.processes.retry_policy import is_full, lacks
-from streamsvm.service.records.predictions import PREDICTION_STATES
 from streamsvm.service.records.store import Store
 from streamsvm.service.records.table import LastRead
 from streamsvm.service.settings import Settings
@@ -60,8 +60,8 @@ class PredictionLane:
     def __init__(self, settings: Settings, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings, self._store, self._clock = settings, store, clock
         self._active: _RunningPrediction | None = None
-        self._next = LastRead(store, lambda: store.first_predictions(1))
-        self._cancelled = LastRead(store, store.cancelled_predictions)
+        self._next = LastRead(store, lambda: store.waiting(1, "prediction"))
+        self._cancelled = LastRead(store, lambda: store.requests("prediction"))
         self._unsettled: Callable[[], None] | None = None  # a change of the records that has failed so far
         self._pause, self._paused_until = _SHORTEST_PAUSE_SECONDS, -float("inf")
         self._leftovers = _Leftovers(settings, store)
@@ -97,7 +97,7 @@ class PredictionLane:
         """End the running prediction's process, and queue the prediction again for the next worker."""
         active = self._end()
         if active is not None:
-            self._store.requeue_prediction(active.record["id"])
+            self._store.requeue(active.record["id"], {"crashes": 0, "crash_pieces": 0}, "prediction")
         elif self._unsettled is not None:
             self._settle(self._unsettled)
 
@@ -124,7 +124,7 @@ class PredictionLane:
         needed = self._needed(waiting[0]["model_id"])
         if is_training and free_memory() < needed:
             return
-        record = self._store.claim_prediction(waiting[0]["id"])
+        record = self._store.claim(waiting[0]["id"], "prediction")
         if record is None:
             return
         began = time.monotonic()
@@ -155,7 +155,7 @@ class PredictionLane:
             self._retry(record, why)
             return
         _log.warning("%s: %s, tried again after %.0f seconds", record["id"], why, self._pause)
-        self._store.requeue_prediction(record["id"], record["crashes"], record["crash_pieces"])
+        self._store.requeue(record["id"], kind="prediction")
         self._paused_until = self._clock() + self._pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
 
@@ -199,7 +199,7 @@ class PredictionLane:
 
     def _finish(self, record: dict[str, Any], state: str, **more: dict[str, Any]) -> None:
         """Record the prediction's end, then remove its pieces and unfinished files."""
-        self._store.finish_prediction(record["id"], state, **more)
+        self._store.finish(record["id"], state, kind="prediction", **more)
         self._leftovers.tidy(record["id"], record["spec"])
         _log.info("%s: %s", record["id"], state)
 
@@ -209,7 +209,9 @@ class PredictionLane:
         crashes = record["crashes"] + 1 if pieces <= record["crash_pieces"] else 1
         _log.warning("%s: %s, crash %s", record["id"], why, crashes)
         if crashes <= self._settings.max_crashes:
-            self._store.requeue_prediction(record["id"], crashes, max(pieces, record["crash_pieces"]))
+            self._store.requeue(
+                record["id"], {"crashes": crashes, "crash_pieces": max(pieces, record["crash_pieces"])}, "prediction"
+            )
             return
         message = f"{why}, again and again, and the prediction got no further"
         failure = {"code": "crash_loop", "message": message, "hint": "The log of the service says more."}

@@ -152,7 +152,7 @@ class Ending:
         ids = {each["C"]: each["model_id"] for each in published}
         chosen = ids.get(result.get("selected_C", max(ids, default=None)))
         with self._unpublished(record["id"], published):
-            state = self._store.finish_job(
+            state = self._store.finish(
                 record["id"],
                 state,
                 models=list(ids.values()),

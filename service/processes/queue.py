@@ -56,7 +56,7 @@ class Queue:
     def __init__(self, store: Store, plan: Callable[[dict[str, Any]], JobPlan]) -> None:
         self._store = store
         self._plan = plan
-        self._records = LastRead(store, lambda: store.waiting_jobs(_MOST_LOOKED_AT))
+        self._records = LastRead(store, lambda: store.waiting(_MOST_LOOKED_AT))
         self._is_told = False
         self._needs: dict[str, Needs] = {}  # of jobs that wait
         self._waits_for: dict[str, frozenset[str]] = {}  # job that first had no room -> jobs that ran then
@@ -74,7 +74,7 @@ class Queue:
         """
         try:
             job_id = self._next(pausing, running, predicting_bytes)
-            record = None if job_id is None else self._store.claim_job(job_id)
+            record = None if job_id is None else self._store.claim(job_id)
         except sqlite3.Error as error:
             if not is_full(error) and not running:
                 raise

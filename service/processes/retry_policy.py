@@ -65,7 +65,7 @@ class Setbacks:
         """
         for job_id, settle in list(self._unsettled.items()):
             self._try(job_id, settle)
-        queued = {record["id"]: record for record in self._store.jobs_queued_again()}
+        queued = {record["id"]: record for record in self._store.queued_again()}
         for job_id in self._queued.keys() - queued.keys():
             if self._is_cancelled(job_id):
                 self.tidy(self._queued[job_id])
@@ -118,7 +118,7 @@ class Setbacks:
             self._give_up(record, error)
             return
         lost = None if trained is None else lost_seconds(newest, trained)
-        self._store.requeue_job(record["id"], crashes, reason=error.code, lost_seconds=lost, **{"pass": pass_})
+        self._store.requeue(record["id"], crashes, reason=error.code, lost_seconds=lost, **{"pass": pass_})
 
     def _newest(self, record: dict[str, Any]) -> tuple[int, Checkpoint | None]:
         """Return the lane begun last, and its newest checkpoint; if they cannot be read, (0, None): no progress."""
@@ -139,7 +139,7 @@ class Setbacks:
             self._fail(record, failure)
             return
         JobLog(_log, record["id"]).warning("paused: %s", failure["message"])
-        self._store.requeue_job(record["id"], reason=failure["code"])
+        self._store.requeue(record["id"], reason=failure["code"])
         self._pause(record)
 
     def _pause(self, record: dict[str, Any]) -> None:
@@ -153,7 +153,7 @@ class Setbacks:
         tail = ""
         with suppress(Exception):
             tail = log_tail(self._settings.jobs / record["id"] / "log")
-        self._store.finish_job(record["id"], "failed", failure={**failure, "log_tail": tail})
+        self._store.finish(record["id"], "failed", failure={**failure, "log_tail": tail})
         JobLog(_log, record["id"]).error("failed: %s", failure["message"])
         self.tidy(record)
 

@@ -108,7 +108,7 @@ class Worker:
             thread.join()
         for job_id in list(self._active):
             self._drop(job_id)
-            self._store.hand_back_job(job_id)
+            self._store.requeue(job_id, {"attempt": self._store.job(job_id)["attempt"] - 1})
         self._predictions.shutdown()
         unlock(self._lock)
 
@@ -126,7 +126,7 @@ class Worker:
         if len(running) > 1:
             # One of these jobs may have killed the worker: each now runs alone, so that a crash shows which job it was.
             for record in running:
-                self._store.requeue_job(record["id"], reason=WorkerDied.code, alone=True)
+                self._store.requeue(record["id"], reason=WorkerDied.code, alone=True)
             running = []
         # Crashes are counted before the jobs' files are read: the worker may have died of reading them.
         died = {record["id"]: WorkerDied(self._store.count_crash(record["id"])) for record in running}
@@ -189,7 +189,7 @@ class Worker:
 
     def _cancel(self, record: dict[str, Any]) -> None:
         self._drop(record["id"])
-        self._store.finish_job(record["id"], "cancelled")
+        self._store.finish(record["id"], "cancelled")
         self._setbacks.tidy(record)
         JobLog(_log, record["id"]).info("cancelled")
 

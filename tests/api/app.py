@@ -71,9 +71,9 @@ class Service:
         job = self.store.add_job(dataset_id, {"dataset": "data"})
         model_id = job.replace("job", "mdl")
         write_model(self.settings.models / model_id, model)
-        while self.store.claim_job() is not None:
+        while self.store.claim() is not None:
             pass
-        self.store.finish_job(job, "succeeded", model_id=model_id)
+        self.store.finish(job, "succeeded", model_id=model_id)
         return model_id
 
 

@@ -68,8 +68,8 @@ def test_never_under_a_job(grown):
     job = grown.request("POST", "/v1/jobs", json={"dataset": "d"}).json()["id"]
     check_problem(grown.request("POST", "/v1/datasets/d/blocks", content=TEXT), "dataset_in_use", 409)
     check_problem(grown.request("DELETE", "/v1/datasets/d/blocks/0"), "dataset_in_use", 409)
-    grown.store.claim_job()
-    grown.store.finish_job(job, "succeeded")
+    grown.store.claim()
+    grown.store.finish(job, "succeeded")
     assert grown.request("DELETE", "/v1/datasets/d/blocks/0").status_code == 204
 
 

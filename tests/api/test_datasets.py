@@ -157,8 +157,8 @@ def test_a_dataset_is_deleted_once_no_job_needs_it(service):
     job = service.request("POST", "/v1/jobs", json={"dataset": "data"}).json()["id"]
     check_problem(service.request("DELETE", "/v1/datasets/data"), "dataset_in_use", 409)
     assert (service.settings.datasets / dataset_id).is_dir()
-    service.store.claim_job()
-    service.store.finish_job(job, "succeeded")
+    service.store.claim()
+    service.store.finish(job, "succeeded")
     assert service.request("DELETE", "/v1/datasets/data").status_code == 204
     assert nothing_is_left(service)
     check_problem(service.request("DELETE", "/v1/datasets/data"), "unknown_dataset", 404)

@@ -195,8 +195,8 @@ def test_a_stream_whose_client_takes_nothing_is_not_fed_and_ends(service, server
     (service.settings.jobs / job).mkdir()
     line = json.dumps({"pass": 1, "note": "x" * PART_BYTES}) + "\n"
     (service.settings.jobs / job / "history.ndjson").write_text(100 * line)
-    service.store.claim_job()
-    service.store.finish_job(job, "succeeded", model_id="mdl_1")
+    service.store.claim()
+    service.store.finish(job, "succeeded", model_id="mdl_1")
     read_part.cache_clear()
     with closing(server.connect()) as client:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

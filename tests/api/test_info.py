@@ -79,7 +79,7 @@ def test_a_full_queue_takes_a_job_once_another_has_left(tmp_path):
     answer = jobs(service, 1)
     check_problem(answer, "queue_full", 429)
     assert int(answer.headers["retry-after"]) > 0
-    service.store.claim_job()
+    service.store.claim()
     assert jobs(service, 1).status_code == 202
 
 

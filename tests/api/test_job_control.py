@@ -33,12 +33,12 @@ def service(tmp_path):
 def ended(service):
     """Id of a job that has succeeded after three passes."""
     job = submit(service)
-    service.store.claim_job()
+    service.store.claim()
     (service.settings.jobs / job).mkdir()
     lines = [json.dumps(record) + "\n" for record in (*PASSES, {"result": {}})]
     (service.settings.jobs / job / "history.ndjson").write_text("".join(lines))
     service.request.is_checked = False  # lines of passes are whole elsewhere
-    service.store.finish_job(job, "succeeded", model_id="mdl_1")
+    service.store.finish(job, "succeeded", model_id="mdl_1")
     return job
 
 
@@ -69,7 +69,7 @@ def test_a_queued_job_is_cancelled(service):
 def test_a_stop_of_a_running_job_is_noted_and_with_folds_that_no_model_may_come(service, folds):
     job = submit(service, folds=folds)
     check_problem(service.request("POST", f"/v1/jobs/{job}/stop"), "not_possible", 409)
-    service.store.claim_job()
+    service.store.claim()
     answer = service.request("POST", f"/v1/jobs/{job}/stop")
     assert (answer.status_code, answer.json()["requested"], answer.json()["state"]) == (202, "stop", "running")
     assert [each["code"] for each in answer.json()["warnings"]] == ["no_model"] * (folds is not None)
@@ -152,7 +152,7 @@ def test_many_who_watch_a_long_history_share_its_parts(service, ended):
 def test_many_streams_of_a_job_cost_one_look_and_one_encoding_a_beat(service, monkeypatch):
     """Also those that came at other times; each is told all once."""
     job, looks, encoded = submit(service), [], []
-    service.store.claim_job()
+    service.store.claim()
     (service.settings.jobs / job).mkdir()
     view, encode = feed.job_view, Event.__bytes__
     progress = {"phase": "training", "progress": {"pass": 1}}
@@ -179,7 +179,7 @@ def test_many_streams_of_a_job_cost_one_look_and_one_encoding_a_beat(service, mo
             with (service.settings.jobs / job / "history.ndjson").open("a") as file:
                 file.write(json.dumps(each) + "\n")
             await asyncio.sleep(0.1)
-        service.store.finish_job(job, "succeeded", model_id="mdl_1")
+        service.store.finish(job, "succeeded", model_id="mdl_1")
         await asyncio.gather(*tasks)
         return found
 
@@ -209,7 +209,7 @@ def test_a_long_poll_answers_when_the_state_changes_and_not_before(service):
             polls = [asyncio.create_task(client.get(f"/v1/jobs/{job}?wait_seconds=30&after={seq}")) for _ in range(50)]
             await asyncio.sleep(0.3)
             early = any(poll.done() for poll in polls)
-            await asyncio.to_thread(service.store.claim_job)
+            await asyncio.to_thread(service.store.claim)
             return [(await poll).json() for poll in polls], early
 
     shown, early = asyncio.run(both())
@@ -234,9 +234,9 @@ def test_a_change_is_seen_at_once(service):
     job = submit(service)
     for _ in range(10):
         assert service.request("GET", f"/v1/jobs/{job}").json()["state"] == "queued"
-        service.store.claim_job()
+        service.store.claim()
         assert service.request("GET", f"/v1/jobs/{job}").json()["state"] == "running"
-        service.store.requeue_job(job)
+        service.store.requeue(job)
 
 
 def test_answers_have_no_blanks_for_those_who_grep(service, ended):
@@ -316,9 +316,9 @@ def test_a_job_that_did_not_converge_is_told_what_would_help(service):
 )
 def test_a_job_whose_scales_mattered_is_told_to_scale_features(service, fields, hint):
     job = submit(service, **fields)
-    service.store.claim_job()
+    service.store.claim()
     service.store.explain_job(job, slowdowns=told(bits_of(["scales_differ"])))
-    service.store.finish_job(job, "succeeded", result=result_of("max_passes"))
+    service.store.finish(job, "succeeded", result=result_of("max_passes"))
     warnings = {each["code"]: each for each in service.request("GET", f"/v1/jobs/{job}").json()["warnings"]}
     assert warnings.keys() == {"not_converged", "scales_differ"}
     assert hint in warnings["not_converged"]["hint"]

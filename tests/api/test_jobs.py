@@ -80,7 +80,7 @@ def test_a_job_is_queued_and_shown(service):
 def test_jobs_are_listed_newest_first_and_by_state(service):
     service.add_dataset("data")
     jobs = [service.request("POST", "/v1/jobs", json={"dataset": "data"}).json()["id"] for _ in range(3)]
-    service.store.claim_job()
+    service.store.claim()
 
     def listed(query: str = "") -> list[str]:
         return [job["id"] for job in service.request("GET", f"/v1/jobs{query}").json()["jobs"]]
@@ -129,7 +129,7 @@ def test_several_machines_need_a_cluster(filled):
 def test_a_running_job_whose_run_is_not_there_yet_is_shown(service):
     service.add_dataset("data")
     job = service.request("POST", "/v1/jobs", json={"dataset": "data"}).json()["id"]
-    service.store.claim_job()
+    service.store.claim()
     shown = service.request("GET", f"/v1/jobs/{job}").json()
     assert (shown["state"], shown["attempt"], shown["progress"]) == ("running", 1, None)
 

@@ -33,7 +33,7 @@ def running(service):
     """A service with a running job that has finished three passes; its id."""
     service.add_dataset("data")
     job_id = service.request("POST", "/v1/jobs", json={"dataset": "data"}).json()["id"]
-    service.store.claim_job()
+    service.store.claim()
     run = service.settings.jobs / job_id / "run"
     run.mkdir(parents=True)
     (run / RUN_FILE).write_text(json.dumps({"lane": ONE_LANE, "reader": {"blocks": None}}))
@@ -140,7 +140,7 @@ def test_predictions_of_files(tmp_path):
     service = Service(tmp_path)
     model = service.add_model(service.add_dataset("data"), some_model())
     first, _ = (service.store.add_prediction(model, {"destination": "out.csv"}) for _ in range(2))
-    service.store.claim_prediction(first)
+    service.store.claim(first, "prediction")
     directory = service.settings.predictions / first
     directory.mkdir(parents=True)
     (directory / "progress.json").write_text('{"rows": 12, "bytes": 340, "total_bytes": 1000}')

@@ -67,10 +67,10 @@ def test_a_job_in_every_state_has_its_buttons(tmp_path, state):
     service.add_dataset("data")
     job = service.request("POST", "/v1/jobs", json={"dataset": "data"}).json()["id"]
     if state != "queued":
-        service.store.claim_job()
+        service.store.claim()
         if state != "running":
             failure = {"code": "process_died", "message": "it died", "hint": "", "log_tail": ""}
-            service.store.finish_job(job, state, failure=failure if state == "failed" else None)
+            service.store.finish(job, state, failure=failure if state == "failed" else None)
     text = service.request("GET", f"/jobs/{job}").text
     has_ended = state not in ("queued", "running")
     assert ("/cancel" in text) == ("/stop" in text) == (not has_ended)
@@ -120,7 +120,7 @@ def test_a_damaged_dataset_hides_nothing_else(service, damage):
     service.add_dataset("whole")
     damaged = service.add_dataset("damaged")
     job = service.request("POST", "/v1/jobs", json={"dataset": "damaged"}).json()["id"]
-    service.store.claim_job()
+    service.store.claim()
     run = service.settings.jobs / job / "run"
     run.mkdir(parents=True)
     (run / RUN_FILE).write_text(json.dumps({"lane": ONE_LANE, "reader": {"blocks": None}}))
@@ -216,11 +216,11 @@ def test_a_model_has_a_page(filled):
 def test_pages_offer_the_download_first_that_the_route_has_by_default(service):
     dataset = service.add_dataset("data")
     job = service.store.add_job(dataset, {"dataset": "data"}, 10)
-    service.store.claim_job()
+    service.store.claim()
     listed = listed_maps(2**31 - 2, 1, np.array([1, 2**31 - 2]))
     model = Model(np.ones(2), (1.0, -1.0), 1, about={"loss": "hinge"}, maps=listed)
     write_model(service.settings.models / "mdl_wide", model)
-    service.store.finish_job(job, "succeeded", model_id="mdl_wide", result={"lanes": [{"class": 1.0}], "models": []})
+    service.store.finish(job, "succeeded", model_id="mdl_wide", result={"lanes": [{"class": 1.0}], "models": []})
     assert service.request("GET", "/v1/models/mdl_wide").json()["formats"] == ["npz", "liblinear", "onnx"]
     for path in ("/models/mdl_wide", f"/jobs/{job}", "/"):
         names = re.findall(r"/v1/models/mdl_wide/file\?format=(\w+)", service.request("GET", path).text)
@@ -231,7 +231,7 @@ def test_pages_offer_the_download_first_that_the_route_has_by_default(service):
 def test_a_job_of_several_lanes_shows_each_and_its_models(service):
     dataset = service.add_dataset("data")
     job = service.store.add_job(dataset, {"dataset": "data", "C": [0.1, 1.0]}, 10)
-    service.store.claim_job()
+    service.store.claim()
     certificate = {
         "gap": 0.5, "primal_objective": 2.0, "dual_objective": 1.5, "relative_duality_gap": 0.25, "m_plus": 0.25,
         "m_minus": -0.25, "w_error": 0.0,
@@ -241,7 +241,7 @@ def test_a_job_of_several_lanes_shows_each_and_its_models(service):
     ids = [f"mdl_{k:026d}" for k in range(2)]
     models = [{"C": C, "model_id": model} for C, model in zip((0.1, 1.0), ids, strict=True)]
     result = {**outcome, "certificate": certificate, "lanes": lanes, "models": models}
-    service.store.finish_job(job, "succeeded", models=ids, model_id=ids[-1], result=result)
+    service.store.finish(job, "succeeded", models=ids, model_id=ids[-1], result=result)
     text = service.request("GET", f"/jobs/{job}").text
     assert "2 lanes" in text and text.count("<td>spam") == 2
     assert all(f'href="/models/{model}"' in text for model in ids)
@@ -273,8 +273,8 @@ def test_a_job_that_has_not_ended_names_the_lanes_that_were_planned(service):
     certificate = {"gap": 0.5, "primal_objective": 2.0, "dual_objective": 1.5, "relative_duality_gap": 0.25}
     outcome = {"converged": True, "stop_reason": "tolerance", "passes": 7}
     lanes = [{**expected[k], **outcome, **certificate} for k in (4, 1)]
-    service.store.claim_job()
-    service.store.finish_job(job, "stopped", result={**outcome, "certificate": certificate, "lanes": lanes})
+    service.store.claim()
+    service.store.finish(job, "stopped", result={**outcome, "certificate": certificate, "lanes": lanes})
     text = service.request("GET", f"/jobs/{job}").text
     there = [k for k in range(18) if k not in (1, 4)]
     assert re.findall(r'<tr data-lane="(\d+)"', text) == [str(k) for k in there]
@@ -286,12 +286,12 @@ def test_a_job_that_has_not_ended_names_the_lanes_that_were_planned(service):
 def test_labels_cannot_leave_the_names_of_lanes(service):
     dataset = service.add_dataset("data")
     job = service.store.add_job(dataset, {"dataset": "data", "C": 1.0}, 10)
-    service.store.claim_job()
+    service.store.claim()
     name = "'><script>alert(1)</script>"
     certificate = {"gap": 0.5, "primal_objective": 2.0, "dual_objective": 1.5, "relative_duality_gap": 0.25}
     outcome = {"converged": True, "stop_reason": "tolerance", "passes": 7}
     lanes = [{"class": label, "fold": None, "C": 1.0, **outcome, **certificate} for label in (name, "ham", "spam")]
-    service.store.finish_job(job, "succeeded", result={**outcome, "certificate": certificate, "lanes": lanes})
+    service.store.finish(job, "succeeded", result={**outcome, "certificate": certificate, "lanes": lanes})
     text = service.request("GET", f"/jobs/{job}").text
     assert "<script>alert" not in text
     (names,) = re.findall(r"data-lanes='([^']*)'", text)
@@ -307,8 +307,8 @@ def test_of_many_values_of_C_the_range_is_listed(service):
 def test_a_job_goes_on_only_from_a_checkpoint_and_says_what_it_continues(service):
     dataset = service.add_dataset("data")
     first = service.store.add_job(dataset, {"dataset": "data", "C": 1.0, "max_passes": 3}, 10)
-    service.store.claim_job()
-    service.store.finish_job(first, "succeeded")
+    service.store.claim()
+    service.store.finish(first, "succeeded")
     assert "/resume" not in service.request("GET", f"/jobs/{first}").text
     (service.settings.jobs / first).mkdir(exist_ok=True)
     (service.settings.jobs / first / SLOTS[0]).touch()
@@ -470,10 +470,10 @@ def test_jobs_that_cannot_be_compared(filled):
 def test_a_job_that_ended_short_of_its_target_says_so_and_shows_its_notes(service, reason, code, hint):
     dataset = service.add_dataset("data")
     job = service.store.add_job(dataset, {"dataset": "data", "labels": {"experiment": "<first>"}}, 10)
-    service.store.claim_job()
+    service.store.claim()
     certificate = {**CERTIFICATE, "dual_objective": 1.0, "relative_duality_gap": 0.5, "gap": None}
     result = {"converged": False, "stop_reason": reason, "passes": 2, "certificate": certificate, "lanes": []}
-    service.store.finish_job(job, "succeeded", result=result)
+    service.store.finish(job, "succeeded", result=result)
     for path in ("/", f"/jobs/{job}"):
         text = service.request("GET", path).text
         assert re.search('class="badge stopped"[^>]*>succeeded, not converged<', text), path

@@ -33,17 +33,17 @@ def test_a_queue_without_anything(service):
 def test_the_queue_says_what_waits_for_what(service):
     dataset = service.add_dataset("data")
     running, large, urgent, paused = (submit(service, dataset, priority=p) for p in (0, 0, 7, -2))
-    service.store.claim_job(running)
+    service.store.claim(running)
     service.store.explain_job(large, waits_for=[running])
-    service.store.claim_job(paused)
-    service.store.requeue_job(paused, reason="out_of_space")
+    service.store.claim(paused)
+    service.store.requeue(paused, reason="out_of_space")
     (shown,) = rows_of(service, "/queue", "running")
     assert shown.startswith(f"…{running[-8:]} data 0 ") and re.search(r" [\d.]+ [KM]iB ", shown)
     first, second, third = rows_of(service, "/queue", "waiting")
     assert first.startswith(f"1 …{urgent[-8:]} data 7 ") and "its turn" in first
     assert second.startswith(f"2 …{large[-8:]} data 0 ") and f"room beside …{running[-8:]}" in second
     assert third.startswith(f"3 …{paused[-8:]} data -2 ") and "room on the disk" in third
-    service.store.claim_job(urgent)
+    service.store.claim(urgent)
     submit(service, dataset)
     assert "as many jobs run as may run at a time" in rows_of(service, "/queue", "waiting")[1]
 
@@ -51,8 +51,8 @@ def test_the_queue_says_what_waits_for_what(service):
 def test_a_job_that_waits_for_its_data_comes_last(service):
     coming, dataset = service.store.add_dataset("coming"), service.add_dataset("data")
     job = submit(service, coming)
-    service.store.claim_job(job)
-    service.store.requeue_job(job, reason="process_died")
+    service.store.claim(job)
+    service.store.requeue(job, reason="process_died")
     other = submit(service, dataset)
     first, second = rows_of(service, "/queue", "waiting")
     assert other[-8:] in first and job[-8:] in second and "which is being read in" in second
@@ -77,11 +77,11 @@ def predicting(tmp_path):
     add = lambda **spec: service.store.add_prediction(model, {**EXPORTS, **spec})  # noqa: E731
     service.ids = [add(dataset="data"), add(**{"import": "part-*.csv"}), add(dataset="data"), add(dataset="data")]
     for prediction in service.ids[:3]:
-        service.store.claim_prediction(prediction)
+        service.store.claim(prediction, "prediction")
     counts = {"rows": 1500, "bytes": 100, "total_bytes": 100}
-    service.store.finish_prediction(service.ids[0], "succeeded", result={**counts, "unknown_features": 3})
+    service.store.finish(service.ids[0], "succeeded", result={**counts, "unknown_features": 3}, kind="prediction")
     failure = {"code": "column_missing", "message": "there is no column <b>", "hint": "Give it."}
-    service.store.finish_prediction(service.ids[1], "failed", failure=failure)
+    service.store.finish(service.ids[1], "failed", failure=failure, kind="prediction")
     directory = service.settings.predictions / service.ids[2]
     directory.mkdir(parents=True)
     (directory / "progress.json").write_text('{"rows": 12, "bytes": 250, "total_bytes": 1000}')

@@ -196,16 +196,16 @@ def test_a_job_makes_the_next_version(filled):
     for number in (1, 2):
         submitted = filled.request("POST", "/v1/jobs", json={"dataset": "data", "model_name": "churn"})
         job = submitted.json()["id"]
-        filled.store.claim_job()
-        filled.store.finish_job(job, "succeeded", [f"mdl_{number}a", f"mdl_{number}"], model_id=f"mdl_{number}")
+        filled.store.claim()
+        filled.store.finish(job, "succeeded", [f"mdl_{number}a", f"mdl_{number}"], model_id=f"mdl_{number}")
     assert [each["model_id"] for each in filled.store.registered_model("churn")["versions"]] == ["mdl_2", "mdl_1"]
 
 
 def test_a_job_without_a_model_makes_none(filled):
     job = filled.request("POST", "/v1/jobs", json={"dataset": "data", "model_name": "churn"}).json()["id"]
-    filled.store.claim_job()
+    filled.store.claim()
     filled.store.request(job, "cancel")
-    filled.store.finish_job(job, "succeeded", ["mdl_1"], model_id="mdl_1")
+    filled.store.finish(job, "succeeded", ["mdl_1"], model_id="mdl_1")
     with pytest.raises(ServiceError, match="no such model_name"):
         filled.store.registered_model("churn")
     for fields in ({"model_name": "mdl_x"}, {"model_name": "x", "folds": 2, "refit": False}, {"model_name": ""}):

@@ -145,8 +145,8 @@ def test_every_list_shows_the_others(service, name):
     dataset = service.add_dataset("data")
     spec = parse_spec({"dataset": "data"}).model_dump()
     other, odd = (service.store.add_job(dataset, spec) for _ in range(2))
-    service.store.claim_job(odd)
-    service.store.finish_job(odd, "succeeded", result=GOOD)
+    service.store.claim(odd)
+    service.store.finish(odd, "succeeded", result=GOOD)
     with service.store._database.write() as connection:
         for column, value in COLUMNS[name].items():
             connection.execute(f"UPDATE jobs SET {column} = ? WHERE id = ?", (json.dumps(value), odd))
@@ -172,9 +172,9 @@ def test_models_whose_lanes_have_no_class_are_shown(service, name):
     job = service.store.add_job(service.add_dataset("data"), spec.model_dump())
     model = job.replace("job", "mdl")
     write_model(service.settings.models / model, some_model())
-    service.store.claim_job()
+    service.store.claim()
     result = {**GOOD, "lanes": [{**GOOD["lanes"][0], "class": label}], "models": [{"model_id": model, "C": 1.0}]}
-    service.store.finish_job(job, "succeeded", result=result, model_id=model)
+    service.store.finish(job, "succeeded", result=result, model_id=model)
     for path in ("/", *(() if name == "odd" else (f"/jobs/{job}", f"/models/{model}"))):
         answer = service.request("GET", path)
         assert answer.status_code == 200 and model in answer.text, path

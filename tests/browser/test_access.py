@@ -51,8 +51,8 @@ def served(tmp_path_factory):
     }
     failure = {"code": "process_died", "message": "it died", "hint": "", "log_tail": ""}
     jobs["failed"] = filled.store.add_job(dataset_id, {"dataset": "data", "C": 1.0, "tolerance": 1e-3}, 1000)
-    filled.store.claim_job()
-    filled.store.finish_job(jobs["failed"], "failed", failure=failure)
+    filled.store.claim()
+    filled.store.finish(jobs["failed"], "failed", failure=failure)
     models = [
         filled.add_model(dataset_id, model)
         for model in (model_of_texts(), Model(random_problem(4, 4)[0].toarray()[0], (1.0, -1.0), 1))
@@ -91,11 +91,11 @@ def predictions_of(filled: Filled, model: str) -> dict[str, str]:
     spec = {"model": "champ", "import": "day=*/part-*.parquet", "destination": "predicted.parquet", "keep": ["id"]}
     made = {state: filled.store.add_prediction(model, spec) for state in ("succeeded", "failed")}
     for prediction in made.values():
-        filled.store.claim_prediction(prediction)
+        filled.store.claim(prediction, "prediction")
     result = {"rows": 12345, "bytes": 1 << 20, "total_bytes": 1 << 20, "unknown_features": 0}
-    filled.store.finish_prediction(made["succeeded"], "succeeded", result=result)
+    filled.store.finish(made["succeeded"], "succeeded", result=result, kind="prediction")
     failure = {"code": "column_missing", "message": "the rows have no column id", "hint": "Leave it out of keep."}
-    filled.store.finish_prediction(made["failed"], "failed", failure=failure)
+    filled.store.finish(made["failed"], "failed", failure=failure, kind="prediction")
     return made
 
 

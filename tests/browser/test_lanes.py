@@ -85,14 +85,14 @@ def add_job(filled, dataset_id, history, n_lanes, cv=None, made=None):
     """A job that has ended, with its history and a result, which says what it made; classes 0, 1, ... are its lanes."""
     spec = {"dataset": "data", "C": list(VALUES), "tolerance": 1e-3, "select_by": "accuracy"}
     job = filled.store.add_job(dataset_id, spec, 1000)
-    while filled.store.claim_job() is not None:
+    while filled.store.claim() is not None:
         pass
     (filled.settings.jobs / job).mkdir(parents=True)
     text = "".join(json.dumps(each) + "\n" for each in history)
     (filled.settings.jobs / job / "history.ndjson").write_text(text)
     lanes = [{"class": f"class {k}", "fold": None, "C": 1.0, **OUTCOME, **CERTIFICATE} for k in range(n_lanes)]
     result = {**OUTCOME, **(made or {}), "certificate": CERTIFICATE, "lanes": lanes, "models": []}
-    filled.store.finish_job(job, "succeeded", result={**result, **({"cv": cv, "selected_C": 1.0} if cv else {})})
+    filled.store.finish(job, "succeeded", result={**result, **({"cv": cv, "selected_C": 1.0} if cv else {})})
     return job
 
 

@@ -16,6 +16,13 @@ TRANSITIONS = {
     "cancelled": (),
 }
 
+# Those of a prediction of files, which cannot be stopped.
+PREDICTION_STATES = {
+    state: tuple(each for each in after if each != "stopped")
+    for state, after in TRANSITIONS.items()
+    if state != "stopped"
+}
+
 # What a running job does. Kernels are compiled when one is used for the first time on a machine.
 PHASES = ("starting", "compiling", "training", "certifying", "exporting")
 
@@ -32,10 +39,10 @@ _LIMITS = ("max_passes", "max_seconds")
 _NEARLY = 1e-3  # kernel values so near to 0, or to 1, say nothing
 
 
-def check_transition(old: str, new: str) -> None:
-    """Raise ServiceError not_possible if a job in state `old` cannot go to state `new`."""
+def check_transition(old: str, new: str, kind: str = "job") -> None:
+    """Raise ServiceError not_possible if a job, or a prediction, in state `old` cannot go to state `new`."""
     if new not in TRANSITIONS[old]:
-        raise ServiceError("not_possible", f"a job that is {old} cannot become {new}")
+        raise ServiceError("not_possible", f"a {kind} that is {old} cannot become {new}")
 
 
 def warning_of(distances: Mapping[str, Any]) -> str | None:

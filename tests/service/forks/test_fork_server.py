@@ -30,7 +30,6 @@ def server():
 @pytest.fixture
 def start(server, tmp_path):
     """Have a task done; (process, its run directory)."""
-    forked = []
 
     def start_task(task: str, name: str = "run", by=None):
         run = tmp_path / name
@@ -38,12 +37,9 @@ def start(server, tmp_path):
         (run / "task").write_text(task)
         (run / "in").write_text("in")
         with (run / "in").open("rb") as input_, (run / "out").open("wb") as out, (run / "log").open("wb") as log:
-            forked.append((by or server.fork)([TASKS, str(run)], [input_.fileno(), out.fileno(), log.fileno()]))
-            return forked[-1], run
+            return (by or server.fork)([TASKS, str(run)], [input_.fileno(), out.fileno(), log.fileno()]), run
 
-    yield start_task
-    for each in forked:
-        each._told.close()
+    return start_task
 
 
 def began(run: Path) -> list[int]:

@@ -94,8 +94,8 @@ class House:
         alpha = alpha_of(self.numbers(), plan.spec.C)
         arrays = {"alpha": alpha, "w": X.T @ (alpha * y)}
         write_checkpoint(job_dir / SURE_SLOTS[0], {"number": 1, "pieces": 0, "control": {}}, arrays)
-        self.store.claim_job()
-        self.store.finish_job(job_id, state)
+        self.store.claim()
+        self.store.finish(job_id, state)
         return job_id
 
     def begin(self, **spec) -> tuple[State, dict]:
@@ -103,12 +103,12 @@ class House:
         plan = self.plan(**spec)
         check_warm_start(self.store, self.settings, plan, self.dataset_id)
         job_id = self.store.add_job(self.dataset_id, plan.spec.model_dump())
-        record = self.store.claim_job()
+        record = self.store.claim()
         run = self.directory / "runs" / job_id
         prepare_run(run, plan, self.dataset, warm_up=beginning(self.store, self.settings, record, plan))
         reader = Reader(run)
         reader.shutdown()
-        self.store.finish_job(job_id, "succeeded")
+        self.store.finish(job_id, "succeeded")
         return open_state_of(run), self.store.job(job_id)["transitions"][1]["warm_start"]
 
 
@@ -249,7 +249,7 @@ def test_the_checkpoint_is_lost(house):
     plan = house.plan(warm_start=job)
     house.store.add_job(house.dataset_id, plan.spec.model_dump())
     with pytest.raises(ServiceError) as caught:
-        Attempts(house.settings, house.store).begin(house.store.claim_job(), plan)
+        Attempts(house.settings, house.store).begin(house.store.claim(), plan)
     assert caught.value.code == "checkpoint_lost"
 
 

@@ -76,8 +76,8 @@ def end_job(store: Store) -> None:
     (dataset,) = store.datasets()
     store.set_dataset_ready(dataset["id"])
     job = store.add_job(dataset["id"], {"dataset": "data", "model_name": "churn"})
-    store.claim_job()
-    store.finish_job(job, "succeeded", models=["mdl_4"], model_id="mdl_4")
+    store.claim()
+    store.finish(job, "succeeded", models=["mdl_4"], model_id="mdl_4")
 
 
 @pytest.mark.parametrize("change", CHANGES)

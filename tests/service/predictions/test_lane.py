@@ -100,8 +100,8 @@ def refusing(monkeypatch, name, times):
 
 
 @pytest.mark.parametrize(("operation", "code", "result", "state"), [
-    ("finish_prediction", 0, FIGURES, "succeeded"),
-    ("requeue_prediction", -11, None, "queued"),
+    ("finish", 0, FIGURES, "succeeded"),
+    ("requeue", -11, None, "queued"),
 ])  # fmt: skip
 def test_an_end_that_cannot_be_recorded_is_later(bench, monkeypatch, operation, code, result, state):
     first = bench.submit()
@@ -117,7 +117,7 @@ def test_an_end_that_cannot_be_recorded_is_later(bench, monkeypatch, operation, 
 
 def test_a_prediction_that_cannot_be_begun_nor_put_back_is_put_back_later(bench, monkeypatch):
     first = bench.submit()
-    bench.refusals, _ = [ValueError("no")], refusing(monkeypatch, "requeue_prediction", 2)
+    bench.refusals, _ = [ValueError("no")], refusing(monkeypatch, "requeue", 2)
     bench.step()
     assert bench.state(first) == "running"
     bench.step(3)
@@ -188,9 +188,9 @@ def test_what_a_prediction_left_that_is_cancelled_while_it_waits_goes(bench, is_
     unfinished.write_bytes(b"half")
     bench.lane.shutdown()
     assert bench.state(first) == "queued" and unfinished.exists()
-    bench.store.cancel_prediction(first)
+    bench.store.request(first, "cancel", "prediction")
     if is_deleted:
-        bench.store.delete_prediction(first)
+        bench.store.delete_work(first, "prediction")
     bench.lane = bench.another()
     bench.step()
     assert not unfinished.exists() and not list(bench.settings.predictions.iterdir())
@@ -205,7 +205,7 @@ def test_a_record_is_claimed_and_read_or_neither(bench, monkeypatch, kind):
     with monkeypatch.context() as patch:
         error = sqlite3.OperationalError("unable to open database file")
         patch.setattr(Store, kind, lambda *_: (_ for _ in ()).throw(error))
-        claimed = getattr(bench.store, f"claim_{kind}")(made)
+        claimed = bench.store.claim(made, kind)
     assert claimed["id"] == made and claimed["state"] == "running"
 
 

@@ -128,8 +128,8 @@ def job(store):
     """Its id; it has run, and is queued again."""
     store.set_dataset_ready(store.add_dataset("data"))
     job_id = store.add_job(store.dataset("data")["id"], {})
-    store.claim_job()
-    store.requeue_job(job_id, reason="out_of_space")
+    store.claim()
+    store.requeue(job_id, reason="out_of_space")
     return job_id
 
 
@@ -141,7 +141,7 @@ def test_a_job_that_is_cancelled_after_it_was_queued_again_leaves_nothing(settin
     assert not tidied
     store.request(job, "cancel")
     if is_deleted:
-        store.delete_job(job)
+        store.delete_work(job)
     setbacks.attend()
     assert tidied == [job]
     setbacks.attend()
@@ -151,7 +151,7 @@ def test_a_job_that_is_cancelled_after_it_was_queued_again_leaves_nothing(settin
 def test_a_job_that_goes_on_keeps_what_it_has(settings, store, job, tidied):
     setbacks = Setbacks(settings, store)
     setbacks.attend()
-    store.claim_job()
+    store.claim()
     setbacks.attend()
     assert not tidied
 
@@ -168,7 +168,7 @@ def test_a_job_that_has_never_run_has_left_nothing(settings, store, tidied):
 
 @pytest.mark.parametrize(("number", "is_surprise"), [(errno.ENOSPC, False), (errno.EDQUOT, False), (errno.EBADF, True)])
 def test_the_log_does_not_take_a_full_disk_for_a_surprise(settings, store, job, caplog, number, is_surprise):
-    record = store.claim_job()
+    record = store.claim()
     with caplog.at_level(logging.WARNING):
         Setbacks(settings, store).settle(record, OSError(number, "no"), None)
     assert (settings.jobs / job / "log").exists() == any(line.exc_info for line in caplog.records) == is_surprise

@@ -39,7 +39,7 @@ class Jobs:
         return record["id"]
 
     def end(self, job: str) -> None:
-        self.store.finish_job(job, "succeeded")
+        self.store.finish(job, "succeeded")
         del self.running[job]
 
 
@@ -68,8 +68,8 @@ def test_a_queue_that_waits_is_read_again_only_after_a_write(jobs, monkeypatch):
     first = jobs.submit(60)
     assert jobs.claim() == first
     second, reads = jobs.submit(60), []
-    read = Store.waiting_jobs
-    monkeypatch.setattr(Store, "waiting_jobs", lambda *of: reads.append(1) or read(*of))
+    read = Store.waiting
+    monkeypatch.setattr(Store, "waiting", lambda *of: reads.append(1) or read(*of))
     wait_for(lambda: jobs.claim() is None and len(reads) and jobs.queue._records() is jobs.queue._records())
     before = len(reads)
     assert [jobs.claim() for _ in range(100)] == [None] * 100 and len(reads) == before
@@ -90,7 +90,7 @@ def test_records_that_cannot_be_read_end_no_job_that_runs(jobs, monkeypatch):
     first, second = jobs.submit(), jobs.submit()
     assert jobs.claim() == first
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "waiting_jobs", lambda *_: jobs.store._database.rows("SELECT spam"))
+        patch.setattr(Store, "waiting", lambda *_: jobs.store._database.rows("SELECT spam"))
         assert jobs.claim() is None
         jobs.running.clear()
         with pytest.raises(sqlite3.OperationalError):

@@ -142,7 +142,7 @@ def test_an_error_in_what_sees_to_errors(settings, store, monkeypatch, step):
 @pytest.mark.parametrize("is_recorded", [False, True])
 def test_an_end_that_cannot_be_recorded_is_later(settings, store, monkeypatch, is_recorded):
     """The store refuses, before or after it has written; other jobs run meanwhile, and no model stays behind."""
-    finish = Store.finish_job
+    finish = Store.finish
 
     def refuse(self, *arguments, **columns):
         if is_recorded:
@@ -152,8 +152,8 @@ def test_an_end_that_cannot_be_recorded_is_later(settings, store, monkeypatch, i
     with working(settings) as worker:
         first = submitted(store, **PLAIN)
         with monkeypatch.context() as patch:
-            patch.setattr(Store, "finish_job", refuse)
-            patch.setattr(Store, "requeue_job", refuse)
+            patch.setattr(Store, "finish", refuse)
+            patch.setattr(Store, "requeue", refuse)
             end = time.monotonic() + 60
             while not (log := settings.jobs / first / "log").exists() or "the disk failed" not in log.read_text():
                 assert time.monotonic() < end
@@ -253,7 +253,7 @@ sys.exit(worker.main(pathlib.Path(sys.argv[1])))
 def test_what_kills_whoever_sees_to_a_job_is_not_looked_at_for_ever(settings, store):
     """A worker that dies while it sees to a job that another one died with counts, too."""
     job = submitted(store, **PLAIN)
-    store.claim_job()
+    store.claim()
     program = """
 import os, pathlib, signal, sys
 from streamsvm.service.processes import run_directories as directories, worker
@@ -271,8 +271,8 @@ worker.main(pathlib.Path(sys.argv[1]))
 def test_jobs_that_ended_long_ago_cost_a_worker_little(settings, store):
     """It asks for states, not for records; lanes that a job left are settled as ever."""
     job, dataset = submitted(store, **PLAIN), store.dataset("data")["id"]
-    store.claim_job()
-    store.finish_job(job, "failed")
+    store.claim()
+    store.finish(job, "failed")
     lane = settings.jobs / job / "lanes" / "0000"
     (lane / "model").mkdir(parents=True)
     columns = (dataset, "{}", "succeeded", "then", "[]", json.dumps({"lanes": [{"C": 1.0}] * 5000}))
@@ -290,7 +290,7 @@ def test_jobs_that_ended_long_ago_cost_a_worker_little(settings, store):
 
 
 def test_a_worker_does_not_end_because_the_disk_is_too_full_to_begin_a_job(settings, store, monkeypatch, caplog):
-    claim, refusals = Store.claim_job, 3 * [sqlite3.SQLITE_FULL]
+    claim, refusals = Store.claim, 3 * [sqlite3.SQLITE_FULL]
     job = store.add_job(store.dataset("data")["id"], parse_spec({"dataset": "data", **PLAIN}).model_dump())
 
     def refusing(own, passed_over=()):
@@ -300,7 +300,7 @@ def test_a_worker_does_not_end_because_the_disk_is_too_full_to_begin_a_job(setti
         error.sqlite_errorcode = refusals.pop()
         raise error
 
-    monkeypatch.setattr(Store, "claim_job", refusing)
+    monkeypatch.setattr(Store, "claim", refusing)
     with working(settings) as worker:
         for _ in range(3):
             worker.step()

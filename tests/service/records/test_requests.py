@@ -20,9 +20,9 @@ def add_job(store: Store, state: str = "queued") -> str:
     if state == "cancelled":
         store.request(job, "cancel")
     elif state != "queued":
-        store.claim_job()
+        store.claim()
         if state != "running":
-            store.finish_job(job, state)
+            store.finish(job, state)
     return job
 
 
@@ -31,7 +31,7 @@ def test_a_queued_job_is_cancelled_at_once_and_never_claimed(store):
     store.request(job, "cancel")
     record = store.job(job)
     assert record["state"] == "cancelled" and record["finished_at"]
-    assert store.claim_job() is None
+    assert store.claim() is None
 
 
 def test_a_queued_job_has_nothing_to_stop(store):
@@ -69,39 +69,38 @@ def test_a_stop_may_become_a_cancel_and_not_the_other_way(store):
 def test_what_was_cancelled_while_it_ended_is_cancelled_and_has_no_model(store, state):
     job = add_job(store, "running")
     store.request(job, "cancel")
-    assert store.finish_job(job, state, model_id="mdl_1", result={"converged": True}) == "cancelled"
+    assert store.finish(job, state, model_id="mdl_1", result={"converged": True}) == "cancelled"
     record = store.job(job)
     assert (record["state"], record["model_id"], record["result"]) == ("cancelled", None, None)
     assert store.models() == []
 
 
-@pytest.mark.parametrize("again", [Store.requeue_job, Store.hand_back_job])
-def test_what_was_cancelled_does_not_run_again(store, again):
+def test_what_was_cancelled_does_not_run_again(store):
     job = add_job(store, "running")
     store.request(job, "cancel")
-    again(store, job)
+    store.requeue(job)
     assert store.job(job)["state"] == "cancelled"
-    assert store.claim_job() is None
+    assert store.claim() is None
 
 
 def test_a_stop_outlives_the_attempt_it_was_asked_of(store):
     job = add_job(store, "running")
     store.request(job, "stop")
-    store.requeue_job(job)
-    assert store.claim_job()["requested"] == "stop"
+    store.requeue(job)
+    assert store.claim()["requested"] == "stop"
 
 
 @pytest.mark.parametrize("state", ["queued", "running"])
 def test_a_job_that_has_not_ended_cannot_be_deleted(store, state):
     job = add_job(store, state)
-    assert refusal(store.delete_job, job) == "not_possible"
+    assert refusal(store.delete_work, job) == "not_possible"
     assert store.job(job)["state"] == state
 
 
 def test_a_deleted_job_is_gone_and_its_model_stays(store):
     job = add_job(store, "running")
-    store.finish_job(job, "succeeded", model_id="mdl_1")
-    store.delete_job(job)
+    store.finish(job, "succeeded", model_id="mdl_1")
+    store.delete_work(job)
     assert refusal(store.job, job) == refusal(store.request, job, "cancel") == "unknown_job"
     assert store.model("mdl_1")["job_id"] == job
 

@@ -79,9 +79,9 @@ def test_a_dataset_that_a_job_needs_stays(store):
     dataset = ready_dataset(store)
     job = store.add_job(dataset, {})
     assert refusal(store.delete_dataset, dataset) == "dataset_in_use"
-    store.claim_job()
+    store.claim()
     assert refusal(store.delete_dataset, dataset) == "dataset_in_use"
-    store.finish_job(job, "failed", failure={"code": "process_died"})
+    store.finish(job, "failed", failure={"code": "process_died"})
     store.delete_dataset(dataset)
     assert store.datasets() == []
     assert store.job(job)["state"] == "failed"
@@ -94,19 +94,18 @@ def test_no_job_on_a_dataset_that_is_gone(store):
     assert store.jobs() == []
 
 
-@pytest.mark.parametrize("again", [Store.requeue_job, Store.hand_back_job])
-def test_a_job_follows_a_dataset_that_is_being_read_in_once(store, again):
+def test_a_job_follows_a_dataset_that_is_being_read_in_once(store):
     dataset = store.add_dataset("data")
     assert store.dataset_state(dataset) == "ingesting"
     job = store.add_job(dataset, {})
-    assert store.claim_job()["id"] == job
+    assert store.claim()["id"] == job
     # A job that did not end then waits for the whole dataset, and other jobs pass it.
-    again(store, job)
-    assert store.claim_job() is None
+    store.requeue(job)
+    assert store.claim() is None
     other = store.add_job(ready_dataset(store, "other"), {})
-    assert store.claim_job()["id"] == other
+    assert store.claim()["id"] == other
     store.set_dataset_ready(dataset)
-    assert store.claim_job()["id"] == job
+    assert store.claim()["id"] == job
 
 
 def test_a_job_on_a_dataset_that_could_not_be_read_in_can_be_claimed(store):
@@ -115,7 +114,7 @@ def test_a_job_on_a_dataset_that_could_not_be_read_in_can_be_claimed(store):
     job = store.add_job(dataset, {})
     store.drop_dataset(dataset)
     assert store.dataset_state(dataset) is None
-    assert store.claim_job()["id"] == job
+    assert store.claim()["id"] == job
 
 
 def test_the_oldest_job_is_claimed_first_whatever_the_clock_says(store, monkeypatch):
@@ -123,29 +122,20 @@ def test_the_oldest_job_is_claimed_first_whatever_the_clock_says(store, monkeypa
     clock = iter([5, 3, 9, 1])
     monkeypatch.setattr("streamsvm.service.records.database.time.time_ns", lambda: next(clock) * 10**15)
     jobs = [store.add_job(dataset, {"seed": i}) for i in range(4)]
-    assert [store.claim_job()["id"] for _ in jobs] == jobs
-    assert store.claim_job() is None
-
-
-def test_a_job_handed_back_has_not_used_an_attempt(store):
-    store.add_job(ready_dataset(store), {})
-    claimed = store.claim_job()
-    store.hand_back_job(claimed["id"])
-    handed_back = store.job(claimed["id"])
-    assert (handed_back["state"], handed_back["attempt"]) == ("queued", 0)
-    assert store.claim_job()["attempt"] == 1
+    assert [store.claim()["id"] for _ in jobs] == jobs
+    assert store.claim() is None
 
 
 def test_a_claim_is_an_attempt_and_a_requeued_job_keeps_its_place(store):
     dataset = ready_dataset(store)
     first, second = store.add_job(dataset, {}), store.add_job(dataset, {})
-    claimed = store.claim_job()
+    claimed = store.claim()
     assert (claimed["id"], claimed["state"], claimed["attempt"]) == (first, "running", 1)
-    store.requeue_job(first)
-    again = store.claim_job()
+    store.requeue(first)
+    again = store.claim()
     assert (again["id"], again["attempt"], again["started_at"]) == (first, 2, claimed["started_at"])
     assert [step["state"] for step in again["transitions"]] == ["queued", "running", "queued", "running"]
-    assert store.claim_job()["id"] == second
+    assert store.claim()["id"] == second
 
 
 def test_concurrent_claims_give_each_job_away_once(path):
@@ -154,7 +144,7 @@ def test_concurrent_claims_give_each_job_away_once(path):
 
     def claim_all(_: int) -> list[str]:
         store, mine = Store(path), []
-        while (record := store.claim_job()) is not None:
+        while (record := store.claim()) is not None:
             mine.append(record["id"])
         return mine
 
@@ -167,22 +157,22 @@ def test_concurrent_claims_give_each_job_away_once(path):
 def test_a_terminal_state_never_changes(store, state):
     dataset = ready_dataset(store)
     job = store.add_job(dataset, {})
-    store.claim_job()
-    store.finish_job(job, state)
+    store.claim()
+    store.finish(job, state)
     record = store.job(job)
     assert record["finished_at"]
-    for operation in (store.requeue_job, *(lambda j, s=s: store.finish_job(j, s) for s in ("succeeded", "failed"))):
+    for operation in (store.requeue, *(lambda j, s=s: store.finish(j, s) for s in ("succeeded", "failed"))):
         assert refusal(operation, job) == "not_possible"
     assert store.job(job) == record
-    assert store.claim_job() is None
+    assert store.claim() is None
 
 
 def test_a_model_is_on_record_exactly_when_its_job_is_done(store):
     job = store.add_job(ready_dataset(store), {})
-    assert refusal(store.finish_job, job, "succeeded") == "not_possible"
-    store.claim_job()
+    assert refusal(store.finish, job, "succeeded") == "not_possible"
+    store.claim()
     assert refusal(store.model, "mdl_1") == "unknown_model"
-    store.finish_job(job, "succeeded", model_id="mdl_1", result={"converged": True})
+    store.finish(job, "succeeded", model_id="mdl_1", result={"converged": True})
     assert store.model("mdl_1")["job_id"] == job
     assert store.job(job)["model_id"] == "mdl_1" and store.job(job)["result"] == {"converged": True}
     assert [model["id"] for model in store.models()] == ["mdl_1"]
@@ -207,10 +197,10 @@ def test_a_change_that_fails_changes_nothing(store):
     dataset = ready_dataset(store)
     jobs = [store.add_job(dataset, {}) for _ in range(2)]
     for _ in jobs:
-        store.claim_job()
-    store.finish_job(jobs[0], "succeeded", model_id="mdl_1")
+        store.claim()
+    store.finish(jobs[0], "succeeded", model_id="mdl_1")
     with pytest.raises(sqlite3.IntegrityError):
-        store.finish_job(jobs[1], "succeeded", model_id="mdl_1")
+        store.finish(jobs[1], "succeeded", model_id="mdl_1")
     assert store.job(jobs[1])["state"] == "running"
 
 
@@ -218,8 +208,8 @@ def test_all_is_there_when_it_is_opened_again(store, path):
     dataset = ready_dataset(store)
     spec = {"C": 0.1, "class_weight": {"1": 2.0}, "tolerance": None}
     jobs = [store.add_job(dataset, spec) for _ in range(3)]
-    store.claim_job()
-    store.finish_job(jobs[0], "succeeded", model_id="mdl_1", progress={"gap": 1e-3})
+    store.claim()
+    store.finish(jobs[0], "succeeded", model_id="mdl_1", progress={"gap": 1e-3})
     again = Store(path)
     for read in (Store.datasets, Store.jobs, Store.models):
         assert read(again) == read(store) and read(again)
