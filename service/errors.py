@@ -63,14 +63,19 @@ class ModelFormatError(Exception):
         self.hint = hint
 
 
+def is_full(error: BaseException) -> bool:
+    """Return whether the error says that a disk is full, by the system's code or by SQLite's."""
+    store_code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return getattr(error, "errno", None) in NO_ROOM or store_code == sqlite3.SQLITE_FULL
+
+
 @contextmanager
 def needing_space() -> Iterator[None]:
     """In the `with` statement, turn the error of a full disk, OSError or SQLite's, into ServiceError out_of_space."""
     try:
         yield
     except (OSError, sqlite3.OperationalError) as error:
-        is_full = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
-        if not is_full and getattr(error, "errno", None) not in NO_ROOM:
+        if not is_full(error):
             raise
         raise ServiceError("out_of_space", "the disk is full", ROOM_HINT) from error
 

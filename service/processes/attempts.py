@@ -3,8 +3,8 @@
 import logging
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -132,43 +132,32 @@ class Attempts:
         return run, checkpoint
 
 
-class Ending:
-    """Ends the jobs of a data directory."""
+def publish(
+    settings: Settings, store: Store, record: dict[str, Any], run: Run, outcome: Outcome, state: str
+) -> tuple[str, str]:
+    """Publish the models of a job, and record that it has ended in this state; `run` is its last one.
 
-    def __init__(self, settings: Settings, store: Store) -> None:
-        self._settings = settings
-        self._store = store
-
-    def publish(self, record: dict[str, Any], run: Run, outcome: Outcome, state: str) -> tuple[str, str]:
-        """Publish the models of a job, and record that the job has ended in `state`; `run` is the job's last run.
-
-        Returns the recorded state, which is `cancelled` if a user asked for that, and the stop reason. If this raises,
-        the job has not ended and no model stays.
-        """
-        history, result = self._settings.jobs / record["id"] / HISTORY, outcome.result
-        last = progress(run.control, run.lane, outcome.plan.spec, outcome.plan.blocks, last_passes(history))
-        sync(history)
-        published = publish_models(self._settings, record["dataset_id"], outcome)
-        ids = {each["C"]: each["model_id"] for each in published}
-        chosen = ids.get(result.get("selected_C", max(ids, default=None)))
-        with self._unpublished(record["id"], published):
-            state = self._store.finish(
-                record["id"],
-                state,
-                models=list(ids.values()),
-                result={**result, "models": published},
-                progress={**last, "eta_seconds": 0},
-                model_id=chosen,
-            )
-        (unpublish_models if state == "cancelled" else settle_models)(self._settings, published)
-        return state, result["stop_reason"]
-
-    @contextmanager
-    def _unpublished(self, job_id: str, published: list[dict[str, Any]]) -> Iterator[None]:
-        """Remove published models if the block raises before the end of the job is on record."""
-        try:
-            yield
-        except BaseException:
-            is_running = self._store.job(job_id)["state"] == "running"
-            (unpublish_models if is_running else settle_models)(self._settings, published)
-            raise
+    Returns the state it is in, `cancelled` if someone asked for that, and why it stopped. If this raises, the job
+    has not ended and no model stays.
+    """
+    history, result = settings.jobs / record["id"] / HISTORY, outcome.result
+    last = progress(run.control, run.lane, outcome.plan.spec, outcome.plan.blocks, last_passes(history))
+    sync(history)
+    published = publish_models(settings, record["dataset_id"], outcome)
+    ids = {each["C"]: each["model_id"] for each in published}
+    chosen = ids.get(result.get("selected_C", max(ids, default=None)))
+    try:
+        state = store.finish(
+            record["id"],
+            state,
+            models=list(ids.values()),
+            result={**result, "models": published},
+            progress={**last, "eta_seconds": 0},
+            model_id=chosen,
+        )
+    except BaseException:
+        is_running = store.job(record["id"])["state"] == "running"
+        (unpublish_models if is_running else settle_models)(settings, published)
+        raise
+    (unpublish_models if state == "cancelled" else settle_models)(settings, published)
+    return state, result["stop_reason"]

@@ -1,4 +1,4 @@
-"""Work beside the answering of requests, by a thread that lasts as long as there is work."""
+"""Work that is done beside requests, by a thread that lasts as long as there is some; writes that wait for a disk."""
 
 import logging
 import sqlite3
@@ -7,19 +7,34 @@ from collections import deque
 from collections.abc import Callable
 
 _log = logging.getLogger("streamsvm.background")
+_PAUSES = 1.0, 30.0
+
+
+class Backoff:
+    """Pauses: the first of the `shortest` seconds, each further one twice as long, up to the `longest`."""
+
+    def __init__(self, shortest: float, longest: float) -> None:
+        self._shortest, self._longest, self._pause = shortest, longest, shortest
+
+    def next(self) -> float:
+        """The seconds of the next pause."""
+        pause, self._pause = self._pause, min(2 * self._pause, self._longest)
+        return pause
+
+    def reset(self) -> None:
+        """Begin again with the shortest."""
+        self._pause = self._shortest
 
 
 class Background:
     """Calls `step` in its own thread after each `wake`. Errors are logged, and `step` is called again after a pause.
 
-    step    does one piece of work and returns whether there was any; called until there is none
-    pauses  seconds of the pause after a first error, and of the longest pause; pauses double
+    step    does one thing and returns whether it did; it is called until there is nothing left
+    pauses  see `Backoff`
     """
 
-    def __init__(self, name: str, step: Callable[[], bool], pauses: tuple[float, float] = (1.0, 30.0)) -> None:
-        self._name = name
-        self._step = step
-        self._pauses = pauses
+    def __init__(self, name: str, step: Callable[[], bool], pauses: tuple[float, float] = _PAUSES) -> None:
+        self._name, self._step, self._backoff = name, step, Backoff(*pauses)
         self._lock = threading.Lock()
         self._has_work = False
         self._thread: threading.Thread | None = None
@@ -48,16 +63,15 @@ class Background:
             return self._has_work and (self._thread is None or not self._thread.is_alive())
 
     def _run(self) -> None:
-        pause, longest = self._pauses
+        self._backoff.reset()
         while self._goes_on():
             try:
                 while self._step():
-                    pause = self._pauses[0]
+                    self._backoff.reset()
             except Exception:
                 _log.exception("%s: not done now, tried again", self._name)
                 self._has_work = True
-                self._woken.wait(pause)
-                pause = min(2 * pause, longest)
+                self._woken.wait(self._backoff.next())
 
     def _goes_on(self) -> bool:
         """Return whether `wake` was called since the last call of this method."""
@@ -72,7 +86,7 @@ class Background:
 class Later:
     """Makes writes at once or, if the disk refuses them, as soon as it takes them."""
 
-    def __init__(self, pauses: tuple[float, float] = (1.0, 30.0)) -> None:
+    def __init__(self, pauses: tuple[float, float] = (1.0, 5.0)) -> None:
         self._waiting: deque[Callable[[], object]] = deque()
         self.background = Background("writing-later", self._write_first, pauses)
 
@@ -80,7 +94,7 @@ class Later:
         """Call `write` now, or later. If the process ends before, recovery at the next start makes up for the write."""
         try:
             write()
-        except (sqlite3.Error, OSError):
+        except Exception:
             _log.warning("what cannot be written down now is later", exc_info=True)
             self._waiting.append(write)
             self.background.wake()

@@ -30,10 +30,10 @@ class JsonFormatter(logging.Formatter):
 
 
 class JobLog(logging.LoggerAdapter):
-    """A logger whose messages say which job they are about."""
+    """A logger whose messages say which job or prediction they are about."""
 
-    def __init__(self, logger: logging.Logger, job_id: str) -> None:
-        super().__init__(logger, {"job_id": job_id})
+    def __init__(self, logger: logging.Logger, key: str, kind: str = "job") -> None:
+        super().__init__(logger, {f"{kind}_id": key})
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         return msg, {**kwargs, "extra": {"fields": self.extra}}

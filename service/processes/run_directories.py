@@ -58,10 +58,9 @@ class RunDirectories:
 
     def trained_seconds(self, job_id: str) -> float | None:
         """Read from a job's run directory how many seconds it has been trained; None if that cannot be read."""
-        try:
+        with suppress(Exception):  # whatever is there: a worker has died
             return read_control(self._link(job_id))["elapsed_seconds"]
-        except (OSError, ValueError):
-            return None
+        return None
 
     def _link(self, job_id: str) -> Path:
         return self._settings.jobs / job_id / _SHOWN

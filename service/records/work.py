@@ -42,12 +42,12 @@ class WorkRecords(Records):
         key: RequestKey | None = None,
         client: str | None = None,
     ) -> str:
-        """Queue a job on a dataset that is ready or being read in; returns its id.
+        """Queue a job on a dataset that is ready or being read in; return the job's id.
 
-        max_queued  jobs in the queue; a client may have its share of them
-        continues   the id of the job that it resumes
-        key         of the request that asks for the job
-        Raises `queue_full`, `unknown_dataset`.
+        max_queued  limit of jobs in the queue; a client may have `share_of(max_queued)`
+        continues   id of the job from which this job goes on
+        key         idempotency key of the request
+        Raises ServiceError queue_full, unknown_dataset.
         """
         job_id = new_id("job")
         first = json.dumps([{"state": "queued", "at": now()}])
@@ -77,10 +77,10 @@ class WorkRecords(Records):
         key: RequestKey | None = None,
         dataset_id: str | None = None,
     ) -> str:
-        """Queue a prediction with a model; returns its id.
+        """Queue a prediction with a model; return the prediction's id.
 
-        dataset_id  of the dataset whose rows it predicts; None: it predicts files
-        Raises `queue_full`, `unknown_model`, `unknown_dataset`.
+        dataset_id  id of the dataset whose rows are predicted; None: files are predicted
+        Raises ServiceError queue_full, unknown_model, unknown_dataset.
         """
         prediction_id = new_id("prd")
         with self._database.write() as connection:
@@ -99,13 +99,13 @@ class WorkRecords(Records):
                 key.note(connection, prediction_id)
         return prediction_id
 
-    def job(self, job_id: str) -> dict[str, Any]:
-        """The record of a job. Raises `unknown_job`."""
-        return self._one("SELECT * FROM jobs WHERE id = ?", job_id, "job")
+    def job(self, key: str, kind: Kind = "job") -> dict[str, Any]:
+        """The record of a job. Raises `unknown_job`, `unknown_prediction`."""
+        return self._one(f"SELECT * FROM {kind}s WHERE id = ?", key, kind)
 
     def prediction(self, prediction_id: str) -> dict[str, Any]:
-        """The record of a prediction. Raises `unknown_prediction`."""
-        return self._one("SELECT * FROM predictions WHERE id = ?", prediction_id, "prediction")
+        """Return the record of a prediction. Raises ServiceError unknown_prediction."""
+        return self.job(prediction_id, "prediction")
 
     def jobs(
         self, state: str | None = None, before: str | None = None, most: int = -1, kind: Kind = "job"
@@ -121,7 +121,7 @@ class WorkRecords(Records):
         return self.jobs(state, before, most, "prediction")
 
     def job_states(self) -> dict[str, str]:
-        """The state of each job by id, without the rest of the records, which may be many."""
+        """Return job id -> state for all jobs, without reading the rest of their records."""
         return {row["id"]: row["state"] for row in self._database.rows("SELECT id, state FROM jobs")}
 
     def queued_again(self, kind: Kind = "job") -> list[dict[str, Any]]:
@@ -131,7 +131,7 @@ class WorkRecords(Records):
     def page_of_jobs(
         self, state: str | None, before: str | None, most: int, most_bytes: int = PAGE_BYTES
     ) -> tuple[list[dict[str, Any]], bool]:
-        """The first of `jobs`, at most `most` and about `most_bytes`, but at least one; and whether there are more."""
+        """Return the first of `jobs`: up to `most` and `most_bytes`, but at least one; and whether there are more."""
         sizes = self._all(
             f"SELECT id, {_SIZE} AS size FROM jobs WHERE state = ifnull(?, state) AND (? IS NULL OR id < ?) "
             "ORDER BY id DESC LIMIT ?",
@@ -167,7 +167,7 @@ class WorkRecords(Records):
 
     def delete_work(self, key: str, kind: Kind = "job") -> None:
         """Delete the record of what has ended; models of a job, and the file of a prediction, stay."""
-        state = self._one(f"SELECT state FROM {kind}s WHERE id = ?", key, kind)["state"]
+        state = self.job(key, kind)["state"]
         if TRANSITIONS[state]:
             raise ServiceError("not_possible", f"a {kind} that is {state} cannot be deleted", "Cancel it first.")
         with self._database.write() as connection:
@@ -176,7 +176,7 @@ class WorkRecords(Records):
     def waiting(self, most: int, kind: Kind = "job") -> list[dict[str, Any]]:
         """Records of what is queued and may run now, at most so many: those of the highest priority, oldest first.
 
-        A job that has run before and whose dataset is still being read in may not.
+        A job that has run before may not run while its dataset is still being read in.
         """
         return self._all(f"{_WAITING[kind]} LIMIT ?", most)
 
@@ -209,7 +209,7 @@ class WorkRecords(Records):
         self._leave(key, "queued", dict(columns), (), kind, because)
 
     def explain_job(self, job_id: str, **because: Any) -> None:
-        """Add facts to the last transition of a job."""
+        """Add the facts in `because` to the last transition of a job."""
         with self._database.write() as connection:
             row = connection.execute("SELECT transitions FROM jobs WHERE id = ?", (job_id,)).fetchone()
             if row is not None:  # else its record has been deleted

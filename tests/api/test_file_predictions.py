@@ -60,7 +60,7 @@ def lane(service, monkeypatch):
     """The lane of a worker, whose processes have the service's settings."""
     for name in ("import_dir", "export_dir"):
         monkeypatch.setenv(f"STREAMSVM_{name.upper()}", str(getattr(service.settings, name)))
-    lane = PredictionLane(service.settings, service.store)
+    lane = PredictionWork(service.settings, service.store)
     yield lane
     lane.shutdown()
 
@@ -84,11 +84,22 @@ def run(service, lane, prediction, *states: str) -> dict:
     """Run the lane until the prediction is in one of these states."""
 
     def ended():
-        lane.step(is_training=False)
+        lane.step()
         seen = shown(service, prediction)
         return seen["state"] in states and seen
 
     return wait_for(ended)
+
+
+def crash(service, lane, prediction) -> None:
+    """Run the lane until it has seen the crash of the prediction."""
+    wait_for(lambda: lane.step() or service.store.prediction(prediction["id"])["crashes"] == 1)
+
+
+def the(lane):
+    """What runs."""
+    (running,) = lane.active.values()
+    return running
 
 
 def check_whole(service):
@@ -123,18 +134,18 @@ def test_a_killed_prediction_goes_on(service, lane):
     prediction = submit(service)
     directory = service.settings.predictions / prediction["id"]
     for kills in range(2):
-        wait_for(lambda: lane.step(is_training=False) or lane._active)
+        wait_for(lambda: lane.step() or lane.active)
         ends = time.monotonic() + 60
         while not any((directory / "pieces").glob(f"*{5 + kills}.json")):
             assert time.monotonic() < ends
             time.sleep(0.001)
-        os.kill(lane._active.child.pid, signal.SIGKILL)
+        os.kill(the(lane).child.pid, signal.SIGKILL)
         if kills == 0:
-            run(service, lane, prediction, "queued")
-    other = PredictionLane(service.settings, service.store)  # of a worker that has died
+            crash(service, lane, prediction)
+    other = PredictionWork(service.settings, service.store)  # of a worker that has died
     if service.store.prediction(prediction["id"])["state"] == "running":
         other.recover()
-    lane._active = None
+    lane.active.clear()
     ended = run(service, other, prediction, "succeeded", "failed")
     assert ended["state"] == "succeeded", ended
     check_whole(service)
@@ -144,7 +155,7 @@ def test_a_prediction_is_cancelled(service, lane):
     queued = submit(service)
     assert service.request("POST", f"{URL}/{queued['id']}/cancel").json()["state"] == "cancelled"
     running = submit(service)
-    wait_for(lambda: lane.step(is_training=False) or lane._active)
+    wait_for(lambda: lane.step() or lane.active)
     service.request("POST", f"{URL}/{running['id']}/cancel")
     ended = run(service, lane, running, "cancelled", "succeeded")
     assert ended["state"] == "cancelled"
@@ -167,9 +178,9 @@ def test_a_prediction_fails(service, lane, code):
 
 def test_a_prediction_that_crashes_again_and_again_fails(service, lane, monkeypatch):
     prediction = submit(service)
-    monkeypatch.setattr("streamsvm.service.predictions.lane._PROCESS", "tests.service.no_module")
+    monkeypatch.setattr("streamsvm.service.processes.predictions._PROCESS", "tests.service.no_module")
     ended = run(service, lane, prediction, "failed")
-    assert ended["failure"]["code"] == "crash_loop" and ended["attempt"] == service.settings.max_crashes + 1
+    assert ended["failure"]["code"] == "crash_loop" and ended["attempt"] == service.settings.max_crashes
 
 
 REFUSED = {
@@ -247,44 +258,44 @@ def test_a_dataset_that_cannot_be_predicted_is_refused(service):
 
 def test_a_prediction_that_is_silent_is_killed_and_goes_on(service, lane):
     prediction = submit(service)
-    wait_for(lambda: lane.step(is_training=False) or lane._active)
-    child = lane._active.child
+    wait_for(lambda: lane.step() or lane.active)
+    child = the(lane).child
     os.kill(child.pid, signal.SIGSTOP)
     patient, lane._settings = lane._settings, replace(lane._settings, stall_seconds=0.1)
-    run(service, lane, prediction, "queued")
+    crash(service, lane, prediction)
     lane._settings = patient
-    assert child.poll() == -signal.SIGKILL and service.store.prediction(prediction["id"])["crashes"] == 1
+    assert child.poll() == -signal.SIGKILL
     assert run(service, lane, prediction, "succeeded", "failed")["state"] == "succeeded"
     check_whole(service)
 
 
 def test_a_prediction_that_is_always_silent_fails(service, lane, monkeypatch):
-    monkeypatch.setattr("streamsvm.service.predictions.lane._PROCESS", "tests.service.predictions.silent")
+    monkeypatch.setattr("streamsvm.service.processes.predictions._PROCESS", "tests.service.predictions.silent")
     lane._settings = replace(lane._settings, stall_seconds=0.05, max_crashes=1)
     ended = run(service, lane, submit(service), "failed")
     assert ended["failure"]["code"] == "crash_loop" and "no sign of life" in ended["failure"]["message"]
 
 
 def test_beside_a_job_a_prediction_begins_when_its_model_fits_into_memory(service, lane, monkeypatch):
-    free = [lane._needed(service.model) - 1]
-    monkeypatch.setattr("streamsvm.service.predictions.lane.free_memory", lambda: free[0])
+    free = [lane._memory_bytes(service.model) - 1]
+    monkeypatch.setattr("streamsvm.service.processes.predictions.free_memory", lambda: free[0])
     size = sum(path.stat().st_size for path in (service.settings.models / service.model).iterdir())
-    assert lane._needed(service.model) == lane._needed("mdl_gone") + 2 * size > 2 * size
+    assert lane._memory_bytes(service.model) == lane._memory_bytes("mdl_gone") + 2 * size > 2 * size
     prediction = submit(service)
-    lane.step(is_training=True)
-    assert shown(service, prediction)["state"] == "queued" and lane.memory_bytes == 0
+    lane.step([Needs()])
+    assert shown(service, prediction)["state"] == "queued" and not lane.needs
     free[0] += 1
-    lane.step(is_training=True)
-    assert shown(service, prediction)["state"] == "running" and lane.memory_bytes == free[0]
+    lane.step([Needs()])
+    assert shown(service, prediction)["state"] == "running" and lane.needs == [Needs(free[0])]
 
 
 def test_a_waiting_lane_reads_its_records_only_after_a_write(service, lane, monkeypatch):
-    monkeypatch.setattr("streamsvm.service.predictions.lane.free_memory", lambda: 0)
+    monkeypatch.setattr("streamsvm.service.processes.predictions.free_memory", lambda: 0)
     submit(service)
-    wait_for(lambda: lane.step(is_training=True) or lane._next() is lane._next())
+    wait_for(lambda: lane.step([Needs()]) or lane._waiting() is lane._waiting())
     monkeypatch.setattr(type(service.store._database), "rows", lambda *_: pytest.fail("they are read"))
     for _ in range(100):
-        lane.step(is_training=True)
+        lane.step([Needs()])
 
 
 def test_a_request_that_is_sent_again_makes_one_prediction(service):

@@ -33,8 +33,6 @@ from streamsvm.service.jobs.progress.states import TRANSITIONS
 from streamsvm.storage.files.durable import write_file
 from streamsvm.storage.run.checkpoint import SLOTS, Checkpoint, newest_checkpoint
 
-_IN_ONE_PASS = 10
-_CHECKPOINTS_OF_A_LANE = 1 << 32  # more than there ever are
 # Fields that may differ in a job that continues another: they say when training ends.
 CHANGEABLE = ("max_passes", "max_seconds", "tolerance", "relative_gap")
 
@@ -102,23 +100,6 @@ def keep_history(job_dir: Path, passes: int) -> None:
         write_file(path, [b"".join(line + b"\n" for line in kept)])
     else:
         path.unlink(missing_ok=True)
-
-
-def count_crashes(lane: int, newest: Checkpoint | None, record: dict[str, Any]) -> dict[str, int]:
-    """Return `crashes`, since the newest checkpoint, and `crash_checkpoint` for the record of a job that crashed."""
-    number = lane * _CHECKPOINTS_OF_A_LANE + (newest.about["number"] if newest else 0)
-    crashes = 1 if number > record["crash_checkpoint"] else record["crashes"] + 1
-    return {"crashes": crashes, "crash_checkpoint": number}
-
-
-def is_stuck(crashes: dict[str, int], pass_: int, record: dict[str, Any], most: int) -> bool:
-    """Return whether a job has crashed `most` times without a newer checkpoint, or ten times as often in one pass.
-
-    Each attempt begins its pass anew. A job may always crash in the same pass although it makes checkpoints within the
-    pass: so crashes in one pass are counted, too.
-    """
-    of_pass = sum(step.get("pass") == pass_ for step in record["transitions"])
-    return crashes["crashes"] >= most or of_pass + 1 >= _IN_ONE_PASS * most
 
 
 def lost_seconds(newest: Checkpoint | None, trained: float) -> float:

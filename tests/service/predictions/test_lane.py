@@ -8,13 +8,15 @@ import sqlite3
 import pytest
 
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.predictions import lane as lanes
 from streamsvm.service.predictions import process
-from streamsvm.service.predictions.lane import PredictionLane
 from streamsvm.service.predictions.process import ASKED, FAILED, RESULT, predict
 from streamsvm.service.predictions.spec import parse_prediction
+from streamsvm.service.processes import predictions as lanes
+from streamsvm.service.processes.background import Later
+from streamsvm.service.processes.predictions import PredictionWork
 from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
+from tests.end_to_end.service import wait_for
 
 FIGURES = {"rows": 3, "bytes": 9, "total_bytes": 9, "unknown_features": 0}
 
@@ -47,12 +49,13 @@ class Bench:
         self.settings = Settings(directory / "data", directory, export_dir=directory)
         self.settings.create_directories()
         self.store = Store(self.settings.database)
+        self.store.later = Later((0.01, 0.01))
         self.store.adopt_model("mdl_1", "then")
         self.now, self.children, self.refusals = 0.0, [], []
         self.lane = self.another()
 
     def another(self):
-        return PredictionLane(self.settings, self.store, clock=lambda: self.now)
+        return PredictionWork(self.settings, self.store, clock=lambda: self.now)
 
     def fork(self, command, _files):
         if self.refusals:
@@ -67,7 +70,7 @@ class Bench:
 
     def step(self, times=1):
         for _ in range(times):
-            self.lane.step(is_training=False)
+            self.lane.step()
 
     def end(self, code=0, result=FIGURES):
         """End the process that runs, and look."""
@@ -108,10 +111,8 @@ def test_an_end_that_cannot_be_recorded_is_later(bench, monkeypatch, operation, 
     bench.step()
     refusing(monkeypatch, operation, 3)
     bench.end(code, result)
-    bench.step(2)
     assert bench.state(first) == "running" and len(bench.children) == 1
-    bench.step()
-    assert bench.state(first) == state
+    wait_for(lambda: bench.state(first) == state)
     assert bench.store.prediction(first)["crashes"] == (code != 0)
 
 
@@ -119,8 +120,9 @@ def test_a_prediction_that_cannot_be_begun_nor_put_back_is_put_back_later(bench,
     first = bench.submit()
     bench.refusals, _ = [ValueError("no")], refusing(monkeypatch, "requeue", 2)
     bench.step()
-    assert bench.state(first) == "running"
-    bench.step(3)
+    assert bench.state(first) == "running" and not bench.children
+    wait_for(lambda: bench.state(first) == "queued")
+    bench.step()
     assert bench.state(first) == "running" and len(bench.children) == 1
     bench.end()
     assert bench.state(first) == "succeeded"
@@ -158,11 +160,10 @@ def test_a_record_that_cannot_be_read_costs_itself(bench, damage):
     bad, next_one = bench.submit(), bench.submit()
     with bench.store._database.write() as connection:
         connection.execute(f"UPDATE predictions SET {damage} WHERE id = ?", (bad,))
-    for _ in range(bench.settings.max_crashes + 1):
-        bench.step()
+    bench.step()
+    for _ in range(bench.settings.max_crashes):
         bench.end(FAILED, None)
     assert (bench.state(bad), bench.store.prediction(bad)["failure"]["code"]) == ("failed", "crash_loop")
-    bench.step()
     bench.end()
     assert bench.state(next_one) == "succeeded"
 
@@ -174,8 +175,8 @@ def test_a_process_without_a_result_has_crashed(bench, text):
     if text is not None:
         (bench.settings.predictions / first / RESULT).write_text(text)
     bench.end(result=None)
-    assert (bench.state(first), bench.store.prediction(first)["crashes"]) == ("queued", 1)
-    bench.step()
+    again = bench.store.prediction(first)
+    assert (again["state"], again["crashes"], again["attempt"]) == ("running", 1, 2)
     bench.end()
     assert bench.state(first) == "succeeded"
 
@@ -192,7 +193,7 @@ def test_what_a_prediction_left_that_is_cancelled_while_it_waits_goes(bench, is_
     if is_deleted:
         bench.store.delete_work(first, "prediction")
     bench.lane = bench.another()
-    bench.step()
+    bench.lane.recover()
     assert not unfinished.exists() and not list(bench.settings.predictions.iterdir())
 
 

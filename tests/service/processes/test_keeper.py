@@ -11,8 +11,8 @@ import pytest
 
 from streamsvm.api.app import create_app
 from streamsvm.service.processes.health import give_sign, last_sign, lock, unlock
+from streamsvm.service.processes.jobs import JobWork
 from streamsvm.service.processes.keeper import WorkerKeeper
-from streamsvm.service.processes.retry_policy import Setbacks
 from streamsvm.service.processes.worker import REFUSED
 from streamsvm.service.records.store import Store
 from streamsvm.service.settings import Settings
@@ -119,7 +119,7 @@ def store(settings):
 @pytest.fixture
 def tidied(monkeypatch):
     found = []
-    monkeypatch.setattr(Setbacks, "tidy", lambda _, record: found.append(record["id"]))
+    monkeypatch.setattr(JobWork, "_tidy", lambda _, record: found.append(record["id"]))
     return found
 
 
@@ -135,34 +135,34 @@ def job(store):
 
 @pytest.mark.parametrize("is_deleted", [False, True])
 def test_a_job_that_is_cancelled_after_it_was_queued_again_leaves_nothing(settings, store, job, tidied, is_deleted):
-    setbacks = Setbacks(settings, store)
-    setbacks.attend()
-    setbacks.attend()
+    jobs = JobWork(settings, store)
+    jobs.attend()
+    jobs.attend()
     assert not tidied
     store.request(job, "cancel")
     if is_deleted:
         store.delete_work(job)
-    setbacks.attend()
+    jobs.attend()
     assert tidied == [job]
-    setbacks.attend()
+    jobs.attend()
     assert tidied == [job]
 
 
 def test_a_job_that_goes_on_keeps_what_it_has(settings, store, job, tidied):
-    setbacks = Setbacks(settings, store)
-    setbacks.attend()
+    jobs = JobWork(settings, store)
+    jobs.attend()
     store.claim()
-    setbacks.attend()
+    jobs.attend()
     assert not tidied
 
 
 def test_a_job_that_has_never_run_has_left_nothing(settings, store, tidied):
     store.set_dataset_ready(store.add_dataset("data"))
     job_id = store.add_job(store.dataset("data")["id"], {})
-    setbacks = Setbacks(settings, store)
-    setbacks.attend()
+    jobs = JobWork(settings, store)
+    jobs.attend()
     store.request(job_id, "cancel")
-    setbacks.attend()
+    jobs.attend()
     assert not tidied
 
 
@@ -170,6 +170,6 @@ def test_a_job_that_has_never_run_has_left_nothing(settings, store, tidied):
 def test_the_log_does_not_take_a_full_disk_for_a_surprise(settings, store, job, caplog, number, is_surprise):
     record = store.claim()
     with caplog.at_level(logging.WARNING):
-        Setbacks(settings, store).settle(record, OSError(number, "no"), None)
+        JobWork(settings, store).settle(record, OSError(number, "no"), None)
     assert (settings.jobs / job / "log").exists() == any(line.exc_info for line in caplog.records) == is_surprise
     assert store.job(job)["state"] == "queued"

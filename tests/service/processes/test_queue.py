@@ -2,13 +2,16 @@
 
 import random
 import sqlite3
+from types import SimpleNamespace
 
 import pytest
 
 from streamsvm.service.jobs.fields.spec import parse_spec
-from streamsvm.service.processes import queue as queue_module
-from streamsvm.service.processes.queue import Needs, Queue
+from streamsvm.service.processes import jobs as job_module
+from streamsvm.service.processes.jobs import JobWork
+from streamsvm.service.processes.work import Needs
 from streamsvm.service.records.store import Store
+from streamsvm.service.settings import Settings
 from tests.end_to_end.service import wait_for
 
 LIMIT = 100
@@ -17,13 +20,13 @@ LIMIT = 100
 class Jobs:
     """A queue whose jobs need as much memory as they are given."""
 
-    def __init__(self, store: Store) -> None:
-        self.store = store
+    def __init__(self, settings: Settings) -> None:
+        self.store = store = Store(settings.database)
         self.dataset = store.add_dataset("data")
         store.set_dataset_ready(self.dataset)
         self.needs: dict[str, Needs] = {}
-        self.running: dict[str, Needs] = {}
-        self.queue = Queue(store, lambda _: None)
+        self.work = JobWork(settings, store)
+        self.work._attempts.plan = lambda _: None
 
     def submit(self, memory_bytes: int = 1, has_cluster: bool = False, is_alone: bool = False, **fields: int) -> str:
         spec = parse_spec({"dataset": "data", **fields}).model_dump()
@@ -31,23 +34,26 @@ class Jobs:
         self.needs[job] = Needs(memory_bytes, has_cluster, is_alone)
         return job
 
-    def claim(self, *pausing: str) -> str | None:
-        record = self.queue.claim(pausing, self.running)
+    def run(self, job: str, needs: Needs) -> None:
+        self.work.active[job] = SimpleNamespace(needs=needs)
+
+    def claim(self, *beside: Needs) -> str | None:
+        record = self.work._take(beside)
         if record is None:
             return None
-        self.running[record["id"]] = self.needs[record["id"]]
+        self.run(record["id"], self.needs[record["id"]])
         return record["id"]
 
     def end(self, job: str) -> None:
         self.store.finish(job, "succeeded")
-        del self.running[job]
+        del self.work.active[job]
 
 
 @pytest.fixture
 def jobs(tmp_path, monkeypatch):
-    made = Jobs(Store(tmp_path / "streamsvm.sqlite"))
-    monkeypatch.setattr(Needs, "of", lambda record, _: made.needs[record["id"]])
-    monkeypatch.setattr(queue_module, "memory_limit", lambda: LIMIT)
+    made = Jobs(Settings(tmp_path))
+    monkeypatch.setattr(job_module, "needs_of", lambda record, _: made.needs[record["id"]])
+    monkeypatch.setattr(job_module, "memory_limit", lambda: LIMIT)
     return made
 
 
@@ -70,7 +76,7 @@ def test_a_queue_that_waits_is_read_again_only_after_a_write(jobs, monkeypatch):
     second, reads = jobs.submit(60), []
     read = Store.waiting
     monkeypatch.setattr(Store, "waiting", lambda *of: reads.append(1) or read(*of))
-    wait_for(lambda: jobs.claim() is None and len(reads) and jobs.queue._records() is jobs.queue._records())
+    wait_for(lambda: jobs.claim() is None and len(reads) and jobs.work._waiting() is jobs.work._waiting())
     before = len(reads)
     assert [jobs.claim() for _ in range(100)] == [None] * 100 and len(reads) == before
     other = Store(jobs.store._database.directory / "streamsvm.sqlite")  # of another process
@@ -83,7 +89,8 @@ def test_a_queue_that_waits_is_read_again_only_after_a_write(jobs, monkeypatch):
 
 def test_jobs_that_pause_are_passed_over(jobs):
     one, other = jobs.submit(), jobs.submit()
-    assert jobs.claim(one) == other
+    jobs.work._pause(one)
+    assert jobs.claim() == other
 
 
 def test_records_that_cannot_be_read_end_no_job_that_runs(jobs, monkeypatch):
@@ -92,7 +99,7 @@ def test_records_that_cannot_be_read_end_no_job_that_runs(jobs, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Store, "waiting", lambda *_: jobs.store._database.rows("SELECT spam"))
         assert jobs.claim() is None
-        jobs.running.clear()
+        jobs.work.active.clear()
         with pytest.raises(sqlite3.OperationalError):
             jobs.claim()
     assert jobs.claim() == second
@@ -113,7 +120,7 @@ def test_a_job_without_room_is_overtaken_until_its_turn_comes(jobs):
     assert jobs.store.job(large)["transitions"][-1]["waits_for"] == [long]
     jobs.end(long)
     # Those that overtook it still run: it has no room, and none overtakes it any more.
-    jobs.running[small[0]] = jobs.needs[small[0]] = Needs(30)
+    jobs.run(small[0], Needs(30))
     assert jobs.claim() is None
     jobs.end(small[0])
     assert [jobs.claim(), jobs.claim()] == [large, small[2]]
@@ -121,10 +128,8 @@ def test_a_job_without_room_is_overtaken_until_its_turn_comes(jobs):
 
 def test_a_prediction_takes_room_beside_jobs_but_holds_up_no_job_alone(jobs):
     first, second = jobs.submit(60), jobs.submit(30)
-    claim = lambda: jobs.queue.claim((), jobs.running, predicting_bytes=20)  # noqa: E731
-    assert claim()["id"] == first
-    jobs.running[first] = jobs.needs[first]
-    assert claim() is None
+    assert jobs.claim(Needs(20)) == first
+    assert jobs.claim(Needs(20)) is None
     assert jobs.claim() == second
 
 
@@ -150,7 +155,7 @@ def test_a_job_that_a_worker_may_have_died_of_runs_alone(jobs):
 def test_a_job_that_cannot_be_planned_is_begun_for_its_failure_to_be_told(jobs):
     jobs.claim() or jobs.submit(60)
     running, odd = jobs.claim(), jobs.submit(60)
-    jobs.queue._plan = lambda record: 1 / 0
+    jobs.work._attempts.plan = lambda record: 1 / 0
     assert running and jobs.claim() == odd
 
 
@@ -160,12 +165,12 @@ def test_every_job_has_its_turn_within_memory(jobs, seed):
     rng = random.Random(seed)
     waiting = {jobs.submit(rng.choice([1, 10, 60, 95, 150])) for _ in range(8)}
     for _ in range(300):
-        while len(jobs.running) < 3 and (job := jobs.claim()):
+        while len(jobs.work.active) < 3 and (job := jobs.claim()):
             waiting.discard(job)
-        taken = sum(needs.memory_bytes for needs in jobs.running.values())
-        assert taken <= LIMIT or len(jobs.running) == 1
+        taken = sum(needs.memory_bytes for needs in jobs.work.needs)
+        assert taken <= LIMIT or len(jobs.work.active) == 1
         if not waiting:
             break
         jobs.submit(1)  # small ones come all the time
-        jobs.end(rng.choice(sorted(jobs.running)))
+        jobs.end(rng.choice(sorted(jobs.work.active)))
     assert not waiting

@@ -31,8 +31,8 @@ FOLDS = {"max_passes": 2, "folds": 2, "C": [0.5, 1.0], "probability": "sigmoid"}
 LANES = {"max_passes": 2, "folds": 2, "solver": "bm", "pace": "fixed", "cache_bytes": 1 << 17}
 # Where a job passes before it has ended, each in a module that calls it by this name.
 STEPS = (
-    "processes.worker.inherit", "processes.worker.make_directory", "processes.worker.drop_unsound",
-    "processes.worker.abouts_of", "processes.attempts.Attempts.plan", "processes.attempts.Attempts.begin",
+    "processes.jobs.inherit", "processes.jobs.make_directory", "processes.jobs.drop_unsound",
+    "processes.jobs.abouts_of", "processes.attempts.Attempts.plan", "processes.attempts.Attempts.begin",
     "jobs.plan.plan.read_spec", "jobs.plan.plan.read_manifest", "processes.attempts.note_rows",
     "processes.attempts.launch", "processes.launch.prepare_run", "processes.attempts.keep_history",
     "processes.run.ProcessRun.start", "processes.run.ProcessRun.poll", "processes.run.ProcessRun.results",
@@ -40,11 +40,11 @@ STEPS = (
 ENDS = (
     "jobs.lanes.runner.lane_outcome", "jobs.lanes.runner.keep_outcomes", "jobs.lanes.runner.abouts_of",
     "jobs.lanes.runner.outcome_of", "jobs.lanes.runner.cross_validation", "jobs.lanes.outcome.job_result",
-    "processes.attempts.Ending.publish", "processes.attempts.last_passes", "processes.attempts.progress",
+    "processes.jobs.publish", "processes.attempts.last_passes", "processes.attempts.progress",
     "processes.attempts.sync", "processes.attempts.publish_models",
 )  # fmt: skip
 # What comes when it is settled already.
-AFTER = ("processes.worker.settle_lanes", "processes.run.ProcessRun.close")
+AFTER = ("processes.jobs.settle_lanes", "processes.run.ProcessRun.close")
 ENVIRONMENT = {**os.environ, "STREAMSVM_MAX_CRASHES": "1"}
 ERRORS = (ValueError, MemoryError, RecursionError, KeyboardInterrupt, SystemExit, OSError, KeyError, AssertionError)
 
@@ -127,7 +127,7 @@ def test_an_error_after_the_end_changes_nothing(settings, store, monkeypatch, st
 
 
 @pytest.mark.parametrize(
-    "step", [f"processes.retry_policy.{name}" for name in ("newest_lane", "newest_checkpoint", "log_tail")]
+    "step", [f"processes.jobs.{name}" for name in ("newest_lane", "newest_checkpoint", "log_tail")]
 )
 def test_an_error_in_what_sees_to_errors(settings, store, monkeypatch, step):
     with (
@@ -293,9 +293,9 @@ def test_a_worker_does_not_end_because_the_disk_is_too_full_to_begin_a_job(setti
     claim, refusals = Store.claim, 3 * [sqlite3.SQLITE_FULL]
     job = store.add_job(store.dataset("data")["id"], parse_spec({"dataset": "data", **PLAIN}).model_dump())
 
-    def refusing(own, passed_over=()):
+    def refusing(own, key, kind):
         if not refusals:
-            return claim(own, passed_over)
+            return claim(own, key, kind)
         error = sqlite3.OperationalError("refused")
         error.sqlite_errorcode = refusals.pop()
         raise error
@@ -329,9 +329,9 @@ def test_a_short_job_ends_beside_a_long_one(settings, store):
 def test_what_goes_wrong_with_a_job_costs_it_alone(settings, store, monkeypatch, step):
     with working(settings) as worker:
         well = submitted(store, **ENDLESS)
-        while not worker._active:
+        while not worker.jobs.active:
             worker.step()
-        own = worker._active[well].lanes.run
+        own = worker.jobs.active[well].lanes.run
         module, name = f"streamsvm.service.{step.rpartition('.')[0]}", step.rpartition(".")[2]
         before = getattr(resolve_name(module), name)
 
@@ -344,7 +344,7 @@ def test_what_goes_wrong_with_a_job_costs_it_alone(settings, store, monkeypatch,
         (failed,) = seen_to(worker, store, submitted(store, **PLAIN))
         assert (failed["state"], failed["failure"]["code"]) == ("failed", "crash_loop")
         assert store.job(well)["state"] == "running" and len(store.job(well)["transitions"]) == 2
-        assert worker._active[well].lanes.run is own
+        assert worker.jobs.active[well].lanes.run is own
 
 
 @pytest.mark.parametrize("kind", ["upload", "import"])
