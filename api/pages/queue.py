@@ -19,7 +19,7 @@ from streamsvm.service.jobs.plan.plan import plan_recorded
 from streamsvm.service.jobs.progress.progress import job_view
 from streamsvm.service.jobs.progress.states import PREDICTION_STATES
 from streamsvm.service.predictions.request import FORMATS, OUTPUTS
-from streamsvm.service.predictions.submission import prediction_view
+from streamsvm.service.predictions.spec import prediction_view
 from streamsvm.service.processes.run import log_tail
 from streamsvm.storage.errors import StorageError
 from streamsvm.storage.machine.resources import memory_limit

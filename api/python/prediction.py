@@ -22,7 +22,7 @@ from streamsvm.service.models.formats import check_ending, format_of
 from streamsvm.service.models.predicting.applied import applied
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.predictions.engine import Engine
-from streamsvm.service.predictions.reading import predictions_of_files
+from streamsvm.service.predictions.file_rows import predictions_of_files
 from streamsvm.service.predictions.request import PredictionRequest, format_of_destination, outputs_of
 from streamsvm.storage.files.durable import whole_file
 from streamsvm.storage.models.model_file import Label, Model

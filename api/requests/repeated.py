@@ -17,7 +17,7 @@ from streamsvm.api.access.clients import client_of
 from streamsvm.api.context import AppContext, Context
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.jobs.progress.progress import job_view
-from streamsvm.service.predictions.submission import prediction_view
+from streamsvm.service.predictions.spec import prediction_view
 from streamsvm.service.records.table import RequestKey
 
 _KEY = re.compile(r'"?[\x21\x23-\x7e]{1,255}"?')

@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from streamsvm.api.answers import Responses, type_of
 from streamsvm.service.jobs.progress.progress import job_view
 from streamsvm.service.jobs.progress.states import PREDICTION_STATES, TRANSITIONS
-from streamsvm.service.predictions.submission import prediction_view
+from streamsvm.service.predictions.spec import prediction_view
 from streamsvm.service.processes.health import worker_is_there
 from streamsvm.service.records.store import DATASET_STATES, Store
 from streamsvm.service.settings import Settings

@@ -13,8 +13,7 @@ from streamsvm.api.context import AppContext, Context
 from streamsvm.api.requests.body import JsonObject
 from streamsvm.api.requests.repeated import OncePredicted
 from streamsvm.service.jobs.progress.states import PREDICTION_STATES
-from streamsvm.service.predictions.spec import parse_prediction
-from streamsvm.service.predictions.submission import prediction_view, submit
+from streamsvm.service.predictions.spec import parse_prediction, prediction_view, submit
 from streamsvm.service.records.table import RequestKey
 
 router = APIRouter(prefix="/v1/predictions", tags=["predictions"])

@@ -27,11 +27,14 @@ from streamsvm.storage.machine.child import child_environment
 MOST_BYTES = 1 << 16  # of a message
 
 
-def _seen(descriptor: int, timeout: float | None) -> int:
-    """What poll says of a descriptor within so many seconds: select does not take all that a service has."""
+def _has_word(descriptor: int, timeout: float | None) -> bool:
+    """Return whether the descriptor can be read within `timeout` seconds; None: wait until it can.
+
+    This uses poll, since a service has more descriptors than select can wait for.
+    """
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
-    return dict(poll.poll(None if timeout is None else 1000 * timeout)).get(descriptor, 0)
+    return bool(poll.poll(None if timeout is None else 1000 * timeout))
 
 
 class Forked:
@@ -52,7 +55,7 @@ class Forked:
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the process's end; return its exit code. Raises subprocess.TimeoutExpired after `timeout` s."""
         if self._code is None:
-            if not _seen(self._told, timeout):
+            if not _has_word(self._told, timeout):
                 assert timeout is not None
                 raise subprocess.TimeoutExpired(str(self.pid), timeout)
             with self._reading:
@@ -127,7 +130,7 @@ class ForkServer:
 
     def is_alive(self) -> bool:
         """Whether the server answers requests."""
-        return not _seen(self._socket.fileno(), 0)  # it sends nothing there: this is its end
+        return not _has_word(self._socket.fileno(), 0)  # it sends nothing there: this is its end
 
     def fork(self, command: Sequence[str], files: Sequence[int]) -> Forked:
         """Start a module with arguments, as `python -m *command` does, with three standard files: input, output, error.

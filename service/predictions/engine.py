@@ -4,6 +4,8 @@ import fcntl
 import json
 import os
 import shutil
+import struct
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,23 +13,21 @@ from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, NamedTuple, Protocol
+from threading import Event
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from streamsvm.reader.errors import InputError
 from streamsvm.reader.parsers.tables.matching import Column
-from streamsvm.reader.sources.files import list_files
 from streamsvm.service.errors import ServiceError, needing_space
 from streamsvm.service.models.predicting.predictor import Prediction, Predictor
 from streamsvm.service.predictions.columns import OutputColumns, PredictedBatch
 from streamsvm.service.predictions.dataset_rows import DatasetSource
 from streamsvm.service.predictions.destinations import check_destination, write_whole
 from streamsvm.service.predictions.figures import PredictionFigures
-from streamsvm.service.predictions.reading import predictions_of
+from streamsvm.service.predictions.file_rows import UNIT_BYTES, FileSource
 from streamsvm.service.predictions.request import PredictionRequest, described
-from streamsvm.service.predictions.signs import Wanted
-from streamsvm.service.predictions.units import UNIT_BYTES, FileUnit, kept_types, units_of
 from streamsvm.service.predictions.writers import WRITERS, Writer
 from streamsvm.storage.files.durable import publish, write_file
 from streamsvm.storage.machine.abandoned_work import Unwanted, wanted_until
@@ -36,6 +36,47 @@ from streamsvm.storage.models.model_file import Model
 
 _ASKED = "asked.json"
 _LOCK = "lock"
+_EVERY_SECONDS = 0.5
+_MOMENT = struct.Struct("<d")  # by the monotonic clock, which all processes of the machine share
+
+
+class SignsOfLife:
+    """Writes heartbeats to a file; any thread may call `give`."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._next = 0.0
+        self.give()
+
+    def give(self, silence: float = 0.0) -> None:
+        """Write a heartbeat; `silence` is how many seconds may now pass without another one."""
+        now = time.monotonic()
+        if now < self._next and not silence:
+            return
+        self._next = now + _EVERY_SECONDS
+        with suppress(OSError):  # the next heartbeat may succeed
+            os.pwrite(self._file, _MOMENT.pack(now + silence), 0)
+
+
+class Wanted(Event):
+    """An event that long loops check, see `wanted_until`, and that ends them once set. Each check calls `sign`."""
+
+    def __init__(self, sign: Callable[[], None]) -> None:
+        super().__init__()
+        self._sign = sign
+
+    def is_set(self) -> bool:
+        """Call `sign`; return whether the work is to end."""
+        self._sign()
+        return super().is_set()
+
+
+def silence_of(path: Path, since: float) -> float:
+    """Return the seconds since the later of `since` and the last heartbeat in a file; below 0: announced silence."""
+    last = since
+    with suppress(OSError, struct.error):
+        last = max(since, *_MOMENT.unpack(path.read_bytes()))
+    return time.monotonic() - last
 
 
 class Pieces:
@@ -109,56 +150,6 @@ def _read(path: Path) -> str | None:
     return None
 
 
-class _RowsUnit(Protocol):
-    """A unit of rows; `size` is in bytes as they are stored."""
-
-    @property
-    def size(self) -> int: ...
-
-    def described(self) -> list[Any]:
-        """Return a value for JSON that identifies the unit: if the value has changed, its piece is predicted again."""
-
-
-class _RowsToPredict(Protocol):
-    """A source of rows to predict, which it cuts into units."""
-
-    def units(self, told: Callable[[], None]) -> Sequence[Any]:
-        """Cut the rows, in order, into `_RowsUnit`s; call `told` now and then as a heartbeat. Raises InputError."""
-
-    def kept_types(self, units: Sequence[Any]) -> list[Any] | None:
-        """Return the Arrow types of the columns to copy from the input; None: they are texts."""
-
-    def predictions(self, unit: Any) -> Iterator[tuple[Prediction, list[Column]]]:
-        """Yield the predictions of a unit's rows in order, each with the columns to copy. Raises InputError."""
-
-
-class _FileSource:
-    """The rows of a request's files. Implements `_RowsToPredict`."""
-
-    def __init__(self, predictor: Predictor, request: PredictionRequest, unit_bytes: int) -> None:
-        self._predictor, self._request, self._unit_bytes = predictor, request, unit_bytes
-
-    def units(self, told: Callable[[], None]) -> Sequence[FileUnit]:
-        """Cut the request's files into units; call `told` after each file. Raises InputError."""
-        request, files = self._request, list_files(self._request.sources)
-        return units_of(self._predictor, files, request.options, request.keep, self._unit_bytes, told)
-
-    def kept_types(self, units: Sequence[FileUnit]) -> list[Any] | None:
-        """Return the Arrow types that the columns to copy have in the first file; None: they are texts."""
-        return kept_types(units, self._request.keep)
-
-    def predictions(self, unit: FileUnit) -> Iterator[tuple[Prediction, list[Column]]]:
-        """Yield the predictions of a unit's rows in order, each batch with the columns to copy. Raises InputError."""
-        return predictions_of(self._predictor, unit, self._request.keep)
-
-
-def _source_of(predictor: Predictor, request: PredictionRequest, unit_bytes: int) -> _RowsToPredict:
-    """Return the source of a request's rows: its dataset or its files."""
-    if request.dataset is not None:
-        return DatasetSource(predictor, request.dataset, request.keep, unit_bytes)
-    return _FileSource(predictor, request, unit_bytes)
-
-
 _PASSING = ("source_unavailable", "destination_unwritable")
 _UNFINISHED = "unfinished"
 _LISTING_SECONDS = 300.0  # the time that a store may take to list a million files
@@ -202,7 +193,12 @@ class Engine:
     ) -> None:
         predictor = predictor.explaining() if "contributions" in request.outputs else predictor
         self._predictor, self._request = predictor, request
-        self._source = _source_of(predictor, request, unit_bytes)
+        # It cuts its rows into units, of `size` stored bytes each, in order; `described` of a unit is JSON to compare.
+        self._source: FileSource | DatasetSource = (
+            FileSource(predictor, request.sources, request.options, request.keep, unit_bytes)
+            if request.dataset is None
+            else DatasetSource(predictor, request.dataset, request.keep, unit_bytes)
+        )
         self._directory, self._threads = directory, threads or usable_cores()
         self._progress, self._name = progress, name
         self._sign, self._stopping = sign, Wanted(lambda: sign(0.0))
@@ -217,7 +213,7 @@ class Engine:
         request = self._request
         check_destination(destination)
         self._sign(_LISTING_SECONDS)
-        units = self._source.units(lambda: self._sign(0.0))
+        units: Sequence[Any] = self._source.units(lambda: self._sign(0.0))
         if not units:
             raise InputError("no_rows", "the input has no row")
         types = self._source.kept_types(units)
@@ -244,7 +240,7 @@ class Engine:
         """Have `run` raise Stopped soon; any thread may call it."""
         self._stopping.set()
 
-    def _predict(self, units: Sequence[_RowsUnit], pieces: Pieces, writer: Writer) -> PredictionFigures:
+    def _predict(self, units: Sequence[Any], pieces: Pieces, writer: Writer) -> PredictionFigures:
         """Make the missing pieces. If units fail, raise the error of the first failed unit in the order of rows."""
         figures, taken, total = PredictionFigures(), 0, sum(unit.size for unit in units)
         numbers = iter(range(len(units)))
@@ -264,7 +260,7 @@ class Engine:
                 raise
         return figures
 
-    def _piece(self, unit: _RowsUnit, number: int, pieces: Pieces, writer: Writer) -> PredictionFigures:
+    def _piece(self, unit: Any, number: int, pieces: Pieces, writer: Writer) -> PredictionFigures:
         """Make a unit's piece unless it exists; return the unit's figures."""
         figures, record = PredictionFigures(), pieces.done(number)
         if record is not None:

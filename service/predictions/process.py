@@ -16,11 +16,9 @@ from streamsvm.reader.errors import InputError
 from streamsvm.service.errors import ModelFormatError, ServiceError, needing_space
 from streamsvm.service.models.predicting.predictor import Predictor
 from streamsvm.service.models.registry import load_model, model_bytes
-from streamsvm.service.predictions.engine import LEAST_BYTES_PER_SECOND, Engine, PredictionProgress
+from streamsvm.service.predictions.engine import LEAST_BYTES_PER_SECOND, Engine, PredictionProgress, SignsOfLife
 from streamsvm.service.predictions.request import PredictionRequest, format_of_destination, outputs_of
-from streamsvm.service.predictions.signs import SignsOfLife
-from streamsvm.service.predictions.spec import PredictionSpec, check_free, destination_of, sources_of
-from streamsvm.service.predictions.submission import PROGRESS
+from streamsvm.service.predictions.spec import PROGRESS, PredictionSpec, check_free, destination_of, sources_of
 from streamsvm.service.settings import Settings
 from streamsvm.storage.errors import OutOfSpace, StorageError
 from streamsvm.storage.machine.child import die_with_parent, leave

@@ -18,8 +18,8 @@ from streamsvm.service.jobs.progress.progress import read_json
 from streamsvm.service.jobs.progress.states import PREDICTION_STATES
 from streamsvm.service.models.registry import model_bytes
 from streamsvm.service.predictions.destinations import remove_unfinished
+from streamsvm.service.predictions.engine import silence_of
 from streamsvm.service.predictions.process import ASKED, FAILED, PIECES, RESULT, SIGNS
-from streamsvm.service.predictions.signs import silence_of
 from streamsvm.service.predictions.spec import destination_of
 from streamsvm.service.processes.work import Needs, Work, lacks
 from streamsvm.service.records.store import Store

@@ -27,7 +27,7 @@ from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.service.models.predicting.predictor import Predictor
-from streamsvm.service.predictions.reading import predictions_of_files
+from streamsvm.service.predictions.file_rows import predictions_of_files
 from tests.api.app import Service, some_model
 from tests.api.test_imports import wait_for_state
 

@@ -14,11 +14,10 @@ from streamsvm.reader.ingest.run import ingest
 from streamsvm.reader.limits import InputLimits
 from streamsvm.reader.options import InputOptions
 from streamsvm.reader.parsers.tables import stored
-from streamsvm.reader.sources.files import list_files
 from streamsvm.service.errors import ServiceError
 from streamsvm.service.models.heaviest import input_about
 from streamsvm.service.models.predicting.predictor import Predictor
-from streamsvm.service.predictions import units
+from streamsvm.service.predictions import file_rows
 from streamsvm.service.predictions.engine import Engine
 from streamsvm.service.predictions.request import PredictionRequest
 from streamsvm.storage.blocks.manifest import Manifest, read_manifest
@@ -184,9 +183,9 @@ def named_batches(n_batches: int = 6) -> list[pyarrow.RecordBatch]:
 
 @pytest.mark.parametrize(("as_file", "compression"), [(True, None), (True, "zstd"), (False, "lz4")])
 def test_batches_of_arrow_are_units(tmp_path, monkeypatch, as_file, compression):
-    monkeypatch.setattr(units, "UNIT_ROWS", 150)
+    monkeypatch.setattr(file_rows, "UNIT_ROWS", 150)
     path = arrow_file(tmp_path / "rows.arrow", named_batches(), as_file, compression=compression)
-    cut = units.units_of(Predictor(LINEAR), list_files([str(path)]), InputOptions(), (), SMALL)
+    cut = file_rows.FileSource(Predictor(LINEAR), [str(path)], InputOptions(), (), SMALL).units()
     if as_file:
         assert [(each.start, each.stop, each.first_row) for each in cut] == [(0, 2, 1), (2, 4, 201), (4, 6, 401)]
     assert sum(each.size for each in cut) <= path.stat().st_size
@@ -205,10 +204,10 @@ def test_large_batches_several_streams_and_damage_make_whole_units_of_arrow(tmp_
     damaged.write_bytes(streams.read_bytes()[:-200])
 
     def cut(path: Path) -> list[bool]:
-        found = units.units_of(Predictor(LINEAR), list_files([str(path)]), InputOptions(), (), SMALL)
+        found = file_rows.FileSource(Predictor(LINEAR), [str(path)], InputOptions(), (), SMALL).units()
         return [each.are_groups for each in found]
 
-    monkeypatch.setattr(units, "UNIT_ROWS", 300)
+    monkeypatch.setattr(file_rows, "UNIT_ROWS", 300)
     assert (cut(path), cut(streams), cut(damaged)) == ([True, True], [False], [False])
     found = parquet.read_table(run(tmp_path, "out.parquet", streams, keep=("id",)))
     assert found["id"].to_pylist() == 2 * table(600)["id"].to_pylist()

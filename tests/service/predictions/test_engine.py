@@ -77,7 +77,7 @@ def written(tmp_path) -> dict[str, Path]:
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_tables_become_parquet(tmp_path, written, kind, monkeypatch):
-    monkeypatch.setattr("streamsvm.service.predictions.units.UNIT_ROWS", 100)
+    monkeypatch.setattr("streamsvm.service.predictions.file_rows.UNIT_ROWS", 100)
     found = parquet.read_table(run(tmp_path, "out.parquet", written[kind], keep=("id", "day")))
     assert found.column_names == ["id", "day", "label", "decision_value"]
     rows = table()
@@ -223,7 +223,7 @@ def test_nothing_stays_on_a_full_disk(tmp_path, written, where, monkeypatch):
 
 @pytest.mark.parametrize("kind", ["parquet", "arrow"])
 def test_a_fault_in_a_later_group_names_its_row(tmp_path, monkeypatch, kind):
-    monkeypatch.setattr("streamsvm.service.predictions.units.UNIT_ROWS", 100)
+    monkeypatch.setattr("streamsvm.service.predictions.file_rows.UNIT_ROWS", 100)
     rows, path = table(), tmp_path / f"rows.{kind}"
     values = rows["b"].to_pylist()
     values[777] = None
