@@ -12,11 +12,9 @@ from typing import Any
 
 from streamsvm.reader.stream.process import Reader
 from streamsvm.service.errors import ServiceError
-from streamsvm.service.jobs.plan.run_file import read_lane
-from streamsvm.service.jobs.progress.progress import HISTORY, read_json
+from streamsvm.service.jobs.lanes.runner import Run
 from streamsvm.storage.errors import StorageError
 from streamsvm.storage.rows.cache import CacheReader
-from streamsvm.storage.run.state import Control, open_control
 from streamsvm.trainer.process import Trainer
 from streamsvm.trainer.shared_state import SharedState
 
@@ -35,19 +33,16 @@ class Turns(SharedState):
         return super().has_committed(number)
 
 
-class InlineRun:
-    """A `service.jobs.lanes.runner.Run` in this process; `poll` trains for a tenth of a second, or a pass if longer."""
+class InlineRun(Run):
+    """A run in this process; `poll` trains for a tenth of a second, or a pass if longer."""
 
     pause_seconds = 0.0
 
     def __init__(self, directory: Path, job_dir: Path) -> None:
-        self.directory = directory
-        self._history = job_dir / HISTORY
+        super().__init__(directory, job_dir)
         self._reader: Reader | None = None
         self._cache: CacheReader | None = None
         self._trainer: Trainer | None = None
-        self.control: Control = open_control(directory)
-        self.lane = read_lane(directory)
 
     def start(self) -> None:
         """Let the reader fill the cache as far as it can, then make the trainer."""
@@ -78,18 +73,6 @@ class InlineRun:
             if part:
                 part()
         self._cache = self._reader = None
-
-    def request_stop(self) -> None:
-        """Have training end after the current pass."""
-        self.control["stop"] = 1
-
-    def hand_back(self) -> None:
-        """Do nothing: no other process goes on with an inline run."""
-
-    def results(self) -> list[dict[str, Any]]:
-        """Read the trainer's last report, which has the result of each lane."""
-        *_, last = self._history.read_text().splitlines()
-        return read_json(last)["result"]
 
     def _make_shared(self, *args: Any) -> SharedState:
         assert self._reader is not None

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from streamsvm.service.forks.fork_server import Forked, fork
+from streamsvm.service.processes.background import Backoff
 from streamsvm.service.processes.health import last_sign, worker_is_there
 from streamsvm.service.processes.worker import REFUSED
 from streamsvm.service.settings import Settings
@@ -29,7 +30,7 @@ class WorkerKeeper:
     """Keeps a worker running between `start` and `stop`: starts another if one ends, or falls silent and is killed.
 
     start   function that starts a module, given with its arguments, as a process
-    pause   seconds before the next worker is started; doubled each time while no worker gives a sign of life
+    pause   seconds before the next worker is started; see `Backoff`: doubled while no worker gives a sign of life
     look    seconds between two looks for a sign of life
     """
 
@@ -41,7 +42,7 @@ class WorkerKeeper:
         look: float = _LOOK_SECONDS,
     ) -> None:
         self._start = start or _fork
-        self._pause, self._look = pause, look
+        self._backoff, self._look = Backoff(pause, _LONGEST_PAUSE_SECONDS), look
         self._trouble, self._has_signed = "", False
         self._data_dir = settings.data_dir
         self._patience = _STALLS * settings.stall_seconds
@@ -83,9 +84,7 @@ class WorkerKeeper:
             self._thread.join()
 
     def _keep(self) -> None:
-        pause = self._pause
         while not self._stopping.is_set():
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS) if self._trouble else self._pause
             self._has_signed = False
             try:
                 ended = self._one_worker()
@@ -93,14 +92,18 @@ class WorkerKeeper:
                 # This thread has to go on after any error: nothing else starts a worker.
                 ended = f"no worker can be started: {getattr(error, 'strerror', None) or error!r}"
             # A worker that gave signs of life is followed by another without a longer pause.
+            if self._has_signed:
+                self._backoff.reset()
             self._trouble = "" if self._has_signed else ended
-            if not self._stopping.wait(pause):
+            if not self._stopping.wait(self._backoff.next()):
                 _log.error("%s: starting another", ended)
 
     def _one_worker(self) -> str:
         """Start a worker and wait for its end; return what went wrong."""
-        if (child := self._spawn()) is None:
-            return ""
+        with self._lock:
+            if self._stopping.is_set():
+                return ""
+            self._child = child = self._start(self._command)
         with child:
             code = self._watch(child)
         if code != REFUSED:
@@ -131,13 +134,6 @@ class WorkerKeeper:
 
     def _note_sign(self) -> None:
         self._has_signed, self._trouble = True, ""
-
-    def _spawn(self) -> Child | None:
-        with self._lock:
-            if self._stopping.is_set():
-                return None
-            self._child = self._start(self._command)
-            return self._child
 
 
 def _fork(command: Sequence[str]) -> Forked:

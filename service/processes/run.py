@@ -6,22 +6,21 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 from streamsvm.service.errors import DIED, STALLED, ServiceError
 from streamsvm.service.forks.fork_server import Forked, fork
 from streamsvm.service.jobs.fields.features import fitted_maps
+from streamsvm.service.jobs.lanes.runner import Run
 from streamsvm.service.jobs.plan.forecast import planned_on
 from streamsvm.service.jobs.plan.plan import JobPlan
-from streamsvm.service.jobs.plan.run_file import read_lane, run_file
-from streamsvm.service.jobs.progress.progress import HISTORY, read_json
+from streamsvm.service.jobs.plan.run_file import run_file
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.features.maps import FeatureMaps, write_maps
 from streamsvm.storage.run.checkpoint import Checkpoint, newest_checkpoint
 from streamsvm.storage.run.compiling import silent_until
 from streamsvm.storage.run.failure import told as word_left
 from streamsvm.storage.run.slowdowns import bits_of
-from streamsvm.storage.run.state import KEPT_ARRAYS, RUN_FILE, Control, State, create_state, open_control
+from streamsvm.storage.run.state import KEPT_ARRAYS, RUN_FILE, State, create_state
 from streamsvm.trainer.shared_state import SHOWN_OF_LANE, HandedBack
 
 READER, TRAINER, SHARD_TRAINER = (
@@ -95,11 +94,10 @@ def _restore_lanes(state: State, checkpoint: Checkpoint) -> None:
             state.lanes[name] = state.control[name]
 
 
-class ProcessRun:
-    """A `service.jobs.lanes.runner.Run` in processes: `start`, `poll` until it returns True; `close` at any time.
+class ProcessRun(Run):
+    """A run in processes: `start`, `poll` until it returns True; `close` at any time. Its log is beside the history.
 
     directory  run directory, made by `prepare_run`
-    job_dir    directory for history.ndjson, a line a pass, and log
     modules    name -> module of each process; "trainer" writes the reports, and ends last
     """
 
@@ -108,16 +106,13 @@ class ProcessRun:
     def __init__(
         self, directory: Path, job_dir: Path, stall_seconds: float, modules: Mapping[str, str] = PROCESSES
     ) -> None:
+        super().__init__(directory, job_dir)
         self._modules = modules
-        self.directory = directory
-        self._history = job_dir / HISTORY
         self._log = job_dir / "log"
         self._stall_seconds = stall_seconds
         self._children: dict[str, Forked] = {}
         self._started = time.monotonic()
         self.has_handed_back = False
-        self.control: Control = open_control(directory)
-        self.lane = read_lane(directory)
 
     def start(self) -> None:
         """Start all processes, or none if one cannot start: OSError. The trainer's reports are added to the history."""
@@ -157,10 +152,6 @@ class ProcessRun:
             for child in children.values():
                 ended.enter_context(child).kill()
 
-    def request_stop(self) -> None:
-        """Ask the trainer to end after the running pass."""
-        self.control["stop"] = 1
-
     def hand_back(self) -> None:
         """Have the trainer make a checkpoint and end, if it can within seconds. Raises what `poll` raises."""
         deadline = time.monotonic() + HAND_BACK_SECONDS
@@ -176,11 +167,6 @@ class ProcessRun:
         """
         self.control["hand_back"] = 1
         return self.control["committed_step"] > 0 and not self.control["certificates_wanted"]
-
-    def results(self) -> list[dict[str, Any]]:
-        """Read the trainer's last report, which has the result of each lane."""
-        *_, last = self._history.read_text().splitlines()
-        return read_json(last)["result"]
 
     def _silence(self, name: str) -> float:
         heard = self._started, self.control[_HEARTBEAT.format(name)], silent_until(self.control, name)

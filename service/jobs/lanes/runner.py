@@ -1,6 +1,7 @@
 """Runs the lanes of a job, some at a time, until all are done, and makes their models."""
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,48 +14,57 @@ from streamsvm.service.jobs.fields.features import asked_maps
 from streamsvm.service.jobs.lanes.lane_files import abouts_of, keep_outcomes, outcome_of
 from streamsvm.service.jobs.lanes.outcome import Outcome, cross_validation
 from streamsvm.service.jobs.plan.plan import JobPlan
-from streamsvm.service.jobs.plan.run_file import has_leading_bias
-from streamsvm.service.jobs.progress.progress import made
+from streamsvm.service.jobs.plan.run_file import has_leading_bias, read_lane
+from streamsvm.service.jobs.progress.progress import HISTORY, made, read_json
 from streamsvm.storage.blocks.dataset import Dataset
 from streamsvm.storage.features.maps import listed_maps
 from streamsvm.storage.features.weighing import with_bias_last
 from streamsvm.storage.models.model_file import Model, tuples
 from streamsvm.storage.models.support_vectors import published_machine
 from streamsvm.storage.rows.csr import Array
-from streamsvm.storage.run.state import RUN_FILE, Control, State, open_state
+from streamsvm.storage.run.state import RUN_FILE, Control, State, open_control, open_state
 
 
-class Run(Protocol):
+class Run(ABC):
     """Trains the lanes of a plan: in processes of this machine, in this process, or on the machines of a cluster.
 
     directory      directory of the run's files, which are complete after `results`
+    job_dir        directory for history.ndjson, a line a pass
     control        control page of the run: counters and figures that its processes share
     lane           description of the lanes that it trains, as run.json has it
     pause_seconds  seconds that a caller with nothing else to do waits between two polls
     """
 
-    directory: Path
-    control: Control
-    lane: dict[str, Any]
     pause_seconds: float
 
+    def __init__(self, directory: Path, job_dir: Path) -> None:
+        self.directory, self._history = directory, job_dir / HISTORY
+        self.control: Control = open_control(directory)
+        self.lane = read_lane(directory)
+
+    @abstractmethod
     def start(self) -> None:
         """Begin to train. Raises OSError if the machine has no room for its processes."""
 
+    @abstractmethod
     def poll(self) -> bool:
         """Return whether training has ended. Raises ServiceError if training failed."""
 
+    @abstractmethod
+    def close(self) -> None:
+        """End the run's processes, whether or not training is done."""
+
     def request_stop(self) -> None:
         """Ask the run to end after the current pass."""
+        self.control["stop"] = 1
 
-    def hand_back(self) -> None:
+    def hand_back(self) -> None:  # noqa: B027 - a run that nobody can go on with has nothing to do
         """Write a checkpoint of the current state and end, if a few seconds are enough. Raises what `poll` raises."""
 
     def results(self) -> list[dict[str, Any]]:
         """Return the trainer's report on each lane, once training has ended."""
-
-    def close(self) -> None:
-        """End the run's processes, whether or not training is done."""
+        *_, last = self._history.read_text().splitlines()
+        return read_json(last)["result"]
 
 
 class Attempt(Protocol):
